@@ -1,0 +1,4 @@
+module github.com/toold-dev/toold
+
+go 1.26
+

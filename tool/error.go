@@ -1,0 +1,65 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code says why a call did not succeed. The codes are stable; reasons refine them.
+type Code string
+
+// The codes of the table of ends (docs/states.md). A tool returns the first seven.
+const (
+	InvalidArguments  Code = "INVALID_ARGUMENTS"
+	ExecutionFailed   Code = "EXECUTION_FAILED"
+	Denied            Code = "DENIED"
+	NotFound          Code = "NOT_FOUND"
+	Internal          Code = "INTERNAL"
+	Timeout           Code = "TIMEOUT"
+	Cancelled         Code = "CANCELLED"
+	Expired           Code = "EXPIRED"
+	Interrupted       Code = "INTERRUPTED"
+	InDoubt           Code = "IN_DOUBT"
+	Sandbox           Code = "SANDBOX"
+	ResourceExhausted Code = "RESOURCE_EXHAUSTED"
+	Upstream          Code = "UPSTREAM"
+)
+
+// An Error is both the error that a tool returns to abort and the error inside an ERROR result.
+type Error struct {
+	Code    Code   `json:"code"`
+	Reason  string `json:"reason,omitempty"` // UPPER_SNAKE_CASE, stable; a tool's own code in an ERROR result
+	Message string `json:"message"`          // for the model: what was wrong and what would be right
+
+	Violations []Violation `json:"field_violations,omitempty"`
+	// Aborted says that the tool did not come to an end of its own.
+	Aborted bool `json:"aborted,omitempty"`
+	// TerminateRun says that the call's run is blocked.
+	TerminateRun     bool          `json:"terminate_run,omitempty"`
+	Retryable        bool          `json:"retryable,omitempty"`
+	RetryAfter       time.Duration `json:"retry_after,omitempty"`
+	DeveloperMessage string        `json:"developer_message,omitempty"` // for the operator, never for the model
+}
+
+// A Violation names one field of the arguments, as a JSON path such as items[2].name, and what is wrong with it.
+type Violation struct {
+	Field       string `json:"field"`
+	Description string `json:"description"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf returns an error of this code. The message is what the model reads.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// AsError returns err as an [*Error]: as itself when it is one, else with the code ExecutionFailed.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: ExecutionFailed, Message: err.Error()}
+}

@@ -1,0 +1,195 @@
+package tool
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ResultStatus is what a tool says of its own end.
+type ResultStatus string
+
+// The zero status is invalid: a forgotten one is not a success.
+const (
+	StatusSuccess ResultStatus = "SUCCESS"
+	StatusPending ResultStatus = "PENDING" // suspended: a person or program must answer first
+	StatusError   ResultStatus = "ERROR"
+)
+
+// A Result is the one answer of a call.
+type Result struct {
+	ToolName string       `json:"tool_name,omitempty"` // set by the engine
+	Status   ResultStatus `json:"status"`
+	// Data is JSON text for programs.
+	Data string `json:"data,omitempty"`
+	// Message is the text for the model; empty means that it reads Data.
+	Message    string    `json:"message,omitempty"`
+	Content    []Content `json:"content,omitempty"`
+	Suspension *Ticket   `json:"suspension,omitempty"` // with StatusPending; nil means the default ticket
+	Error      *Error    `json:"error,omitempty"`
+
+	Display   Display           `json:"display_preference,omitempty"`
+	Metadata  map[string]string `json:"metadata,omitempty"`
+	Artifacts []Artifact        `json:"artifacts,omitempty"`
+	Truncated bool              `json:"truncated,omitempty"` // set by the engine when output was cut
+	Duration  time.Duration     `json:"duration,omitempty"`  // set by the engine
+
+	// Documents are commands that commit with the call; they are dropped when the tool returns an error.
+	Documents []Command `json:"-"`
+	// Process is what is known of the processes of this call, told in the record.
+	Process *ProcessReport `json:"process,omitempty"`
+}
+
+// Display is how a frontend should show a result.
+type Display string
+
+// The display preferences; empty is DisplayDefault.
+const (
+	DisplayDefault   Display = "DEFAULT"
+	DisplayCollapsed Display = "COLLAPSED"
+	DisplayCode      Display = "CODE"
+	DisplayMarkdown  Display = "MARKDOWN"
+	DisplayDiff      Display = "DIFF"
+	DisplayHidden    Display = "HIDDEN"
+)
+
+// A Content is one piece of rich output; exactly the fields of its type are set.
+type Content struct {
+	Type     ContentType `json:"type"`
+	Text     string      `json:"text,omitempty"`      // text, diff (unified)
+	MIMEType string      `json:"mime_type,omitempty"` // image, audio, document, ui
+	Data     []byte      `json:"data,omitempty"`      // inline bytes, at most 64 KiB
+	URI      string      `json:"uri,omitempty"`       // resource link
+	Artifact string      `json:"artifact,omitempty"`  // name of an artifact of this call, in place of Data
+	Name     string      `json:"name,omitempty"`
+}
+
+// ContentType names the sort of a [Content].
+type ContentType string
+
+// The content types of the API.
+const (
+	ContentText     ContentType = "text"
+	ContentImage    ContentType = "image"
+	ContentAudio    ContentType = "audio"
+	ContentDocument ContentType = "document"
+	ContentDiff     ContentType = "diff"
+	ContentLink     ContentType = "resource_link"
+	ContentUI       ContentType = "ui"
+)
+
+// An Artifact is stored output of a call, read in ranges with ReadArtifact.
+type Artifact struct {
+	Name     string `json:"name"` // unique in the call; a stream's name for its spool
+	MIMEType string `json:"mime_type,omitempty"`
+	Size     int64  `json:"size"` // bytes
+}
+
+// A ProcessReport says how the processes of a call ended.
+type ProcessReport struct {
+	Killed         []int     `json:"killed,omitempty"` // process ids
+	ConfirmedAt    time.Time `json:"confirmed_at,omitzero"`
+	KillUnverified []int     `json:"kill_unverified,omitempty"` // ids whose end nobody saw
+}
+
+// Success returns a result whose data is v as JSON; it panics when v has no JSON form, which is a bug of the tool.
+func Success(v any) *Result {
+	return &Result{Status: StatusSuccess, Data: mustJSON(v)}
+}
+
+// SuccessMessage is Success with the text that the model reads in place of the data.
+func SuccessMessage(v any, format string, args ...any) *Result {
+	r := Success(v)
+	r.Message = fmt.Sprintf(format, args...)
+	return r
+}
+
+// Text returns a success whose data is the text as a JSON string and whose message is the text.
+func Text(text string) *Result {
+	return &Result{Status: StatusSuccess, Data: mustJSON(text), Message: text}
+}
+
+// Fail returns an ERROR result: an answer that the model reads. The call ends FAILED with EXECUTION_FAILED.
+func Fail(format string, args ...any) *Result {
+	return FailCode("", format, args...)
+}
+
+// FailCode is Fail with the tool's own code, which becomes the reason.
+func FailCode(reason, format string, args ...any) *Result {
+	return &Result{Status: StatusError, Error: &Error{Code: ExecutionFailed, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}
+
+// Suspended asks a question with the default ticket: action tool:<id>, the tool runs again with the answer.
+func Suspended(message string) *Result {
+	return &Result{Status: StatusPending, Message: message}
+}
+
+// SuspendedWith asks with a ticket of the tool's own.
+func SuspendedWith(t Ticket) *Result {
+	return &Result{Status: StatusPending, Message: t.Message, Suspension: &t}
+}
+
+// With returns r with commands that commit with the call.
+func (r *Result) With(commands ...Command) *Result {
+	r.Documents = append(r.Documents, commands...)
+	return r
+}
+
+// IsSuccess reports whether the tool succeeded.
+func (r *Result) IsSuccess() bool { return r != nil && r.Status == StatusSuccess }
+
+// IsPending reports whether the result is a question.
+func (r *Result) IsPending() bool { return r != nil && r.Status == StatusPending }
+
+// IsError reports whether the result is an error that the model should read.
+func (r *Result) IsError() bool { return r != nil && r.Status == StatusError }
+
+// JSON returns the data, "null" when there is none.
+func (r *Result) JSON() string {
+	if r == nil || r.Data == "" {
+		return "null"
+	}
+	return r.Data
+}
+
+// ModelText returns what the model reads: an error always as readable text, else the message, else the data.
+func (r *Result) ModelText() string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Error != nil && r.Error.Message != "":
+		return r.Error.text()
+	case r.Error != nil:
+		return "The call failed: " + strings.ToLower(strings.ReplaceAll(string(r.Error.Code), "_", " "))
+	case r.Message != "":
+		return r.Message
+	default:
+		return r.Data
+	}
+}
+
+// text is the message with the violated fields, one a line.
+func (e *Error) text() string {
+	if len(e.Violations) == 0 {
+		return e.Message
+	}
+	var b strings.Builder
+	b.WriteString(e.Message)
+	for _, v := range e.Violations {
+		b.WriteString("\n- ")
+		if v.Field != "" {
+			b.WriteString(v.Field + ": ")
+		}
+		b.WriteString(v.Description)
+	}
+	return b.String()
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("tool: result has no JSON form: " + err.Error())
+	}
+	return string(b)
+}

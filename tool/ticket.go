@@ -1,0 +1,65 @@
+package tool
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Ticket is the question of a suspension, as a tool or a gate asks it. The engine adds ids, digest, description and
+// times.
+type Ticket struct {
+	Action     string          `json:"action,omitempty"`     // approval, input, auth, in_doubt or one's own; empty means tool:<id>
+	Message    string          `json:"message,omitempty"`    // for people
+	Parameters json.RawMessage `json:"parameters,omitempty"` // for the frontend that shows the question
+	// ResponseSchema is what the decision's result must meet; an answer that does not leaves the question open.
+	ResponseSchema json.RawMessage `json:"response_schema,omitempty"`
+	ResumeMode     ResumeMode      `json:"resume_mode,omitempty"`
+	Approvers      *Approvers      `json:"approvers,omitempty"`  // nil: whoever may act for the caller
+	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the most
+	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one;
+	// every other ticket expires to a cancellation.
+	DefaultResult   string   `json:"default_result,omitempty"`
+	RememberOptions []string `json:"remember_options,omitempty"`
+}
+
+// Approvers say who may answer a ticket.
+type Approvers struct {
+	Roles              []string `json:"roles,omitempty"` // any of them; empty means approver
+	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
+	Count              int      `json:"count,omitempty"` // 0 and 1 mean one
+}
+
+// ResumeMode says what a decision does.
+type ResumeMode string
+
+// The empty mode is ReplayToolCall.
+const (
+	ReplayToolCall          ResumeMode = "REPLAY_TOOL_CALL"
+	UseDecisionAsToolResult ResumeMode = "USE_DECISION_AS_TOOL_RESULT"
+	PassDecisionToTool      ResumeMode = "PASS_DECISION_TO_TOOL"
+)
+
+// A Decision ends a suspension.
+type Decision struct {
+	ID     string         `json:"decision_id"` // made by the client; the same id and content replay the outcome
+	Action DecisionAction `json:"action"`
+	Result string         `json:"result,omitempty"` // JSON text
+	// Arguments, JSON text, replace the call's: an edit.
+	Arguments      string `json:"arguments,omitempty"`
+	Reason         string `json:"reason,omitempty"`
+	ExpectedDigest string `json:"expected_digest,omitempty"`
+
+	DecidedBy Principal `json:"decided_by,omitzero"` // set by the server
+	Time      time.Time `json:"time,omitzero"`       // set by the store
+	// AppliesTo is the digest that the answer counts for, set by the engine.
+	AppliesTo string `json:"applies_to,omitempty"`
+}
+
+// DecisionAction is yes or no.
+type DecisionAction string
+
+// The zero action is invalid.
+const (
+	Resume DecisionAction = "RESUME"
+	Cancel DecisionAction = "CANCEL"
+)

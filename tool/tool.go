@@ -1,0 +1,70 @@
+package tool
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+)
+
+// A Tool is something that a model can call.
+//
+// Execute is called concurrently. ctx ends when the call is cancelled or out of time and [context.Cause] says why; a
+// tool that still runs after the grace period (5 s) is abandoned and its result is dropped.
+type Tool interface {
+	Descriptor() Descriptor
+	Execute(ctx context.Context, call *Call) (*Result, error)
+}
+
+// A Validator checks what JSON Schema cannot say. It is pure and is asked after the schema was met. An [*Error] keeps
+// its kind; every other error counts as [InvalidArguments].
+type Validator interface {
+	Validate(args Arguments) error
+}
+
+// An Assessor says what a call with these arguments would do. It is pure. An answer milder than
+// [Descriptor.MildestEffects], and a panic, count as the descriptor's effects.
+type Assessor interface {
+	Assess(args Arguments) Effects
+}
+
+// A Describer tells a person what a call would do. It may read (files, an index) within 200 ms and must not change
+// anything. The engine fills what it leaves empty; an error, a panic or a late answer gives a degraded description.
+type Describer interface {
+	Describe(ctx context.Context, call *Call) (Description, error)
+}
+
+// An Abandoner hears that a call which it suspended will not be resumed.
+type Abandoner interface {
+	Abandon(ctx context.Context, call *Call)
+}
+
+// A Reconciler is asked after a crash what became of an attempt whose end nobody saw. It returns the attempt's result,
+// or nil and no error when it does not know.
+type Reconciler interface {
+	Reconcile(ctx context.Context, call *Call) (*Result, error)
+}
+
+// Func returns a tool that runs fn.
+func Func(d Descriptor, fn func(ctx context.Context, call *Call) (*Result, error)) Tool {
+	return funcTool{d, fn}
+}
+
+type funcTool struct {
+	descriptor Descriptor
+	run        func(ctx context.Context, call *Call) (*Result, error)
+}
+
+func (t funcTool) Descriptor() Descriptor { return t.descriptor }
+
+func (t funcTool) Execute(ctx context.Context, call *Call) (*Result, error) { return t.run(ctx, call) }
+
+// The names that OpenAI, Anthropic, Gemini and MCP clients all accept.
+var name = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$`)
+
+// ValidName returns nil when id may name a tool: it is compared byte by byte and is the same for models and for toold.
+func ValidName(id string) error {
+	if name.MatchString(id) {
+		return nil
+	}
+	return fmt.Errorf("tool id %q: want 1 to 64 of a-z, A-Z, 0-9, _ and -, not starting with a digit or -", id)
+}
