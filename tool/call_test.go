@@ -1,0 +1,105 @@
+package tool_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// recorder keeps what a tool told, as text.
+type recorder struct {
+	told []string
+	err  error
+}
+
+func (r *recorder) tell(s string) error {
+	r.told = append(r.told, s)
+	return r.err
+}
+
+func (r *recorder) Progress(p tool.Progress) error {
+	return r.tell("progress " + string(p.Status) + " " + p.Message)
+}
+func (r *recorder) Activity(id, typ, content string) error {
+	return r.tell("activity " + id + " " + typ + " " + content)
+}
+func (r *recorder) ActivityDelta(id, patch string) error { return r.tell("delta " + id + " " + patch) }
+func (r *recorder) Output(stream string, b []byte) error {
+	return r.tell("output " + stream + " " + string(b))
+}
+func (r *recorder) SaveCheckpoint(b []byte) error { return r.tell("checkpoint " + string(b)) }
+func (r *recorder) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact, error) {
+	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, r.tell("artifact " + name)
+}
+
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value int    `json:"value"`
+}
+
+func TestReporting(t *testing.T) {
+	over := errors.New("call is over")
+	r := &recorder{err: over}
+	c := &tool.Call{Reporter: r}
+	one := operation{"add", "/n", 1}
+	tests := []struct {
+		name string
+		tell func() error
+		want string
+	}{
+		{"progress", func() error { return c.Progress(tool.ProgressRunning, 0.5, "half") }, "progress running half"},
+		{"activity", func() error { return c.Activity("a", "plan", map[string]int{"n": 1}) }, `activity a plan {"n":1}`},
+		{"one operation is a list of one", func() error { return c.ActivityDelta("a", one) }, `delta a [{"op":"add","path":"/n","value":1}]`},
+		{"operations", func() error { return c.ActivityDelta("a", []operation{one}) }, `delta a [{"op":"add","path":"/n","value":1}]`},
+		{"output", func() error { return c.Output("stdout", []byte("hi")) }, "output stdout hi"},
+		{"checkpoint", func() error { return c.SaveCheckpoint([]byte("3")) }, "checkpoint 3"},
+		{"artifact", func() error { _, err := c.SaveArtifact("a.png", "image/png", []byte{1}); return err }, "artifact a.png"},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := tt.tell(); !errors.Is(err, over) {
+				t.Errorf("error = %v, want the reporter's", err)
+			}
+			if len(r.told) != i+1 || r.told[i] != tt.want {
+				t.Errorf("told %q, want %q", r.told, tt.want)
+			}
+		})
+	}
+}
+
+func TestReportingRefusesWhatHasNoJSONForm(t *testing.T) {
+	r := &recorder{}
+	c := &tool.Call{Reporter: r}
+	if err := c.Activity("a", "plan", make(chan int)); err == nil {
+		t.Error("Activity took a channel")
+	}
+	if err := c.ActivityDelta("a", make(chan int)); err == nil {
+		t.Error("ActivityDelta took a channel")
+	}
+	if len(r.told) != 0 {
+		t.Errorf("told %q", r.told)
+	}
+}
+
+// Telling nobody is fine; keeping nothing is not.
+func TestReportingWithoutReporter(t *testing.T) {
+	c := &tool.Call{}
+	for name, err := range map[string]error{
+		"progress": c.Progress(tool.ProgressDone, 1, ""),
+		"activity": c.Activity("a", "plan", 1),
+		"delta":    c.ActivityDelta("a", operation{}),
+		"output":   c.Output("stdout", nil),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := c.SaveCheckpoint(nil); !errors.Is(err, tool.ErrNoReporter) {
+		t.Errorf("SaveCheckpoint = %v, want ErrNoReporter", err)
+	}
+	if _, err := c.SaveArtifact("a", "", nil); !errors.Is(err, tool.ErrNoReporter) {
+		t.Errorf("SaveArtifact = %v, want ErrNoReporter", err)
+	}
+}
