@@ -1,0 +1,81 @@
+package call
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// The first bytes of what is hashed keep digests of different things apart.
+const (
+	requestDomain  = "toold.request.v1"
+	approvalDomain = "toold.approval.v1"
+)
+
+// RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
+// arguments, caller, run and thread. Arguments that do not parse count by their bytes.
+func RequestDigest(s *Spec, caller tool.Principal) string {
+	var arguments any = map[string]any{}
+	if s.Arguments != "" {
+		v, err := ParseJSON(s.Arguments, 0)
+		switch {
+		case err != nil:
+			arguments = []any{"bytes", hex.EncodeToString([]byte(s.Arguments))}
+		case v != nil:
+			arguments = v
+		}
+	}
+	return digest(requestDomain, map[string]any{
+		"tool": s.Tool, "arguments": arguments, "caller": caller.Subject, "run_id": s.Run.ID, "thread_id": s.Run.Thread,
+	})
+}
+
+// An Approval is what a yes is given for.
+type Approval struct {
+	Namespace, CallID, SuspensionID string
+	Caller, OnBehalfOf              string
+	Tool, ToolDigest                string
+	Arguments                       tool.Arguments
+	ResumeMode                      tool.ResumeMode
+	Isolation, Network              string // as required
+	ExpiresAt                       time.Time
+	Message                         string
+	Parameters, ResponseSchema      json.RawMessage
+}
+
+// Digest returns the approval digest, in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of its
+// fields. testdata/digests.json holds test vectors for other languages.
+func (a *Approval) Digest() string {
+	return digest(approvalDomain, map[string]any{
+		"namespace": a.Namespace, "call_id": a.CallID, "suspension_id": a.SuspensionID,
+		"caller": a.Caller, "on_behalf_of": a.OnBehalfOf,
+		"tool": a.Tool, "tool_digest": a.ToolDigest, "arguments": a.Arguments.Value(),
+		"resume_mode": string(a.ResumeMode), "required_isolation": a.Isolation, "required_network": a.Network,
+		"expires_at":             FormatTime(a.ExpiresAt),
+		"message_sha256":         hexSum(a.Message),
+		"parameters_sha256":      hexSum(string(a.Parameters)),
+		"response_schema_sha256": hexSum(string(a.ResponseSchema)),
+	})
+}
+
+// FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments.
+func IdempotencyKey(namespace, id, effective string) string {
+	sum := sha256.Sum256(AppendCanonical(nil, []any{namespace, id, effective}))
+	return hex.EncodeToString(sum[:])
+}
+
+func digest(domain string, v any) string {
+	sum := sha256.Sum256(AppendCanonical([]byte(domain), v))
+	return hex.EncodeToString(sum[:])
+}
+
+func hexSum(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,81 @@
+package call
+
+import (
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// EventType says which field of an [Event] is set.
+type EventType string
+
+// The events of a call's log. A call that is allowed and ends has EventAccepted, EventAttemptStarted, EventFinished.
+const (
+	EventAccepted         EventType = "accepted"
+	EventQueued           EventType = "queued"
+	EventAttemptStarted   EventType = "attempt_started"
+	EventStatusChanged    EventType = "status_changed"
+	EventGateDecided      EventType = "gate_decided"
+	EventProgress         EventType = "progress"
+	EventActivitySnapshot EventType = "activity_snapshot"
+	EventActivityDelta    EventType = "activity_delta"
+	EventOutput           EventType = "output"
+	EventSuspended        EventType = "suspended"
+	EventVoteRecorded     EventType = "vote_recorded"
+	EventResumed          EventType = "resumed"
+	EventCancelRequested  EventType = "cancel_requested"
+	EventDocumentChanged  EventType = "document_changed"
+	EventStateConflict    EventType = "state_conflict"
+	EventFinished         EventType = "finished"
+)
+
+// An Event is an entry of a call's log.
+type Event struct {
+	Sequence int64     `json:"n"` // from 1, without gaps
+	Time     time.Time `json:"t"`
+	Type     EventType `json:"k"`
+
+	Attempt    int             `json:"attempt,omitempty"`
+	Status     Status          `json:"status,omitempty"`
+	Verdict    *GateVerdict    `json:"verdict,omitempty"`
+	Progress   *tool.Progress  `json:"progress,omitempty"`
+	Activity   *Activity       `json:"activity,omitempty"`
+	Output     *Output         `json:"output,omitempty"`
+	Suspension *Suspension     `json:"suspension,omitempty"`
+	Decision   *tool.Decision  `json:"decision,omitempty"`
+	Cancel     *CancelRequest  `json:"cancel,omitempty"`
+	Document   *DocumentNotice `json:"document,omitempty"`
+	Outcome    *Outcome        `json:"outcome,omitempty"`
+}
+
+// An Activity is a snapshot (Content) or a change of one (Patch, RFC 6902).
+type Activity struct {
+	ID      string `json:"id"`
+	Type    string `json:"type,omitempty"`
+	Content string `json:"content,omitempty"`
+	Patch   string `json:"patch,omitempty"`
+}
+
+// An Output names bytes of a stream's spool. Bytes is set while the event is live only; the spool has them for ever.
+type Output struct {
+	Stream string `json:"stream"`
+	Offset int64  `json:"offset"`
+	Length int    `json:"length"`
+	Bytes  []byte `json:"-"`
+}
+
+// A DocumentNotice tells that a document changed, or why a command was dropped.
+type DocumentNotice struct {
+	Scope    tool.Scope `json:"scope"`
+	ScopeID  string     `json:"scope_id"`
+	Key      string     `json:"key"`
+	Revision int64      `json:"revision"` // after the change; the revision that won, for a conflict
+	Expected *int64     `json:"expected,omitempty"`
+}
+
+// An Outcome is how a call ended.
+type Outcome struct {
+	Status   Status       `json:"status"`
+	Executed Executed     `json:"executed"`
+	Result   *tool.Result `json:"result"`
+}

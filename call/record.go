@@ -1,0 +1,171 @@
+package call
+
+import (
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// Key names a call.
+type Key struct {
+	Namespace string
+	ID        string
+}
+
+// A Spec is what an orchestrator asks for.
+type Spec struct {
+	Tool        string
+	Arguments   string // JSON text as it was sent
+	ID          string // empty: the daemon makes a UUIDv7
+	ModelCallID string
+	Run         tool.Run
+	OnBehalfOf  string
+	Timeouts    tool.Timeouts
+	Linger      *time.Duration // nil is the default, negative is never
+	RetryOf     string
+}
+
+// A Call is the record of one invocation.
+type Call struct {
+	Namespace   string `json:"namespace"`
+	ID          string `json:"call_id"`
+	ModelCallID string `json:"model_call_id,omitempty"`
+	Tool        string `json:"tool"`
+	ToolDigest  string `json:"tool_digest,omitempty"`
+	RetryOf     string `json:"retry_of,omitempty"`
+
+	Run        tool.Run       `json:"run,omitzero"`
+	Caller     tool.Principal `json:"caller"`
+	OnBehalfOf string         `json:"on_behalf_of,omitempty"`
+	// RequestDigest tells a repeat from a reuse of the id.
+	RequestDigest string        `json:"request_digest"`
+	Timeouts      tool.Timeouts `json:"timeouts,omitzero"`
+	// Detached calls go on when their caller leaves.
+	Detached bool           `json:"detached,omitempty"`
+	Linger   *time.Duration `json:"linger,omitempty"`
+
+	Requested string   `json:"requested"`           // as it was sent
+	Effective string   `json:"effective,omitempty"` // canonical; empty until the arguments were accepted
+	Rewriters []string `json:"rewriters,omitempty"` // the hooks that changed them
+
+	Class       Class            `json:"class"`
+	Status      Status           `json:"status"`
+	Executed    Executed         `json:"executed"`
+	Assessment  tool.Effects     `json:"assessment,omitzero"`
+	Description tool.Description `json:"description,omitzero"`
+	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // of the last time that the gates were asked
+	Rounds      []Round          `json:"rounds,omitempty"`
+	Attempts    []Attempt        `json:"attempts,omitempty"`
+	Checkpoint  []byte           `json:"checkpoint,omitempty"`
+	Cancel      *CancelRequest   `json:"cancel_requested,omitempty"`
+	Result      *tool.Result     `json:"result,omitempty"`
+	Isolation   Isolation        `json:"isolation,omitzero"`
+
+	BatchID       string `json:"batch_id,omitempty"`
+	BatchPosition int    `json:"batch_position,omitempty"`
+
+	Created  time.Time `json:"created"`
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`
+	Revision int64     `json:"revision"` // one more with each stored change
+	// LastSequence is the number of the newest event. Epochs say which daemon start wrote which part of the log.
+	LastSequence int64        `json:"last_sequence"`
+	Epochs       []EpochStart `json:"epochs,omitempty"`
+}
+
+// An EpochStart says that the events from First on were written in Epoch.
+type EpochStart struct {
+	Epoch int64 `json:"epoch"`
+	First int64 `json:"first"`
+}
+
+// A Round is one suspension of a call and the decision that ended it; Decision is nil while it is open or when it
+// expired or was cancelled without one.
+type Round struct {
+	Suspension Suspension     `json:"suspension"`
+	Decision   *tool.Decision `json:"decision,omitempty"`
+	Expired    bool           `json:"expired,omitempty"`
+	Closed     bool           `json:"closed,omitempty"`
+}
+
+// An Attempt is one execution of the tool, from intent to result.
+type Attempt struct {
+	Number  int       `json:"number"`
+	Epoch   int64     `json:"epoch"`
+	Started time.Time `json:"started"`
+	Ended   time.Time `json:"ended,omitzero"`
+	// LateResult is what an abandoned attempt answered after all; it is stored and never applied.
+	LateResult *tool.Result `json:"late_result,omitempty"`
+}
+
+// A GateVerdict is one gate's answer.
+type GateVerdict struct {
+	Gate   string `json:"gate"`
+	Kind   string `json:"kind"` // ALLOW, BLOCK, SUSPEND, SET_RESULT, FAILED
+	Reason string `json:"reason,omitempty"`
+	// Overruled answers lost against a stronger or an earlier one.
+	Overruled bool `json:"overruled,omitempty"`
+	// Answered says that the gate had an answer for exactly these arguments.
+	Answered bool `json:"answered,omitempty"`
+}
+
+// A CancelRequest is stored before anything is killed.
+type CancelRequest struct {
+	By     tool.Principal `json:"by,omitzero"`
+	Reason string         `json:"reason,omitempty"`
+	Cause  string         `json:"cause,omitempty"` // CLIENT, RUN_ENDED, CALLER_GONE, PARENT, …
+	Time   time.Time      `json:"time"`
+}
+
+// Isolation says what was required and what was applied around the attempt's processes.
+type Isolation struct {
+	Required tool.Isolation  `json:"required,omitempty"`
+	Network  string          `json:"network,omitempty"`
+	Facts    map[string]bool `json:"facts,omitempty"`
+}
+
+// Key returns the call's name.
+func (c *Call) Key() Key { return Key{c.Namespace, c.ID} }
+
+// Open returns the open suspension, or nil.
+func (c *Call) Open() *Suspension {
+	if c.Status != Suspended || len(c.Rounds) == 0 {
+		return nil
+	}
+	return &c.Rounds[len(c.Rounds)-1].Suspension
+}
+
+// LastRound returns the newest round, or nil.
+func (c *Call) LastRound() *Round {
+	if len(c.Rounds) == 0 {
+		return nil
+	}
+	return &c.Rounds[len(c.Rounds)-1]
+}
+
+// EpochOf returns the epoch in which the event with this sequence was written; 0 when there is none.
+func (c *Call) EpochOf(sequence int64) int64 {
+	var epoch int64
+	for _, e := range c.Epochs {
+		if e.First > sequence {
+			break
+		}
+		epoch = e.Epoch
+	}
+	return epoch
+}
+
+// LastIn returns the sequence of the newest event that epoch is known to have written, and false when the epoch wrote
+// none: a cursor of that epoch beyond it names events that a crash took.
+func (c *Call) LastIn(epoch int64) (int64, bool) {
+	for i, e := range c.Epochs {
+		if e.Epoch != epoch {
+			continue
+		}
+		if i+1 < len(c.Epochs) {
+			return c.Epochs[i+1].First - 1, true
+		}
+		return c.LastSequence, true
+	}
+	return 0, false
+}

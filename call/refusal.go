@@ -1,0 +1,51 @@
+package call
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Refusal is a request that a door could not accept: nothing was stored and nothing ran. The door turns its kind into
+// a status and its reason into an ErrorInfo; both are stable.
+type Refusal struct {
+	Kind       RefusalKind
+	Reason     string // UPPER_SNAKE_CASE
+	Message    string // what was wrong and what would be right
+	Violations []tool.Violation
+	RetryAfter time.Duration
+	// Metadata goes into the ErrorInfo, such as the decision that won.
+	Metadata map[string]string
+}
+
+// RefusalKind is the sort of a refusal, named as gRPC names its codes.
+type RefusalKind string
+
+// The kinds that a door may answer.
+const (
+	InvalidArgument    RefusalKind = "INVALID_ARGUMENT"
+	Unauthenticated    RefusalKind = "UNAUTHENTICATED"
+	PermissionDenied   RefusalKind = "PERMISSION_DENIED"
+	NotFound           RefusalKind = "NOT_FOUND"
+	AlreadyExists      RefusalKind = "ALREADY_EXISTS"
+	FailedPrecondition RefusalKind = "FAILED_PRECONDITION"
+	ResourceExhausted  RefusalKind = "RESOURCE_EXHAUSTED"
+	Unavailable        RefusalKind = "UNAVAILABLE"
+	OutOfRange         RefusalKind = "OUT_OF_RANGE"
+	DataLoss           RefusalKind = "DATA_LOSS"
+)
+
+func (r *Refusal) Error() string { return r.Message }
+
+// Refuse returns a refusal.
+func Refuse(kind RefusalKind, reason, format string, args ...any) *Refusal {
+	return &Refusal{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// InvalidField returns the refusal of one field of a request.
+func InvalidField(field, format string, args ...any) *Refusal {
+	d := fmt.Sprintf(format, args...)
+	return &Refusal{Kind: InvalidArgument, Reason: "INVALID_FIELD", Message: field + ": " + d,
+		Violations: []tool.Violation{{Field: field, Description: d}}}
+}

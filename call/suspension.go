@@ -1,0 +1,48 @@
+package call
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Suspension is a round of waiting: the stored question.
+type Suspension struct {
+	ID     string `json:"suspension_id"` // unguessable, new for each round
+	Round  int    `json:"round"`         // from 1
+	Origin string `json:"origin"`        // the hook that asked, or OriginTool
+
+	Action          string          `json:"action"`
+	Message         string          `json:"message,omitempty"`
+	Parameters      json.RawMessage `json:"parameters,omitempty"`
+	ResponseSchema  json.RawMessage `json:"response_schema,omitempty"`
+	ResumeMode      tool.ResumeMode `json:"resume_mode"`
+	Approvers       *tool.Approvers `json:"approvers,omitempty"`
+	RememberOptions []string        `json:"remember_options,omitempty"`
+	DefaultResult   string          `json:"default_result,omitempty"`
+
+	Pending     Pending          `json:"pending"`
+	Digest      string           `json:"digest"` // of the call as it was shown
+	Description tool.Description `json:"description,omitzero"`
+	Created     time.Time        `json:"created"`
+	ExpiresAt   time.Time        `json:"expires_at"`
+}
+
+// OriginTool is the origin of a question that the tool asked itself. No hook may have this name.
+const OriginTool = "tool"
+
+// Pending is the call that waits, as a frontend shows it.
+type Pending struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// OnExpiry returns what happens when nobody answers: "CANCEL", or "DEFAULT" when the tool named a default answer.
+func (s *Suspension) OnExpiry() string {
+	if s.DefaultResult != "" {
+		return "DEFAULT"
+	}
+	return "CANCEL"
+}
