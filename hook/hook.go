@@ -1,0 +1,183 @@
+// Package hook holds the six contracts by which plugins take part in the life of a call.
+//
+//   - [Rewrite] changes arguments before anything counts.
+//   - [Gate] allows, blocks, suspends or answers in the tool's place. It is pure: it may be asked at any time, again on
+//     resume, and by DescribeCall when nothing is going to run.
+//   - [Admit] holds rates, loops and budgets: once for each attempt.
+//   - [Before] prepares documents: once for each attempt that was allowed. It cannot block.
+//   - [After] sees the outcome and may change what the model reads, not how the call ended.
+//   - [Filter] sees each event before it is numbered, stored, logged or told.
+//
+// A hook never opens the store. What must commit with a call it returns as documents and [Record]s.
+package hook
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Input is what every hook gets. It is shared between hooks: read it only.
+type Input struct {
+	Namespace   string
+	CallID      string
+	Descriptor  *tool.Descriptor
+	ToolDigest  string
+	Requested   string         // JSON text as it was sent
+	Arguments   tool.Arguments // effective
+	Run         tool.Run
+	Caller      tool.Principal
+	OnBehalfOf  string
+	Assessment  tool.Effects
+	Description tool.Description
+	Documents   tool.Documents
+	Attempt     int // the one that runs or would run next, from 1
+
+	answer *tool.Decision
+}
+
+// Answer returns the decision on this hook's own question, if it was given for exactly this call with these arguments;
+// else nil. The answers of other hooks are history, never consent.
+func (in *Input) Answer() *tool.Decision { return in.answer }
+
+// WithAnswer returns a copy of in for the hook that this decision answers. The engine calls it after it compared the
+// digests.
+func (in *Input) WithAnswer(d *tool.Decision) *Input {
+	c := *in
+	c.answer = d
+	return &c
+}
+
+// An Outcome is how an attempt, or a call that never ran, ended.
+type Outcome = call.Outcome
+
+// A Record is what a plugin keeps: the engine stores it in the transaction of the call it belongs to.
+type Record struct {
+	Kind  string
+	Key   string
+	Bytes []byte
+}
+
+// A Rewrite returns the arguments that the next hook sees, as JSON text; returning in.Arguments.Text() changes nothing.
+type Rewrite interface {
+	Rewrite(ctx context.Context, in *Input) (string, error)
+}
+
+// A Gate decides whether a call goes on. An error denies, unless the entry's OnFailure says otherwise.
+type Gate interface {
+	Check(ctx context.Context, in *Input) (Verdict, error)
+}
+
+// An Admit takes a place for one attempt and returns how to give it back; release may be nil. A refusal is an error; a
+// [*tool.Error] keeps its message and RetryAfter.
+type Admit interface {
+	Admit(ctx context.Context, in *Input) (release func(), err error)
+}
+
+// A Before prepares an attempt that was allowed.
+type Before interface {
+	Before(ctx context.Context, in *Input) ([]tool.Command, error)
+}
+
+// An After sees an outcome, at most once. It gets a result of its own to change: data, message, content, display and
+// metadata count; status, executed and error code do not.
+type After interface {
+	After(ctx context.Context, in *Input, outcome Outcome) (AfterResult, error)
+}
+
+// An AfterResult is what an After hook wants: nil Result leaves the outcome as it is.
+type AfterResult struct {
+	Result    *tool.Result
+	Documents []tool.Command
+	Records   []Record
+}
+
+// A Filter returns the function through which the events of one call pass, in order, from one goroutine at a time. The
+// function is deterministic and does no I/O; what it returns is numbered, stored and told in place of the event. The
+// last event is always EventFinished or EventSuspended: what was kept back must be let go then.
+type Filter interface {
+	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
+}
+
+// A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision is not a yes.
+type Verdict struct {
+	kind   VerdictKind
+	reason string
+	ticket tool.Ticket
+	result *tool.Result
+}
+
+// VerdictKind is what a gate wants.
+type VerdictKind string
+
+// Block beats Suspend beats SetResult beats Allow.
+const (
+	KindAllow     VerdictKind = "ALLOW"
+	KindBlock     VerdictKind = "BLOCK"
+	KindSuspend   VerdictKind = "SUSPEND"
+	KindSetResult VerdictKind = "SET_RESULT"
+)
+
+// Allow lets the call go on.
+func Allow() Verdict { return Verdict{kind: KindAllow} }
+
+// Block fails the call and blocks its run. To refuse the call alone use SetResult with a DENIED error.
+func Block(reason string) Verdict { return Verdict{kind: KindBlock, reason: reason} }
+
+// Suspend asks a person or a program.
+func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: t, reason: t.Message} }
+
+// SetResult answers in the tool's place; the status must be SUCCESS or ERROR.
+func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
+
+// Deny refuses this one call: the model reads the reason and the run goes on.
+func Deny(reason string) Verdict {
+	return SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Denied, Message: reason}})
+}
+
+// Kind returns what the gate wants; "" for the zero Verdict.
+func (v Verdict) Kind() VerdictKind { return v.kind }
+
+// Reason returns why the gate blocks or asks.
+func (v Verdict) Reason() string { return v.reason }
+
+// Ticket returns the question of a Suspend.
+func (v Verdict) Ticket() tool.Ticket { return v.ticket }
+
+// Result returns the result of a SetResult.
+func (v Verdict) Result() *tool.Result { return v.result }
+
+// Failure says what a failing hook means.
+type Failure string
+
+// The empty failure mode is FailRefuse.
+const (
+	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run goes on
+	FailAllow  Failure = "allow" // as if the gate had allowed
+	FailBlock  Failure = "block" // as if the gate had blocked
+)
+
+// DefaultDeadline bounds one call of a hook in process.
+const DefaultDeadline = time.Second
+
+// An Entry is a hook as it is configured.
+type Entry[T any] struct {
+	Name      string // unique in its kind; not "tool"
+	Hook      T
+	OnFailure Failure       // of gates
+	Required  bool          // of Before and After: a failure changes the call
+	Deadline  time.Duration // 0 is DefaultDeadline
+	Match     Match
+}
+
+// A Set is the hooks of a daemon, each kind in its order.
+type Set struct {
+	Rewrite []Entry[Rewrite]
+	Gate    []Entry[Gate]
+	Admit   []Entry[Admit]
+	Before  []Entry[Before]
+	After   []Entry[After]
+	Filter  []Entry[Filter]
+}

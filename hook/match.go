@@ -1,0 +1,31 @@
+package hook
+
+import (
+	"path"
+	"slices"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Match limits a hook to some calls. Each list that is not empty must hold; the zero Match holds for all.
+type Match struct {
+	Tools      []string // globs on tool ids
+	Sources    []string
+	Mutability []tool.Mutability
+	Safety     []tool.Safety
+}
+
+// Holds reports whether the hook is asked about this call. Before the call is assessed the effects are the descriptor's.
+func (m Match) Holds(in *Input) bool {
+	e := in.Assessment.Normal()
+	return (len(m.Tools) == 0 || slices.ContainsFunc(m.Tools, func(g string) bool { return Glob(g, in.Descriptor.ID) })) &&
+		(len(m.Sources) == 0 || slices.Contains(m.Sources, in.Descriptor.Source)) &&
+		(len(m.Mutability) == 0 || slices.Contains(m.Mutability, e.Mutability)) &&
+		(len(m.Safety) == 0 || slices.Contains(m.Safety, e.Safety))
+}
+
+// Glob reports whether a tool id matches a pattern of *, ? and [classes]. A pattern that is malformed matches nothing.
+func Glob(pattern, id string) bool {
+	ok, err := path.Match(pattern, id)
+	return ok && err == nil
+}

@@ -1,0 +1,245 @@
+// Package store is the contract of the journal: the durable record of calls, their logs and their decisions.
+//
+// There is one writer. A [Change] is one call's step, applied whole or not at all, and what [Store.Commit] acknowledged
+// survives kill -9, and power loss when it asked for [Full]. Each change of a call names the revision it was made from,
+// so of two that race for one call one loses with [ErrConflict]: that is how the first committed decision wins.
+//
+// storetest holds every promise; each store only calls it.
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// What a store finds. The engine knows what each means for a caller.
+var (
+	ErrNotFound = errors.New("not in the journal")
+	// ErrTrimmed means that only a tombstone is left of a call.
+	ErrTrimmed = errors.New("call trimmed to a tombstone")
+	// ErrExists means that a call with this id is there already.
+	ErrExists = errors.New("call exists")
+	// ErrConflict means that the call has moved on since it was read.
+	ErrConflict = errors.New("call changed meanwhile")
+	// ErrDecisionExists means that a decision with this id is there already.
+	ErrDecisionExists = errors.New("decision exists")
+	// ErrExpired means that the store's clock has reached Change.NotAfter.
+	ErrExpired = errors.New("too late")
+	// ErrTooEarly means that the store's clock has not reached Change.NotBefore.
+	ErrTooEarly = errors.New("too early")
+	// ErrCorrupt means that a row's checksum or form is wrong; that row alone is refused.
+	ErrCorrupt = errors.New("stored row is corrupt")
+	// ErrFull means that the disk is full; the change is not there and may be tried again.
+	ErrFull = errors.New("no space for the journal")
+	// ErrFatal means that nobody knows what is on the disk (a failed fsync, an unknown COMMIT): stop, and let recovery
+	// decide. A store that returned it refuses everything from then on.
+	ErrFatal = errors.New("journal failed")
+	// ErrClosed means that the store was closed.
+	ErrClosed = errors.New("store closed")
+)
+
+// Durability says what a change must survive before it is acknowledged.
+type Durability uint8
+
+const (
+	// Full survives power loss (an fsync lies behind it): intents, results, suspensions, decisions, cancel requests.
+	Full Durability = iota
+	// Normal survives kill -9: progress and output alone, and read-only calls.
+	Normal
+)
+
+// A Change is one step of one call.
+type Change struct {
+	// Key names the call of a change without a record (Call nil), which only appends events.
+	Key call.Key
+	// Call is the record after the change. Its Revision must be the stored one plus 1, and 1 with Create; its
+	// LastSequence that of the last event. The store does not keep the pointer after done was called.
+	Call   *call.Call
+	Create bool // refuse with ErrExists when the id is known, with ErrTrimmed when a tombstone has it
+	// Events continue the call's log.
+	Events     []call.Event
+	Durability Durability
+
+	// NotAfter refuses the change with ErrExpired when the store's clock has reached it, NotBefore with ErrTooEarly when
+	// it has not. Both are read inside the transaction; zero means no bound.
+	NotAfter, NotBefore time.Time
+	// Decision is stored with a hash of its content; its id is unique in the namespace for ever.
+	Decision *Decision
+	// Documents are applied in order. One that loses is left out and reported through OnConflict, which is called once,
+	// inside the transaction, with all that lost, before Call and Events are written; it may change Events and Call and
+	// must not block. Their changes are told by the events that it, or the engine beforehand, put there.
+	Documents  []DocumentChange
+	OnConflict func([]call.DocumentNotice)
+	Run        *Run // the run's new state, when it changes
+	Records    []Record
+}
+
+// A Decision is the stored answer to a suspension.
+type Decision struct {
+	Namespace    string
+	ID           string
+	CallID       string
+	SuspensionID string
+	Content      string // digest of what the client sent: tells a replay from a reuse of the id
+	Decision     tool.Decision
+}
+
+// A DocumentChange is a command with the scope that it goes to.
+type DocumentChange struct {
+	ScopeID string
+	Command tool.Command
+}
+
+// A Record is what a plugin keeps beside a call.
+type Record struct {
+	Kind, Key string
+	Bytes     []byte
+}
+
+// RunState is where a run stands. OPEN and WAITING are not stored: they follow from its calls.
+type RunState string
+
+// The states of a run.
+const (
+	RunOpen    RunState = "OPEN"
+	RunWaiting RunState = "WAITING"
+	RunBlocked RunState = "BLOCKED"
+	RunEnded   RunState = "ENDED"
+)
+
+// A Run is the stored state of a run that is, or was, blocked or ended.
+type Run struct {
+	Namespace string
+	ID        string
+	State     RunState
+	Reason    string
+	CallID    string // that blocked it
+	Changed   time.Time
+}
+
+// A Query selects calls. Empty fields select all.
+type Query struct {
+	Namespace     string
+	Caller        string // subject
+	Statuses      []call.Status
+	Run, Thread   string
+	ParentCall    string
+	Tool          string
+	Action        string    // of the open suspension
+	CreatedAfter  time.Time // inclusive
+	CreatedBefore time.Time // exclusive
+	OldestFirst   bool
+	// After is the position of the last call of the page before; 0 starts.
+	After int64
+	Limit int // 0 means 50
+}
+
+// A Page is calls in the order of their creation, the newest first unless the query says otherwise.
+type Page struct {
+	Calls []*call.Call
+	Next  int64 // 0 when this was the last page
+	// Corrupt names calls that were left out because their row is broken.
+	Corrupt []call.Key
+}
+
+// A Feed selects the events of many calls: of a run, a thread, or a namespace when both are empty.
+type Feed struct {
+	Namespace   string
+	Run, Thread string
+	Caller      string // subject; empty: everybody's
+}
+
+// A FeedEntry is consecutive events of one call, at the position at which they were committed.
+type FeedEntry struct {
+	Position int64
+	Key      call.Key
+	Epoch    int64
+	Events   []call.Event
+}
+
+// Identity is what makes a store this one.
+type Identity struct {
+	StoreID string
+	// Epoch counts the starts of a daemon on this store, from 1.
+	Epoch int64
+	// Moved means that the file is not the one that this store remembers: a copy or a restored backup.
+	Moved bool
+	// Clean says that the last daemon closed the store in order.
+	Clean bool
+}
+
+// A Store is the journal. All methods are called concurrently.
+type Store interface {
+	// Submit queues a change; done is called exactly once, from any goroutine and possibly before Submit returns, with
+	// nil once the change is as durable as it asked for. Changes of one call that are submitted one after the other
+	// without waiting keep their order only within one durability.
+	Submit(c *Change, done func(error))
+	// Commit submits a change and waits. When ctx ends first the change may still be applied.
+	Commit(ctx context.Context, c *Change) error
+
+	// Call returns a call. ErrNotFound, ErrTrimmed, ErrCorrupt.
+	Call(ctx context.Context, key call.Key) (*call.Call, error)
+	// CallBySuspension returns the call that has, or had, this suspension.
+	CallBySuspension(ctx context.Context, namespace, suspensionID string) (*call.Call, error)
+	// Decision returns a decision by its id. ErrNotFound.
+	Decision(ctx context.Context, namespace, id string) (*Decision, error)
+	// Events returns at most limit events with sequences above after. first is the lowest sequence that is still kept
+	// (above 1 when the beginning was trimmed).
+	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
+	Calls(ctx context.Context, q Query) (Page, error)
+	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, all namespaces, oldest first. Corrupt rows
+	// are given as their key and an error.
+	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error
+	// Due returns suspended calls, all namespaces, whose open suspension's expiry the store's clock has reached.
+	Due(ctx context.Context, limit int) ([]*call.Call, error)
+	// NextExpiry returns when the next open suspension expires; zero when there is none.
+	NextExpiry(ctx context.Context) (time.Time, error)
+	// Feed returns at most limit entries above the position after, in order, and the newest position there is.
+	Feed(ctx context.Context, f Feed, after int64, limit int) (entries []FeedEntry, newest int64, err error)
+	// Documents returns all documents of one scope.
+	Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) ([]tool.Document, error)
+	// Run returns the stored state of a run. ErrNotFound when it was never blocked or ended.
+	Run(ctx context.Context, namespace, id string) (*Run, error)
+	// RunCounts returns how many calls of a run have each status.
+	RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error)
+	// ClosedRuns calls visit with each run that is blocked or ended.
+	ClosedRuns(ctx context.Context, visit func(Run) error) error
+	// Counts returns how many calls have each status that is not terminal.
+	Counts(ctx context.Context) (map[call.Status]int, error)
+
+	// Trim turns terminal calls that ended before callsBefore into tombstones, at most limit, forgets tombstones older
+	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. It returns the calls that
+	// went, so that their spools can go too.
+	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
+	// DeleteRunDocuments removes the documents of a run.
+	DeleteRunDocuments(ctx context.Context, namespace, run string) error
+	// PutRecord stores something that belongs to no call, such as an audit row of DescribeCall.
+	PutRecord(ctx context.Context, namespace string, r Record) error
+
+	// Now is the store's clock. It never runs backwards, not over restarts either.
+	Now() time.Time
+	Identity() Identity
+	Spool() Spool
+	// Close waits for what was submitted, writes the mark of a clean end and closes.
+	Close() error
+}
+
+// A Spool holds what calls print and save: one append-only stream for each (call, name).
+type Spool interface {
+	// Append adds b to a stream and returns the offset it begins at. What was appended survives kill -9.
+	Append(key call.Key, name string, b []byte) (offset int64, err error)
+	// ReadAt reads as [io.ReaderAt] does. ErrNotFound when there is no such stream.
+	ReadAt(key call.Key, name string, p []byte, off int64) (int, error)
+	// Size returns how many bytes a stream has. ErrNotFound.
+	Size(key call.Key, name string) (int64, error)
+	// Release closes what is open for a call; its streams stay.
+	Release(key call.Key)
+	// Remove deletes all streams of a call.
+	Remove(key call.Key) error
+	io.Closer
+}
