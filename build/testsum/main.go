@@ -1,0 +1,89 @@
+// Testsum runs "go test -json" with the arguments that it is given, and says at the end what ran.
+//
+//	testsum [-must dir]... [-ci] -- [go test flags and packages]
+//
+// Failures are printed whole, everything that passes in one line for each package. The last line is
+//
+//	N passed, N failed[, N skipped]
+//
+// It exits 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself was
+// not content; with -ci also when anything was skipped: a landing check that leaves a part out is not green.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	var must []string
+	flags := flag.NewFlagSet("testsum", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.Func("must", "a `directory` under which at least one test has to pass; may be repeated", func(dir string) error {
+		must = append(must, strings.Trim(strings.TrimPrefix(dir, "./"), "/"))
+		return nil
+	})
+	ci := flags.Bool("ci", false, "a skipped test, or a package without any, counts as a failure")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+
+	s := newSummary(out, must, *ci)
+	started := time.Now()
+	err := goTest(ctx, flags.Args(), s, errOut)
+	if err != nil {
+		s.commandFailed(err)
+	}
+	if !s.report(time.Since(started)) {
+		return 1
+	}
+	return 0
+}
+
+// goTest feeds every line of go test to s. On a signal go test is asked to end as the shell would ask it.
+func goTest(ctx context.Context, args []string, s *summary, errOut io.Writer) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 20 * time.Second
+	cmd.Stderr = errOut
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := bufio.NewReader(pipe)
+	var readErr error
+	for readErr == nil {
+		var line []byte
+		line, readErr = lines.ReadBytes('\n')
+		if len(line) > 0 {
+			s.line(line)
+		}
+	}
+	if errors.Is(readErr, io.EOF) {
+		readErr = nil
+	}
+	if ctx.Err() != nil {
+		readErr = fmt.Errorf("interrupted")
+	}
+	return errors.Join(readErr, cmd.Wait())
+}

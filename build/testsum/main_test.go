@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRun runs the real go test on modules of one package each: what a reader needs must stand in the output, the last
+// line must stand alone, and the exit code must say the same.
+func TestRun(t *testing.T) {
+	tests := []struct {
+		name string
+		code string // of the package's one test file, after the imports
+		args []string
+		exit int
+		last string
+		want []string
+	}{
+		{
+			name: "passes",
+			code: `func TestA(t *testing.T) { t.Run("x", func(*testing.T) {}); t.Run("y", func(*testing.T) {}); fmt.Println("ran: 40 kills") }`,
+			args: []string{"-ci", "-must", "part"},
+			last: "2 passed, 0 failed", // the leaves
+			want: []string{"ok    example.org/m/part", "ran: 40 kills", "ran: 1 packages with tests"},
+		},
+		{
+			name: "log lines count as ran",
+			code: `func TestA(t *testing.T) { t.Log("ran: 41 kills") }`,
+			last: "1 passed, 0 failed",
+			want: []string{"\nran: 41 kills"},
+		},
+		{
+			name: "fails",
+			code: `func TestA(t *testing.T) { t.Run("x", func(t *testing.T) { t.Error("two is not three") }) }; func TestB(*testing.T) {}`,
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"two is not three", "FAILED: example.org/m/part.TestA/x", "FAIL  example.org/m/part"},
+		},
+		{
+			name: "parent fails alone",
+			code: `func TestA(t *testing.T) { t.Run("x", func(*testing.T) {}); t.Error("afterwards") }`,
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"afterwards", "FAILED: example.org/m/part.TestA"},
+		},
+		{
+			name: "skips",
+			code: `func TestA(t *testing.T) { t.Skip("no database") }; func TestB(*testing.T) {}`,
+			last: "1 passed, 0 failed, 1 skipped",
+			want: []string{"SKIPPED: example.org/m/part.TestA: ", "no database", "1 TESTS DID NOT RUN"},
+		},
+		{
+			name: "skips in CI",
+			code: `func TestA(t *testing.T) { t.Skip("no database") }; func TestB(*testing.T) {}`,
+			args: []string{"-ci"},
+			exit: 1,
+			last: "1 passed, 0 failed, 1 skipped",
+			want: []string{"no database"},
+		},
+		{
+			name: "does not build",
+			code: `func TestA(t *testing.T) { undefinedName() }`,
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"undefined: undefinedName", "FAILED: example.org/m/part (did not build)"},
+		},
+		{
+			name: "panics",
+			code: `func TestA(*testing.T) {}; func TestB(*testing.T) { panic("out of cheese") }`,
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"out of cheese", "FAILED: example.org/m/part.TestB"},
+		},
+		{
+			name: "times out",
+			code: `func TestB(*testing.T) { select {} }`,
+			args: []string{"-timeout=1s"},
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"test timed out", "FAILED: example.org/m/part.TestB"},
+		},
+		{
+			name: "fails outside of its tests",
+			code: `func TestMain(m *testing.M) { m.Run(); fmt.Println("a goroutine was left"); os.Exit(1) }; func TestA(*testing.T) {}`,
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"a goroutine was left", "FAILED: example.org/m/part (the package failed, none of its tests did)"},
+		},
+		{
+			name: "leaves out what must run",
+			code: `func TestA(*testing.T) {}`,
+			args: []string{"-must", "./crash/"},
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"FAILED: crash (no test passed there"},
+		},
+		{
+			name: "runs nothing",
+			code: `func TestA(*testing.T) {}`,
+			args: []string{"-run=TestZ"},
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"FAILED: no test ran", "1 without: example.org/m/part"},
+		},
+		{
+			name: "go test refuses its arguments",
+			code: `func TestA(*testing.T) {}`,
+			args: []string{"-count=many"},
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"FAILED: go test: exit status"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Chdir(writeModule(t, tt.code))
+			own, forGo := splitArgs(tt.args)
+			var out, errOut bytes.Buffer
+			args := slices.Concat(own, []string{"--"}, forGo, []string{"./..."})
+			exit := run(context.Background(), args, &out, &errOut)
+			if exit != tt.exit {
+				t.Errorf("exit = %d, want %d", exit, tt.exit)
+			}
+			lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+			if last := lines[len(lines)-1]; last != tt.last {
+				t.Errorf("last line = %q, want %q", last, tt.last)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("output lacks %q", want)
+				}
+			}
+			if t.Failed() {
+				t.Logf("output:\n%s%s", out.String(), errOut.String())
+			}
+		})
+	}
+}
+
+// writeModule makes a module with the package part, which holds code as its test file.
+func writeModule(t *testing.T, code string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{
+		"go.mod":            "module example.org/m\n\ngo 1.26\n",
+		"part/part_test.go": "package part\n\nimport (\n\"fmt\"\n\"os\"\n\"testing\"\n)\n\nvar _ = fmt.Sprint(os.Args)\n\n" + code + "\n",
+	}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// splitArgs parts testsum's own flags from those of go test.
+func splitArgs(args []string) (own, forGo []string) {
+	for i := 0; i < len(args); i++ {
+		switch args[i] {
+		case "-ci":
+			own = append(own, args[i])
+		case "-must":
+			own = append(own, args[i], args[i+1])
+			i++
+		default:
+			forGo = append(forGo, args[i])
+		}
+	}
+	return own, forGo
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An event is a line of "go test -json" (see "go doc test2json" and "go help buildjson").
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of build-output and build-fail
+	Test        string
+	Output      string
+	Elapsed     float64
+	FailedBuild string
+}
+
+// A result is what is known of one test or subtest.
+type result struct {
+	output   strings.Builder
+	action   string // pass, fail, skip; empty while it runs
+	children bool   // it has subtests, which are counted in its place
+	failed   bool   // one of its subtests failed
+}
+
+// A pkg is what is known of one package; its own output is what no test printed: panics of TestMain, leaks, races.
+type pkg struct {
+	path                    string
+	output                  strings.Builder
+	tests                   map[string]*result
+	order                   []string
+	passed, failed, skipped int
+}
+
+// A summary counts the leaves of the test tree: a test with subtests is counted through them, unless it fails alone.
+type summary struct {
+	out  io.Writer
+	must []string
+	ci   bool
+
+	packages map[string]*pkg
+	builds   map[string]*strings.Builder
+	failures []string // one line each, for the end
+	skips    []string
+	empty    []string // packages without a test
+	ran      []string // lines that tests print for the reader: "ran: ..."
+	ended    []*pkg
+	passed   int
+	failed   int
+	skipped  int
+}
+
+func newSummary(out io.Writer, must []string, ci bool) *summary {
+	return &summary{out: out, must: must, ci: ci, packages: map[string]*pkg{}, builds: map[string]*strings.Builder{}}
+}
+
+// line takes one line of go test. What is not JSON comes from the go command itself and is shown as it is.
+func (s *summary) line(line []byte) {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil || e.Action == "" {
+		fmt.Fprintf(s.out, "%s\n", strings.TrimRight(string(line), "\n"))
+		return
+	}
+	switch e.Action {
+	case "build-output":
+		b, ok := s.builds[e.ImportPath]
+		if !ok {
+			b = &strings.Builder{}
+			s.builds[e.ImportPath] = b
+		}
+		b.WriteString(e.Output)
+		return
+	case "build-fail":
+		return // told with the package that needed it
+	}
+	p, ok := s.packages[e.Package]
+	if !ok {
+		p = &pkg{path: e.Package, tests: map[string]*result{}}
+		s.packages[e.Package] = p
+	}
+	if e.Action == "output" {
+		s.collectRan(e.Output)
+	}
+	if e.Test == "" {
+		s.packageEvent(p, e)
+		return
+	}
+	p.testEvent(e)
+}
+
+// collectRan keeps the lines that a test prints for the end of the run, with or without the prefix of t.Log.
+func (s *summary) collectRan(output string) {
+	text := strings.TrimSpace(output)
+	if file, rest, ok := strings.Cut(text, ": "); ok && strings.Contains(file, ".go:") {
+		text = rest
+	}
+	if strings.HasPrefix(text, "ran: ") {
+		s.ran = append(s.ran, text)
+	}
+}
+
+func (p *pkg) testEvent(e event) {
+	r := p.test(e.Test)
+	switch e.Action {
+	case "output":
+		r.output.WriteString(e.Output)
+	case "pass", "fail", "skip":
+		r.action = e.Action
+	}
+}
+
+func (p *pkg) test(name string) *result {
+	if r, ok := p.tests[name]; ok {
+		return r
+	}
+	r := &result{}
+	p.tests[name] = r
+	p.order = append(p.order, name)
+	if i := strings.LastIndexByte(name, '/'); i >= 0 {
+		p.test(name[:i]).children = true
+	}
+	return r
+}
+
+func (s *summary) packageEvent(p *pkg, e event) {
+	switch e.Action {
+	case "output":
+		p.output.WriteString(e.Output)
+	case "pass", "fail", "skip":
+		s.endPackage(p, e)
+	}
+}
+
+func (s *summary) endPackage(p *pkg, e event) {
+	s.ended = append(s.ended, p)
+	s.countTests(p)
+	switch {
+	case e.FailedBuild != "":
+		s.fail(p, p.path+" (did not build)", s.buildOutput(e.FailedBuild)+p.output.String())
+	case e.Action == "fail" && p.failed == 0:
+		s.fail(p, p.path+" (the package failed, none of its tests did)", p.output.String())
+	case e.Action == "fail":
+		fmt.Fprint(s.out, p.output.String())
+	case p.passed+p.skipped == 0:
+		s.empty = append(s.empty, p.path)
+		return
+	}
+	s.passed += p.passed
+	s.failed += p.failed
+	s.skipped += p.skipped
+	word := "ok  "
+	if p.failed > 0 {
+		word = "FAIL"
+	}
+	fmt.Fprintf(s.out, "%s  %-58s %5d passed %8.1fs\n", word, p.path, p.passed, e.Elapsed)
+}
+
+// countTests walks the tests children first, so that a test knows whether one of its subtests failed.
+func (s *summary) countTests(p *pkg) {
+	names := slices.Clone(p.order)
+	slices.SortStableFunc(names, func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
+	for _, name := range names {
+		r := p.tests[name]
+		full := p.path + "." + name
+		switch {
+		case r.action == "": // it was running when its process ended
+			s.fail(p, full+" (did not end)", r.output.String())
+		case r.action == "fail" && !r.failed:
+			s.fail(p, full, r.output.String())
+		case r.action == "fail":
+			fmt.Fprint(s.out, indent(r.output.String())) // what the parent said itself
+		case r.action == "skip":
+			p.skipped++
+			s.skips = append(s.skips, full+skipReason(r.output.String()))
+		case r.action == "pass" && !r.children:
+			p.passed++
+		}
+		if i := strings.LastIndexByte(name, '/'); i >= 0 && (r.action == "fail" || r.action == "") {
+			p.tests[name[:i]].failed = true
+		}
+	}
+}
+
+func (s *summary) fail(p *pkg, what, output string) {
+	p.failed++
+	s.failures = append(s.failures, what)
+	fmt.Fprintf(s.out, "\n--- FAIL %s\n%s\n", what, indent(output))
+}
+
+func (s *summary) buildOutput(importPath string) string {
+	if b, ok := s.builds[importPath]; ok {
+		return b.String()
+	}
+	return ""
+}
+
+// commandFailed records that go test ended badly; that is news only when no test explains it.
+func (s *summary) commandFailed(err error) {
+	if s.failed == 0 {
+		s.failed++
+		s.failures = append(s.failures, "go test: "+err.Error())
+	}
+}
+
+// report prints the end and says whether all is well.
+func (s *summary) report(took time.Duration) bool {
+	missing := s.missing()
+	s.failed += len(missing)
+	s.failures = append(s.failures, missing...)
+
+	fmt.Fprintln(s.out)
+	for _, line := range s.ran {
+		fmt.Fprintln(s.out, line)
+	}
+	fmt.Fprintf(s.out, "ran: %d packages with tests in %v", len(s.ended)-len(s.empty), took.Round(time.Second))
+	if len(s.empty) > 0 {
+		fmt.Fprintf(s.out, "; %d without: %s", len(s.empty), strings.Join(s.empty, " "))
+	}
+	fmt.Fprintln(s.out)
+	for _, skip := range s.skips {
+		fmt.Fprintln(s.out, "SKIPPED:", skip)
+	}
+	for _, failure := range s.failures {
+		fmt.Fprintln(s.out, "FAILED:", failure)
+	}
+	ok := s.failed == 0 && (!s.ci || s.skipped == 0)
+	if s.skipped > 0 {
+		fmt.Fprintf(s.out, "%d TESTS DID NOT RUN: this run does not show that the project works\n", s.skipped)
+	}
+	fmt.Fprintf(s.out, "%d passed, %d failed", s.passed, s.failed)
+	if s.skipped > 0 {
+		fmt.Fprintf(s.out, ", %d skipped", s.skipped)
+	}
+	fmt.Fprintln(s.out)
+	return ok
+}
+
+// missing names the directories of -must in which no test passed.
+func (s *summary) missing() []string {
+	var missing []string
+	for _, dir := range s.must {
+		ran := slices.ContainsFunc(s.ended, func(p *pkg) bool {
+			return p.passed > 0 && strings.Contains(p.path+"/", "/"+dir+"/")
+		})
+		if !ran {
+			missing = append(missing, fmt.Sprintf("%s (no test passed there, and this run has to show it)", dir))
+		}
+	}
+	if s.passed+s.failed+s.skipped == 0 && len(missing) == 0 {
+		missing = append(missing, "no test ran")
+	}
+	return missing
+}
+
+// skipReason is the text of t.Skip, which go test prints on the line before the verdict.
+func skipReason(output string) string {
+	for line := range strings.Lines(output) {
+		text := strings.TrimSpace(line)
+		if strings.Contains(text, ".go:") {
+			return ": " + text
+		}
+	}
+	return ""
+}
+
+func indent(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "=== ") {
+			continue
+		}
+		b.WriteString("    " + line)
+	}
+	if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
