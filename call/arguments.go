@@ -3,7 +3,6 @@ package call
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -11,42 +10,36 @@ import (
 // DefaultMaxArguments bounds the arguments of a tool that names no bound of its own, in bytes.
 const DefaultMaxArguments = 256 << 10
 
-// ParseArguments parses a call's arguments strictly: empty text and null mean {}. The error is what the model reads, of
-// the kind InvalidArguments. Broken JSON is never repaired.
-func ParseArguments(text string, limit int) (tool.Arguments, error) {
+// Arguments returns what was parsed as the arguments of a call, with their canonical text: the bytes that are digested
+// and run. limit is in bytes of the text as it was sent; 0 means [DefaultMaxArguments]. The error is what the model
+// reads, of the kind InvalidArguments. Broken JSON is never repaired.
+func (p Parsed) Arguments(limit int) (tool.Arguments, error) {
 	if limit <= 0 {
 		limit = DefaultMaxArguments
 	}
-	if len(text) > limit {
-		return tool.Arguments{}, &tool.Error{Code: tool.InvalidArguments, Reason: "TOO_LARGE", Aborted: true,
-			Message: fmt.Sprintf("The arguments have %d bytes; this tool takes at most %d.", len(text), limit)}
+	if len(p.Text) > limit {
+		return tool.Arguments{}, refuseArguments("TOO_LARGE",
+			fmt.Sprintf("The arguments have %d bytes; this tool takes at most %d.", len(p.Text), limit))
 	}
-	trimmed := strings.Trim(text, " \t\r\n")
-	if trimmed == "" || trimmed == "null" {
-		return tool.NewArguments("{}", map[string]any{}), nil
+	if p.Err != nil {
+		return tool.Arguments{}, syntaxRefusal(p.Err)
 	}
-	v, err := ParseJSON(text, 0)
-	if err != nil {
-		return tool.Arguments{}, syntaxRefusal(err)
-	}
-	object, ok := v.(map[string]any)
+	object, ok := p.Value.(map[string]any)
 	if !ok {
-		return tool.Arguments{}, &tool.Error{Code: tool.InvalidArguments, Reason: "NOT_AN_OBJECT", Aborted: true,
-			Message: "The arguments must be a JSON object, such as {\"path\": \"README.md\"}."}
+		return tool.Arguments{}, refuseArguments("NOT_AN_OBJECT", `The arguments must be a JSON object, such as {"path": "README.md"}.`)
 	}
-	return tool.NewArguments(text, object), nil
-}
-
-// Canonical returns the arguments with their canonical text: the bytes that are digested and run.
-func Canonical(a tool.Arguments) tool.Arguments {
-	return tool.NewArguments(string(AppendCanonical(nil, a.Value())), a.Value())
+	return tool.NewArguments(string(p.Canonical), object), nil
 }
 
 func syntaxRefusal(err error) error {
-	refusal := &tool.Error{Code: tool.InvalidArguments, Reason: "MALFORMED_JSON", Aborted: true, Message: "The arguments are not valid JSON: " + err.Error() + "."}
+	reason := "MALFORMED_JSON"
 	var syntax *SyntaxError
 	if errors.As(err, &syntax) && syntax.Truncated {
-		refusal.Reason = "TRUNCATED_JSON"
+		reason = "TRUNCATED_JSON"
 	}
-	return refusal
+	return refuseArguments(reason, "The arguments are not valid JSON: "+err.Error()+".")
+}
+
+func refuseArguments(reason, message string) error {
+	return &tool.Error{Code: tool.InvalidArguments, Reason: reason, Message: message, Aborted: true}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/tool"
@@ -15,22 +16,45 @@ const (
 	approvalDomain = "toold.approval.v1"
 )
 
+// A Parsed is the outcome of the one parse that a request's arguments get.
+type Parsed struct {
+	Text  string
+	Value any
+	Err   error
+	// Canonical is the canonical form of Value; nil when the text did not parse.
+	Canonical []byte
+}
+
+// Parse parses the text of a request's arguments strictly. Empty text and null mean {}.
+func Parse(text string) Parsed {
+	p := Parsed{Text: text}
+	if trimmed := strings.Trim(text, " \t\r\n"); trimmed == "" || trimmed == "null" {
+		p.Value = map[string]any{}
+	} else {
+		p.Value, p.Err = ParseJSON(text, 0)
+	}
+	if p.Err == nil {
+		p.Canonical = AppendCanonical(make([]byte, 0, len(text)), p.Value)
+	}
+	return p
+}
+
 // RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
 // arguments, caller, run and thread. Arguments that do not parse count by their bytes.
-func RequestDigest(s *Spec, caller tool.Principal) string {
-	var arguments any = map[string]any{}
-	if s.Arguments != "" {
-		v, err := ParseJSON(s.Arguments, 0)
-		switch {
-		case err != nil:
-			arguments = []any{"bytes", hex.EncodeToString([]byte(s.Arguments))}
-		case v != nil:
-			arguments = v
-		}
+func RequestDigest(s *Spec, arguments Parsed, caller string) string {
+	b := make([]byte, 0, len(requestDomain)+len(arguments.Text)+256)
+	b = append(b, requestDomain...)
+	if arguments.Err != nil {
+		b = append(b, 'x')
+		b = append(b, arguments.Text...)
+	} else {
+		b = append(b, arguments.Canonical...)
 	}
-	return digest(requestDomain, map[string]any{
-		"tool": s.Tool, "arguments": arguments, "caller": caller.Subject, "run_id": s.Run.ID, "thread_id": s.Run.Thread,
-	})
+	for _, v := range [...]string{s.Tool, caller, s.Run.ID, s.Run.Thread} {
+		b = AppendCanonical(append(b, ','), v)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
 }
 
 // An Approval is what a yes is given for.
