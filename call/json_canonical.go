@@ -1,0 +1,107 @@
+package call
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// AppendCanonical appends the canonical form v1 of a value to dst: the bytes that digests are made of. It has no white
+// space, members sorted by the UTF-8 bytes of their names, the string escapes of RFC 8785, and number tokens verbatim:
+// 1, 1.0 and 1e0 differ, because folding them (as RFC 8785 does) makes one number of two integers above 2^53.
+//
+// The value is one that [ParseJSON] made, or one that our own code put together of maps, slices, strings, bools, integers
+// and named types of these scalars. Anything else, a float above all, is a bug in our code and panics. Strings are not
+// checked: bytes that are not UTF-8 stay, so that two different strings never become one.
+func AppendCanonical(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...)
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case string:
+		return appendCanonicalString(dst, v)
+	case json.Number:
+		return append(dst, v...)
+	case map[string]any:
+		return appendCanonicalObject(dst, v)
+	case []any:
+		dst = append(dst, '[')
+		for i, element := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendCanonical(dst, element)
+		}
+		return append(dst, ']')
+	}
+	return appendCanonicalScalar(dst, reflect.ValueOf(v))
+}
+
+func appendCanonicalObject(dst []byte, object map[string]any) []byte {
+	var few [16]string
+	names := few[:0]
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendCanonicalString(dst, name)
+		dst = append(dst, ':')
+		dst = AppendCanonical(dst, object[name])
+	}
+	return append(dst, '}')
+}
+
+func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
+	switch {
+	case v.Kind() == reflect.String:
+		return appendCanonicalString(dst, v.String())
+	case v.Kind() == reflect.Bool:
+		return strconv.AppendBool(dst, v.Bool())
+	case v.CanInt():
+		return strconv.AppendInt(dst, v.Int(), 10)
+	case v.CanUint():
+		return strconv.AppendUint(dst, v.Uint(), 10)
+	}
+	panic(fmt.Sprintf("call: no canonical form of a %v", v.Type()))
+}
+
+func appendCanonicalString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0 // what is before is in dst
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, `\b`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\f':
+			dst = append(dst, `\f`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		default:
+			dst = append(dst, `\u00`...)
+			dst = append(dst, hex[c>>4], hex[c&0xf])
+		}
+	}
+	dst = append(dst, s[from:]...)
+	return append(dst, '"')
+}

@@ -1,0 +1,352 @@
+package call
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// MaxDepth is how deep arrays and objects may be nested in a JSON text.
+const MaxDepth = 64
+
+// Longer numbers are no use to any tool, and schema checks compute with them exactly: 1e20000000 would take all memory.
+const (
+	maxNumberLength = 64
+	maxExponent     = 400
+)
+
+// ParseJSON parses one JSON text strictly, in one pass. The value is made of map[string]any, []any, string, json.Number,
+// bool and nil; numbers keep their token. Strings without escapes are parts of text, and keep it alive.
+//
+// Strictly means that no two readers can see different values in one text: valid UTF-8, no member twice, no lone
+// surrogate, nothing before or behind the value but white space. Depth and numbers are bounded ([MaxDepth], tokens of 64
+// characters, exponents of 400). maxBytes <= 0 means no size limit. An error is a [*SyntaxError].
+func ParseJSON(text string, maxBytes int) (any, error) {
+	if maxBytes > 0 && len(text) > maxBytes {
+		return nil, &SyntaxError{
+			Offset: maxBytes,
+			Reason: fmt.Sprintf("the text has %d bytes, the limit is %d", len(text), maxBytes),
+		}
+	}
+	var members [16]jsonMember
+	var items [16]any
+	p := jsonParser{text: text, members: members[:0], items: items[:0]}
+	p.skipSpace()
+	switch {
+	case p.pos == len(text):
+		return nil, &SyntaxError{Offset: p.pos, Reason: "expected a value, but the text is empty"}
+	case p.pos == 0 && strings.HasPrefix(text, "\ufeff"):
+		return nil, &SyntaxError{Reason: "expected a value, found a byte order mark"}
+	}
+	value, err := p.value()
+	if err != nil {
+		return nil, err
+	}
+	p.skipSpace()
+	if p.pos < len(text) {
+		return nil, p.expected(p.pos, "the end of the text")
+	}
+	return value, nil
+}
+
+// A jsonParser stands at text[pos]. Members and items of the open objects and arrays wait on two stacks, so that each map
+// and slice is made once, in its final size.
+type jsonParser struct {
+	text    string
+	pos     int
+	depth   int
+	members []jsonMember
+	items   []any
+}
+
+type jsonMember struct {
+	name   string
+	value  any
+	offset int // of the name
+}
+
+func (p *jsonParser) skipSpace() {
+	for p.pos < len(p.text) {
+		switch p.text[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+// at reports whether c comes next.
+func (p *jsonParser) at(c byte) bool {
+	return p.pos < len(p.text) && p.text[p.pos] == c
+}
+
+func (p *jsonParser) value() (any, error) {
+	if p.pos == len(p.text) {
+		return nil, p.cutOff("expected a value")
+	}
+	switch p.text[p.pos] {
+	case '"':
+		return boxed(p.string())
+	case '{':
+		return p.object()
+	case '[':
+		return p.array()
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return boxed(p.number())
+	case 't':
+		return true, p.literal("true")
+	case 'f':
+		return false, p.literal("false")
+	case 'n':
+		return nil, p.literal("null")
+	}
+	return nil, p.expected(p.pos, "a value")
+}
+
+// boxed keeps the value of a failed parse out of the heap.
+func boxed[T string | json.Number](v T, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (p *jsonParser) literal(word string) error {
+	for i := range len(word) {
+		if p.pos+i == len(p.text) || p.text[p.pos+i] != word[i] {
+			return p.expected(p.pos+i, word)
+		}
+	}
+	p.pos += len(word)
+	return nil
+}
+
+// enter steps over the bracket that opens an array or object.
+func (p *jsonParser) enter() error {
+	if p.depth == MaxDepth {
+		return &SyntaxError{Offset: p.pos, Reason: fmt.Sprintf("arrays and objects are nested deeper than %d", MaxDepth)}
+	}
+	p.depth++
+	p.pos++
+	p.skipSpace()
+	return nil
+}
+
+// leave steps over the bracket that closes an array or object.
+func (p *jsonParser) leave() {
+	p.depth--
+	p.pos++
+}
+
+func (p *jsonParser) array() (any, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	if p.at(']') {
+		p.leave()
+		return []any{}, nil
+	}
+	base := len(p.items)
+	for {
+		value, err := p.value()
+		if err != nil {
+			return nil, err
+		}
+		p.items = append(p.items, value)
+		p.skipSpace()
+		if p.at(']') {
+			p.leave()
+			array := slices.Clone(p.items[base:])
+			p.items = p.items[:base]
+			return array, nil
+		}
+		if !p.at(',') {
+			return nil, p.expected(p.pos, "',' or ']' after an array element")
+		}
+		p.pos++
+		p.skipSpace()
+	}
+}
+
+func (p *jsonParser) object() (any, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	if p.at('}') {
+		p.leave()
+		return map[string]any{}, nil
+	}
+	base := len(p.members)
+	for {
+		member, err := p.member()
+		if err != nil {
+			return nil, err
+		}
+		p.members = append(p.members, member)
+		p.skipSpace()
+		if p.at('}') {
+			p.leave()
+			object, err := makeObject(p.members[base:])
+			p.members = p.members[:base]
+			return object, err
+		}
+		if !p.at(',') {
+			return nil, p.expected(p.pos, "',' or '}' after an object member")
+		}
+		p.pos++
+		p.skipSpace()
+	}
+}
+
+func (p *jsonParser) member() (jsonMember, error) {
+	offset := p.pos
+	if !p.at('"') {
+		return jsonMember{}, p.expected(offset, "a member name in double quotes")
+	}
+	name, err := p.string()
+	if err != nil {
+		return jsonMember{}, err
+	}
+	p.skipSpace()
+	if !p.at(':') {
+		return jsonMember{}, p.expected(p.pos, "':' after a member name")
+	}
+	p.pos++
+	p.skipSpace()
+	value, err := p.value()
+	return jsonMember{name, value, offset}, err
+}
+
+func makeObject(members []jsonMember) (any, error) {
+	object := make(map[string]any, len(members))
+	for i := range members {
+		m := &members[i]
+		object[m.name] = m.value
+		if len(object) == i { // one look-up finds the duplicate and stores the rest
+			return nil, &SyntaxError{Offset: m.offset, Reason: "the object has the member " + quoteName(m.name) + " twice"}
+		}
+	}
+	return object, nil
+}
+
+func (p *jsonParser) string() (string, error) {
+	i := p.pos + 1
+	from := i // what is before is in decoded
+	var decoded strings.Builder
+	for i < len(p.text) {
+		c := p.text[i]
+		switch {
+		case c == '"':
+			p.pos = i + 1
+			if decoded.Len() == 0 { // an escape leaves at least a byte
+				return p.text[from:i], nil
+			}
+			decoded.WriteString(p.text[from:i])
+			return decoded.String(), nil
+		case c == '\\':
+			r, next, err := p.escape(i)
+			if err != nil {
+				return "", err
+			}
+			decoded.WriteString(p.text[from:i])
+			decoded.WriteRune(r)
+			i, from = next, next
+		case c < ' ':
+			return "", &SyntaxError{Offset: i, Reason: fmt.Sprintf("a string holds the control character %U, which must be escaped", c)}
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			_, size := utf8.DecodeRuneInString(p.text[i:])
+			if size == 1 {
+				return "", p.badRune(i)
+			}
+			i += size
+		}
+	}
+	return "", p.cutOff("expected '\"' at the end of a string")
+}
+
+func (p *jsonParser) badRune(offset int) error {
+	if !utf8.FullRuneInString(p.text[offset:]) {
+		return p.cutOff("expected the rest of a UTF-8 character")
+	}
+	return &SyntaxError{Offset: offset, Reason: fmt.Sprintf("a string holds the byte 0x%02x, which is not UTF-8", p.text[offset])}
+}
+
+// escape decodes the escape whose backslash is at offset, and says where it ends.
+func (p *jsonParser) escape(offset int) (r rune, next int, err error) {
+	i := offset + 1
+	if i == len(p.text) {
+		return 0, 0, p.cutOff("expected an escape")
+	}
+	switch c := p.text[i]; c {
+	case '"', '\\', '/':
+		return rune(c), i + 1, nil
+	case 'b':
+		return '\b', i + 1, nil
+	case 'f':
+		return '\f', i + 1, nil
+	case 'n':
+		return '\n', i + 1, nil
+	case 'r':
+		return '\r', i + 1, nil
+	case 't':
+		return '\t', i + 1, nil
+	case 'u':
+		return p.unicodeEscape(offset)
+	}
+	return 0, 0, p.expected(i, `one of "\/bfnrtu after a backslash`)
+}
+
+// unicodeEscape decodes \uXXXX, or two of them when the first is the first half of a surrogate pair.
+func (p *jsonParser) unicodeEscape(offset int) (r rune, next int, err error) {
+	r, err = p.hex(offset + 2)
+	next = offset + 6
+	if err != nil || !utf16.IsSurrogate(r) {
+		return r, next, err
+	}
+	const lone, secondHalves = "a string holds half of a surrogate pair", 0xdc00
+	if r >= secondHalves {
+		return 0, 0, &SyntaxError{Offset: offset, Reason: lone}
+	}
+	for i, c := range []byte(`\u`) {
+		if next+i == len(p.text) {
+			return 0, 0, p.cutOff("expected the second half of a surrogate pair")
+		}
+		if p.text[next+i] != c {
+			return 0, 0, &SyntaxError{Offset: offset, Reason: lone}
+		}
+	}
+	second, err := p.hex(next + 2)
+	if err != nil {
+		return 0, 0, err
+	}
+	if r = utf16.DecodeRune(r, second); r == utf8.RuneError {
+		return 0, 0, &SyntaxError{Offset: offset, Reason: lone}
+	}
+	return r, next + 6, nil
+}
+
+// hex reads the four hexadecimal digits at offset.
+func (p *jsonParser) hex(offset int) (rune, error) {
+	var r rune
+	for i := offset; i < offset+4; i++ {
+		if i >= len(p.text) {
+			return 0, p.cutOff(`expected four hexadecimal digits after \u`)
+		}
+		c := p.text[i]
+		switch {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c|0x20 && c|0x20 <= 'f':
+			r = r<<4 | rune(c|0x20-'a'+10)
+		default:
+			return 0, p.expected(i, `four hexadecimal digits after \u`)
+		}
+	}
+	return r, nil
+}
