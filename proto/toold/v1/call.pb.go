@@ -325,6 +325,9 @@ const (
 	VerdictAction_VERDICT_ACTION_SUSPEND VerdictAction = 3
 	// The tool does not run; the gate's result stands in its place.
 	VerdictAction_VERDICT_ACTION_SET_RESULT VerdictAction = 4
+	// The gate erred, panicked or was late. It refuses the call (DENIED, reason HOOK_FAILED) unless it is configured to allow
+	// or block.
+	VerdictAction_VERDICT_ACTION_FAILED VerdictAction = 5
 )
 
 // Enum value maps for VerdictAction.
@@ -335,6 +338,7 @@ var (
 		2: "VERDICT_ACTION_BLOCK",
 		3: "VERDICT_ACTION_SUSPEND",
 		4: "VERDICT_ACTION_SET_RESULT",
+		5: "VERDICT_ACTION_FAILED",
 	}
 	VerdictAction_value = map[string]int32{
 		"VERDICT_ACTION_UNSPECIFIED": 0,
@@ -342,6 +346,7 @@ var (
 		"VERDICT_ACTION_BLOCK":       2,
 		"VERDICT_ACTION_SUSPEND":     3,
 		"VERDICT_ACTION_SET_RESULT":  4,
+		"VERDICT_ACTION_FAILED":      5,
 	}
 )
 
@@ -397,7 +402,7 @@ type CallSpec struct {
 	Linger *durationpb.Duration `protobuf:"bytes,7,opt,name=linger,proto3" json:"linger,omitempty"`
 	// The call goes on without watchers. Excludes `linger`.
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
-	// The call_id of a terminal call of the same caller that this one repeats; for the record only.
+	// The call_id of an ended call that this one repeats; for the record only.
 	RetryOf       string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -800,7 +805,7 @@ func (x *Timeouts) GetAttempt() *durationpb.Duration {
 	return nil
 }
 
-// Verdict is what one gate said.
+// Verdict is what one gate said. Numbers 6 to 9 are kept for its result, its ticket and its policy version.
 type Verdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gate's configured name.
@@ -809,18 +814,10 @@ type Verdict struct {
 	Action VerdictAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.VerdictAction" json:"action,omitempty"`
 	// For people and, on BLOCK, for the model.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// True for the one verdict that became the outcome.
-	Decisive bool `protobuf:"varint,4,opt,name=decisive,proto3" json:"decisive,omitempty"`
-	// True for a verdict of the decisive kind that came second: the gates disagree on the result or on the question.
-	Conflict bool `protobuf:"varint,5,opt,name=conflict,proto3" json:"conflict,omitempty"`
-	// True when the gate erred, panicked or was late, and the verdict is what its on_failure says.
-	Failed bool `protobuf:"varint,6,opt,name=failed,proto3" json:"failed,omitempty"`
-	// With SET_RESULT.
-	Result *ToolResult `protobuf:"bytes,7,opt,name=result,proto3" json:"result,omitempty"`
-	// With SUSPEND: what it would ask. Ids, digest and times are set when the call was suspended by it.
-	Suspension *Suspension `protobuf:"bytes,8,opt,name=suspension,proto3" json:"suspension,omitempty"`
-	// The rules that the gate went by; opaque.
-	PolicyVersion string `protobuf:"bytes,9,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// True when it lost against a stronger verdict, or against an earlier one of the same action.
+	Overruled bool `protobuf:"varint,4,opt,name=overruled,proto3" json:"overruled,omitempty"`
+	// True when the gate had been answered for exactly these arguments.
+	Answered      bool `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,46 +873,18 @@ func (x *Verdict) GetReason() string {
 	return ""
 }
 
-func (x *Verdict) GetDecisive() bool {
+func (x *Verdict) GetOverruled() bool {
 	if x != nil {
-		return x.Decisive
+		return x.Overruled
 	}
 	return false
 }
 
-func (x *Verdict) GetConflict() bool {
+func (x *Verdict) GetAnswered() bool {
 	if x != nil {
-		return x.Conflict
+		return x.Answered
 	}
 	return false
-}
-
-func (x *Verdict) GetFailed() bool {
-	if x != nil {
-		return x.Failed
-	}
-	return false
-}
-
-func (x *Verdict) GetResult() *ToolResult {
-	if x != nil {
-		return x.Result
-	}
-	return nil
-}
-
-func (x *Verdict) GetSuspension() *Suspension {
-	if x != nil {
-		return x.Suspension
-	}
-	return nil
-}
-
-func (x *Verdict) GetPolicyVersion() string {
-	if x != nil {
-		return x.PolicyVersion
-	}
-	return ""
 }
 
 // Attempt is one execution of a call's tool, from intent to result.
@@ -923,24 +892,14 @@ type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
 	Attempt int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// How far it got; UNSPECIFIED while it runs.
-	Executed Executed `protobuf:"varint,2,opt,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
+	// The daemon's epoch in which it began.
+	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// When the intent was written.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Absent while it runs and when nobody saw its end.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// When its time is up.
-	Deadline *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The daemon's epoch in which it began.
-	Epoch int64 `protobuf:"varint,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The decision that it began with; empty for none.
-	DecisionId string `protobuf:"bytes,7,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// What the tool gets to recognise a repeat: equal over attempts, new after an edit.
-	IdempotencyKey string `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// What became of its processes; absent when it started none.
-	Processes *ProcessReport `protobuf:"bytes,9,opt,name=processes,proto3" json:"processes,omitempty"`
 	// A result that came when the attempt counted for nothing any more. Kept for people; never applied.
-	LateResult    *ToolResult `protobuf:"bytes,10,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
+	LateResult    *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -982,11 +941,11 @@ func (x *Attempt) GetAttempt() int32 {
 	return 0
 }
 
-func (x *Attempt) GetExecuted() Executed {
+func (x *Attempt) GetEpoch() int64 {
 	if x != nil {
-		return x.Executed
+		return x.Epoch
 	}
-	return Executed_EXECUTED_UNSPECIFIED
+	return 0
 }
 
 func (x *Attempt) GetStartedAt() *timestamppb.Timestamp {
@@ -999,41 +958,6 @@ func (x *Attempt) GetStartedAt() *timestamppb.Timestamp {
 func (x *Attempt) GetEndedAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.EndedAt
-	}
-	return nil
-}
-
-func (x *Attempt) GetDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Deadline
-	}
-	return nil
-}
-
-func (x *Attempt) GetEpoch() int64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-func (x *Attempt) GetDecisionId() string {
-	if x != nil {
-		return x.DecisionId
-	}
-	return ""
-}
-
-func (x *Attempt) GetIdempotencyKey() string {
-	if x != nil {
-		return x.IdempotencyKey
-	}
-	return ""
-}
-
-func (x *Attempt) GetProcesses() *ProcessReport {
-	if x != nil {
-		return x.Processes
 	}
 	return nil
 }
@@ -1053,7 +977,9 @@ type CancelRequest struct {
 	// Who asked.
 	RequestedBy *Principal `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	// By the store's clock.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// What asked, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, CALLER_GONE, PARENT.
+	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1109,8 +1035,14 @@ func (x *CancelRequest) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Call is the record of one invocation. Arguments and results are shown as stored; a redacting view says so in
-// `redacted_fields`.
+func (x *CancelRequest) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+// Call is the record of one invocation.
 //
 // Numbers 40 to 49 are kept for batches, 50 to 59 for permission modes and remembered rules.
 type Call struct {
@@ -1146,8 +1078,8 @@ type Call struct {
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When it became terminal.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// When the last stored change was.
-	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	// When its first attempt began; absent when none did.
+	StartedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,17,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Who started it.
@@ -1166,7 +1098,7 @@ type Call struct {
 	Isolation *Isolation `protobuf:"bytes,24,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	// A BEHIND call that suspends or writes is promoted to SYNC.
 	Durability Durability `protobuf:"varint,25,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
-	// The daemon's epoch in which the call's log began.
+	// The daemon's epoch in which the event last_sequence was written.
 	Epoch int64 `protobuf:"varint,26,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// As they bind the call.
 	Timeouts *Timeouts `protobuf:"bytes,27,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
@@ -1178,10 +1110,6 @@ type Call struct {
 	CancelRequest *CancelRequest `protobuf:"bytes,30,opt,name=cancel_request,json=cancelRequest,proto3" json:"cancel_request,omitempty"`
 	// True when the call goes on without watchers.
 	Detached bool `protobuf:"varint,31,opt,name=detached,proto3" json:"detached,omitempty"`
-	// The rounds of waiting so far.
-	Rounds int32 `protobuf:"varint,32,opt,name=rounds,proto3" json:"rounds,omitempty"`
-	// Field paths of this message whose values a redacting view replaced.
-	RedactedFields []string `protobuf:"bytes,33,rep,name=redacted_fields,json=redactedFields,proto3" json:"redacted_fields,omitempty"`
 	// The batch that it belongs to; empty for none.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// From 1 within the batch; 0 for none.
@@ -1325,9 +1253,9 @@ func (x *Call) GetEndedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *Call) GetUpdatedAt() *timestamppb.Timestamp {
+func (x *Call) GetStartedAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.UpdatedAt
+		return x.StartedAt
 	}
 	return nil
 }
@@ -1437,20 +1365,6 @@ func (x *Call) GetDetached() bool {
 	return false
 }
 
-func (x *Call) GetRounds() int32 {
-	if x != nil {
-		return x.Rounds
-	}
-	return 0
-}
-
-func (x *Call) GetRedactedFields() []string {
-	if x != nil {
-		return x.RedactedFields
-	}
-	return nil
-}
-
 func (x *Call) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
@@ -1467,31 +1381,23 @@ func (x *Call) GetBatchPosition() int32 {
 
 // RunSummary is where a run stands.
 //
-// Numbers 12 to 15 are kept for the permission mode of a run.
+// Numbers 8 to 15 are kept for its thread, its times and its permission mode.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Never unspecified.
 	State RunState `protobuf:"varint,2,opt,name=state,proto3,enum=toold.v1.RunState" json:"state,omitempty"`
-	// The thread of its first call; may be empty.
-	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Its calls that are not trimmed yet.
-	Calls *CallCounts `protobuf:"bytes,4,opt,name=calls,proto3" json:"calls,omitempty"`
+	Calls *CallCounts `protobuf:"bytes,3,opt,name=calls,proto3" json:"calls,omitempty"`
 	// With BLOCKED: what the gate said.
-	BlockedReason string `protobuf:"bytes,5,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
+	BlockedReason string `protobuf:"bytes,4,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// With BLOCKED: the call that was blocked.
-	BlockedCallId string `protobuf:"bytes,6,opt,name=blocked_call_id,json=blockedCallId,proto3" json:"blocked_call_id,omitempty"`
-	// When its first call was accepted.
-	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// When a call of it changed last.
-	UpdatedAt *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	// With ENDED.
-	EndedAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// The run that started it; may be empty.
-	ParentRunId string `protobuf:"bytes,10,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
+	BlockedCallId string `protobuf:"bytes,5,opt,name=blocked_call_id,json=blockedCallId,proto3" json:"blocked_call_id,omitempty"`
+	// When it was blocked or ended; absent in the other states.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The tenant.
-	Namespace     string `protobuf:"bytes,11,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace     string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1540,13 +1446,6 @@ func (x *RunSummary) GetState() RunState {
 	return RunState_RUN_STATE_UNSPECIFIED
 }
 
-func (x *RunSummary) GetThreadId() string {
-	if x != nil {
-		return x.ThreadId
-	}
-	return ""
-}
-
 func (x *RunSummary) GetCalls() *CallCounts {
 	if x != nil {
 		return x.Calls
@@ -1568,32 +1467,11 @@ func (x *RunSummary) GetBlockedCallId() string {
 	return ""
 }
 
-func (x *RunSummary) GetCreatedAt() *timestamppb.Timestamp {
+func (x *RunSummary) GetChangedAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.CreatedAt
+		return x.ChangedAt
 	}
 	return nil
-}
-
-func (x *RunSummary) GetUpdatedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.UpdatedAt
-	}
-	return nil
-}
-
-func (x *RunSummary) GetEndedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndedAt
-	}
-	return nil
-}
-
-func (x *RunSummary) GetParentRunId() string {
-	if x != nil {
-		return x.ParentRunId
-	}
-	return ""
 }
 
 func (x *RunSummary) GetNamespace() string {
@@ -1743,38 +1621,26 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\aexclude\x18\x02 \x03(\tR\aexclude\"p\n" +
 	"\bTimeouts\x12/\n" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
-	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\xc1\x02\n" +
+	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\xa0\x01\n" +
 	"\aVerdict\x12\x12\n" +
 	"\x04gate\x18\x01 \x01(\tR\x04gate\x12/\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x17.toold.v1.VerdictActionR\x06action\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1a\n" +
-	"\bdecisive\x18\x04 \x01(\bR\bdecisive\x12\x1a\n" +
-	"\bconflict\x18\x05 \x01(\bR\bconflict\x12\x16\n" +
-	"\x06failed\x18\x06 \x01(\bR\x06failed\x12,\n" +
-	"\x06result\x18\a \x01(\v2\x14.toold.v1.ToolResultR\x06result\x124\n" +
-	"\n" +
-	"suspension\x18\b \x01(\v2\x14.toold.v1.SuspensionR\n" +
-	"suspension\x12%\n" +
-	"\x0epolicy_version\x18\t \x01(\tR\rpolicyVersion\"\xcb\x03\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
+	"\toverruled\x18\x04 \x01(\bR\toverruled\x12\x1a\n" +
+	"\banswered\x18\x05 \x01(\bR\banswered\"\xe2\x01\n" +
 	"\aAttempt\x12\x18\n" +
-	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12.\n" +
-	"\bexecuted\x18\x02 \x01(\x0e2\x12.toold.v1.ExecutedR\bexecuted\x129\n" +
+	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x129\n" +
 	"\n" +
 	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
-	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x126\n" +
-	"\bdeadline\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x14\n" +
-	"\x05epoch\x18\x06 \x01(\x03R\x05epoch\x12\x1f\n" +
-	"\vdecision_id\x18\a \x01(\tR\n" +
-	"decisionId\x12'\n" +
-	"\x0fidempotency_key\x18\b \x01(\tR\x0eidempotencyKey\x125\n" +
-	"\tprocesses\x18\t \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\x125\n" +
-	"\vlate_result\x18\n" +
-	" \x01(\v2\x14.toold.v1.ToolResultR\n" +
-	"lateResult\"\x8f\x01\n" +
+	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x125\n" +
+	"\vlate_result\x18\x05 \x01(\v2\x14.toold.v1.ToolResultR\n" +
+	"lateResult\"\xa5\x01\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x126\n" +
 	"\frequested_by\x18\x02 \x01(\v2\x13.toold.v1.PrincipalR\vrequestedBy\x12.\n" +
-	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xc1\v\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\"\x80\v\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -1798,7 +1664,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"created_at\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x125\n" +
 	"\bended_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
-	"updated_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x1c\n" +
+	"started_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12\x1c\n" +
 	"\tnamespace\x18\x11 \x01(\tR\tnamespace\x12+\n" +
 	"\x06caller\x18\x12 \x01(\v2\x13.toold.v1.PrincipalR\x06caller\x12\"\n" +
 	"\rmodel_call_id\x18\x13 \x01(\tR\vmodelCallId\x12\x1f\n" +
@@ -1816,27 +1682,19 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\bretry_of\x18\x1c \x01(\tR\aretryOf\x12!\n" +
 	"\frewritten_by\x18\x1d \x03(\tR\vrewrittenBy\x12>\n" +
 	"\x0ecancel_request\x18\x1e \x01(\v2\x17.toold.v1.CancelRequestR\rcancelRequest\x12\x1a\n" +
-	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x16\n" +
-	"\x06rounds\x18  \x01(\x05R\x06rounds\x12'\n" +
-	"\x0fredacted_fields\x18! \x03(\tR\x0eredactedFields\x12\x19\n" +
+	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
-	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xd4\x03\n" +
+	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xa1\x02\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12(\n" +
-	"\x05state\x18\x02 \x01(\x0e2\x12.toold.v1.RunStateR\x05state\x12\x1b\n" +
-	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12*\n" +
-	"\x05calls\x18\x04 \x01(\v2\x14.toold.v1.CallCountsR\x05calls\x12%\n" +
-	"\x0eblocked_reason\x18\x05 \x01(\tR\rblockedReason\x12&\n" +
-	"\x0fblocked_call_id\x18\x06 \x01(\tR\rblockedCallId\x129\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x12.toold.v1.RunStateR\x05state\x12*\n" +
+	"\x05calls\x18\x03 \x01(\v2\x14.toold.v1.CallCountsR\x05calls\x12%\n" +
+	"\x0eblocked_reason\x18\x04 \x01(\tR\rblockedReason\x12&\n" +
+	"\x0fblocked_call_id\x18\x05 \x01(\tR\rblockedCallId\x129\n" +
 	"\n" +
-	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
-	"\n" +
-	"updated_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x125\n" +
-	"\bended_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x12\"\n" +
-	"\rparent_run_id\x18\n" +
-	" \x01(\tR\vparentRunId\x12\x1c\n" +
-	"\tnamespace\x18\v \x01(\tR\tnamespace\"\xc6\x01\n" +
+	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x1c\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\"\xc6\x01\n" +
 	"\n" +
 	"CallCounts\x12\x10\n" +
 	"\x03new\x18\x01 \x01(\x03R\x03new\x12\x18\n" +
@@ -1876,13 +1734,14 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x0eRUN_STATE_OPEN\x10\x01\x12\x15\n" +
 	"\x11RUN_STATE_WAITING\x10\x02\x12\x15\n" +
 	"\x11RUN_STATE_BLOCKED\x10\x03\x12\x13\n" +
-	"\x0fRUN_STATE_ENDED\x10\x04*\x9e\x01\n" +
+	"\x0fRUN_STATE_ENDED\x10\x04*\xb9\x01\n" +
 	"\rVerdictAction\x12\x1e\n" +
 	"\x1aVERDICT_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14VERDICT_ACTION_ALLOW\x10\x01\x12\x18\n" +
 	"\x14VERDICT_ACTION_BLOCK\x10\x02\x12\x1a\n" +
 	"\x16VERDICT_ACTION_SUSPEND\x10\x03\x12\x1d\n" +
-	"\x19VERDICT_ACTION_SET_RESULT\x10\x04B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x19VERDICT_ACTION_SET_RESULT\x10\x04\x12\x19\n" +
+	"\x15VERDICT_ACTION_FAILED\x10\x05B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_call_proto_rawDescOnce sync.Once
@@ -1918,15 +1777,14 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(*CallCounts)(nil),            // 16: toold.v1.CallCounts
 	nil,                           // 17: toold.v1.Run.LabelsEntry
 	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*ToolResult)(nil),            // 19: toold.v1.ToolResult
-	(*Suspension)(nil),            // 20: toold.v1.Suspension
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*ProcessReport)(nil),         // 22: toold.v1.ProcessReport
-	(*Principal)(nil),             // 23: toold.v1.Principal
-	(*Assessment)(nil),            // 24: toold.v1.Assessment
-	(*Description)(nil),           // 25: toold.v1.Description
-	(*Decision)(nil),              // 26: toold.v1.Decision
-	(*Isolation)(nil),             // 27: toold.v1.Isolation
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 20: toold.v1.ToolResult
+	(*Principal)(nil),             // 21: toold.v1.Principal
+	(*Assessment)(nil),            // 22: toold.v1.Assessment
+	(*Description)(nil),           // 23: toold.v1.Description
+	(*Suspension)(nil),            // 24: toold.v1.Suspension
+	(*Decision)(nil),              // 25: toold.v1.Decision
+	(*Isolation)(nil),             // 26: toold.v1.Isolation
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
 	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
@@ -1939,44 +1797,37 @@ var file_toold_v1_call_proto_depIdxs = []int32{
 	18, // 7: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
 	18, // 8: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
 	5,  // 9: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	19, // 10: toold.v1.Verdict.result:type_name -> toold.v1.ToolResult
-	20, // 11: toold.v1.Verdict.suspension:type_name -> toold.v1.Suspension
-	1,  // 12: toold.v1.Attempt.executed:type_name -> toold.v1.Executed
-	21, // 13: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	21, // 14: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	21, // 15: toold.v1.Attempt.deadline:type_name -> google.protobuf.Timestamp
-	22, // 16: toold.v1.Attempt.processes:type_name -> toold.v1.ProcessReport
-	19, // 17: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
-	23, // 18: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	21, // 19: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	0,  // 20: toold.v1.Call.status:type_name -> toold.v1.CallStatus
-	1,  // 21: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	19, // 22: toold.v1.Call.result:type_name -> toold.v1.ToolResult
-	7,  // 23: toold.v1.Call.run:type_name -> toold.v1.Run
-	24, // 24: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	25, // 25: toold.v1.Call.description:type_name -> toold.v1.Description
-	20, // 26: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	21, // 27: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	21, // 28: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	21, // 29: toold.v1.Call.updated_at:type_name -> google.protobuf.Timestamp
-	23, // 30: toold.v1.Call.caller:type_name -> toold.v1.Principal
-	11, // 31: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	26, // 32: toold.v1.Call.decisions:type_name -> toold.v1.Decision
-	12, // 33: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	27, // 34: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
-	2,  // 35: toold.v1.Call.durability:type_name -> toold.v1.Durability
-	10, // 36: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
-	13, // 37: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
-	4,  // 38: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	16, // 39: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	21, // 40: toold.v1.RunSummary.created_at:type_name -> google.protobuf.Timestamp
-	21, // 41: toold.v1.RunSummary.updated_at:type_name -> google.protobuf.Timestamp
-	21, // 42: toold.v1.RunSummary.ended_at:type_name -> google.protobuf.Timestamp
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	19, // 10: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	19, // 11: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 12: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	21, // 13: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	19, // 14: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	0,  // 15: toold.v1.Call.status:type_name -> toold.v1.CallStatus
+	1,  // 16: toold.v1.Call.executed:type_name -> toold.v1.Executed
+	20, // 17: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	7,  // 18: toold.v1.Call.run:type_name -> toold.v1.Run
+	22, // 19: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	23, // 20: toold.v1.Call.description:type_name -> toold.v1.Description
+	24, // 21: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	19, // 22: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	19, // 23: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	19, // 24: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	21, // 25: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	11, // 26: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
+	25, // 27: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	12, // 28: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
+	26, // 29: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	2,  // 30: toold.v1.Call.durability:type_name -> toold.v1.Durability
+	10, // 31: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
+	13, // 32: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
+	4,  // 33: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
+	16, // 34: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	19, // 35: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }

@@ -745,7 +745,7 @@ type ListCallsRequest struct {
 	// Suspension.action of the open suspension; empty is any. Implies the status SUSPENDED.
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	// Call.created_at at or after it.
-	CreatedFrom *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_from,json=createdFrom,proto3" json:"created_from,omitempty"`
+	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
 	// Call.created_at before it.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	// 0 is 50; more than 500 counts as 500.
@@ -825,9 +825,9 @@ func (x *ListCallsRequest) GetAction() string {
 	return ""
 }
 
-func (x *ListCallsRequest) GetCreatedFrom() *timestamppb.Timestamp {
+func (x *ListCallsRequest) GetCreatedAfter() *timestamppb.Timestamp {
 	if x != nil {
-		return x.CreatedFrom
+		return x.CreatedAfter
 	}
 	return nil
 }
@@ -874,6 +874,8 @@ type ListCallsResponse struct {
 	Calls []*Call `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Calls that are left out because their record is broken; GetCall of them is DATA_LOSS.
+	BrokenCallIds []string `protobuf:"bytes,3,rep,name=broken_call_ids,json=brokenCallIds,proto3" json:"broken_call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -920,6 +922,13 @@ func (x *ListCallsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListCallsResponse) GetBrokenCallIds() []string {
+	if x != nil {
+		return x.BrokenCallIds
+	}
+	return nil
 }
 
 // CancelCallRequest asks a call to end.
@@ -991,7 +1000,7 @@ type CancelCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its cancel_request is set, unless it had ended before.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// What was killed of it and its children, and when that was confirmed; absent when nothing was.
+	// What was killed of it and when that was confirmed; absent when nothing was. Its children have their own reports.
 	Processes     *ProcessReport `protobuf:"bytes,2,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1747,24 +1756,25 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tread_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"M\n" +
 	"\x0fGetCallResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xc6\x03\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xc8\x03\n" +
 	"\x10ListCallsRequest\x120\n" +
 	"\bstatuses\x18\x01 \x03(\x0e2\x14.toold.v1.CallStatusR\bstatuses\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12\x12\n" +
 	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x16\n" +
-	"\x06action\x18\x05 \x01(\tR\x06action\x12=\n" +
-	"\fcreated_from\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\vcreatedFrom\x12A\n" +
+	"\x06action\x18\x05 \x01(\tR\x06action\x12?\n" +
+	"\rcreated_after\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedAfter\x12A\n" +
 	"\x0ecreated_before\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\x12\x1b\n" +
 	"\tpage_size\x18\b \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\t \x01(\tR\tpageToken\x127\n" +
 	"\tread_mask\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12)\n" +
-	"\x05order\x18\v \x01(\x0e2\x13.toold.v1.CallOrderR\x05order\"a\n" +
+	"\x05order\x18\v \x01(\x0e2\x13.toold.v1.CallOrderR\x05order\"\x89\x01\n" +
 	"\x11ListCallsResponse\x12$\n" +
 	"\x05calls\x18\x01 \x03(\v2\x0e.toold.v1.CallR\x05calls\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"s\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12&\n" +
+	"\x0fbroken_call_ids\x18\x03 \x03(\tR\rbrokenCallIds\"s\n" +
 	"\x11CancelCallRequest\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
@@ -1908,7 +1918,7 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	30, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
 	28, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
 	31, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	32, // 11: toold.v1.ListCallsRequest.created_from:type_name -> google.protobuf.Timestamp
+	32, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
 	32, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
 	30, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 14: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder

@@ -64,8 +64,8 @@ type CallServiceClient interface {
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
-	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning Decision
-	// in the details, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
+	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
+	// in the metadata of the ErrorInfo, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
 	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
 	// breaks the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
@@ -287,8 +287,8 @@ type CallServiceServer interface {
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
-	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning Decision
-	// in the details, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
+	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
+	// in the metadata of the ErrorInfo, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
 	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
 	// breaks the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error

@@ -532,12 +532,12 @@ type CallEvent_Queued struct {
 }
 
 type CallEvent_GateDecided struct {
-	// The gates were asked and one of them did more than allow.
+	// A gate did more than allow.
 	GateDecided *GateDecided `protobuf:"bytes,14,opt,name=gate_decided,json=gateDecided,proto3,oneof"`
 }
 
 type CallEvent_StatusChanged struct {
-	// The status changed and no other event of the same moment says it.
+	// The status changed and no other kind of event says it.
 	StatusChanged *StatusChanged `protobuf:"bytes,15,opt,name=status_changed,json=statusChanged,proto3,oneof"`
 }
 
@@ -593,7 +593,7 @@ func (*CallEvent_DocumentChanged) isCallEvent_Event() {}
 
 func (*CallEvent_StateConflict) isCallEvent_Event() {}
 
-// CallAccepted begins a log. Arguments are in the record (GetCall, snapshot), not here.
+// CallAccepted begins a log: enough to show the call in a feed. Arguments are in the record (GetCall, snapshot), not here.
 type CallAccepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool id.
@@ -602,18 +602,16 @@ type CallAccepted struct {
 	ToolDigest string `protobuf:"bytes,2,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
 	// The class, fixed by now.
 	Durability Durability `protobuf:"varint,3,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
-	// The daemon's epoch in which the log begins.
-	Epoch int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// The run, so that a watcher of a thread can tell its runs apart.
-	RunId string `protobuf:"bytes,5,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The thread.
-	ThreadId string `protobuf:"bytes,6,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// As sent.
-	ModelCallId string `protobuf:"bytes,7,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
+	ModelCallId string `protobuf:"bytes,6,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// What it would do; absent when the call ended before it was described.
-	Description *Description `protobuf:"bytes,8,opt,name=description,proto3" json:"description,omitempty"`
+	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	// What it would do to the world; absent when the call ended before it was assessed.
-	Assessment    *Assessment `protobuf:"bytes,9,opt,name=assessment,proto3" json:"assessment,omitempty"`
+	Assessment    *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -669,13 +667,6 @@ func (x *CallAccepted) GetDurability() Durability {
 	return Durability_DURABILITY_UNSPECIFIED
 }
 
-func (x *CallAccepted) GetEpoch() int64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 func (x *CallAccepted) GetRunId() string {
 	if x != nil {
 		return x.RunId
@@ -711,13 +702,9 @@ func (x *CallAccepted) GetAssessment() *Assessment {
 	return nil
 }
 
-// CallQueued says that the call waits for a slot.
+// CallQueued says that the call waits for a slot, at most Timeouts.queue.
 type CallQueued struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which limit it waits for, such as `namespace`; for people.
-	Limit string `protobuf:"bytes,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	// When it gives up: FAILED with TIMEOUT.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -752,29 +739,11 @@ func (*CallQueued) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *CallQueued) GetLimit() string {
-	if x != nil {
-		return x.Limit
-	}
-	return ""
-}
-
-func (x *CallQueued) GetDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Deadline
-	}
-	return nil
-}
-
 // AttemptStarted says that the intent is in the journal (not read-only) and that the tool starts now.
 type AttemptStarted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
-	Attempt int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// When its time is up.
-	Deadline *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The daemon's epoch; another than that of the attempt before says that a restart lies between.
-	Epoch         int64 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Attempt       int32 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -816,27 +785,11 @@ func (x *AttemptStarted) GetAttempt() int32 {
 	return 0
 }
 
-func (x *AttemptStarted) GetDeadline() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Deadline
-	}
-	return nil
-}
-
-func (x *AttemptStarted) GetEpoch() int64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 // StatusChanged is a transition of docs/states.md.
 type StatusChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Before.
-	From CallStatus `protobuf:"varint,1,opt,name=from,proto3,enum=toold.v1.CallStatus" json:"from,omitempty"`
-	// After.
-	To            CallStatus `protobuf:"varint,2,opt,name=to,proto3,enum=toold.v1.CallStatus" json:"to,omitempty"`
+	// The new one.
+	Status        CallStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -871,27 +824,19 @@ func (*StatusChanged) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *StatusChanged) GetFrom() CallStatus {
+func (x *StatusChanged) GetStatus() CallStatus {
 	if x != nil {
-		return x.From
+		return x.Status
 	}
 	return CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-func (x *StatusChanged) GetTo() CallStatus {
-	if x != nil {
-		return x.To
-	}
-	return CallStatus_CALL_STATUS_UNSPECIFIED
-}
-
-// GateDecided is what the gates said.
+// GateDecided is what one gate said. BLOCK beats SUSPEND beats SET_RESULT; of two that are alike the first stands and the
+// other is marked as overruled.
 type GateDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the call goes on with: BLOCK beats SUSPEND beats SET_RESULT beats ALLOW.
-	Outcome VerdictAction `protobuf:"varint,1,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
-	// Of all gates, in configured order.
-	Verdicts      []*Verdict `protobuf:"bytes,2,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
+	// Of one gate.
+	Verdict       *Verdict `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -926,16 +871,9 @@ func (*GateDecided) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *GateDecided) GetOutcome() VerdictAction {
+func (x *GateDecided) GetVerdict() *Verdict {
 	if x != nil {
-		return x.Outcome
-	}
-	return VerdictAction_VERDICT_ACTION_UNSPECIFIED
-}
-
-func (x *GateDecided) GetVerdicts() []*Verdict {
-	if x != nil {
-		return x.Verdicts
+		return x.Verdict
 	}
 	return nil
 }
@@ -1436,9 +1374,7 @@ type DocumentChanged struct {
 	// The document's key.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// The new revision.
-	Revision int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
-	// True when it is gone.
-	Deleted       bool `protobuf:"varint,5,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	Revision      int64 `protobuf:"varint,4,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1501,13 +1437,6 @@ func (x *DocumentChanged) GetRevision() int64 {
 	return 0
 }
 
-func (x *DocumentChanged) GetDeleted() bool {
-	if x != nil {
-		return x.Deleted
-	}
-	return false
-}
-
 // StateConflict tells a document command that was dropped.
 type StateConflict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1517,12 +1446,10 @@ type StateConflict struct {
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// The document's key.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The revision that the command expected; 0 is none yet.
-	ExpectedRevision int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3" json:"expected_revision,omitempty"`
+	// The revision that the command expected, 0 is none yet; absent when it lost an exclusive claim instead.
+	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	// The one that it met; 0 is none.
 	FoundRevision int64 `protobuf:"varint,5,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`
-	// `set` or `delete`.
-	Operation     string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1579,8 +1506,8 @@ func (x *StateConflict) GetKey() string {
 }
 
 func (x *StateConflict) GetExpectedRevision() int64 {
-	if x != nil {
-		return x.ExpectedRevision
+	if x != nil && x.ExpectedRevision != nil {
+		return *x.ExpectedRevision
 	}
 	return 0
 }
@@ -1590,13 +1517,6 @@ func (x *StateConflict) GetFoundRevision() int64 {
 		return x.FoundRevision
 	}
 	return 0
-}
-
-func (x *StateConflict) GetOperation() string {
-	if x != nil {
-		return x.Operation
-	}
-	return ""
 }
 
 // CallFinished is the end of a call, not the whole record.
@@ -1885,8 +1805,8 @@ func (x *Heartbeat) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Gap says that events before the next one are missing. Numbers that were told before never come again with another
-// content: after LOST_TAIL the log goes on under a new epoch.
+// Gap says that events before the next one are missing. After LOST_TAIL the log goes on at first_kept under a new epoch:
+// what the watcher saw from that sequence on, under the old one, counts for nothing.
 type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
@@ -1895,11 +1815,8 @@ type Gap struct {
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The sequence of the next event that is kept.
 	FirstKept int64 `protobuf:"varint,3,opt,name=first_kept,json=firstKept,proto3" json:"first_kept,omitempty"`
-	// With LOST_TAIL: the last sequence of the cursor's epoch that is kept; 0 is none. What the watcher saw after it counts
-	// for nothing.
-	LastKept int64 `protobuf:"varint,4,opt,name=last_kept,json=lastKept,proto3" json:"last_kept,omitempty"`
 	// The epoch of what follows.
-	Epoch         int64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1951,13 +1868,6 @@ func (x *Gap) GetCallId() string {
 func (x *Gap) GetFirstKept() int64 {
 	if x != nil {
 		return x.FirstKept
-	}
-	return 0
-}
-
-func (x *Gap) GetLastKept() int64 {
-	if x != nil {
-		return x.LastKept
 	}
 	return 0
 }
@@ -2115,36 +2025,29 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\rvote_recorded\x18\x11 \x01(\v2\x16.toold.v1.VoteRecordedH\x00R\fvoteRecorded\x12F\n" +
 	"\x10document_changed\x18\x12 \x01(\v2\x19.toold.v1.DocumentChangedH\x00R\x0fdocumentChanged\x12@\n" +
 	"\x0estate_conflict\x18\x13 \x01(\v2\x17.toold.v1.StateConflictH\x00R\rstateConflictB\a\n" +
-	"\x05event\"\xd6\x02\n" +
+	"\x05event\"\xc0\x02\n" +
 	"\fCallAccepted\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1f\n" +
 	"\vtool_digest\x18\x02 \x01(\tR\n" +
 	"toolDigest\x124\n" +
 	"\n" +
 	"durability\x18\x03 \x01(\x0e2\x14.toold.v1.DurabilityR\n" +
-	"durability\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\x12\x15\n" +
-	"\x06run_id\x18\x05 \x01(\tR\x05runId\x12\x1b\n" +
-	"\tthread_id\x18\x06 \x01(\tR\bthreadId\x12\"\n" +
-	"\rmodel_call_id\x18\a \x01(\tR\vmodelCallId\x127\n" +
-	"\vdescription\x18\b \x01(\v2\x15.toold.v1.DescriptionR\vdescription\x124\n" +
+	"durability\x12\x15\n" +
+	"\x06run_id\x18\x04 \x01(\tR\x05runId\x12\x1b\n" +
+	"\tthread_id\x18\x05 \x01(\tR\bthreadId\x12\"\n" +
+	"\rmodel_call_id\x18\x06 \x01(\tR\vmodelCallId\x127\n" +
+	"\vdescription\x18\a \x01(\v2\x15.toold.v1.DescriptionR\vdescription\x124\n" +
 	"\n" +
-	"assessment\x18\t \x01(\v2\x14.toold.v1.AssessmentR\n" +
-	"assessment\"Z\n" +
+	"assessment\x18\b \x01(\v2\x14.toold.v1.AssessmentR\n" +
+	"assessment\"\f\n" +
 	"\n" +
-	"CallQueued\x12\x14\n" +
-	"\x05limit\x18\x01 \x01(\tR\x05limit\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"x\n" +
+	"CallQueued\"*\n" +
 	"\x0eAttemptStarted\x12\x18\n" +
-	"\aattempt\x18\x01 \x01(\x05R\aattempt\x126\n" +
-	"\bdeadline\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x14\n" +
-	"\x05epoch\x18\x03 \x01(\x03R\x05epoch\"_\n" +
-	"\rStatusChanged\x12(\n" +
-	"\x04from\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x04from\x12$\n" +
-	"\x02to\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x02to\"o\n" +
-	"\vGateDecided\x121\n" +
-	"\aoutcome\x18\x01 \x01(\x0e2\x17.toold.v1.VerdictActionR\aoutcome\x12-\n" +
-	"\bverdicts\x18\x02 \x03(\v2\x11.toold.v1.VerdictR\bverdicts\"\xa0\x01\n" +
+	"\aattempt\x18\x01 \x01(\x05R\aattempt\"=\n" +
+	"\rStatusChanged\x12,\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\":\n" +
+	"\vGateDecided\x12+\n" +
+	"\averdict\x18\x01 \x01(\v2\x11.toold.v1.VerdictR\averdict\"\xa0\x01\n" +
 	"\bProgress\x120\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x18.toold.v1.ProgressStatusR\x06status\x12\x1a\n" +
 	"\bfraction\x18\x02 \x01(\x01R\bfraction\x12\x18\n" +
@@ -2177,20 +2080,19 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\vCallResumed\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.toold.v1.DecisionR\bdecision\"D\n" +
 	"\x0fCancelRequested\x121\n" +
-	"\arequest\x18\x01 \x01(\v2\x17.toold.v1.CancelRequestR\arequest\"\xa3\x01\n" +
+	"\arequest\x18\x01 \x01(\v2\x17.toold.v1.CancelRequestR\arequest\"\x89\x01\n" +
 	"\x0fDocumentChanged\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x19\n" +
 	"\bscope_id\x18\x02 \x01(\tR\ascopeId\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1a\n" +
-	"\brevision\x18\x04 \x01(\x03R\brevision\x12\x18\n" +
-	"\adeleted\x18\x05 \x01(\bR\adeleted\"\xdd\x01\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\"\xda\x01\n" +
 	"\rStateConflict\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x19\n" +
 	"\bscope_id\x18\x02 \x01(\tR\ascopeId\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\x12+\n" +
-	"\x11expected_revision\x18\x04 \x01(\x03R\x10expectedRevision\x12%\n" +
-	"\x0efound_revision\x18\x05 \x01(\x03R\rfoundRevision\x12\x1c\n" +
-	"\toperation\x18\x06 \x01(\tR\toperation\"\x9a\x01\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x120\n" +
+	"\x11expected_revision\x18\x04 \x01(\x03H\x00R\x10expectedRevision\x88\x01\x01\x12%\n" +
+	"\x0efound_revision\x18\x05 \x01(\x03R\rfoundRevisionB\x14\n" +
+	"\x12_expected_revision\"\x9a\x01\n" +
 	"\fCallFinished\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
 	"\bexecuted\x18\x02 \x01(\x0e2\x12.toold.v1.ExecutedR\bexecuted\x12,\n" +
@@ -2206,14 +2108,13 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\aclosing\x18\b \x01(\v2\x11.toold.v1.ClosingH\x00R\aclosingB\t\n" +
 	"\acontrol\";\n" +
 	"\tHeartbeat\x12.\n" +
-	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x9d\x01\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x80\x01\n" +
 	"\x03Gap\x12+\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x13.toold.v1.GapReasonR\x06reason\x12\x17\n" +
 	"\acall_id\x18\x02 \x01(\tR\x06callId\x12\x1d\n" +
 	"\n" +
-	"first_kept\x18\x03 \x01(\x03R\tfirstKept\x12\x1b\n" +
-	"\tlast_kept\x18\x04 \x01(\x03R\blastKept\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x03R\x05epoch\"\n" +
+	"first_kept\x18\x03 \x01(\x03R\tfirstKept\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\"\n" +
 	"\n" +
 	"\bCaughtUp\"\b\n" +
 	"\x06Lagged\":\n" +
@@ -2287,15 +2188,14 @@ var file_toold_v1_event_proto_goTypes = []any{
 	(*Description)(nil),           // 29: toold.v1.Description
 	(*Assessment)(nil),            // 30: toold.v1.Assessment
 	(CallStatus)(0),               // 31: toold.v1.CallStatus
-	(VerdictAction)(0),            // 32: toold.v1.VerdictAction
-	(*Verdict)(nil),               // 33: toold.v1.Verdict
-	(*Suspension)(nil),            // 34: toold.v1.Suspension
-	(*Vote)(nil),                  // 35: toold.v1.Vote
-	(*Decision)(nil),              // 36: toold.v1.Decision
-	(*CancelRequest)(nil),         // 37: toold.v1.CancelRequest
-	(Executed)(0),                 // 38: toold.v1.Executed
-	(*ToolResult)(nil),            // 39: toold.v1.ToolResult
-	(*Call)(nil),                  // 40: toold.v1.Call
+	(*Verdict)(nil),               // 32: toold.v1.Verdict
+	(*Suspension)(nil),            // 33: toold.v1.Suspension
+	(*Vote)(nil),                  // 34: toold.v1.Vote
+	(*Decision)(nil),              // 35: toold.v1.Decision
+	(*CancelRequest)(nil),         // 36: toold.v1.CancelRequest
+	(Executed)(0),                 // 37: toold.v1.Executed
+	(*ToolResult)(nil),            // 38: toold.v1.ToolResult
+	(*Call)(nil),                  // 39: toold.v1.Call
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
 	27, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
@@ -2318,37 +2218,33 @@ var file_toold_v1_event_proto_depIdxs = []int32{
 	28, // 17: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
 	29, // 18: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
 	30, // 19: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
-	27, // 20: toold.v1.CallQueued.deadline:type_name -> google.protobuf.Timestamp
-	27, // 21: toold.v1.AttemptStarted.deadline:type_name -> google.protobuf.Timestamp
-	31, // 22: toold.v1.StatusChanged.from:type_name -> toold.v1.CallStatus
-	31, // 23: toold.v1.StatusChanged.to:type_name -> toold.v1.CallStatus
-	32, // 24: toold.v1.GateDecided.outcome:type_name -> toold.v1.VerdictAction
-	33, // 25: toold.v1.GateDecided.verdicts:type_name -> toold.v1.Verdict
-	0,  // 26: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
-	34, // 27: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
-	35, // 28: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
-	36, // 29: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
-	37, // 30: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
-	1,  // 31: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
-	1,  // 32: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
-	31, // 33: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
-	38, // 34: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
-	39, // 35: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
-	4,  // 36: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
-	40, // 37: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
-	22, // 38: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
-	23, // 39: toold.v1.Frame.gap:type_name -> toold.v1.Gap
-	24, // 40: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
-	25, // 41: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
-	26, // 42: toold.v1.Frame.closing:type_name -> toold.v1.Closing
-	27, // 43: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	2,  // 44: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	3,  // 45: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	31, // 20: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
+	32, // 21: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
+	0,  // 22: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
+	33, // 23: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
+	34, // 24: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
+	35, // 25: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
+	36, // 26: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
+	1,  // 27: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
+	1,  // 28: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
+	31, // 29: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
+	37, // 30: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
+	38, // 31: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
+	4,  // 32: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
+	39, // 33: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
+	22, // 34: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
+	23, // 35: toold.v1.Frame.gap:type_name -> toold.v1.Gap
+	24, // 36: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
+	25, // 37: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
+	26, // 38: toold.v1.Frame.closing:type_name -> toold.v1.Closing
+	27, // 39: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	2,  // 40: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	3,  // 41: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2378,6 +2274,7 @@ func file_toold_v1_event_proto_init() {
 		(*CallEvent_DocumentChanged)(nil),
 		(*CallEvent_StateConflict)(nil),
 	}
+	file_toold_v1_event_proto_msgTypes[15].OneofWrappers = []any{}
 	file_toold_v1_event_proto_msgTypes[17].OneofWrappers = []any{
 		(*Frame_Snapshot)(nil),
 		(*Frame_Heartbeat)(nil),

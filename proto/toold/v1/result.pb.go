@@ -236,7 +236,8 @@ func (DisplayPreference) EnumDescriptor() ([]byte, []int) {
 
 // ToolResult is the one answer of a call. It never changes once it was told.
 //
-// The text for the model is the first that is not empty of model_text, message and data.
+// The text for the model is the first that is not empty of model_text, message and data. Number 13 is kept for the ticket
+// of a PENDING result.
 type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SUCCESS or ERROR in a finished call.
@@ -265,8 +266,6 @@ type ToolResult struct {
 	Metadata map[string]string `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A wish for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,12,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// With PENDING only.
-	Suspension *Suspension `protobuf:"bytes,13,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	// What is known of the processes that the call started; absent when it started none.
 	Processes     *ProcessReport `protobuf:"bytes,14,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -385,13 +384,6 @@ func (x *ToolResult) GetDisplayPreference() DisplayPreference {
 		return x.DisplayPreference
 	}
 	return DisplayPreference_DISPLAY_PREFERENCE_UNSPECIFIED
-}
-
-func (x *ToolResult) GetSuspension() *Suspension {
-	if x != nil {
-		return x.Suspension
-	}
-	return nil
 }
 
 func (x *ToolResult) GetProcesses() *ProcessReport {
@@ -688,7 +680,7 @@ var File_toold_v1_result_proto protoreflect.FileDescriptor
 
 const file_toold_v1_result_proto_rawDesc = "" +
 	"\n" +
-	"\x15toold/v1/result.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16toold/v1/content.proto\x1a\x19toold/v1/suspension.proto\"\xbb\x05\n" +
+	"\x15toold/v1/result.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16toold/v1/content.proto\"\x85\x05\n" +
 	"\n" +
 	"ToolResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.toold.v1.ResultStatusR\x06status\x12\x12\n" +
@@ -704,10 +696,7 @@ const file_toold_v1_result_proto_rawDesc = "" +
 	"\tartifacts\x18\n" +
 	" \x03(\v2\x12.toold.v1.ArtifactR\tartifacts\x12>\n" +
 	"\bmetadata\x18\v \x03(\v2\".toold.v1.ToolResult.MetadataEntryR\bmetadata\x12J\n" +
-	"\x12display_preference\x18\f \x01(\x0e2\x1b.toold.v1.DisplayPreferenceR\x11displayPreference\x124\n" +
-	"\n" +
-	"suspension\x18\r \x01(\v2\x14.toold.v1.SuspensionR\n" +
-	"suspension\x125\n" +
+	"\x12display_preference\x18\f \x01(\x0e2\x1b.toold.v1.DisplayPreferenceR\x11displayPreference\x125\n" +
 	"\tprocesses\x18\x0e \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
@@ -790,8 +779,7 @@ var file_toold_v1_result_proto_goTypes = []any{
 	(*Content)(nil),               // 9: toold.v1.Content
 	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 	(*Artifact)(nil),              // 11: toold.v1.Artifact
-	(*Suspension)(nil),            // 12: toold.v1.Suspension
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
 }
 var file_toold_v1_result_proto_depIdxs = []int32{
 	0,  // 0: toold.v1.ToolResult.status:type_name -> toold.v1.ResultStatus
@@ -801,18 +789,17 @@ var file_toold_v1_result_proto_depIdxs = []int32{
 	11, // 4: toold.v1.ToolResult.artifacts:type_name -> toold.v1.Artifact
 	8,  // 5: toold.v1.ToolResult.metadata:type_name -> toold.v1.ToolResult.MetadataEntry
 	2,  // 6: toold.v1.ToolResult.display_preference:type_name -> toold.v1.DisplayPreference
-	12, // 7: toold.v1.ToolResult.suspension:type_name -> toold.v1.Suspension
-	6,  // 8: toold.v1.ToolResult.processes:type_name -> toold.v1.ProcessReport
-	1,  // 9: toold.v1.ToolError.code:type_name -> toold.v1.ErrorCode
-	5,  // 10: toold.v1.ToolError.field_violations:type_name -> toold.v1.FieldViolation
-	10, // 11: toold.v1.ToolError.retry_after:type_name -> google.protobuf.Duration
-	7,  // 12: toold.v1.ProcessReport.killed:type_name -> toold.v1.KilledProcess
-	13, // 13: toold.v1.KilledProcess.confirmed_at:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	6,  // 7: toold.v1.ToolResult.processes:type_name -> toold.v1.ProcessReport
+	1,  // 8: toold.v1.ToolError.code:type_name -> toold.v1.ErrorCode
+	5,  // 9: toold.v1.ToolError.field_violations:type_name -> toold.v1.FieldViolation
+	10, // 10: toold.v1.ToolError.retry_after:type_name -> google.protobuf.Duration
+	7,  // 11: toold.v1.ProcessReport.killed:type_name -> toold.v1.KilledProcess
+	12, // 12: toold.v1.KilledProcess.confirmed_at:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_result_proto_init() }
@@ -821,7 +808,6 @@ func file_toold_v1_result_proto_init() {
 		return
 	}
 	file_toold_v1_content_proto_init()
-	file_toold_v1_suspension_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -238,7 +238,7 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 // Suspension is one round of waiting and its question. It is in the journal before anybody hears of it. Between its
 // creation and its answer nothing of it changes but its votes.
 //
-// Numbers 21 to 29 are kept for the later parts of four-eyes answers and remembered rules.
+// Numbers 19 to 29 are kept for the policy version and for remembered rules.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by toold, unguessable, new for each round; what ResumeTool takes.
@@ -267,7 +267,7 @@ type Suspension struct {
 	Approvers *Approvers `protobuf:"bytes,11,opt,name=approvers,proto3" json:"approvers,omitempty"`
 	// What the call would do. Not part of the digest.
 	Description *Description `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
-	// Who asks: `gate:<name>`, `tool`, or `engine` (in_doubt).
+	// Who asks: the name of a gate, or `tool`.
 	Origin string `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
 	// Never unspecified.
 	OnExpiry ExpiryAction `protobuf:"varint,14,opt,name=on_expiry,json=onExpiry,proto3,enum=toold.v1.ExpiryAction" json:"on_expiry,omitempty"`
@@ -278,9 +278,7 @@ type Suspension struct {
 	// Patterns that Decision.remember may name, narrowest first; empty when nothing can be remembered.
 	RememberOptions []*RememberOption `protobuf:"bytes,17,rep,name=remember_options,json=rememberOptions,proto3" json:"remember_options,omitempty"`
 	// Votes that count so far; empty unless approvers.count is above 1.
-	Votes []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
-	// What the digest covers besides what is seen here: the policy in force when the question was asked, for the record.
-	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	Votes         []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -439,13 +437,6 @@ func (x *Suspension) GetVotes() []*Vote {
 		return x.Votes
 	}
 	return nil
-}
-
-func (x *Suspension) GetPolicyVersion() string {
-	if x != nil {
-		return x.PolicyVersion
-	}
-	return ""
 }
 
 // PendingCall is the call that waits, as the digest covers it.
@@ -924,7 +915,7 @@ var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
-	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xaa\x06\n" +
+	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\x83\x06\n" +
 	"\n" +
 	"Suspension\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x14\n" +
@@ -950,8 +941,7 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12C\n" +
 	"\x10remember_options\x18\x11 \x03(\v2\x18.toold.v1.RememberOptionR\x0frememberOptions\x12$\n" +
-	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\x12%\n" +
-	"\x0epolicy_version\x18\x13 \x01(\tR\rpolicyVersion\"O\n" +
+	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\"O\n" +
 	"\vPendingCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
