@@ -26,6 +26,9 @@ var (
 	ErrExists = errors.New("call exists")
 	// ErrConflict means that the call has moved on since it was read.
 	ErrConflict = errors.New("call changed meanwhile")
+	// ErrTransition means that the stored status does not allow this step, or that the call has ended: a bug of the
+	// caller, since a change that was made from the stored revision knew it.
+	ErrTransition = errors.New("illegal step of a call")
 	// ErrDecisionExists means that a decision with this id is there already.
 	ErrDecisionExists = errors.New("decision exists")
 	// ErrExpired means that the store's clock has reached Change.NotAfter.
@@ -75,8 +78,11 @@ type Change struct {
 	// must not block. Their changes are told by the events that it, or the engine beforehand, put there.
 	Documents  []DocumentChange
 	OnConflict func([]call.DocumentNotice)
-	Run        *Run // the run's new state, when it changes
-	Records    []Record
+	// OnDocuments is called once like OnConflict, and before it, with the documents that changed and the revisions that
+	// they have now. A deleted document's revision goes on counting when it is made again.
+	OnDocuments func([]call.DocumentNotice)
+	Run         *Run // the run's new state, when it changes
+	Records     []Record
 }
 
 // A Decision is the stored answer to a suspension.
@@ -99,6 +105,20 @@ type DocumentChange struct {
 type Record struct {
 	Kind, Key string
 	Bytes     []byte
+}
+
+// A StoredRecord is a record as it was stored: the newest of a key counts, the older ones stay.
+type StoredRecord struct {
+	Record
+	Position int64
+	CallID   string // empty when it belongs to no call
+	Time     time.Time
+}
+
+// A RecordReader reads back what plugins stored; every store of this module is one. It returns at most limit records of
+// a kind above the position after, in the order in which they were stored.
+type RecordReader interface {
+	Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]StoredRecord, error)
 }
 
 // RunState is where a run stands. OPEN and WAITING are not stored: they follow from its calls.
@@ -129,6 +149,7 @@ type Query struct {
 	Statuses      []call.Status
 	Run, Thread   string
 	ParentCall    string
+	Batch         string
 	Tool          string
 	Action        string    // of the open suspension
 	CreatedAfter  time.Time // inclusive

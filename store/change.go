@@ -1,0 +1,133 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Name returns the key of the call that c is about.
+func (c *Change) Name() call.Key {
+	if c.Call != nil {
+		return c.Call.Key()
+	}
+	return c.Key
+}
+
+// Validate refuses a change that no state of the journal could take: a bug of whoever made it.
+func (c *Change) Validate() error {
+	key := c.Name()
+	if key.Namespace == "" || key.ID == "" {
+		return fmt.Errorf("change without a call: %q in namespace %q", key.ID, key.Namespace)
+	}
+	for i := 1; i < len(c.Events); i++ {
+		if c.Events[i].Sequence != c.Events[i-1].Sequence+1 {
+			return fmt.Errorf("change of %s: event %d follows %d", key.ID, c.Events[i].Sequence, c.Events[i-1].Sequence)
+		}
+	}
+	if n := len(c.Events); n > 0 && c.Call != nil && c.Call.LastSequence != c.Events[n-1].Sequence {
+		return fmt.Errorf("change of %s: record ends at event %d, its events at %d", key.ID, c.Call.LastSequence, c.Events[n-1].Sequence)
+	}
+	if c.Call == nil {
+		if c.Create || len(c.Events) == 0 && c.Decision == nil && len(c.Documents) == 0 && c.Run == nil && len(c.Records) == 0 {
+			return fmt.Errorf("change of %s has nothing to write", key.ID)
+		}
+		return nil
+	}
+	if !c.Call.Status.Valid() {
+		return fmt.Errorf("change of %s: status %q", key.ID, c.Call.Status)
+	}
+	if c.Create != (c.Call.Revision == 1) {
+		return fmt.Errorf("change of %s: revision %d, create %t", key.ID, c.Call.Revision, c.Create)
+	}
+	return nil
+}
+
+// Standing is what a store knows of a call before a change of it.
+type Standing struct {
+	Status       call.Status
+	Revision     int64
+	LastSequence int64
+}
+
+// Follows reports whether the change continues a call that stands so: ErrConflict when the call has moved on since it
+// was read, ErrTransition when its status allows no such step.
+func (c *Change) Follows(s Standing) error {
+	last := s.LastSequence
+	if len(c.Events) > 0 {
+		last = c.Events[0].Sequence - 1
+	} else if c.Call != nil {
+		last = c.Call.LastSequence
+	}
+	if c.Call != nil && c.Call.Revision != s.Revision+1 || last != s.LastSequence {
+		return ErrConflict
+	}
+	if c.Create {
+		return nil
+	}
+	if c.Call != nil && !s.Status.CanBecome(c.Call.Status) {
+		return fmt.Errorf("%w: %s to %s", ErrTransition, s.Status, c.Call.Status)
+	}
+	if s.Status.Terminal() && len(c.Events) > 0 {
+		return fmt.Errorf("%w: events after the end of a call that is %s", ErrTransition, s.Status)
+	}
+	return nil
+}
+
+// A DocumentKey names a document in its namespace.
+type DocumentKey struct {
+	Scope        tool.Scope
+	ScopeID, Key string
+}
+
+// A DocumentState is a stored document, or what is left of a deleted one: its revision goes on counting, so that a
+// revision never names two values.
+type DocumentState struct {
+	Value    string
+	Revision int64 // 0: there never was one
+	Deleted  bool
+}
+
+// current is the revision that a command may expect: 0 when there is no document.
+func (d DocumentState) current() int64 {
+	if d.Deleted {
+		return 0
+	}
+	return d.Revision
+}
+
+// ResolveDocuments works out what the commands of a change do, in order, each on what the one before left. It writes
+// nothing: the store does, with what it finds in writes. applied and lost are what is told.
+func (c *Change) ResolveDocuments(read func(DocumentKey) (DocumentState, error)) (writes map[DocumentKey]DocumentState, applied, lost []call.DocumentNotice, err error) {
+	writes = make(map[DocumentKey]DocumentState, len(c.Documents))
+	for _, d := range c.Documents {
+		key := DocumentKey{d.Command.Scope, d.ScopeID, d.Command.Key}
+		state, ok := writes[key]
+		if !ok {
+			if state, err = read(key); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		notice := call.DocumentNotice{Scope: key.Scope, ScopeID: key.ScopeID, Key: key.Key, Revision: state.current(), Expected: d.Command.Expected}
+		if d.Command.Expected != nil && *d.Command.Expected != state.current() {
+			lost = append(lost, notice)
+			continue
+		}
+		switch d.Command.Op {
+		case tool.OpSet:
+			state = DocumentState{Value: d.Command.Value, Revision: state.Revision + 1}
+		case tool.OpDelete:
+			if state.current() == 0 {
+				continue // nothing there: nothing changes
+			}
+			state = DocumentState{Revision: state.Revision + 1, Deleted: true}
+		default:
+			return nil, nil, nil, fmt.Errorf("document %s: command %q", key.Key, d.Command.Op)
+		}
+		writes[key] = state
+		notice.Revision = state.Revision
+		applied = append(applied, notice)
+	}
+	return writes, applied, lost, nil
+}

@@ -1,0 +1,202 @@
+// Package memory is a journal without a disk, for tests and for daemons that may forget.
+//
+// It keeps the stored forms, so that nobody shares a pointer with it, has no goroutines, and reads time only through
+// [Config]: it works inside a testing/synctest bubble. [Store.Crash] and [Store.LosePower] end a store as kill -9 and a
+// power cut would, and return what the next daemon finds.
+package memory
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/toold-dev/toold/store"
+)
+
+// Config says how a store behaves; the zero value is usable.
+type Config struct {
+	Now func() time.Time // nil: time.Now
+	// Fail is called with each change before anything is looked at, outside any lock. A change for which it returns an
+	// error is refused with it, and ErrFatal ends the store, as a failing disk would.
+	Fail func(*store.Change) error
+}
+
+// A Store is a journal in memory.
+type Store struct {
+	cfg   Config
+	spool *Spool
+
+	mu   sync.Mutex
+	live *state
+	// durable is live without the changes in pending: what a power cut leaves.
+	durable *state
+	pending []*effect
+	clock   time.Time
+	moved   bool
+	clean   bool
+	ended   error // why every call is refused
+}
+
+var _ interface {
+	store.Store
+	store.RecordReader
+} = (*Store)(nil)
+
+// New returns an empty store in epoch 1.
+func New(cfg Config) *Store {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	id := uuid.NewString()
+	s := &Store{cfg: cfg, spool: newSpool(), live: newState(id), durable: newState(id), clean: true}
+	s.live.epoch, s.durable.epoch = 1, 1
+	return s
+}
+
+// Crash ends s as kill -9 would and returns the store that the next daemon opens: all that was acknowledged, one epoch
+// later.
+func (s *Store) Crash() *Store { return s.next(false, false) }
+
+// LosePower ends s as a power cut would: Normal changes since the last Full one are gone.
+func (s *Store) LosePower() *Store { return s.next(true, false) }
+
+// Reopen ends s in order, unless Close did, and returns the store that the next daemon opens.
+func (s *Store) Reopen() *Store { return s.next(false, true) }
+
+func (s *Store) next(power, clean bool) *Store {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clean = clean || errors.Is(s.ended, store.ErrClosed)
+	s.ended = store.ErrClosed
+	n := &Store{cfg: s.cfg, spool: s.spool.next(), live: s.live, durable: s.durable, clock: s.clock, clean: clean, moved: s.moved}
+	for _, e := range s.pending {
+		if power {
+			break
+		}
+		n.durable.install(e)
+	}
+	if power {
+		n.live = n.durable.clone()
+	}
+	n.live.epoch++
+	n.durable.epoch = n.live.epoch
+	return n
+}
+
+// SetMoved makes the identity say that the store is a copy, for tests of what follows from that.
+func (s *Store) SetMoved(moved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved = moved
+}
+
+// Now is the store's clock.
+func (s *Store) Now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nowLocked()
+}
+
+func (s *Store) nowLocked() time.Time {
+	if now := s.cfg.Now().Round(0).UTC(); now.After(s.clock) {
+		s.clock = now
+	}
+	return s.clock
+}
+
+// Identity returns what makes this store this one.
+func (s *Store) Identity() store.Identity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Identity{StoreID: s.live.id, Epoch: s.live.epoch, Moved: s.moved, Clean: s.clean}
+}
+
+// Spool returns the output of the calls of this store.
+func (s *Store) Spool() store.Spool { return s.spool }
+
+// Close refuses all that comes later.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended == nil {
+		s.ended = store.ErrClosed
+	}
+	return s.spool.Close()
+}
+
+// Submit applies c before it returns; done is called without a lock held.
+func (s *Store) Submit(c *store.Change, done func(error)) { done(s.apply(c)) }
+
+// Commit applies c.
+func (s *Store) Commit(ctx context.Context, c *store.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.apply(c)
+}
+
+func (s *Store) apply(c *store.Change) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	var failed error
+	if s.cfg.Fail != nil {
+		failed = s.cfg.Fail(c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		return s.ended
+	}
+	if failed != nil {
+		if errors.Is(failed, store.ErrFatal) {
+			s.ended = store.ErrFatal
+		}
+		return failed
+	}
+	e, err := s.live.plan(c, s.nowLocked())
+	if err != nil {
+		return err
+	}
+	s.commitLocked(e, c.Durability)
+	return nil
+}
+
+func (s *Store) commitLocked(e *effect, d store.Durability) {
+	s.live.install(e)
+	s.pending = append(s.pending, e)
+	if d != store.Full {
+		return
+	}
+	for _, e := range s.pending {
+		s.durable.install(e)
+	}
+	s.pending = nil
+}
+
+// write commits what belongs to no change.
+func (s *Store) write(make func(st *state, now time.Time) *effect) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		return s.ended
+	}
+	s.commitLocked(make(s.live, s.nowLocked()), store.Full)
+	return nil
+}
+
+// read calls f with the state as it is.
+func (s *Store) read(ctx context.Context, f func(st *state) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		return s.ended
+	}
+	return f(s.live)
+}

@@ -1,0 +1,124 @@
+package memory
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// plan checks a change against the state and works out its effect; the state stays as it is.
+func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
+	old, err := st.check(c, now)
+	if err != nil {
+		return nil, err
+	}
+	namespace := c.Name().Namespace
+	e := &effect{position: st.position + 1, created: c.Create, namespace: namespace}
+	if err := st.planDocuments(e, c, now); err != nil {
+		return nil, err
+	}
+	if c.Decision != nil {
+		d := *c.Decision
+		d.Decision.DecidedBy.Roles = slices.Clone(d.Decision.DecidedBy.Roles)
+		if d.Decision.Time.IsZero() {
+			d.Decision.Time = now
+		}
+		e.decision = &d
+	}
+	if c.Run != nil {
+		r := *c.Run
+		e.run = &r
+	}
+	for i, r := range c.Records {
+		e.records = append(e.records, storedRecord(r, st.recorded+1+int64(i), c.Name().ID, now))
+	}
+	return e, planRow(e, old, c, now)
+}
+
+func storedRecord(r store.Record, position int64, callID string, now time.Time) store.StoredRecord {
+	r.Bytes = bytes.Clone(r.Bytes)
+	return store.StoredRecord{Record: r, Position: position, CallID: callID, Time: now}
+}
+
+func (st *state) check(c *store.Change, now time.Time) (*row, error) {
+	key := c.Name()
+	if d := c.Decision; d != nil {
+		if _, ok := st.decisions[name{d.Namespace, d.ID}]; ok {
+			return nil, store.ErrDecisionExists
+		}
+	}
+	old, ok := st.calls[key]
+	_, gone := st.tombstones[key]
+	switch {
+	case gone:
+		return nil, store.ErrTrimmed
+	case ok && c.Create:
+		return nil, store.ErrExists
+	case !ok && !c.Create:
+		return nil, store.ErrNotFound
+	}
+	var standing store.Standing
+	if ok {
+		standing = old.Standing
+	}
+	if err := c.Follows(standing); err != nil {
+		return nil, err
+	}
+	if !c.NotAfter.IsZero() && !now.Before(c.NotAfter) {
+		return nil, store.ErrExpired
+	}
+	if !c.NotBefore.IsZero() && now.Before(c.NotBefore) {
+		return nil, store.ErrTooEarly
+	}
+	return old, nil
+}
+
+func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error {
+	if len(c.Documents) == 0 {
+		return nil
+	}
+	writes, applied, lost, err := c.ResolveDocuments(st.document(e.namespace))
+	if err != nil {
+		return err
+	}
+	e.documents = make(map[doc]document, len(writes))
+	for k, v := range writes {
+		e.documents[doc{e.namespace, k}] = document{v, now}
+	}
+	if c.OnDocuments != nil && len(applied) > 0 {
+		c.OnDocuments(applied)
+	}
+	if c.OnConflict != nil && len(lost) > 0 {
+		c.OnConflict(lost)
+	}
+	return c.Validate()
+}
+
+func planRow(e *effect, old *row, c *store.Change, now time.Time) error {
+	var r *row
+	if c.Call != nil {
+		record, err := call.EncodeCall(c.Call)
+		if err != nil {
+			return err
+		}
+		r = newRow(old, c.Call, record, e.position, now)
+	} else {
+		again := *old
+		r = &again
+		r.updated = now
+	}
+	if n := len(c.Events); n > 0 {
+		events, err := call.EncodeEvents(c.Events)
+		if err != nil {
+			return err
+		}
+		r.LastSequence = c.Events[n-1].Sequence
+		r.chunks = append(slices.Clip(r.chunks), chunk{e.position, c.Events[0].Sequence, r.LastSequence, events})
+		e.fed = true
+	}
+	e.row = r
+	return nil
+}

@@ -1,0 +1,244 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Call returns a call.
+func (s *Store) Call(ctx context.Context, key call.Key) (c *call.Call, err error) {
+	err = s.read(ctx, func(st *state) error {
+		r, err := st.find(key)
+		if err == nil {
+			c, err = r.call()
+		}
+		return err
+	})
+	return c, err
+}
+
+func (st *state) find(key call.Key) (*row, error) {
+	if r, ok := st.calls[key]; ok {
+		return r, nil
+	}
+	if _, ok := st.tombstones[key]; ok {
+		return nil, store.ErrTrimmed
+	}
+	return nil, store.ErrNotFound
+}
+
+// CallBySuspension returns the call that has, or had, this suspension.
+func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (c *call.Call, err error) {
+	err = s.read(ctx, func(st *state) error {
+		key, ok := st.suspensions[name{namespace, id}]
+		if !ok {
+			return store.ErrNotFound
+		}
+		c, err = st.calls[key].call()
+		return err
+	})
+	return c, err
+}
+
+// Decision returns a decision by its id.
+func (s *Store) Decision(ctx context.Context, namespace, id string) (d *store.Decision, err error) {
+	err = s.read(ctx, func(st *state) error {
+		found, ok := st.decisions[name{namespace, id}]
+		if !ok {
+			return store.ErrNotFound
+		}
+		d = &found
+		d.Decision.DecidedBy.Roles = slices.Clone(d.Decision.DecidedBy.Roles)
+		return nil
+	})
+	return d, err
+}
+
+// Events returns a part of a call's log.
+func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
+	err = s.read(ctx, func(st *state) error {
+		r, err := st.find(key)
+		if err != nil {
+			return err
+		}
+		for _, ch := range r.chunks {
+			if ch.last <= after {
+				continue
+			}
+			some, err := call.DecodeEvents(ch.events)
+			if err != nil {
+				return err
+			}
+			events = append(events, some[max(0, after+1-ch.first):]...)
+			if limit > 0 && len(events) >= limit {
+				events = events[:limit]
+				break
+			}
+		}
+		return nil
+	})
+	return events, 1, err
+}
+
+// Calls returns a page of calls.
+func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
+	limit := cmp.Or(q.Limit, 50)
+	err = s.read(ctx, func(st *state) error {
+		for i := range st.order {
+			if !q.OldestFirst {
+				i = len(st.order) - 1 - i
+			}
+			r := st.calls[st.order[i]]
+			if !beyond(q, r.position) || !matches(q, r) {
+				continue
+			}
+			if len(page.Calls) == limit {
+				page.Next = st.calls[page.Calls[limit-1].Key()].position
+				break
+			}
+			c, err := r.call()
+			if err != nil {
+				return err
+			}
+			page.Calls = append(page.Calls, c)
+		}
+		return nil
+	})
+	return page, err
+}
+
+func matches(q store.Query, r *row) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	return is(q.Namespace, r.key.Namespace) && is(q.Caller, r.caller) && is(q.Run, r.run) && is(q.Thread, r.thread) &&
+		is(q.ParentCall, r.parent) && is(q.Batch, r.batch) && is(q.Tool, r.tool) && is(q.Action, r.action) &&
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
+		(q.CreatedAfter.IsZero() || !r.created.Before(q.CreatedAfter)) &&
+		(q.CreatedBefore.IsZero() || r.created.Before(q.CreatedBefore))
+}
+
+// Unfinished visits what recovery has to look at.
+func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
+	var found []*row
+	err := s.read(ctx, func(st *state) error {
+		for _, r := range st.open {
+			if r.Status != call.Suspended {
+				found = append(found, r)
+			}
+		}
+		slices.SortFunc(found, func(a, b *row) int { return cmp.Compare(a.position, b.position) })
+		return nil
+	})
+	for _, r := range found {
+		if err != nil {
+			return err
+		}
+		c, decodeErr := r.call()
+		if err = visit(r.key, c, decodeErr); err == nil {
+			err = ctx.Err()
+		}
+	}
+	return err
+}
+
+func (st *state) waiting() []*row {
+	var rows []*row
+	for _, r := range st.open {
+		if r.suspension != "" && !r.expires.IsZero() {
+			rows = append(rows, r)
+		}
+	}
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(a.expires.Compare(b.expires), cmp.Compare(a.position, b.position)) })
+	return rows
+}
+
+// Due returns the suspended calls that nobody answered in time.
+func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+	err = s.read(ctx, func(st *state) error {
+		now := s.nowLocked()
+		for _, r := range st.waiting() {
+			if len(due) == limit || now.Before(r.expires) {
+				break
+			}
+			c, err := r.call()
+			if err != nil {
+				return err
+			}
+			due = append(due, c)
+		}
+		return nil
+	})
+	return due, err
+}
+
+// NextExpiry returns when the next open suspension expires.
+func (s *Store) NextExpiry(ctx context.Context) (at time.Time, err error) {
+	err = s.read(ctx, func(st *state) error {
+		for _, r := range st.open {
+			if r.suspension != "" && !r.expires.IsZero() && (at.IsZero() || r.expires.Before(at)) {
+				at = r.expires
+			}
+		}
+		return nil
+	})
+	return at, err
+}
+
+// Feed returns the events of many calls.
+func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
+	err = s.read(ctx, func(st *state) error {
+		newest = st.position
+		from, _ := slices.BinarySearchFunc(st.feed, after+1, func(e feedEntry, p int64) int { return cmp.Compare(e.position, p) })
+		for _, e := range st.feed[from:] {
+			if len(entries) == limit {
+				break
+			}
+			r := st.calls[e.key]
+			if r.key.Namespace != f.Namespace || f.Run != "" && f.Run != r.run || f.Thread != "" && f.Thread != r.thread || f.Caller != "" && f.Caller != r.caller {
+				continue
+			}
+			i, _ := slices.BinarySearchFunc(r.chunks, e.position, func(c chunk, p int64) int { return cmp.Compare(c.position, p) })
+			events, err := call.DecodeEvents(r.chunks[i].events)
+			if err != nil {
+				return err
+			}
+			c, err := r.call()
+			if err != nil {
+				return err
+			}
+			entries = append(entries, store.FeedEntry{Position: e.position, Key: e.key, Epoch: c.EpochOf(events[0].Sequence), Events: events})
+		}
+		return nil
+	})
+	return entries, newest, err
+}
+
+// Documents returns all documents of one scope.
+func (s *Store) Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) (docs []tool.Document, err error) {
+	err = s.read(ctx, func(st *state) error {
+		for k, d := range st.documents {
+			if k.namespace == namespace && k.Scope == scope && k.ScopeID == scopeID && !d.Deleted {
+				docs = append(docs, tool.Document{Scope: scope, ScopeID: scopeID, Key: k.Key, Value: d.Value, Revision: d.Revision})
+			}
+		}
+		slices.SortFunc(docs, func(a, b tool.Document) int { return cmp.Compare(a.Key, b.Key) })
+		return nil
+	})
+	return docs, err
+}
+
+// beyond reports whether a position is on a later page than the query's.
+func beyond(q store.Query, position int64) bool {
+	if q.After == 0 {
+		return true
+	}
+	if q.OldestFirst {
+		return position > q.After
+	}
+	return position < q.After
+}

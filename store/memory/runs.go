@@ -1,0 +1,157 @@
+package memory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// Run returns the stored state of a run.
+func (s *Store) Run(ctx context.Context, namespace, id string) (run *store.Run, err error) {
+	err = s.read(ctx, func(st *state) error {
+		r, ok := st.runs[name{namespace, id}]
+		if !ok {
+			return store.ErrNotFound
+		}
+		run = &r
+		return nil
+	})
+	return run, err
+}
+
+// RunCounts returns how many calls of a run have each status.
+func (s *Store) RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error) {
+	counts := map[call.Status]int{}
+	err := s.read(ctx, func(st *state) error {
+		for _, r := range st.calls {
+			if r.key.Namespace == namespace && r.run == id {
+				counts[r.Status]++
+			}
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// Counts returns how many calls have each status that is not terminal.
+func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
+	counts := map[call.Status]int{}
+	err := s.read(ctx, func(st *state) error {
+		for _, r := range st.open {
+			counts[r.Status]++
+		}
+		return nil
+	})
+	return counts, err
+}
+
+// ClosedRuns visits the runs that are blocked or ended.
+func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) error {
+	var closed []store.Run
+	err := s.read(ctx, func(st *state) error {
+		for _, r := range st.runs {
+			if r.State == store.RunBlocked || r.State == store.RunEnded {
+				closed = append(closed, r)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, r := range closed {
+		if err := visit(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Trim forgets what is old.
+func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
+	err = s.write(func(st *state, now time.Time) *effect {
+		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore}
+		busy := map[name]bool{} // threads that wait
+		for _, r := range st.calls {
+			if r.suspension != "" && r.thread != "" {
+				busy[name{r.key.Namespace, r.thread}] = true
+			}
+		}
+		for _, key := range st.order {
+			r := st.calls[key]
+			if len(gone) < limit && r.Status.Terminal() && r.ended.Before(callsBefore) && !busy[name{key.Namespace, r.thread}] {
+				gone = append(gone, key)
+				e.trimmed[key] = tombstone{r.digest, now}
+			}
+		}
+		for key, t := range st.tombstones {
+			if t.trimmed.Before(tombstonesBefore) {
+				e.forgotten = append(e.forgotten, key)
+			}
+		}
+		st.trimRuns(e, callsBefore, documentsBefore)
+		return e
+	})
+	return gone, err
+}
+
+func (st *state) trimRuns(e *effect, runsBefore, documentsBefore time.Time) {
+	busy, known := map[name]bool{}, map[name]bool{} // runs with something new or unfinished; with any call
+	for _, r := range st.calls {
+		run := name{r.key.Namespace, r.run}
+		known[run] = true
+		if !r.Status.Terminal() || !r.updated.Before(documentsBefore) {
+			busy[run] = true
+		}
+	}
+	for k, d := range st.documents {
+		if k.inRun() && !busy[name{k.namespace, k.ScopeID}] && d.changed.Before(documentsBefore) {
+			e.dropped = append(e.dropped, k)
+		}
+	}
+	for n, r := range st.runs {
+		if r.State != store.RunBlocked && r.Changed.Before(runsBefore) && !known[n] {
+			e.ended = append(e.ended, n)
+		}
+	}
+}
+
+// DeleteRunDocuments removes the documents of a run.
+func (s *Store) DeleteRunDocuments(_ context.Context, namespace, run string) error {
+	return s.write(func(st *state, _ time.Time) *effect {
+		e := &effect{}
+		for k := range st.documents {
+			if k.inRun() && k.namespace == namespace && k.ScopeID == run {
+				e.dropped = append(e.dropped, k)
+			}
+		}
+		return e
+	})
+}
+
+// PutRecord stores something that belongs to no call.
+func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
+	return s.write(func(st *state, now time.Time) *effect {
+		return &effect{namespace: namespace, records: []store.StoredRecord{storedRecord(r, st.recorded+1, "", now)}}
+	})
+}
+
+// Records reads back what plugins stored.
+func (s *Store) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
+	err = s.read(ctx, func(st *state) error {
+		for _, r := range st.records[namespace] {
+			if len(records) == limit {
+				break
+			}
+			if r.Kind == kind && r.Position > after {
+				r.Bytes = slices.Clone(r.Bytes)
+				records = append(records, r)
+			}
+		}
+		return nil
+	})
+	return records, err
+}

@@ -1,0 +1,102 @@
+package memory
+
+import (
+	"io"
+	"sync"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// A Spool holds streams in memory.
+type Spool struct {
+	mu      sync.Mutex
+	streams map[call.Key]map[string][]byte
+	closed  bool
+}
+
+var _ store.Spool = (*Spool)(nil)
+
+func newSpool() *Spool { return &Spool{streams: map[call.Key]map[string][]byte{}} }
+
+// next closes s and returns a spool with what it held.
+func (s *Spool) next() *Spool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return &Spool{streams: s.streams}
+}
+
+// Append adds b to a stream.
+func (s *Spool) Append(key call.Key, name string, b []byte) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return 0, store.ErrClosed
+	}
+	if s.streams[key] == nil {
+		s.streams[key] = map[string][]byte{}
+	}
+	offset := int64(len(s.streams[key][name]))
+	s.streams[key][name] = append(s.streams[key][name], b...)
+	return offset, nil
+}
+
+// ReadAt reads as io.ReaderAt does.
+func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := s.streamLocked(key, name)
+	if err != nil {
+		return 0, err
+	}
+	if off >= int64(len(b)) {
+		return 0, io.EOF
+	}
+	n := copy(p, b[off:])
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Size returns how many bytes a stream has.
+func (s *Spool) Size(key call.Key, name string) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b, err := s.streamLocked(key, name)
+	return int64(len(b)), err
+}
+
+func (s *Spool) streamLocked(key call.Key, name string) ([]byte, error) {
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	b, ok := s.streams[key][name]
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	return b, nil
+}
+
+// Release does nothing: nothing is open.
+func (s *Spool) Release(call.Key) {}
+
+// Remove deletes all streams of a call.
+func (s *Spool) Remove(key call.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	delete(s.streams, key)
+	return nil
+}
+
+// Close refuses all that comes later.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}

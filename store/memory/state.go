@@ -1,0 +1,203 @@
+package memory
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A row is what is known of a call: its stored forms and the words that queries select by. A row is never changed: a
+// change makes a new one, which shares what is under it.
+type row struct {
+	store.Standing
+	key      call.Key
+	position int64 // of its creation in the feed
+	record   []byte
+	digest   string
+	chunks   []chunk
+
+	run, thread, parent, batch, tool, caller string
+
+	created, ended, updated time.Time
+	suspension, action      string // of the open suspension
+	expires                 time.Time
+}
+
+// A chunk is the events that one change brought.
+type chunk struct {
+	position    int64
+	first, last int64
+	events      []byte
+}
+
+type (
+	name struct{ namespace, id string }
+	doc  struct {
+		namespace string
+		store.DocumentKey
+	}
+	document struct {
+		store.DocumentState
+		changed time.Time
+	}
+	tombstone struct {
+		digest  string
+		trimmed time.Time
+	}
+	feedEntry struct {
+		position int64
+		key      call.Key
+	}
+)
+
+type state struct {
+	id          string
+	epoch       int64
+	position    int64
+	calls       map[call.Key]*row
+	open        map[call.Key]*row // those that have not ended
+	order       []call.Key        // by position
+	feed        []feedEntry
+	suspensions map[name]call.Key
+	decisions   map[name]store.Decision
+	documents   map[doc]document
+	runs        map[name]store.Run
+	tombstones  map[call.Key]tombstone
+	records     map[string][]store.StoredRecord // by namespace
+	recorded    int64                           // position of the newest record
+}
+
+func newState(id string) *state {
+	return &state{id: id, calls: map[call.Key]*row{}, open: map[call.Key]*row{}, suspensions: map[name]call.Key{}, decisions: map[name]store.Decision{},
+		documents: map[doc]document{}, runs: map[name]store.Run{}, tombstones: map[call.Key]tombstone{},
+		records: map[string][]store.StoredRecord{}}
+}
+
+func (st *state) clone() *state {
+	c := *st
+	c.calls, c.open, c.order, c.feed = maps.Clone(st.calls), maps.Clone(st.open), slices.Clone(st.order), slices.Clone(st.feed)
+	c.suspensions, c.decisions, c.documents = maps.Clone(st.suspensions), maps.Clone(st.decisions), maps.Clone(st.documents)
+	c.runs, c.tombstones = maps.Clone(st.runs), maps.Clone(st.tombstones)
+	c.records = make(map[string][]store.StoredRecord, len(st.records))
+	for k, v := range st.records {
+		c.records[k] = slices.Clone(v)
+	}
+	return &c
+}
+
+// An effect is what a change does to a state, worked out once so that it can be installed twice.
+type effect struct {
+	position  int64
+	row       *row // the new one
+	created   bool
+	fed       bool
+	decision  *store.Decision
+	documents map[doc]document
+	run       *store.Run
+	records   []store.StoredRecord
+	namespace string
+
+	trimmed   map[call.Key]tombstone
+	forgotten []call.Key
+	dropped   []doc
+	ended     []name // runs that nothing is left of
+	before    time.Time
+}
+
+func (st *state) install(e *effect) {
+	st.position = max(st.position, e.position)
+	if r := e.row; r != nil {
+		st.calls[r.key] = r
+		if st.open[r.key] = r; r.Status.Terminal() {
+			delete(st.open, r.key)
+		}
+		if e.created {
+			st.order = append(st.order, r.key)
+		}
+		if e.fed {
+			st.feed = append(st.feed, feedEntry{e.position, r.key})
+		}
+		if r.suspension != "" {
+			st.suspensions[name{r.key.Namespace, r.suspension}] = r.key
+		}
+	}
+	if d := e.decision; d != nil {
+		st.decisions[name{d.Namespace, d.ID}] = *d
+	}
+	maps.Copy(st.documents, e.documents)
+	if e.run != nil {
+		st.runs[name{e.run.Namespace, e.run.ID}] = *e.run
+	}
+	if len(e.records) > 0 {
+		st.records[e.namespace] = append(st.records[e.namespace], e.records...)
+		st.recorded = e.records[len(e.records)-1].Position
+	}
+	st.sweep(e)
+}
+
+// sweep removes what an effect says is gone.
+func (st *state) sweep(e *effect) {
+	for key, t := range e.trimmed {
+		delete(st.calls, key)
+		st.tombstones[key] = t
+	}
+	for _, key := range e.forgotten {
+		delete(st.tombstones, key)
+	}
+	for _, d := range e.dropped {
+		delete(st.documents, d)
+	}
+	for _, n := range e.ended {
+		delete(st.runs, n)
+	}
+	if !e.before.IsZero() {
+		for ns, records := range st.records {
+			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return r.Time.Before(e.before) })
+		}
+	}
+	if len(e.trimmed) == 0 {
+		return
+	}
+	gone := func(key call.Key) bool { _, ok := e.trimmed[key]; return ok }
+	st.order = slices.DeleteFunc(st.order, gone)
+	st.feed = slices.DeleteFunc(st.feed, func(f feedEntry) bool { return gone(f.key) })
+	maps.DeleteFunc(st.suspensions, func(_ name, key call.Key) bool { return gone(key) })
+}
+
+func newRow(old *row, c *call.Call, record []byte, position int64, now time.Time) *row {
+	r := &row{key: c.Key(), record: record, digest: c.RequestDigest, position: position, updated: now,
+		Standing: store.Standing{Status: c.Status, Revision: c.Revision, LastSequence: c.LastSequence},
+		run:      c.Run.ID, thread: c.Run.Thread, parent: c.Run.ParentCall, batch: c.BatchID, tool: c.Tool, caller: c.Caller.Subject,
+		created: c.Created, ended: c.Ended}
+	if old != nil {
+		r.position, r.chunks = old.position, old.chunks
+	}
+	if r.Status.Terminal() && r.ended.IsZero() {
+		r.ended = now
+	}
+	if open := c.Open(); open != nil {
+		r.suspension, r.action, r.expires = open.ID, open.Action, open.ExpiresAt
+	}
+	return r
+}
+
+func (st *state) document(namespace string) func(store.DocumentKey) (store.DocumentState, error) {
+	return func(k store.DocumentKey) (store.DocumentState, error) {
+		return st.documents[doc{namespace, k}].DocumentState, nil
+	}
+}
+
+func (r *row) call() (*call.Call, error) {
+	c, err := call.DecodeCall(r.record)
+	if err != nil {
+		return nil, err
+	}
+	c.LastSequence = max(c.LastSequence, r.LastSequence)
+	return c, nil
+}
+
+func (d doc) inRun() bool { return d.Scope == tool.RunScope }
