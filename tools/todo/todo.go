@@ -1,0 +1,197 @@
+// Package todo has the tools todo_read and todo_write: the list by which a model keeps track of what it is doing.
+//
+// The list is one document of the thread (of the run when the call has no thread), so that it outlives a restart and
+// frontends can show it. todo_write replaces it as a whole. Of two calls that replace the same list the first to commit
+// wins; the other is told as a state conflict.
+package todo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/typed"
+)
+
+// DocumentKey is the key of the list's document.
+const DocumentKey = "todo"
+
+// The bounds of a list, chosen so that the longest one fits into the arguments of a call.
+const (
+	MaxItems         = 200
+	MaxContentLength = 500 // characters
+)
+
+// A List is the document's value, and the data of both tools.
+type List struct {
+	Todos []Item `json:"todos" jsonschema:"The whole list, in order. It replaces the list that was there; an empty one clears it."`
+}
+
+// An Item is one thing to do.
+type Item struct {
+	Content string `json:"content"`
+	Status  Status `json:"status"`
+}
+
+// Status says how far an item is.
+type Status string
+
+// At most one item of a list is in progress.
+const (
+	Pending    Status = "pending"
+	InProgress Status = "in_progress"
+	Completed  Status = "completed"
+)
+
+// The bounds stand here once more for the model, which sees the schema only.
+const writeSchema = `{
+	"type": "object",
+	"properties": {
+		"todos": {
+			"type": "array",
+			"description": "The whole list, in order. It replaces the list that was there; an empty one clears it.",
+			"maxItems": 200,
+			"items": {
+				"type": "object",
+				"properties": {
+					"content": {"type": "string", "description": "What is to be done, in one line.", "minLength": 1, "maxLength": 500},
+					"status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "At most one item is in_progress."}
+				},
+				"required": ["content", "status"],
+				"additionalProperties": false
+			}
+		}
+	},
+	"required": ["todos"],
+	"additionalProperties": false
+}`
+
+const guidance = "Keep a list for work of three steps or more: write it before you start, set one item to in_progress while you work on it, " +
+	"and to completed as soon as it is done."
+
+// Read returns the tool todo_read.
+func Read() tool.Tool {
+	return typed.New(tool.Descriptor{
+		ID:          "todo_read",
+		DisplayName: "Read todos",
+		Description: "Returns the todo list of this conversation.",
+		Category:    "planning",
+		Effects:     tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
+	}, func(_ context.Context, call *tool.Call, _ struct{}) (*tool.Result, error) {
+		list, _, err := load(call)
+		if err != nil {
+			return nil, err
+		}
+		return list.result(), nil
+	})
+}
+
+// Write returns the tool todo_write. It changes nothing but the list, so that no gate need ask before it.
+func Write() tool.Tool {
+	return typed.New(tool.Descriptor{
+		ID:          "todo_write",
+		DisplayName: "Write todos",
+		Description: "Replaces the todo list of this conversation.",
+		Category:    "planning",
+		Parameters:  json.RawMessage(writeSchema),
+		Effects:     tool.Effects{Mutability: tool.Mutating, Tier: tool.Observe},
+		Idempotent:  true,
+		Guidance:    guidance,
+	}, write, typed.WithValidate(List.validate))
+}
+
+func write(_ context.Context, call *tool.Call, list List) (*tool.Result, error) {
+	_, revision, err := load(call)
+	if err != nil {
+		return nil, err
+	}
+	return list.result().With(key(call).SetAt(list, revision)), nil
+}
+
+func key(call *tool.Call) tool.Key[List] {
+	if call.Run.Thread != "" {
+		return tool.Key[List]{Scope: tool.ThreadScope, Name: DocumentKey}
+	}
+	return tool.Key[List]{Scope: tool.RunScope, Name: DocumentKey}
+}
+
+// load returns the list that the call sees and its revision. A call that belongs to nothing has no place for a list.
+func load(call *tool.Call) (List, int64, error) {
+	if call.Run.Thread == "" && call.Run.ID == "" {
+		return List{}, 0, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_THREAD",
+			Message: "There is no todo list: the call belongs to no thread and no run."}
+	}
+	return key(call).Get(call)
+}
+
+// validate says what a schema cannot, and all that it can: the list may come from elsewhere than a model.
+func (l List) validate() error {
+	var v []tool.Violation
+	add := func(field, format string, args ...any) {
+		v = append(v, tool.Violation{Field: field, Description: fmt.Sprintf(format, args...)})
+	}
+	if len(l.Todos) > MaxItems {
+		add("todos", "has %d items; at most %d are allowed", len(l.Todos), MaxItems)
+	}
+	working := -1
+	for i, item := range l.Todos {
+		field := fmt.Sprintf("todos[%d]", i)
+		if problem := contentProblem(item.Content); problem != "" {
+			add(field+".content", "%s", problem)
+		}
+		switch {
+		case item.Status == InProgress && working >= 0:
+			add(field+".status", "todos[%d] is in_progress already; at most one item may be", working)
+		case item.Status == InProgress:
+			working = i
+		case item.Status != Pending && item.Status != Completed:
+			add(field+".status", "must be pending, in_progress or completed")
+		}
+	}
+	if v == nil {
+		return nil
+	}
+	return &tool.Error{Code: tool.InvalidArguments, Message: "The todo list was not changed.", Violations: v}
+}
+
+func contentProblem(s string) string {
+	switch {
+	case strings.TrimSpace(s) == "":
+		return "must not be blank"
+	case utf8.RuneCountInString(s) > MaxContentLength:
+		return fmt.Sprintf("has %d characters; at most %d are allowed", utf8.RuneCountInString(s), MaxContentLength)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return "must be one line without control characters"
+	}
+	return ""
+}
+
+// result shows the list: numbered lines for the model, the list itself for programs.
+func (l List) result() *tool.Result {
+	if len(l.Todos) == 0 {
+		return tool.SuccessMessage(List{Todos: []Item{}}, "The todo list is empty.")
+	}
+	var lines strings.Builder
+	count := map[Status]int{}
+	for i, item := range l.Todos {
+		count[item.Status]++
+		fmt.Fprintf(&lines, "\n%d. [%s] %s", i+1, mark(item.Status), item.Content)
+	}
+	return tool.SuccessMessage(l, "%d todos: %d completed, %d in progress, %d pending%s",
+		len(l.Todos), count[Completed], count[InProgress], count[Pending], lines.String())
+}
+
+func mark(s Status) string {
+	switch s {
+	case Completed:
+		return "x"
+	case InProgress:
+		return "~"
+	default:
+		return " "
+	}
+}
