@@ -1,0 +1,58 @@
+# Every tool has a pinned version: Go's own ones in build/<tool>/go.mod, the code generators as tool lines of go.mod.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+GOLANGCI := go tool -modfile=build/lint/go.mod golangci-lint
+BUF := go tool -modfile=build/buf/go.mod buf
+FUZZTIME ?= 60s
+
+.PHONY: help
+help: ## show the targets (the default)
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
+
+.PHONY: build
+build: ## bin/toold: one static binary
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/toold ./cmd/toold
+
+.PHONY: run
+run: build ## start a daemon to keep: store ./data, workspace ./workspace
+	@mkdir -p workspace
+	exec bin/toold serve --data data --workspace workspace
+
+.PHONY: demo
+demo: build ## the main job from beginning to end on a real daemon, in under a minute
+	go run ./demo
+
+.PHONY: test
+test: ## the landing check: all tests with the race detector; the last lines say what ran
+	scripts/test.sh
+
+.PHONY: nightly
+nightly: ## the long run: 2,000 kills of the daemon, and every fuzz target for FUZZTIME (60s)
+	scripts/nightly.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking
+	$(GOLANGCI) run ./...
+	$(BUF) lint
+	scripts/breaking.sh $(BUF)
+
+.PHONY: bench
+bench: ## toold against a bare grpc-go server, alternating; prints ratios and CPU per call
+	go run ./bench
+
+.PHONY: generate
+generate: ## generate the Go code of proto/ with the pinned tools
+	$(BUF) generate
+
+.PHONY: check-generated
+check-generated: generate ## fail when the committed generated code is not what generate makes
+	@changed=$$(git status --porcelain --untracked-files=all -- '*.pb.go' '*_pb.ts' '*_pb2*.py'); \
+	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
+
+.PHONY: clean
+clean: ## remove what build made; data and workspace stay
+	rm -rf bin

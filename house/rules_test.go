@@ -1,0 +1,163 @@
+package house_test
+
+import (
+	"slices"
+	"strings"
+)
+
+const module = "github.com/toold-dev/toold/"
+
+// A row says what the packages of a folder may import. Paths of ours are relative to the module; a trailing /... means the
+// folder and all below it. A folder may always import from its own tree as far as the row covers it.
+type row struct {
+	folder string
+	ours   []string
+	// onlyStd allows nothing beyond the standard library but the modules of theirs; other rows may use any module.
+	onlyStd bool
+	theirs  []string
+	// proto allows gRPC, protobuf and our generated types.
+	proto bool
+	// starts allows to start processes.
+	starts bool
+}
+
+const anything = "..."
+
+// rows is the table of the house; of several rows that fit a package the longest folder counts.
+func rows() []row {
+	return []row{
+		{folder: "tool", onlyStd: true},
+		{folder: "tool/typed", ours: []string{"tool"}, onlyStd: true, theirs: []string{"github.com/google/jsonschema-go"}},
+		{folder: "tool/tooltest", ours: []string{"tool"}, onlyStd: true},
+		{folder: "call", ours: []string{"tool"}, onlyStd: true},
+		{folder: "hook", ours: []string{"call", "tool"}, onlyStd: true},
+		{folder: "registry", ours: []string{"call", "tool"}},
+		{folder: "store/...", ours: []string{"store", "call", "tool"}},
+		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool"}},
+		{folder: "plugins/*/...", ours: []string{"hook", "call", "tool"}},
+		{folder: "plugins/remote/...", ours: []string{"hook", "call", "tool", "proto/..."}, proto: true},
+		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox"}},
+		{folder: "sandbox/...", onlyStd: true, theirs: []string{"golang.org/x/sys", "golang.org/x/net/bpf"}, starts: true},
+		{folder: "proto/...", proto: true},
+		{folder: "server/...", ours: []string{"proto/...", "call", "tool"}, proto: true},
+		{folder: "web/...", ours: []string{"proto/..."}},
+		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
+		{folder: "cmd/toold/...", ours: []string{anything}, proto: true, starts: true}, // starts: only the demo of the command line
+
+		// What is beside the daemon and is not linked into it.
+		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
+		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
+		{folder: "demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
+		{folder: "bench/...", ours: []string{anything}, proto: true, starts: true},
+		{folder: "crash/...", ours: []string{anything}, proto: true, starts: true},
+		{folder: "build/...", onlyStd: true, starts: true},
+		{folder: "house", onlyStd: true},
+	}
+}
+
+// A pkg is what "go list" says of one package, without its tests, which may import what they need.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	CgoFiles   []string
+	Imports    []string
+}
+
+// violations says in sentences what p may not do.
+func violations(p pkg) []string {
+	path := strings.TrimPrefix(p.ImportPath, module)
+	r, ok := rowOf(path)
+	if !ok {
+		return []string{path + " stands in no row of the house: say in house/rules_test.go what it may import"}
+	}
+	var bad []string
+	for _, segment := range strings.Split(path, "/") {
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "models", "misc"}, segment) {
+			bad = append(bad, path+" has a name that says nothing; put the code beside its user")
+		}
+	}
+	for _, imported := range p.Imports {
+		if why := refuse(r, path, imported); why != "" {
+			bad = append(bad, path+" imports "+strings.TrimPrefix(imported, module)+": "+why)
+		}
+	}
+	return bad
+}
+
+// refuse says why a package at path, held by r, may not import imported; empty means it may.
+func refuse(r row, path, imported string) string {
+	switch {
+	case imported == "C":
+		return "toold is built without cgo"
+	case imported == "os/exec" && !r.starts:
+		return "processes start in sandbox alone"
+	case strings.HasSuffix(imported, "jsonschema/v5/httploader"):
+		return "it would let a schema read from the network"
+	case within(imported, "google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto") && !r.proto:
+		return "proto types and gRPC stop in server"
+	}
+	if ours, ok := strings.CutPrefix(imported, module); ok {
+		if sameTree(r, path, ours) || allows(r.ours, ours) {
+			return ""
+		}
+		return "not among the imports of its row"
+	}
+	if r.onlyStd && !standard(imported) && !within(imported, r.theirs...) {
+		return "only the standard library is allowed here"
+	}
+	return ""
+}
+
+func rowOf(path string) (row, bool) {
+	var found row
+	for _, r := range rows() {
+		if _, ok := match(r.folder, path); ok && len(r.folder) > len(found.folder) {
+			found = r
+		}
+	}
+	return found, found.folder != ""
+}
+
+// match reports whether path lies in folder, and the part of path that stands for it: for plugins/*/... the plugin.
+func match(folder, path string) (string, bool) {
+	prefix, deep := strings.CutSuffix(folder, "/...")
+	want, have := strings.Split(prefix, "/"), strings.Split(path, "/")
+	if len(have) < len(want) || !deep && len(have) > len(want) {
+		return "", false
+	}
+	for i, segment := range want {
+		if segment != "*" && segment != have[i] {
+			return "", false
+		}
+	}
+	return strings.Join(have[:len(want)], "/"), true
+}
+
+// sameTree is why store/sqlite may import store/sqlite/schema, and plugins/log not plugins/redact.
+func sameTree(r row, path, imported string) bool {
+	own, _ := match(r.folder, path)
+	other, ok := match(r.folder, imported)
+	return ok && own == other
+}
+
+func allows(allowed []string, path string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		if a == anything {
+			return true
+		}
+		_, ok := match(a, path)
+		return ok
+	})
+}
+
+// within reports whether path is one of the modules or a package of them.
+func within(path string, modules ...string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
+}
+
+// standard goes by what the go command goes by: the first element of the path of a module has a dot.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}

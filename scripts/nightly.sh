@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), then
+# each fuzz target for the given time. A failing part does not hide the parts after it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/need.sh git bash gcc make
+export TOOLD_NIGHTLY=1 TOOLD_CRASH_KILLS=${TOOLD_CRASH_KILLS:-2000}
+fuzztime=${1:-60s}
+failed=()
+passed=0
+
+if go run ./build/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
+	passed=$((passed + 1))
+else
+	failed+=("crash loop, $TOOLD_CRASH_KILLS kills")
+fi
+
+while IFS=: read -r file name; do
+	package=./$(dirname "$file")
+	echo "--- $package $name for $fuzztime"
+	if go test -run '^$' -fuzz "^$name\$" -fuzztime "$fuzztime" "$package"; then
+		passed=$((passed + 1))
+	else
+		failed+=("$package $name")
+	fi
+done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
+
+echo
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills and $((passed + ${#failed[@]} - 1)) fuzz targets for $fuzztime each"
+for part in "${failed[@]}"; do echo "FAILED: $part"; done
+echo "$passed passed, ${#failed[@]} failed"
+((${#failed[@]} == 0))

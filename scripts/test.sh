@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The landing check. Every package with the race detector, the crash loop with 40 kills of the real binary, the examples.
+# The last lines say what ran; with CI=true nothing may be left out.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/need.sh git bash gcc make
+
+ci=()
+if [[ ${CI:-} == true || ${CI:-} == 1 ]]; then ci=(-ci); fi
+
+# The race detector needs cgo; what we ship is built without it.
+export CGO_ENABLED=1
+# Race instrumentation is for our code: the SQLite engine is C translated to Go, is slow to compile with it, and its
+# memory is not the Go heap's, which is all that the detector looks at.
+exec go run ./build/testsum "${ci[@]}" -must crash -must examples -must house -- \
+	-race -count=1 -gcflags='modernc.org/...=-race=false' -timeout 10m "$@" ./...
