@@ -10,7 +10,8 @@ fuzztime=${1:-60s}
 failed=()
 passed=0
 
-if go run ./build/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
+go build -o bin/testsum ./build/testsum
+if bin/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
 	passed=$((passed + 1))
 else
 	failed+=("crash loop, $TOOLD_CRASH_KILLS kills")

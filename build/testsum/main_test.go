@@ -49,6 +49,13 @@ func TestRun(t *testing.T) {
 			want: []string{"afterwards", "FAILED: example.org/m/part.TestA"},
 		},
 		{
+			name: "slashes in names are not parents",
+			code: `func TestA(t *testing.T) { t.Run("a/b", func(t *testing.T) { t.Run("c/d", func(t *testing.T) { t.Error("broken") }) }) }`,
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"FAILED: example.org/m/part.TestA/a/b/c/d"},
+		},
+		{
 			name: "skips",
 			code: `func TestA(t *testing.T) { t.Skip("no database") }; func TestB(*testing.T) {}`,
 			last: "1 passed, 0 failed, 1 skipped",

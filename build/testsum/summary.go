@@ -121,10 +121,24 @@ func (p *pkg) test(name string) *result {
 	r := &result{}
 	p.tests[name] = r
 	p.order = append(p.order, name)
-	if i := strings.LastIndexByte(name, '/'); i >= 0 {
-		p.test(name[:i]).children = true
+	if parent := p.parent(name); parent != nil {
+		parent.children = true
 	}
 	return r
+}
+
+// parent is the test that started this one: its name is cut at a slash, but a subtest may have slashes of its own.
+func (p *pkg) parent(name string) *result {
+	for {
+		i := strings.LastIndexByte(name, '/')
+		if i < 0 {
+			return nil
+		}
+		name = name[:i]
+		if r, ok := p.tests[name]; ok {
+			return r
+		}
+	}
 }
 
 func (s *summary) packageEvent(p *pkg, e event) {
@@ -180,8 +194,8 @@ func (s *summary) countTests(p *pkg) {
 		case r.action == "pass" && !r.children:
 			p.passed++
 		}
-		if i := strings.LastIndexByte(name, '/'); i >= 0 && (r.action == "fail" || r.action == "") {
-			p.tests[name[:i]].failed = true
+		if parent := p.parent(name); parent != nil && (r.action == "fail" || r.action == "") {
+			parent.failed = true
 		}
 	}
 }
