@@ -1,0 +1,247 @@
+package sandbox
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// terminate asks the run's session to end and waits until it has or Grace is over. What left the session gets no time:
+// nobody waits for a daemon.
+func (r *Runner) terminate(run *run) {
+	grace := run.spec.Grace
+	if grace == 0 {
+		grace = defaultGrace
+	}
+	if grace < 0 {
+		return
+	}
+	deadline := time.NewTimer(grace)
+	defer deadline.Stop()
+	if c, err := takeCensus(); err == nil {
+		for pid, p := range run.inSession(c) {
+			run.killed[pid] = true
+			if p.group != run.main.pid {
+				send(p, syscall.SIGTERM)
+			}
+		}
+	}
+	syscall.Kill(-run.main.pid, syscall.SIGTERM)
+	select {
+	case <-run.ended:
+	case <-deadline.C:
+		return
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if c, err := takeCensus(); err != nil || len(run.inSession(c)) == 0 {
+			return
+		}
+		select {
+		case <-deadline.C:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (run *run) inSession(c *census) map[int]process {
+	living := map[int]process{}
+	for _, pid := range c.sessions[run.main.pid] {
+		if p := c.all[pid]; !p.dead() {
+			living[pid] = p
+		}
+	}
+	return living
+}
+
+// end kills what find finds until a census shows nothing of it, and returns what is left after killBound. The pids that
+// it signalled are added to killed. group is the process group of a main process that is not reaped yet, or 0.
+//
+// Whoever is new is first stopped and only killed when a further census finds nobody newer: a stopped process has no
+// more children, and its links still show those that it has.
+func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
+	const (
+		freezes = 16                     // then it is killed as it comes
+		settle  = 100 * time.Millisecond // for doubts to clear and for init to reap
+	)
+	deadline := time.Now().Add(killBound)
+	stopped := map[int]bool{}
+	var calm time.Time // since when nobody lives
+	pause := time.Millisecond
+	for round := 0; ; round++ {
+		c, err := takeCensus()
+		if err != nil {
+			if group != 0 {
+				syscall.Kill(-group, syscall.SIGKILL)
+			}
+			return []process{{pid: group}} // not verified
+		}
+		mine, doubtful := find(c)
+		living, zombies := r.sort(mine, group)
+		switch {
+		case len(living) > 0 || c.moving:
+			calm = time.Time{}
+		case len(doubtful) == 0 && zombies == 0:
+			return nil
+		case calm.IsZero():
+			calm = time.Now()
+		}
+		left := slices.AppendSeq(living, maps.Values(doubtful))
+		if !calm.IsZero() && time.Since(calm) > settle {
+			return left
+		}
+		if time.Now().After(deadline) {
+			if len(left) == 0 && c.moving {
+				left = append(left, process{}) // it goes on, but nobody could be caught
+			}
+			return left
+		}
+		if round < freezes && r.freeze(c, living, group, stopped, find) || c.moving && len(living) == 0 {
+			continue
+		}
+		if strike(living, group, killed) {
+			return left
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// sort parts the living from the dead, reaps the latter where they are ours to reap, and counts those that wait for
+// another parent. The process main is left to its run.
+func (r *Runner) sort(mine map[int]process, main int) (living []process, zombies int) {
+	for pid, p := range mine {
+		switch {
+		case !p.dead():
+			living = append(living, p)
+		case pid == main:
+		case p.parent != r.self.pid || !reap(pid):
+			zombies++
+		}
+	}
+	return living, zombies
+}
+
+// reap waits for a dead child that no run waits for.
+func reap(pid int) bool {
+	got, err := syscall.Wait4(pid, nil, syscall.WNOHANG|syscall.WALL, nil)
+	return got == pid || errors.Is(err, syscall.ECHILD)
+}
+
+// freeze stops those that are not stopped yet, then those that were born meanwhile, and so on. It reports whether there
+// were any. Looking at the newborn alone is what catches a chain of processes that each fork the next and end.
+func (r *Runner) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
+	const chases = 100
+	any := false
+	for range chases {
+		if !stop(living, group, stopped) {
+			break
+		}
+		any = true
+		if fresh, err := c.extend(); err != nil || fresh == 0 {
+			break
+		}
+		mine, _ := find(c)
+		living, _ = r.sort(mine, group)
+	}
+	return any
+}
+
+// stop stops those of living that are not in stopped and reports whether there were any.
+func stop(living []process, group int, stopped map[int]bool) bool {
+	fresh := false
+	for _, p := range living {
+		if stopped[p.pid] {
+			continue
+		}
+		fresh, stopped[p.pid] = true, true
+		if p.group != group {
+			send(p, syscall.SIGSTOP)
+		}
+	}
+	if fresh && group != 0 {
+		syscall.Kill(-group, syscall.SIGSTOP)
+	}
+	return fresh
+}
+
+// strike kills and reports whether it may kill none of them.
+func strike(living []process, group int, killed map[int]bool) (powerless bool) {
+	if group != 0 {
+		syscall.Kill(-group, syscall.SIGKILL)
+	}
+	refused := 0
+	for _, p := range living {
+		var err error
+		if p.group != group || group == 0 {
+			err = send(p, syscall.SIGKILL)
+		}
+		switch {
+		case err == nil:
+			killed[p.pid] = true
+		case errors.Is(err, os.ErrPermission):
+			refused++
+		}
+	}
+	return refused > 0 && refused == len(living)
+}
+
+// noOrphans reports that no process lives that descends from a run but through a main process that still runs. It
+// spares the end of an ordinary run the census, whose cost grows with the machine's processes. It is an answer only to
+// a subreaper, whose children all orphans become; false otherwise.
+func (r *Runner) noOrphans() bool {
+	if !adoptsOrphans() {
+		return false
+	}
+	for range 2 { // the kernel may skip a child in the list while another one ends
+		children, err := readChildren()
+		if err != nil {
+			return false
+		}
+		mains := map[int]bool{}
+		for _, o := range r.others(nil) {
+			mains[o.main.pid] = true
+		}
+		for _, pid := range children {
+			if mains[pid] {
+				continue
+			}
+			if p, err := readProcess(pid); err == nil && p.session != r.self.session || err != nil && !gone(err) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// readChildren lists the children of this process, which the kernel keeps by thread.
+func readChildren() ([]int, error) {
+	lists, err := filepath.Glob("/proc/self/task/*/children")
+	if err != nil || len(lists) == 0 {
+		return nil, errors.Join(err, os.ErrNotExist) // a kernel without CONFIG_PROC_CHILDREN
+	}
+	var children []int
+	for _, path := range lists {
+		list, err := os.ReadFile(path)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for field := range strings.FieldsSeq(string(list)) {
+			pid, err := strconv.Atoi(field)
+			if err != nil {
+				return nil, err
+			}
+			children = append(children, pid)
+		}
+	}
+	return children, nil
+}

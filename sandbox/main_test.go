@@ -1,0 +1,188 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+const (
+	daemonVariable = "SANDBOX_TEST_DAEMON" // state directory; its bash script follows as the only argument
+	headlessFlag   = "headless"
+)
+
+func TestMain(m *testing.M) {
+	if err := sandbox.BecomeSubreaper(); err != nil {
+		panic(err)
+	}
+	if dir := os.Getenv(daemonVariable); dir != "" {
+		daemon(dir, os.Args[1])
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == headlessFlag {
+		loseFirstThread()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// daemon is a small toold: it runs one script until somebody kills it.
+func daemon(dir, script string) {
+	r, err := sandbox.New(sandbox.Config{Owner: "store-1", StateDir: filepath.Join(dir, "state")})
+	if err != nil {
+		panic(err)
+	}
+	spec := bash(dir, script)
+	spec.Tag = "call-1"
+	exit, err := r.Run(context.Background(), spec)
+	fmt.Println(exit, err)
+}
+
+// loseFirstThread goes on as a process whose first thread has ended, which looks like a zombie.
+func loseFirstThread() {
+	for {
+		go func() {
+			runtime.LockOSThread()
+			if syscall.Gettid() == os.Getpid() {
+				syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
+			}
+			select {}
+		}()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func open(t *testing.T) *sandbox.Runner {
+	t.Helper()
+	return openIn(t, filepath.Join(t.TempDir(), "state"))
+}
+
+func openIn(t *testing.T, state string) *sandbox.Runner {
+	t.Helper()
+	r, err := sandbox.New(sandbox.Config{Owner: "store-1", StateDir: state})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		r.Close()
+		if left, err := os.ReadDir(state); err == nil && len(left) > 0 {
+			t.Errorf("state directory has %d records left", len(left))
+		}
+	})
+	return r
+}
+
+func bash(dir, script string, args ...string) sandbox.Spec {
+	return sandbox.Spec{
+		Path: "/bin/bash",
+		Args: append([]string{"-c", script, "bash"}, args...),
+		Dir:  dir,
+		Env:  []string{"PATH=/usr/bin:/bin"},
+		Tag:  "call-0",
+	}
+}
+
+// screen collects output.
+type screen struct {
+	mu   sync.Mutex
+	text map[string]*bytes.Buffer
+}
+
+func (s *screen) output(stream string, chunk []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil {
+		s.text = map[string]*bytes.Buffer{"stdout": {}, "stderr": {}}
+	}
+	s.text[stream].Write(chunk)
+	return nil
+}
+
+func (s *screen) read(stream string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.text == nil {
+		return ""
+	}
+	return s.text[stream].String()
+}
+
+func run(t *testing.T, r *sandbox.Runner, spec sandbox.Spec) (*sandbox.Exit, *screen) {
+	t.Helper()
+	var out screen
+	spec.Output = out.output
+	exit, err := r.Run(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exit, &out
+}
+
+// until waits for something that another process does.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// pids reads the numbers that a script wrote to the file "pids".
+func pids(t *testing.T, dir string) []int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "pids"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	var list []int
+	for _, field := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, pid)
+	}
+	return list
+}
+
+// exists is true for a zombie too: nothing at all is to be left.
+func exists(pid int) bool {
+	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	return err == nil
+}
+
+func mustBeGone(t *testing.T, pids []int) {
+	t.Helper()
+	if len(pids) == 0 {
+		t.Error("the script told no pid: nothing was tested")
+	}
+	for _, pid := range pids {
+		if exists(pid) {
+			stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+			t.Errorf("process %d is left: %s", pid, stat)
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+func mustBeConfirmed(t *testing.T, exit *sandbox.Exit) {
+	t.Helper()
+	if len(exit.Unverified) > 0 || exit.ConfirmedAt.IsZero() {
+		t.Errorf("not confirmed dead: %+v", exit.Unverified)
+	}
+}

@@ -1,0 +1,153 @@
+package sandbox
+
+import (
+	"maps"
+	"strings"
+	"sync"
+)
+
+// pack remembers processes, by pid with start time, over several censuses: a link from parent to child is gone when the
+// parent is.
+type pack struct {
+	mu    sync.Mutex
+	known map[int]uint64
+}
+
+// remember forgets those that c no longer has and adds those of found that live. It reports whether any was new.
+func (k *pack) remember(c *census, found map[int]process) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known == nil {
+		k.known = map[int]uint64{}
+	}
+	maps.DeleteFunc(k.known, func(pid int, start uint64) bool {
+		p, ok := c.all[pid]
+		return !ok || p.start != start
+	})
+	before := len(k.known)
+	for pid, p := range found {
+		if !p.dead() {
+			k.known[pid] = p.start
+		}
+	}
+	return len(k.known) > before
+}
+
+func (k *pack) seeds(c *census) []int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var pids []int
+	for pid, start := range k.known {
+		if p, ok := c.all[pid]; ok && p.start == start {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A finder picks out of a census the processes that are to end, dead ones that wait to be reaped among them, and those
+// that may be meant but cannot be told from another's.
+type finder func(*census) (mine, doubtful map[int]process)
+
+// spread adds to found the seeds, their children and all who share a session with one of them, and so on. A session is
+// entered by birth only, so whoever is in one that a run made is of the run. Nothing that may refuses is added.
+func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
+	for len(seeds) > 0 {
+		pid := seeds[len(seeds)-1]
+		seeds = seeds[:len(seeds)-1]
+		p, ok := c.all[pid]
+		if _, have := found[pid]; !ok || have || !may(p) {
+			continue
+		}
+		found[pid] = p
+		seeds = append(append(seeds, c.children[pid]...), c.sessions[p.session]...)
+	}
+}
+
+// linked returns what the session, links and earlier censuses say is of run, and the test for who may be.
+func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) bool) {
+	may := func(p process) bool {
+		return p.start >= run.main.start && p.session != r.self.session && p.pid != r.self.pid
+	}
+	found := map[int]process{}
+	c.spread(found, append(run.seeds(c), c.sessions[run.main.pid]...), may)
+	return found, may
+}
+
+// finder returns the finder for run.
+func (r *Runner) finder(run *run) finder {
+	return func(c *census) (mine, doubtful map[int]process) {
+		others := r.others(run)
+		mine, may := r.linked(run, c)
+		doubtful = map[int]process{}
+		theirs := map[int]bool{}
+		for _, o := range others {
+			theirs[o.main.pid] = true
+		}
+		var seeds, orphans []int
+		for pid, p := range c.all {
+			if _, have := mine[pid]; have || p.dead() || theirs[pid] || !may(p) {
+				continue
+			}
+			switch tag, there := tagOf(p); {
+			case !there:
+				c.miss(p, r.self.pid)
+			case tag == run.tag:
+				seeds = append(seeds, pid)
+			case p.parent == r.self.pid && !strings.HasPrefix(tag, r.owner+"/"):
+				orphans = append(orphans, pid)
+			}
+		}
+		c.spread(mine, seeds, may)
+		if len(orphans) > 0 && adoptsOrphans() {
+			r.claim(c, orphans, others, mine, doubtful, may)
+		}
+		run.remember(c, mine)
+		return mine, doubtful
+	}
+}
+
+// miss notes that p was gone before its tag could be read. It may have been of a run when it was the child of this
+// process, or of one that is gone too.
+func (c *census) miss(p process, self int) {
+	if _, ok := c.all[p.parent]; !ok || p.parent == self || p.parent == 1 {
+		c.moving = true
+	}
+}
+
+// claim deals with orphans that bear no mark: they descend from a run, and when only one was there at their birth, from
+// that one.
+func (r *Runner) claim(c *census, orphans []int, others []*run, mine, doubtful map[int]process, may func(process) bool) {
+	known := map[int]process{}
+	for _, o := range others {
+		of, _ := r.linked(o, c)
+		maps.Copy(known, of)
+	}
+	for _, pid := range orphans {
+		p := c.all[pid]
+		_, claimed := known[pid]
+		for _, o := range others {
+			if !claimed && o.main.start <= p.start {
+				doubtful[pid], claimed = p, true
+			}
+		}
+		if !claimed {
+			c.spread(mine, []int{pid}, may)
+		}
+	}
+}
+
+// others returns the runs besides but that have a process; all whose process can be in a census taken before the call.
+func (r *Runner) others(but *run) []*run {
+	r.starting.RLock()
+	defer r.starting.RUnlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	others := make([]*run, 0, len(r.runs))
+	for _, o := range r.runs {
+		if o != but && o.main.pid != 0 {
+			others = append(others, o)
+		}
+	}
+	return others
+}

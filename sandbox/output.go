@@ -1,0 +1,150 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+const chunkSize = 32 << 10
+
+// stream is our end of an output pipe.
+type stream struct {
+	name  string
+	pipe  *os.File
+	late  atomic.Bool // nobody of the run lives: only what is in the pipe is still wanted
+	done  chan struct{}
+	stuck bool // ended without end of file; read after done
+}
+
+// openPipes returns the child's descriptors 0, 1 and 2 and keeps our ends in run. After an error both are to be closed.
+func (run *run) openPipes() ([]*os.File, error) {
+	var theirs []*os.File
+	if run.spec.Stdin == nil {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return nil, err
+		}
+		theirs = append(theirs, null)
+	} else {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		theirs, run.stdin = append(theirs, r), w
+	}
+	for _, name := range []string{"stdout", "stderr"} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return theirs, err
+		}
+		theirs = append(theirs, w)
+		run.streams = append(run.streams, &stream{name: name, pipe: r, done: make(chan struct{})})
+	}
+	return theirs, nil
+}
+
+func (run *run) closePipes() {
+	if run.stdin != nil {
+		run.stdin.Close()
+	}
+	for _, s := range run.streams {
+		s.pipe.Close()
+	}
+}
+
+// feed copies in to the process. It ends with either; who ends the run closes the pipe.
+func feed(pipe *os.File, in io.Reader) {
+	io.Copy(pipe, in) // the process may stop reading when it likes
+	pipe.Close()
+}
+
+// read hands everything from the pipe to output until end of file, an error of output, or, late, until nothing comes.
+func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
+	defer close(s.done)
+	buf := make([]byte, chunkSize)
+	lateBytes := 0
+	for {
+		n, err := s.pipe.Read(buf)
+		if n > 0 && output != nil {
+			if err := output(s.name, buf[:n]); err != nil {
+				broken <- fmt.Errorf("output: %w", err)
+				return
+			}
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+		if !s.late.Load() {
+			continue
+		}
+		// What the run wrote is in the pipe, which holds 1 MiB at most; more comes from a stranger.
+		if lateBytes += n; n == 0 || lateBytes > 1<<20 {
+			s.stuck = true
+			return
+		}
+		// A slow output must not cost what is in the pipe: the time counts from here.
+		s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
+	}
+}
+
+// awaitOutput waits until all streams are at their end, for d at most.
+func (run *run) awaitOutput(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for _, s := range run.streams {
+		select {
+		case <-s.done:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// finishOutput is called when the run is dead. It delivers what is still in the pipes, closes them, and returns
+// who holds one open.
+func (run *run) finishOutput() []Process {
+	var holders []Process
+	for _, s := range run.streams {
+		s.late.Store(true)
+		s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
+	}
+	for _, s := range run.streams {
+		<-s.done
+		if s.stuck {
+			holders = append(holders, s.holders()...)
+		}
+	}
+	run.closePipes()
+	return holders
+}
+
+// holders returns the processes that hold the other end. They are told and not killed: a descriptor can be sent to a
+// process that is not ours.
+func (s *stream) holders() []Process {
+	link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(s.pipe.Fd())))
+	if err != nil {
+		return []Process{{Command: "unknown holder of " + s.name + ": " + err.Error()}}
+	}
+	var found []Process
+	paths, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is well formed
+	for _, path := range paths {
+		pid, _ := strconv.Atoi(strings.Split(path, "/")[2])
+		if to, err := os.Readlink(path); err != nil || to != link || pid == os.Getpid() {
+			continue
+		}
+		if p, err := readProcess(pid); err == nil {
+			found = append(found, describe(p))
+		}
+	}
+	if len(found) == 0 {
+		found = append(found, Process{Command: "unknown holder of " + s.name})
+	}
+	return found
+}

@@ -1,0 +1,182 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// process is what /proc/<pid>/stat tells of a process.
+type process struct {
+	pid, parent, group, session int
+	state                       byte
+	threads                     int
+	start                       uint64
+}
+
+// dead reports whether nothing runs any more. A process whose first thread has ended looks like a zombie while its
+// other threads go on.
+func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
+
+// census is the processes of the machine: all that live at its end are in it, as they were at some moment while it was
+// taken.
+type census struct {
+	all      map[int]process
+	children map[int][]int
+	sessions map[int][]int
+	listed   map[int]bool // read, or gone before they could be
+	moving   bool         // something that may be meant ended before it could be judged, so a child of it may be missed
+}
+
+func takeCensus() (*census, error) {
+	c := &census{all: map[int]process{}, children: map[int][]int{}, sessions: map[int][]int{}, listed: map[int]bool{}}
+	// What is born while others are read is found by listing again, until nothing is new.
+	const rounds = 50
+	for range rounds {
+		if fresh, err := c.extend(); err != nil || fresh == 0 {
+			return c, err
+		}
+	}
+	c.moving = true
+	return c, nil
+}
+
+// extend adds those that are not listed yet and returns their number.
+func (c *census) extend() (fresh int, err error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil || c.listed[pid] {
+			continue
+		}
+		fresh++
+		c.listed[pid] = true
+		p, err := readProcess(pid)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return fresh, err
+		}
+		c.all[pid] = p
+		c.children[p.parent] = append(c.children[p.parent], pid)
+		c.sessions[p.session] = append(c.sessions[p.session], pid)
+	}
+	return fresh, nil
+}
+
+func readProcess(pid int) (process, error) {
+	var buf [1024]byte // the kernel's line has at most 52 fields of 20 digits, and mostly short ones
+	line, err := readOnce("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	if err != nil {
+		return process{}, err
+	}
+	return parseStat(line)
+}
+
+// parseStat reads "pid (name) state parent group session …". The name is the process's own choice and may hold blanks,
+// parentheses and line ends; nothing after it can.
+func parseStat(line []byte) (process, error) {
+	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 0 || end < open {
+		return process{}, fmt.Errorf("stat line %q has no name", line)
+	}
+	fields := bytes.Fields(line[end+1:])
+	if len(fields) < 20 || len(fields[0]) != 1 {
+		return process{}, fmt.Errorf("stat line %q is too short", line)
+	}
+	p := process{state: fields[0][0]}
+	var errs [6]error
+	p.pid, errs[0] = strconv.Atoi(string(bytes.TrimSpace(line[:open])))
+	p.parent, errs[1] = strconv.Atoi(string(fields[1]))
+	p.group, errs[2] = strconv.Atoi(string(fields[2]))
+	p.session, errs[3] = strconv.Atoi(string(fields[3]))
+	p.threads, errs[4] = strconv.Atoi(string(fields[17]))
+	p.start, errs[5] = strconv.ParseUint(string(fields[19]), 10, 64)
+	return p, errors.Join(errs[:]...)
+}
+
+// readOnce is os.ReadFile for a small file of /proc without the detours through fstat and the poller: a census reads
+// one for each process of the machine.
+func readOnce(path string, buf []byte) ([]byte, error) {
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer syscall.Close(fd)
+	n, err := syscall.Read(fd, buf)
+	if err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
+}
+
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone)
+}
+
+// tagOf returns the value of TagVariable in the environment that p was started with, and false when there is no such
+// process any more. The value is empty for a process of another user, one without memory of its own (of the kernel, or
+// ending, or without its first thread), and one that overwrote or cleared its environment.
+func tagOf(p process) (tag string, there bool) {
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
+	if err != nil {
+		now, err := readProcess(p.pid)
+		return "", err == nil && now.start == p.start
+	}
+	for pair := range bytes.SplitSeq(env, []byte{0}) {
+		if value, ok := bytes.CutPrefix(pair, []byte(TagVariable+"=")); ok {
+			return string(value), true
+		}
+	}
+	return "", true
+}
+
+// describe names p for a report.
+func describe(p process) Process {
+	const longest = 200
+	d := Process{PID: p.pid, Start: p.start}
+	base := "/proc/" + strconv.Itoa(p.pid)
+	if line, err := os.ReadFile(base + "/cmdline"); err == nil && len(line) > 0 {
+		d.Command = strings.TrimSpace(string(bytes.ReplaceAll(line[:min(len(line), longest)], []byte{0}, []byte{' '})))
+	} else if name, err := os.ReadFile(base + "/comm"); err == nil {
+		d.Command = "[" + strings.TrimSpace(string(name)) + "]"
+	}
+	d.Command = strings.ToValidUTF8(d.Command, "\uFFFD")
+	tag, _ := tagOf(p)
+	if parts := strings.SplitN(tag, "/", 3); len(parts) == 3 {
+		d.Tag = parts[2]
+	}
+	return d
+}
+
+// send signals p and nobody else: the descriptor is opened first and the start time compared after that, so a number
+// that went to another process meanwhile is noticed.
+func send(p process, sig syscall.Signal) error {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return err
+	}
+	defer handle.Release()
+	now, err := readProcess(p.pid)
+	if err != nil {
+		return err
+	}
+	if now.start != p.start {
+		return os.ErrProcessDone
+	}
+	return handle.Signal(sig)
+}

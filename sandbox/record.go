@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// identity names a process for as long as the machine is up.
+type identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+func (p process) identity() identity { return identity{p.pid, p.start} }
+
+// record is what Sweep needs to know of a run whose daemon died. A file holds one, with leavings of a longer one behind
+// it when the daemon died while it wrote.
+type record struct {
+	Boot string     `json:"boot"`
+	Main identity   `json:"main"`
+	Away []identity `json:"away,omitempty"`
+}
+
+// openRecord is called before the start: on a full disk nothing is to start.
+func (r *Runner) openRecord(id string) (*os.File, error) {
+	return os.OpenFile(r.recordPath(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
+
+func (r *Runner) writeRecord(run *run, main identity, away []identity) error {
+	text, err := json.Marshal(record{r.bootID, main, away})
+	if err != nil {
+		return err
+	}
+	if _, err := run.record.WriteAt(text, 0); err != nil {
+		return err
+	}
+	run.noted = away
+	return run.record.Truncate(int64(len(text)))
+}
+
+// dropRecord ends the record of run, or leaves in it what a later Sweep is to try again.
+func (r *Runner) dropRecord(run *run, left []process) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	var away []identity
+	for _, p := range left {
+		away = append(away, p.identity())
+	}
+	if len(away) == 0 || r.writeRecord(run, run.main.identity(), away) != nil {
+		os.Remove(run.record.Name())
+	}
+	run.record.Close()
+	run.record = nil
+}
+
+// readRecords returns the records of runs that are not active, by path. What does not parse was cut off by a crash just
+// after the start; the tag serves then.
+func (r *Runner) readRecords() (map[string]record, error) {
+	paths, err := filepath.Glob(filepath.Join(r.stateDir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	active := map[string]bool{}
+	r.mu.Lock()
+	for id := range r.runs {
+		active[r.recordPath(id)] = true
+	}
+	r.mu.Unlock()
+	records := map[string]record{}
+	for _, path := range paths {
+		if active[path] {
+			continue
+		}
+		file, err := os.Open(path)
+		if gone(err) {
+			continue // its run ended meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		var rec record
+		if json.NewDecoder(file).Decode(&rec) != nil || rec.Boot != r.bootID {
+			rec = record{}
+		}
+		file.Close()
+		records[path] = rec
+	}
+	return records, nil
+}

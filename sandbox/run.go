@@ -1,0 +1,226 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// run is one process being run and all that descends from it.
+type run struct {
+	pack
+	spec    Spec
+	id      string     // new for each run, so that two attempts of one call are told apart
+	tag     string     // value of TagVariable
+	record  *os.File   // guarded by pack.mu once started, as is noted
+	noted   []identity // what the record names beside main
+	handle  *os.Process
+	main    process // its pid is also its group and its session; guarded by Runner.starting until start returned
+	began   time.Time
+	stdin   *os.File
+	streams []*stream
+	broken  chan error // the first error of Output
+	ended   chan struct{}
+	endedAt time.Time // set before ended is closed
+	killed  map[int]bool
+}
+
+func (r *Runner) enter(spec Spec) (*run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	r.active.Add(1)
+	id := rand.Text()
+	r.runs[id] = &run{
+		spec:   spec,
+		id:     id,
+		tag:    r.owner + "/" + id + "/" + spec.Tag,
+		broken: make(chan error, 2),
+		ended:  make(chan struct{}),
+		killed: map[int]bool{},
+	}
+	return r.runs[id], nil
+}
+
+func (r *Runner) leave(run *run) {
+	r.mu.Lock()
+	delete(r.runs, run.id)
+	r.mu.Unlock()
+	r.active.Done()
+}
+
+// startLoop forks for all runs. The kernel sends a parent-death signal when the *thread* that forked ends, so it is
+// one thread, which nothing else uses and which ends with the Runner.
+func (r *Runner) startLoop() {
+	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	for start := range r.starts {
+		start()
+	}
+}
+
+// start forks the process and everything that attends it. On an error nothing is left of either.
+func (r *Runner) start(run *run) error {
+	// The kernel's answer for a missing directory reads as if the program were missing.
+	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
+		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
+	}
+	record, err := r.openRecord(run.id)
+	if err != nil {
+		return err
+	}
+	run.record = record
+	theirs, err := run.openPipes()
+	if err == nil {
+		done := make(chan error)
+		r.starts <- func() { done <- r.fork(run, theirs) }
+		err = <-done
+	}
+	for _, f := range theirs {
+		f.Close()
+	}
+	if err != nil {
+		run.closePipes()
+		r.dropRecord(run, nil)
+		return err
+	}
+	go run.await()
+	for _, s := range run.streams {
+		go s.read(run.spec.Output, run.broken)
+	}
+	if run.stdin != nil {
+		go feed(run.stdin, run.spec.Stdin)
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (r *Runner) fork(run *run, files []*os.File) error {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if err := closeOnExec(); err != nil {
+		return err
+	}
+	run.began = time.Now()
+	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), &os.ProcAttr{
+		Dir:   run.spec.Dir,
+		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
+		Files: files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		if inner, ok := errors.AsType[*os.PathError](err); ok {
+			return inner.Err // Run says the path
+		}
+		return err
+	}
+	run.handle = handle
+	main, err := readProcess(handle.Pid)
+	if err == nil {
+		err = r.writeRecord(run, main.identity(), nil)
+	}
+	if err != nil { // too early for it to have left anything but its own group
+		syscall.Kill(-handle.Pid, syscall.SIGKILL)
+		handle.Wait()
+		return err
+	}
+	run.main = main
+	return nil
+}
+
+func (run *run) await() {
+	if err := awaitEnd(run.main.pid); err != nil {
+		run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
+	}
+	run.endedAt = time.Now()
+	close(run.ended)
+}
+
+// attend sees a started run to its end.
+func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
+	var why error
+	select {
+	case <-run.ended:
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	case why = <-run.broken:
+	case <-r.closing:
+		why = ErrClosed
+	}
+	var left []process
+	if run.over() {
+		why = nil
+		run.awaitOutput(outputGrace)
+		if !r.noOrphans() {
+			left = r.end(run.main.pid, run.killed, r.finder(run))
+		}
+	} else {
+		r.terminate(run)
+		left = r.end(run.main.pid, run.killed, r.finder(run))
+	}
+	exit := &Exit{Code: -1, Unverified: run.finishOutput()}
+	for _, p := range left {
+		exit.Unverified = append(exit.Unverified, describe(p))
+	}
+	if len(exit.Unverified) == 0 {
+		exit.ConfirmedAt = time.Now()
+	}
+	for _, p := range left {
+		delete(run.killed, p.pid)
+	}
+	for pid := range run.killed {
+		exit.Killed = append(exit.Killed, pid)
+	}
+	slices.Sort(exit.Killed)
+	run.account(exit)
+	r.dropRecord(run, left)
+	if why == nil {
+		select {
+		case why = <-run.broken:
+		default:
+		}
+	}
+	return exit, why
+}
+
+func (run *run) over() bool {
+	select {
+	case <-run.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// account reaps the main process, when it is dead, and notes how it ended.
+func (run *run) account(exit *Exit) {
+	if !run.over() {
+		exit.Duration = time.Since(run.began)
+		run.handle.Release()
+		return
+	}
+	exit.Duration = run.endedAt.Sub(run.began)
+	state, err := run.handle.Wait()
+	if err != nil {
+		return
+	}
+	exit.Code = state.ExitCode()
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		exit.Signal = signalName(status.Signal())
+	}
+	exit.CPU = state.UserTime() + state.SystemTime()
+	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
+		exit.MaxRSS = usage.Maxrss << 10
+	}
+}

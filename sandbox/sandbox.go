@@ -1,0 +1,211 @@
+// Package sandbox starts, watches and ends processes; no other package starts one.
+//
+// A [Runner] runs one process for a [Spec], in a session of its own, and does not return before everything that the
+// process left behind is dead too: background jobs, daemons that forked twice and made their own session, whole trees.
+// What could not be confirmed dead is named in [Exit.Unverified]; nothing is passed over in silence. [Runner.Sweep]
+// does the same at start for what a daemon left that was itself killed.
+//
+// The processes of a run are told by four marks: the session that the run began; links from parent to child, noted
+// while the run lasts; the variable TOOLD_CALL in the environment that the process was started with; and, when the
+// daemon called [BecomeSubreaper], by being an orphan that the kernel handed to it. A process can shed all four only
+// by help of another service of the machine. Nothing isolates yet: [Runner.Facts] says so.
+//
+// Linux only, 5.11 or newer, with /proc.
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// TagVariable is the environment variable that marks every process of a run.
+const TagVariable = "TOOLD_CALL"
+
+const (
+	defaultGrace = 2 * time.Second
+	// outputGrace is what a descendant that still holds an output pipe gets after the main process ended by itself:
+	// a process substitution of bash writes its last lines then.
+	outputGrace = 100 * time.Millisecond
+	// killBound limits the killing: the engine gives a tool 5 s after a cancel, and 2 s may have gone into Grace.
+	killBound = 1500 * time.Millisecond
+	// pipeBound limits the wait for more output after the kill, when something unknown holds a pipe open.
+	pipeBound = 500 * time.Millisecond
+)
+
+// ErrClosed means that the Runner was closed.
+var ErrClosed = errors.New("sandbox is closed")
+
+// Config says whose processes a Runner starts.
+type Config struct {
+	// Owner names the store of the daemon and is part of every process's tag, so that the daemon of another store
+	// never takes these processes for its own. Required; without slash.
+	Owner string
+	// StateDir keeps a small record for each running process until it has ended, for Sweep after a crash.
+	// Required; made when missing. Belongs to one daemon at a time.
+	StateDir string
+}
+
+// Spec is one process to run.
+type Spec struct {
+	Path string   // absolute; PATH is never searched
+	Args []string // without the name of the program
+	Dir  string   // absolute
+	Env  []string // exactly this and TagVariable; nothing is inherited
+	Tag  string   // names the call in TagVariable
+	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
+	// goroutine ends when the Read does.
+	Stdin io.Reader
+	// Output gets what the process writes to "stdout" and "stderr": in order for each stream, from one goroutine for
+	// each, in chunks of at most 32 KiB that are valid during the call, and never after Run returned. Run waits for
+	// it. An error ends the process as a cancel does. nil discards.
+	Output func(stream string, chunk []byte) error
+	// Grace is the time between SIGTERM and SIGKILL on a cancel. 0 is 2 s; negative sends SIGKILL at once.
+	Grace time.Duration
+}
+
+// Exit is how a run ended.
+type Exit struct {
+	Code     int           // -1 when a signal ended the process
+	Signal   string        // such as SIGKILL; empty when the process exited
+	Duration time.Duration // until the main process ended
+	CPU      time.Duration // of the main process and the children that it waited for
+	MaxRSS   int64         // bytes, the largest of them
+	// Killed lists what lived when the killing began and was signalled, the main process included; sorted.
+	Killed []int
+	// Unverified lists what may live on: it did not die in time, may not be killed, may belong to another run of the
+	// same time, or still holds an output pipe.
+	Unverified []Process
+	// ConfirmedAt is when nothing of the run was left; zero when Unverified names something.
+	ConfirmedAt time.Time
+}
+
+// Process names a process for people and records.
+type Process struct {
+	PID     int
+	Start   uint64 // clock ticks after boot; with PID it never names another process
+	Command string // arguments as the process shows them: foreign text, cut
+	Tag     string // the Tag of its Spec, when it could be read
+}
+
+// A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper has one Runner
+// only, because that one waits for every orphan.
+type Runner struct {
+	owner    string
+	stateDir string
+	bootID   string
+	self     process
+	starts   chan func()
+	closing  chan struct{}
+	wake     chan struct{}
+	done     sync.WaitGroup // the two goroutines of New
+
+	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
+	// children of this process: a main process must never be taken for an orphan.
+	starting sync.RWMutex
+
+	mu     sync.Mutex
+	closed bool
+	active sync.WaitGroup
+	runs   map[string]*run // from before the start of the process until all of it is dead
+}
+
+// New returns a Runner; the caller closes it.
+func New(cfg Config) (*Runner, error) {
+	if cfg.Owner == "" || strings.ContainsAny(cfg.Owner, "/\x00") {
+		return nil, fmt.Errorf("sandbox owner %q: must be a name without slash", cfg.Owner)
+	}
+	if cfg.StateDir == "" {
+		return nil, errors.New("sandbox state directory: is required")
+	}
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox state directory: %w", err)
+	}
+	if err := closeOnExec(); err != nil {
+		return nil, fmt.Errorf("sandbox needs Linux 5.11 or newer: close_range: %w", err)
+	}
+	self, err := readProcess(os.Getpid())
+	if err != nil {
+		return nil, fmt.Errorf("sandbox needs /proc: %w", err)
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, fmt.Errorf("sandbox needs /proc: %w", err)
+	}
+	r := &Runner{
+		owner:    cfg.Owner,
+		stateDir: cfg.StateDir,
+		bootID:   strings.TrimSpace(string(boot)),
+		self:     self,
+		starts:   make(chan func()),
+		closing:  make(chan struct{}),
+		wake:     make(chan struct{}, 1),
+		runs:     map[string]*run{},
+	}
+	r.done.Go(r.startLoop)
+	r.done.Go(r.watchLoop)
+	return r, nil
+}
+
+// Close cancels every run, waits until they have ended and frees the Runner. Later runs get ErrClosed.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	r.mu.Unlock()
+	close(r.closing)
+	r.active.Wait()
+	close(r.starts)
+	r.done.Wait()
+	return nil
+}
+
+// Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
+//
+// The Exit is nil exactly when no process was started. Beside an Exit the error says why the run was cut short: the
+// cause of ctx, the error of Output, or ErrClosed. A process that had ended before that was noticed stands as it ended,
+// without error.
+func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
+	if err := spec.check(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	run, err := r.enter(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer r.leave(run)
+	if err := r.start(run); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+	}
+	return r.attend(ctx, run)
+}
+
+func (s *Spec) check() error {
+	if !filepath.IsAbs(s.Path) || !filepath.IsAbs(s.Dir) {
+		return fmt.Errorf("path %q and directory %q must be absolute", s.Path, s.Dir)
+	}
+	for _, text := range append([]string{s.Path, s.Dir, s.Tag}, s.Args...) {
+		if strings.ContainsRune(text, 0) {
+			return fmt.Errorf("%q contains a NUL", text)
+		}
+	}
+	for _, pair := range s.Env {
+		name, _, ok := strings.Cut(pair, "=")
+		if !ok || name == "" || name == TagVariable || strings.ContainsRune(pair, 0) {
+			return fmt.Errorf("environment entry with name %q is not allowed", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// A daemon is killed with -9; the next one finds what its call left.
+func TestSweepAfterKill(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	state := filepath.Join(dir, "state")
+	old := exec.Command(self, `sleep 1000 & echo $! >> pids
+		(setsid bash -c 'trap "" TERM; echo $$ >> pids; sleep 1000; sleep 1000' >/dev/null 2>&1 &)
+		env -i setsid sleep 1002 & echo $! >> pids
+		echo $$ > main; sleep 1000`)
+	old.Env = []string{daemonVariable + "=" + dir}
+	if err := old.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the strays, and the record of the one without a tag", func() bool {
+		records, _ := filepath.Glob(filepath.Join(state, "*.json"))
+		if len(records) != 1 || len(pids(t, dir)) != 3 {
+			return false
+		}
+		text, err := os.ReadFile(records[0])
+		return err == nil && strings.Contains(string(text), "away")
+	})
+	main, err := os.ReadFile(filepath.Join(dir, "main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Process.Kill()
+	old.Wait()
+
+	r := openIn(t, state)
+	until(t, "the death of the main process with the daemon", func() bool {
+		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(main)) + "/stat")
+		return err != nil || strings.Contains(string(stat), ") Z")
+	})
+	for _, pid := range pids(t, dir) {
+		if !exists(pid) {
+			t.Fatalf("process %d died with the daemon: nothing to sweep", pid)
+		}
+	}
+	swept, err := r.Sweep(t.Context())
+	if err != nil || len(swept.Unverified) > 0 {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	mustBeGone(t, pids(t, dir))
+	tagged := 0
+	for _, p := range swept.Killed {
+		if p.Tag == "call-1" {
+			tagged++
+		}
+	}
+	if tagged < 2 {
+		t.Errorf("killed %+v: the call is not named", swept.Killed)
+	}
+	if swept, err := r.Sweep(t.Context()); err != nil || len(swept.Killed)+len(swept.Unverified) > 0 {
+		t.Errorf("second sweep: %+v, %v", swept, err)
+	}
+}
+
+// Only identity kills: never a name, a number or somebody else's tag.
+func TestSweepSparesOthers(t *testing.T) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := strings.TrimSpace(string(boot))
+	tests := []struct {
+		name   string
+		env    []string
+		record func(pid int, start uint64) string // nil: none
+		dies   bool
+	}{
+		{"unrelated", nil, nil, false},
+		{"tag of this owner", []string{"TOOLD_CALL=store-1/x/call-9"}, nil, true},
+		{"tag of another owner", []string{"TOOLD_CALL=store-10/x/call-9"}, nil, false},
+		{"tag in another variable", []string{"XTOOLD_CALL=store-1/x/call-9", "A=TOOLD_CALL=store-1/x/y"}, nil, false},
+		{"record", nil, func(pid int, start uint64) string { return recordOf(now, pid, start) }, true},
+		{"record of another start time", nil, func(pid int, start uint64) string { return recordOf(now, pid, start-1) }, false},
+		{"record of another boot", nil, func(pid int, start uint64) string { return recordOf("0", pid, start) }, false},
+		{"record cut off", nil, func(pid int, start uint64) string { return recordOf(now, pid, start)[:60] }, false},
+		{"record with leavings", nil, func(pid int, start uint64) string { return recordOf(now, pid, start) + `,"x` }, true},
+		{"record empty", nil, func(int, uint64) string { return "" }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			state := t.TempDir()
+			child := exec.Command("/bin/sleep", "1000")
+			child.Env = append([]string{"A=1"}, tt.env...)
+			child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pid := child.Process.Pid
+			if tt.record != nil {
+				text := tt.record(pid, startOf(t, pid))
+				if err := os.WriteFile(filepath.Join(state, "R.json"), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			swept, err := openIn(t, state).Sweep(t.Context())
+			if err != nil || len(swept.Unverified) > 0 {
+				t.Errorf("swept %+v, %v", swept, err)
+			}
+			hit := slices.ContainsFunc(swept.Killed, func(p sandbox.Process) bool { return p.PID == pid })
+			if hit != tt.dies || len(swept.Killed) > 1 || exists(pid) == tt.dies {
+				t.Errorf("killed %+v; exists: %t", swept.Killed, exists(pid))
+			}
+			child.Process.Kill()
+			child.Wait()
+		})
+	}
+}
+
+func recordOf(boot string, pid int, start uint64) string {
+	return fmt.Sprintf(`{"boot":%q,"main":{"pid":%d,"start":%d}}`, boot, pid, start)
+}
+
+func startOf(t *testing.T, pid int) uint64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var start uint64
+	if err := json.Unmarshal([]byte(strings.Fields(string(text))[21]), &start); err != nil {
+		t.Fatal(err)
+	}
+	return start
+}
+
+// A sweep while runs last leaves them alone.
+func TestSweepSparesRuns(t *testing.T) {
+	r := open(t)
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan *sandbox.Exit)
+	go func() {
+		exit, _ := r.Run(ctx, bash(dir, `(setsid sleep 1000 & echo $! > pids); sleep 1000`))
+		done <- exit
+	}()
+	until(t, "start", func() bool { return len(pids(t, dir)) == 1 })
+	swept, err := r.Sweep(t.Context())
+	if err != nil || len(swept.Killed)+len(swept.Unverified) > 0 || !exists(pids(t, dir)[0]) {
+		t.Errorf("swept %+v, %v", swept, err)
+	}
+	cancel()
+	mustBeConfirmed(t, <-done)
+	mustBeGone(t, pids(t, dir))
+}

@@ -1,0 +1,74 @@
+package sandbox
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// watchLoop notes, while runs last, who descends from whom, and reaps orphans that ended.
+func (r *Runner) watchLoop() {
+	// A census reads a file for each process of the machine; it may take 2 % of one core.
+	const shortest, share = 250 * time.Millisecond, 50
+	pause := time.NewTimer(shortest)
+	defer pause.Stop()
+	for {
+		select {
+		case <-r.closing:
+			return
+		case <-r.wake:
+		}
+		for wait := shortest; len(r.others(nil)) > 0; {
+			pause.Reset(wait)
+			select {
+			case <-r.closing:
+				return
+			case <-pause.C:
+			}
+			began := time.Now()
+			r.observe()
+			wait = max(shortest, share*time.Since(began))
+		}
+	}
+}
+
+// observe is one round of watchLoop. Without a census there is nothing to note; the end of each run takes its own.
+func (r *Runner) observe() {
+	c, err := takeCensus()
+	if err != nil {
+		return
+	}
+	runs := r.others(nil)
+	mains := map[int]bool{}
+	for _, run := range runs {
+		mains[run.main.pid] = true
+		found, _ := r.linked(run, c)
+		run.remember(c, found)
+		run.note(r, found)
+	}
+	if !adoptsOrphans() {
+		return
+	}
+	for _, pid := range c.children[r.self.pid] {
+		if p := c.all[pid]; p.dead() && p.session != r.self.session && !mains[pid] {
+			reap(pid)
+		}
+	}
+}
+
+// note writes those that left the session into the record: after a crash of the daemon the session and the tag find
+// the others.
+func (run *run) note(r *Runner, found map[int]process) {
+	var away []identity
+	for _, p := range found {
+		if p.session != run.main.pid && !p.dead() {
+			away = append(away, p.identity())
+		}
+	}
+	slices.SortFunc(away, func(a, b identity) int { return cmp.Compare(a.PID, b.PID) })
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if run.record != nil && !slices.Equal(away, run.noted) {
+		r.writeRecord(run, run.main.identity(), away) // an older record and the tag still serve
+	}
+}
