@@ -250,7 +250,7 @@ func TestDecodeErrorUnwraps(t *testing.T) {
 
 // What a tool does with its arguments must not change the ones that were digested.
 func TestDecodeSharesNothing(t *testing.T) {
-	value := parsed(t, `{"any":{"list":[1]},"list":[{"a":1}]}`)
+	value := parsed(t, `{"any":{"list":[1,[2]]},"list":[{"a":1}]}`)
 	var into struct {
 		Any  any              `json:"any"`
 		List []map[string]any `json:"list"`
@@ -258,9 +258,10 @@ func TestDecodeSharesNothing(t *testing.T) {
 	if err := typed.Decode(value, &into); err != nil {
 		t.Fatal(err)
 	}
-	into.Any.(map[string]any)["list"].([]any)[0] = "changed"
+	list := into.Any.(map[string]any)["list"].([]any)
+	list[0], list[1].([]any)[0] = "changed", "changed"
 	into.List[0]["a"] = "changed"
-	if want := parsed(t, `{"any":{"list":[1]},"list":[{"a":1}]}`); !reflect.DeepEqual(value, want) {
+	if want := parsed(t, `{"any":{"list":[1,[2]]},"list":[{"a":1}]}`); !reflect.DeepEqual(value, want) {
 		t.Errorf("the parsed value became %v", value)
 	}
 }
