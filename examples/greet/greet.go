@@ -1,0 +1,43 @@
+// Package greet is a tool with typed arguments: the type is its schema.
+package greet
+
+import (
+	"context"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/typed"
+)
+
+// Args are what the model sends. The jsonschema tags are what it reads about them; a field with omitempty is optional.
+type Args struct {
+	Name  string `json:"name" jsonschema:"Who is greeted."`
+	Times int    `json:"times,omitempty" jsonschema:"How often, at most 10; once when left out."`
+}
+
+// New returns the tool. One value serves all calls at once, so that it keeps nothing of a call.
+func New() tool.Tool {
+	return typed.New(tool.Descriptor{
+		ID:          "greet",
+		Description: "Greets somebody.",
+		// Without this line the tool would count as one that changes things and needs a person's consent.
+		Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
+	}, greet, typed.WithValidate(validate))
+}
+
+// validate says what the schema cannot. The model reads the error and corrects its arguments; greet never runs.
+func validate(args Args) error {
+	if args.Times < 0 || args.Times > 10 {
+		return tool.Errorf(tool.InvalidArguments, "times is %d; it must be from 1 to 10", args.Times)
+	}
+	return nil
+}
+
+func greet(_ context.Context, call *tool.Call, args Args) (*tool.Result, error) {
+	if err := call.Progress(tool.ProgressRunning, 0.5, "clearing my throat"); err != nil {
+		return nil, err // the call is over
+	}
+	greeting := strings.TrimSpace(strings.Repeat("Hello "+args.Name+"! ", max(1, args.Times)))
+	// Programs read the data, the model reads the message.
+	return tool.SuccessMessage(map[string]string{"greeting": greeting}, "%s", greeting), nil
+}
