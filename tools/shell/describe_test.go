@@ -1,0 +1,88 @@
+package shell_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/typed"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+func TestDescribe(t *testing.T) {
+	x := bash(t, shell.Config{Exec: script{}})
+	tests := []struct {
+		name, command, title string
+	}{
+		{"one line", "make test", "make test"},
+		{"blank lines", "\n\n make test\n", "make test"},
+		{"more lines", "make test\nrm -rf /", "make test …"},
+		{"long line", strings.Repeat("ä", 100), strings.Repeat("ä", 80) + " …"},
+		// T66: padding must not pass for the end.
+		{"padding", "true" + strings.Repeat(" ", 5000) + "; rm -rf /", "true …"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": tt.command, "description": "harmless"}))
+			if err != nil || d.Kind != tool.KindExecute || d.Title != tt.title {
+				t.Errorf("description = %+v, %v, want the title %q", d, err, tt.title)
+			}
+			// The approver sees every byte that will run, and whose words the rest are.
+			if len(d.Preview) != 1 || d.Preview[0].Type != tool.ContentText || d.Preview[0].Text != tt.command {
+				t.Errorf("preview = %+v", d.Preview)
+			}
+			if len(d.Notes) != 2 || !strings.Contains(d.Notes[0], "without isolation") || d.Notes[1] != "The model says: harmless" {
+				t.Errorf("notes = %q", d.Notes)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	v := bash(t, shell.Config{Exec: script{}}).(tool.Validator)
+	for _, command := range []string{"", " \n", "echo a\x00b"} {
+		err := v.Validate(typed.Args(object{"command": command}))
+		var e *tool.Error
+		if !errors.As(err, &e) || e.Code != tool.InvalidArguments || len(e.Violations) != 1 || e.Violations[0].Field != "command" {
+			t.Errorf("%q: %+v", command, e)
+		}
+	}
+	if err := v.Validate(typed.Args(object{"command": "echo a\nb"})); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDescriptor(t *testing.T) {
+	d := bash(t, shell.Config{Exec: script{}}).Descriptor()
+	e := d.Effects.Normal()
+	if e.Mutability != tool.Mutating || e.Safety != tool.SafetyDestructive || e.Tier != tool.Confirm || e.ConcurrencySafe {
+		t.Errorf("effects = %+v", e)
+	}
+	// Stated, not forgotten; and told where people and models look.
+	if d.RequiredIsolation != tool.IsolationNone || !strings.Contains(d.Description, "no isolation") || d.Metadata["isolation"] == "" {
+		t.Errorf("isolation %q, %q, %q", d.RequiredIsolation, d.Description, d.Metadata)
+	}
+	// The command's own clock must be the first to strike: it keeps the output.
+	if d.Timeouts.Attempt <= shell.MaxTimeout*time.Second {
+		t.Errorf("an attempt ends after %v, a command after %d s", d.Timeouts.Attempt, shell.MaxTimeout)
+	}
+	if d.MaxArguments != 64<<10 || d.OutputBudget != 48<<10 {
+		t.Errorf("max_arguments %d, output_budget %d", d.MaxArguments, d.OutputBudget)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, cfg := range map[string]shell.Config{
+		"no exec":            {Dir: "/"},
+		"no directory":       {Exec: script{}},
+		"relative directory": {Exec: script{}, Dir: "workspace"},
+		"relative shell":     {Exec: script{}, Dir: "/", Shell: "bash"},
+		"tiny budget":        {Exec: script{}, Dir: "/", OutputBudget: 100},
+	} {
+		if _, err := shell.New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+// Package shell has the tool bash, which runs a command line.
+//
+// The command runs in a session of its own, in the working directory and with the environment that the operator
+// configured; the model chooses neither. What it writes is streamed while it runs. An exit code is an answer, not an
+// error: the model reads it and goes on. When the command ends, whatever it started ends too.
+//
+// There is no isolation yet: a command can do what the daemon's user can. The descriptor and every description say so.
+package shell
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/typed"
+)
+
+// An Exec runs a process to its end and leaves nothing of it behind; [sandbox.Runner] is one. The Exit is nil exactly
+// when no process was started. Output is called from one goroutine for each stream, and never after Run returned.
+type Exec interface {
+	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
+}
+
+// Config says where and how commands run. All of it is the operator's.
+type Config struct {
+	Exec Exec   // required
+	Dir  string // the working directory, absolute; required
+	// Shell is an absolute path; empty means /bin/bash. It must take --noprofile --norc -c -- command.
+	Shell string
+	// Env is the whole environment, as name=value; nil means [DefaultEnv]. Nothing is inherited from the daemon.
+	Env []string
+	// OutputBudget bounds data and text of a result, in bytes; 0 means 48 KiB. All output goes to the streams stdout
+	// and stderr of the call, whatever its size.
+	OutputBudget int
+}
+
+// The clocks of a command, in seconds. The call's own deadline lies behind the longest.
+const (
+	DefaultTimeout = 120
+	MaxTimeout     = 600
+)
+
+const (
+	defaultShell  = "/bin/bash"
+	defaultBudget = 48 << 10
+	smallBudget   = 1 << 10 // below it there is no room for what a result says beside the output
+	maxArguments  = 64 << 10
+)
+
+// DefaultEnv returns the environment of commands in this directory: enough for ordinary programs, nothing of the
+// daemon's, and no program that waits for a key.
+func DefaultEnv(dir string) []string {
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + dir,
+		"LANG=C.UTF-8",
+		"TERM=dumb",
+		"PAGER=cat",
+		"GIT_TERMINAL_PROMPT=0",
+	}
+}
+
+type arguments struct {
+	Command     string `json:"command"`
+	Timeout     int    `json:"timeout,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+const parameters = `{
+	"type": "object",
+	"properties": {
+		"command": {"type": "string", "description": "The command line for bash. Standard input is empty.", "minLength": 1},
+		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; 120 when left out.", "minimum": 1, "maximum": 600},
+		"description": {"type": "string", "description": "What the command is for, in a few words.", "maxLength": 500}
+	},
+	"required": ["command"],
+	"additionalProperties": false
+}`
+
+const description = "Runs a bash command in the workspace and returns its output and exit code. Each call starts in the same directory, in a new shell. " +
+	"Processes that the command leaves behind are killed. There is no isolation: the command has all rights of the user that runs toold."
+
+const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
+	"Do not start programs that wait for input."
+
+// New returns the tool bash.
+func New(cfg Config) (tool.Tool, error) {
+	if cfg.Exec == nil {
+		return nil, errors.New("shell: an Exec is required")
+	}
+	if cfg.Shell == "" {
+		cfg.Shell = defaultShell
+	}
+	if !filepath.IsAbs(cfg.Dir) || !filepath.IsAbs(cfg.Shell) {
+		return nil, fmt.Errorf("shell: directory %q and shell %q must be absolute", cfg.Dir, cfg.Shell)
+	}
+	if cfg.Env == nil {
+		cfg.Env = DefaultEnv(cfg.Dir)
+	}
+	if cfg.OutputBudget == 0 {
+		cfg.OutputBudget = defaultBudget
+	}
+	if cfg.OutputBudget < smallBudget {
+		return nil, fmt.Errorf("shell: output budget %d is below %d", cfg.OutputBudget, smallBudget)
+	}
+	s := &shell{cfg: cfg}
+	return typed.New(tool.Descriptor{
+		ID:          "bash",
+		DisplayName: "Run a command",
+		Description: description,
+		Category:    "shell",
+		Parameters:  json.RawMessage(parameters),
+		// Nobody can tell by its text what a command does.
+		Effects:           tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true},
+		Timeouts:          tool.Timeouts{Attempt: (MaxTimeout + 60) * time.Second},
+		MaxArguments:      maxArguments,
+		OutputBudget:      cfg.OutputBudget,
+		RequiredIsolation: tool.IsolationNone,
+		Guidance:          guidance,
+		Metadata:          map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
+	}, s.run, typed.WithValidate(validate), typed.WithDescribe(describe)), nil
+}
+
+type shell struct{ cfg Config }
+
+// errTimedOut is the cause by which a command's own clock ends it.
+var errTimedOut = errors.New("command timed out")
+
+func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
+	out := newOutput(s.cfg.OutputBudget)
+	limit := time.Duration(args.Timeout) * time.Second
+	if args.Timeout == 0 {
+		limit = DefaultTimeout * time.Second
+	}
+	clock, stop := context.WithTimeoutCause(ctx, limit, errTimedOut)
+	defer stop()
+	exit, err := s.cfg.Exec.Run(clock, sandbox.Spec{
+		Path: s.cfg.Shell,
+		// Without -- a command that begins with a dash would be read as an option.
+		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
+		Dir:  s.cfg.Dir,
+		Env:  s.cfg.Env,
+		Tag:  call.ID,
+		Output: func(stream string, chunk []byte) error {
+			out.stream(stream).write(chunk)
+			return call.Output(stream, chunk)
+		},
+	})
+	switch {
+	case exit == nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case exit == nil:
+		return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true,
+			Message: "The command could not be started.", DeveloperMessage: err.Error()}
+	case err == nil:
+		return out.finished(exit), nil
+	case ctx.Err() == nil && errors.Is(err, errTimedOut):
+		return out.timedOut(exit, limit), nil
+	default:
+		// The call is over; what is known of its processes goes into its record.
+		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
+	}
+}
+
+// processReport says what had to be killed, and what could not be seen to die.
+func processReport(exit *sandbox.Exit) *tool.ProcessReport {
+	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
+	for _, p := range exit.Unverified {
+		r.KillUnverified = append(r.KillUnverified, p.PID)
+	}
+	return r
+}
+
+func validate(args arguments) error {
+	problem := ""
+	switch {
+	case strings.TrimSpace(args.Command) == "":
+		problem = "must not be blank"
+	case strings.ContainsRune(args.Command, 0):
+		problem = "contains a NUL character, which no command can hold"
+	}
+	if problem == "" {
+		return nil
+	}
+	return &tool.Error{Code: tool.InvalidArguments, Message: "The command was not run.",
+		Violations: []tool.Violation{{Field: "command", Description: problem}}}
+}
+
+const titleLength = 80
+
+// describe shows the command itself. What the model says about it is marked as the model's words: an approver decides
+// on the command.
+func describe(_ context.Context, _ *tool.Call, args arguments) (tool.Description, error) {
+	text := strings.TrimSpace(args.Command)
+	title, rest, _ := strings.Cut(text, "\n")
+	if runes := []rune(title); len(runes) > titleLength {
+		title, rest = string(runes[:titleLength]), "more"
+	}
+	if rest != "" {
+		title = strings.TrimSpace(title) + " …"
+	}
+	d := tool.Description{
+		Kind:    tool.KindExecute,
+		Title:   title,
+		Preview: []tool.Content{{Type: tool.ContentText, Text: args.Command}},
+		Notes:   []string{"Runs without isolation, with the rights of the user that runs toold."},
+	}
+	if args.Description != "" {
+		d.Notes = append(d.Notes, "The model says: "+args.Description)
+	}
+	return d, nil
+}
