@@ -51,7 +51,7 @@ func New(cfg Config) *Store {
 		cfg.Now = time.Now
 	}
 	id := uuid.NewString()
-	s := &Store{cfg: cfg, spool: newSpool(), live: newState(id), durable: newState(id), clean: true}
+	s := &Store{cfg: cfg, spool: NewSpool(), live: newState(id), durable: newState(id), clean: true}
 	s.live.epoch, s.durable.epoch = 1, 1
 	return s
 }
@@ -71,7 +71,7 @@ func (s *Store) next(power, clean bool) *Store {
 	defer s.mu.Unlock()
 	clean = clean || errors.Is(s.ended, store.ErrClosed)
 	s.ended = store.ErrClosed
-	n := &Store{cfg: s.cfg, spool: s.spool.next(), live: s.live, durable: s.durable, clock: s.clock, clean: clean, moved: s.moved}
+	n := &Store{cfg: s.cfg, spool: s.spool.Reopen(), live: s.live, durable: s.durable, clock: s.clock, clean: clean, moved: s.moved}
 	for _, e := range s.pending {
 		if power {
 			break

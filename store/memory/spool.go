@@ -17,10 +17,11 @@ type Spool struct {
 
 var _ store.Spool = (*Spool)(nil)
 
-func newSpool() *Spool { return &Spool{streams: map[call.Key]map[string][]byte{}} }
+// NewSpool returns an empty spool.
+func NewSpool() *Spool { return &Spool{streams: map[call.Key]map[string][]byte{}} }
 
-// next closes s and returns a spool with what it held.
-func (s *Spool) next() *Spool {
+// Reopen closes s and returns a spool with what it held.
+func (s *Spool) Reopen() *Spool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true

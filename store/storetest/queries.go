@@ -1,0 +1,237 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+func same[T comparable](a, b []T) bool { return slices.Equal(a, b) }
+
+func testQueries(t *testing.T, f *fixture) {
+	a := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread, c.Tool, c.BatchID = "r1", "t1", "read", "b1" })
+	f.create("b", func(c *call.Call) {
+		c.Run.ID, c.Run.Thread, c.Run.ParentCall, c.Created = "r1", "t2", "a", start.Add(time.Minute)
+	})
+	c := f.create("c", func(c *call.Call) {
+		c.Run.Thread, c.Caller.Subject, c.Created, c.BatchID = "t1", "bob", start.Add(2*time.Minute), "b1"
+	})
+	f.create("d", func(c *call.Call) { c.Namespace, c.Run.ID = "other", "r1" })
+	f.step(a, call.Running)
+	f.step(a, call.Succeeded)
+	f.commit(suspend(c, "s", "approval", start.Add(time.Hour)))
+	tests := []struct {
+		q    store.Query
+		want string // newest first
+	}{
+		{store.Query{}, "d c b a"},
+		{store.Query{Namespace: "ns"}, "c b a"},
+		{store.Query{Namespace: "other"}, "d"},
+		{store.Query{Namespace: "ns", Statuses: []call.Status{call.New}}, "b"},
+		{store.Query{Statuses: []call.Status{call.New}}, "d b"},
+		{store.Query{Namespace: "ns", Statuses: []call.Status{call.New, call.Suspended, call.Failed}}, "c b"},
+		{store.Query{Namespace: "ns", Statuses: []call.Status{call.Failed}}, ""},
+		{store.Query{Namespace: "ns", Run: "r1"}, "b a"},
+		{store.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{call.Succeeded}}, "a"},
+		{store.Query{Namespace: "ns", Thread: "t1"}, "c a"},
+		{store.Query{Namespace: "ns", Thread: "t1", Run: "r1"}, "a"},
+		{store.Query{Namespace: "ns", ParentCall: "a"}, "b"},
+		{store.Query{Namespace: "ns", Batch: "b1"}, "c a"},
+		{store.Query{Namespace: "ns", Tool: "read"}, "a"},
+		{store.Query{Namespace: "ns", Caller: "bob"}, "c"},
+		{store.Query{Namespace: "ns", Caller: "bob", Run: "r1"}, ""},
+		{store.Query{Namespace: "ns", Action: "approval"}, "c"},
+		{store.Query{Action: "approval"}, "c"},
+		{store.Query{Namespace: "ns", Action: "input"}, ""},
+		{store.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Action: "approval", Thread: "t1"}, "c"},
+		{store.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute)}, "c b"},
+		{store.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute)}, "a"},
+		{store.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute)}, "a"},
+	}
+	for _, tt := range tests {
+		for _, oldest := range []bool{false, true} {
+			for _, limit := range []int{1, 2, 50} {
+				q := tt.q
+				q.OldestFirst, q.Limit = oldest, limit
+				got := f.all(q)
+				if oldest {
+					slices.Reverse(got)
+				}
+				if fmt.Sprint(got) != "["+tt.want+"]" {
+					t.Errorf("Calls(%+v) = %v, want [%s]", q, got, tt.want)
+				}
+			}
+		}
+	}
+}
+
+// all pages through a query.
+func (f *fixture) all(q store.Query) (seen []string) {
+	f.t.Helper()
+	for {
+		page, err := f.Calls(f.t.Context(), q)
+		if err != nil {
+			f.t.Fatalf("Calls(%+v) = %v", q, err)
+		}
+		if len(page.Corrupt) > 0 {
+			f.t.Fatalf("Calls(%+v): corrupt %v", q, page.Corrupt)
+		}
+		seen = append(seen, ids(page.Calls)...)
+		if page.Next == 0 {
+			return seen
+		}
+		q.After = page.Next
+	}
+}
+
+func testPaging(t *testing.T, f *fixture) {
+	for i := range 60 {
+		f.create(fmt.Sprint(i))
+	}
+	page, err := f.Calls(t.Context(), store.Query{Namespace: "ns"})
+	if err != nil || len(page.Calls) != 50 || page.Next == 0 || page.Calls[0].ID != "59" {
+		t.Fatalf("first page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
+	}
+	page, err = f.Calls(t.Context(), store.Query{Namespace: "ns", After: page.Next})
+	if err != nil || len(page.Calls) != 10 || page.Next != 0 || page.Calls[9].ID != "0" {
+		t.Fatalf("second page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
+	}
+	// a page that is full exactly at the end is the last
+	if page, err = f.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 60}); err != nil || len(page.Calls) != 60 || page.Next != 0 {
+		t.Errorf("full page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
+	}
+}
+
+// Who pages sees each call that was there at the first page once, whatever is made or ends meanwhile.
+func testPagingStable(t *testing.T, f *fixture) {
+	var want []string
+	for i := range 20 {
+		f.create(fmt.Sprintf("old%02d", i))
+		want = append(want, fmt.Sprintf("old%02d", i))
+	}
+	slices.Reverse(want)
+	q := store.Query{Namespace: "ns", Limit: 3}
+	var got []string
+	for i := 0; ; i++ {
+		page, err := f.Calls(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, ids(page.Calls)...)
+		f.create(fmt.Sprint("new", i))
+		c := f.get(want[(i*3+7)%20])
+		if c.Status == call.New {
+			f.step(c, call.Running)
+		}
+		if q.After = page.Next; q.After == 0 {
+			break
+		}
+	}
+	if !same(got, want) {
+		t.Errorf("saw %v, want %v", got, want)
+	}
+}
+
+func testRuns(t *testing.T, f *fixture) {
+	a := f.create("a", func(c *call.Call) { c.Run.ID = "r1" })
+	b := f.create("b", func(c *call.Call) { c.Run.ID = "r1" })
+	f.create("c", func(c *call.Call) { c.Run.ID = "r2" })
+	f.suspended("d", start.Add(time.Hour), func(c *call.Call) { c.Namespace, c.Run.ID = "other", "r1" })
+	f.step(a, call.Running)
+	f.step(b, call.Running)
+	f.step(b, call.Succeeded)
+	counts, err := f.RunCounts(t.Context(), "ns", "r1")
+	if err != nil || fmt.Sprint(counts) != "map[RUNNING:1 SUCCEEDED:1]" {
+		t.Errorf("RunCounts = %v, %v", counts, err)
+	}
+	if counts, err = f.RunCounts(t.Context(), "ns", "unknown"); err != nil || len(counts) != 0 {
+		t.Errorf("RunCounts of an unknown run = %v, %v", counts, err)
+	}
+	if counts, err = f.Counts(t.Context()); err != nil || fmt.Sprint(counts) != "map[NEW:1 RUNNING:1 SUSPENDED:1]" {
+		t.Errorf("Counts = %v, %v", counts, err)
+	}
+	if _, err := f.Run(t.Context(), "ns", "r1"); err != store.ErrNotFound {
+		t.Errorf("Run that was never closed = %v, want ErrNotFound", err)
+	}
+	blocked := store.Run{Namespace: "ns", ID: "r1", State: store.RunBlocked, Reason: "policy", CallID: "a", Changed: start}
+	change := step(a, call.Failed)
+	change.Run = &blocked
+	f.commit(change)
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunEnded, Changed: start}})
+	f.reopen()
+	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || *r != blocked {
+		t.Errorf("Run = %+v, %v, want %+v", r, err, blocked)
+	}
+	if got := f.closedRuns(); got != "[r1 BLOCKED r2 ENDED]" {
+		t.Errorf("ClosedRuns = %s", got)
+	}
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunOpen, Changed: start}})
+	if got := f.closedRuns(); got != "[r1 BLOCKED]" {
+		t.Errorf("ClosedRuns after r2 was opened anew = %s", got)
+	}
+	if r, err := f.Run(t.Context(), "ns", "r2"); err != nil || r.State != store.RunOpen {
+		t.Errorf("Run that was opened anew = %+v, %v", r, err)
+	}
+}
+
+func (f *fixture) closedRuns() string {
+	f.t.Helper()
+	var seen []string
+	err := f.ClosedRuns(f.t.Context(), func(r store.Run) error {
+		seen = append(seen, r.ID+" "+string(r.State))
+		return nil
+	})
+	if err != nil {
+		f.t.Fatalf("ClosedRuns = %v", err)
+	}
+	slices.Sort(seen)
+	return fmt.Sprint(seen)
+}
+
+func testRecords(t *testing.T, f *fixture) {
+	reader, ok := f.Store.(store.RecordReader)
+	if !ok {
+		t.Fatal("the store does not read back records")
+	}
+	change := creation(newCall("a"))
+	change.Records = []store.Record{{Kind: "audit", Key: "k1", Bytes: []byte("one")}, {Kind: "rule", Key: "k", Bytes: []byte("r")}, {Kind: "audit", Key: "k1", Bytes: []byte("two")}}
+	f.commit(change)
+	if err := f.PutRecord(t.Context(), "ns", store.Record{Kind: "audit", Key: "k2", Bytes: []byte("three")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.PutRecord(t.Context(), "other", store.Record{Kind: "audit", Key: "k2"}); err != nil {
+		t.Fatal(err)
+	}
+	// what does not commit leaves no record
+	change = creation(newCall("a"))
+	change.Records = []store.Record{{Kind: "audit", Key: "lost"}}
+	if err := f.Commit(t.Context(), change); err == nil {
+		t.Fatal("second create accepted")
+	}
+	f.clock.move(time.Hour)
+	f.reopen()
+	reader = f.Store.(store.RecordReader)
+	var got []string
+	for after := int64(0); ; {
+		records, err := reader.Records(t.Context(), "ns", "audit", after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(records) == 0 {
+			break
+		}
+		r := records[0]
+		got = append(got, fmt.Sprintf("%s %s %s", r.Key, r.CallID, r.Bytes))
+		if !r.Time.Equal(start) {
+			t.Errorf("time %v, want %v", r.Time, start)
+		}
+		after = r.Position
+	}
+	if want := []string{"k1 a one", "k1 a two", "k2  three"}; !same(got, want) {
+		t.Errorf("Records = %q, want %q", got, want)
+	}
+}
