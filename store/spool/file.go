@@ -1,0 +1,205 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+const (
+	trash = "trash" // what Remove has moved out of the way
+	owner = "call"  // the file that says whose directory this is
+)
+
+// open opens the file of a stream, whose mu is held.
+func (s *Spool) open(st *stream, create bool) error {
+	if st.file != nil {
+		return nil
+	}
+	path := s.path(st.key, st.name)
+	flags := os.O_RDWR | os.O_APPEND
+	f, err := os.OpenFile(path, flags, 0)
+	for create && errors.Is(err, fs.ErrNotExist) { // Remove may take the directory away between the two
+		if err = s.mkdir(st.key); err == nil {
+			f, err = os.OpenFile(path, flags|os.O_CREATE, 0o600)
+		}
+	}
+	if err != nil {
+		return full(notFound(err))
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return err
+	}
+	st.file, st.size = f, info.Size()
+	return nil
+}
+
+// mkdir makes the directory of a call, complete with its owner before anybody sees it.
+func (s *Spool) mkdir(key call.Key) error {
+	dir := s.dir(key)
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	made, err := os.MkdirTemp(filepath.Dir(dir), "new-")
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(key)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(made, owner), b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(made, dir)
+	}
+	if err != nil {
+		os.RemoveAll(made)
+		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
+			return nil // another stream of the call was first
+		}
+	}
+	return err
+}
+
+// Append adds b to a stream.
+func (s *Spool) Append(key call.Key, name string, b []byte) (offset int64, err error) {
+	err = s.use(key, name, true, func(st *stream) error {
+		offset = st.size
+		n, err := st.file.Write(b)
+		if err == nil {
+			st.size += int64(n)
+			return nil
+		}
+		// Half of it is none of it: offsets of what comes later must not shift.
+		if n > 0 {
+			err = errors.Join(err, st.file.Truncate(offset))
+		}
+		return full(err)
+	})
+	return offset, err
+}
+
+// ReadAt reads as io.ReaderAt does.
+func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (n int, err error) {
+	err = s.use(key, name, false, func(st *stream) error {
+		want := min(int64(len(p)), max(0, st.size-off)) // an append that failed half-way is not there
+		n, err = st.file.ReadAt(p[:want], off)
+		if err == nil && want < int64(len(p)) {
+			err = io.EOF
+		}
+		return err
+	})
+	return n, err
+}
+
+// Size returns how many bytes a stream has.
+func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
+	err = s.use(key, name, false, func(st *stream) error {
+		size = st.size
+		return nil
+	})
+	return size, err
+}
+
+// Remove deletes all streams of a call. Whoever appends meanwhile begins a new stream.
+func (s *Spool) Remove(key call.Key) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return store.ErrClosed
+	}
+	var open []*stream
+	for _, st := range s.streams[key] {
+		open = append(open, st)
+	}
+	s.mu.Unlock()
+	// First out of sight, then closed: who comes between appends to what goes.
+	away, err := s.discard(s.dir(key))
+	for _, st := range open {
+		s.retire(st)
+	}
+	if err != nil || away == "" {
+		return err
+	}
+	return os.RemoveAll(away)
+}
+
+// discard moves a directory to the trash and returns where it is now, or "" when there was none.
+func (s *Spool) discard(dir string) (string, error) {
+	bin := filepath.Join(s.cfg.Dir, trash)
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		return "", err
+	}
+	away, err := os.MkdirTemp(bin, "")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Rename(dir, filepath.Join(away, "gone")); err != nil {
+		os.RemoveAll(away)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		}
+		return "", err
+	}
+	return away, nil
+}
+
+// Sweep removes the streams of calls that keep does not want, and what a crash left half made. It is for the start,
+// before calls run.
+func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error) {
+	fans, err := os.ReadDir(s.cfg.Dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, fan := range fans {
+		if _, err := strconv.ParseUint(fan.Name(), 16, 8); err != nil || !fan.IsDir() {
+			continue // not ours
+		}
+		dirs, err := os.ReadDir(filepath.Join(s.cfg.Dir, fan.Name()))
+		if err != nil {
+			return removed, err
+		}
+		for _, d := range dirs {
+			gone, err := s.sweep(filepath.Join(s.cfg.Dir, fan.Name(), d.Name()), keep)
+			if err != nil {
+				return removed, err
+			}
+			if gone {
+				removed++
+			}
+		}
+	}
+	return removed, nil
+}
+
+func (s *Spool) sweep(dir string, keep func(call.Key) (bool, error)) (bool, error) {
+	var key call.Key
+	b, err := os.ReadFile(filepath.Join(dir, owner))
+	if err == nil && json.Unmarshal(b, &key) == nil && s.dir(key) == dir {
+		if ok, err := keep(key); ok || err != nil {
+			return false, err
+		}
+		return true, s.Remove(key)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return true, os.RemoveAll(dir)
+}
+
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
+	return err
+}

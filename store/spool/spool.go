@@ -1,0 +1,207 @@
+// Package spool keeps what calls print and save in files.
+//
+// A call has a directory and each of its streams a file. Their names are hashes: nothing that a caller named reaches
+// the file system. A file named call in the directory says whose it is, for [Spool.Sweep] and for people. What was
+// appended is in the page cache of the kernel and survives kill -9.
+package spool
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// Config says where and how.
+type Config struct {
+	Dir     string // made when it is not there, 0700
+	MaxOpen int    // open descriptors at once; 0 means 256
+}
+
+// A Spool is a directory of streams. It is used by one process at a time.
+type Spool struct {
+	cfg Config
+
+	mu      sync.Mutex
+	streams map[call.Key]map[string]*stream
+	recent  *list.List // of *stream with an open file, the newest use first
+	closed  bool
+}
+
+var _ store.Spool = (*Spool)(nil)
+
+// A stream is one that is in use, or was lately.
+type stream struct {
+	key  call.Key
+	name string
+
+	users   int           // guarded by Spool.mu; nobody closes the file of a stream with users
+	element *list.Element // in recent; guarded by Spool.mu
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+	gone bool // removed: whoever waits for mu starts again
+}
+
+// New opens a spool.
+func New(cfg Config) (*Spool, error) {
+	if cfg.MaxOpen == 0 {
+		cfg.MaxOpen = 256
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	if err := os.RemoveAll(filepath.Join(cfg.Dir, trash)); err != nil {
+		return nil, fmt.Errorf("spool: %w", err)
+	}
+	return &Spool{cfg: cfg, streams: map[call.Key]map[string]*stream{}, recent: list.New()}, nil
+}
+
+func (s *Spool) dir(key call.Key) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(key.Namespace), key.Namespace, key.ID))
+	h := hex.EncodeToString(sum[:20])
+	return filepath.Join(s.cfg.Dir, h[:2], h[2:])
+}
+
+func (s *Spool) path(key call.Key, name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return filepath.Join(s.dir(key), hex.EncodeToString(sum[:20]))
+}
+
+// use calls f with the stream's open file, which no one else uses meanwhile.
+func (s *Spool) use(key call.Key, name string, create bool, f func(*stream) error) error {
+	for {
+		st, err := s.acquire(key, name)
+		if err != nil {
+			return err
+		}
+		st.mu.Lock()
+		again := st.gone
+		if !again {
+			if err = s.open(st, create); err == nil {
+				err = f(st)
+			}
+		}
+		opened := st.file != nil
+		st.mu.Unlock()
+		s.release(st, opened)
+		if !again {
+			return err
+		}
+	}
+}
+
+func (s *Spool) acquire(key call.Key, name string) (*stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, store.ErrClosed
+	}
+	if s.streams[key] == nil {
+		s.streams[key] = map[string]*stream{}
+	}
+	st := s.streams[key][name]
+	if st == nil {
+		st = &stream{key: key, name: name}
+		s.streams[key][name] = st
+	}
+	st.users++
+	return st, nil
+}
+
+// release gives a stream back and closes what was not used for longest.
+func (s *Spool) release(st *stream, opened bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.users--
+	switch {
+	case st.gone: // nobody finds it any more
+	case !opened:
+		if st.users == 0 {
+			s.forgetLocked(st)
+		}
+	case st.element == nil:
+		st.element = s.recent.PushFront(st)
+	default:
+		s.recent.MoveToFront(st.element)
+	}
+	for e := s.recent.Back(); e != nil && s.recent.Len() > s.cfg.MaxOpen; {
+		old := e.Value.(*stream)
+		e = e.Prev()
+		if old.users == 0 {
+			s.forgetLocked(old)
+		}
+	}
+}
+
+// forgetLocked drops a stream that nobody uses.
+func (s *Spool) forgetLocked(st *stream) {
+	if st.element != nil {
+		s.recent.Remove(st.element)
+		st.element = nil
+	}
+	if st.file != nil {
+		st.file.Close() // all writes were acknowledged by write(2); close adds nothing
+		st.file = nil
+	}
+	if s.streams[st.key][st.name] == st {
+		delete(s.streams[st.key], st.name)
+		if len(s.streams[st.key]) == 0 {
+			delete(s.streams, st.key)
+		}
+	}
+}
+
+// Release closes what is open for a call.
+func (s *Spool) Release(key call.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.streams[key] {
+		if st.users == 0 {
+			s.forgetLocked(st)
+		}
+	}
+}
+
+// Close closes what is open. It is called when nobody appends any more.
+func (s *Spool) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	var all []*stream
+	for _, streams := range s.streams {
+		for _, st := range streams {
+			all = append(all, st)
+		}
+	}
+	s.mu.Unlock()
+	for _, st := range all {
+		s.retire(st)
+	}
+	return nil
+}
+
+// retire waits for whoever uses a stream and closes it.
+func (s *Spool) retire(st *stream) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.gone = true
+	s.forgetLocked(st)
+}
+
+func notFound(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return store.ErrNotFound
+	}
+	return err
+}
