@@ -35,6 +35,7 @@ type Event struct {
 	Time     time.Time `json:"t"`
 	Type     EventType `json:"k"`
 
+	Accepted   *Accepted       `json:"accepted,omitempty"`
 	Attempt    int             `json:"attempt,omitempty"`
 	Status     Status          `json:"status,omitempty"`
 	Verdict    *GateVerdict    `json:"verdict,omitempty"`
@@ -46,6 +47,16 @@ type Event struct {
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
 	Document   *DocumentNotice `json:"document,omitempty"`
 	Outcome    *Outcome        `json:"outcome,omitempty"`
+}
+
+// Accepted says what call this is, for watchers that see the events of many.
+type Accepted struct {
+	Tool        string `json:"tool"`
+	ToolDigest  string `json:"tool_digest,omitempty"` // empty when there is no such tool
+	Class       Class  `json:"class"`
+	Run         string `json:"run_id,omitempty"`
+	Thread      string `json:"thread_id,omitempty"`
+	ModelCallID string `json:"model_call_id,omitempty"`
 }
 
 // An Activity is a snapshot (Content) or a change of one (Patch, RFC 6902).

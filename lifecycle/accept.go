@@ -1,0 +1,161 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// ExecuteOptions say how a caller follows its call.
+type ExecuteOptions struct {
+	// Cursor is where the caller stands in the log of a call that it started earlier; empty is a fresh look.
+	Cursor string
+	// WaitForDecision keeps the watcher over suspensions.
+	WaitForDecision bool
+	// Attended calls were started by a stream: they end when nobody watches them for the linger time.
+	Attended bool
+}
+
+// Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
+// [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
+func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o ExecuteOptions) (*Watcher, error) {
+	if err := e.fence(&spec); err != nil {
+		return nil, err
+	}
+	arguments := call.Parse(spec.Arguments)
+	digest := call.RequestDigest(&spec, arguments, p.Subject)
+	generated := spec.ID == ""
+	if generated {
+		if err := e.room(p.Namespace, spec.Run.ID); err != nil {
+			return nil, err
+		}
+		spec.ID = newID()
+	}
+	l, fill := e.reference(call.Key{Namespace: p.Namespace, ID: spec.ID})
+	if fill {
+		fresh, err := e.admitNew(ctx, l, generated, p, &spec)
+		if err != nil {
+			l.release()
+			return nil, err
+		}
+		if fresh {
+			return e.begin(l, p, &spec, o, arguments, digest), nil
+		}
+	}
+	return e.attach(l, p, digest, o)
+}
+
+// admitNew fills the place of a call that is not in memory. It reports whether the call is new.
+func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec) (bool, error) {
+	if generated {
+		return true, nil
+	}
+	c, err := e.store.Call(context.WithoutCancel(ctx), l.key)
+	if !errors.Is(err, store.ErrNotFound) {
+		l.fill(c, err)
+		return false, nil // attach tells what was found
+	}
+	if err := e.room(p.Namespace, spec.Run.ID); err != nil {
+		l.fill(nil, err)
+		return false, err
+	}
+	return true, nil
+}
+
+// attach joins a call that is known: the same request attaches, another one is a reuse of the id.
+func (e *Engine) attach(l *live, p tool.Principal, digest string, o ExecuteOptions) (*Watcher, error) {
+	<-l.ready
+	if l.loadErr != nil {
+		defer l.release()
+		var refusal *call.Refusal
+		if errors.As(l.loadErr, &refusal) {
+			return nil, refusal
+		}
+		return nil, storeRefusal(l.loadErr, l.key.ID)
+	}
+	c := l.record()
+	if c.RequestDigest != digest {
+		l.release()
+		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
+	}
+	w, err := newWatcher(l, o, true)
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	return w, nil
+}
+
+// begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
+func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
+	c := &call.Call{
+		Namespace: p.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
+		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
+		Timeouts: spec.Timeouts, Detached: !o.Attended, Linger: spec.Linger,
+		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
+	}
+	pass := &pass{l: l, arguments: arguments}
+	if def, ok := e.lookup(c); ok {
+		pass.def = def
+		c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
+		c.Isolation = e.isolationOf(def.Descriptor)
+		if def.Descriptor.Effects.Mutability == tool.ReadOnly {
+			c.Class = call.Behind
+		}
+	}
+	if c.Run.ID != "" {
+		l.reopen = e.openRun(c)
+	}
+	accepted := call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
+		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
+	}}
+	l.c = c
+	l.filters = e.filtersOf(pass)
+	l.unwritten = l.filterLocked([]call.Event{accepted})
+	if c.Class == call.Behind {
+		l.numberLocked(l.unwritten)
+		l.tellLocked(l.unwritten)
+	}
+	w := freshWatcher(l, o)
+	ctx := l.start()
+	close(l.ready)
+	go l.run(ctx, pass)
+	return w
+}
+
+// lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
+func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
+	def, ok := e.cfg.Tools.Lookup(c.Tool)
+	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor.ID) {
+		return nil, false
+	}
+	return def, true
+}
+
+func offered(a *tool.Agent, id string) bool {
+	in := len(a.Allow) == 0
+	for _, g := range a.Allow {
+		in = in || hook.Glob(g, id)
+	}
+	for _, g := range a.Exclude {
+		in = in && !hook.Glob(g, id)
+	}
+	return in
+}
+
+func (e *Engine) isolationOf(d *tool.Descriptor) call.Isolation {
+	i := call.Isolation{Required: or(d.RequiredIsolation, tool.IsolationNone), Network: or(d.RequiredNetwork, "none")}
+	if e.cfg.Isolation != nil {
+		i.Facts = e.cfg.Isolation()
+	}
+	return i
+}
+
+// newID returns a UUIDv7. The system's randomness does not fail on the systems that Go supports.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -1,0 +1,96 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
+func (p *pass) after(ctx context.Context, out *end) []store.Record {
+	if !out.after || p.in == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	var records []store.Record
+	for _, entry := range p.l.e.cfg.Hooks.After {
+		if !entry.Match.Holds(p.in) {
+			continue
+		}
+		outcome := hook.Outcome{Status: out.status, Executed: out.executed, Result: copyResult(out.result)}
+		got, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, outcome) })
+		if err != nil {
+			p.l.e.stats.hookFailures.Add(1)
+			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+			if entry.Required {
+				hide(out.result, entry.Name)
+			}
+			continue
+		}
+		if got.Result != nil {
+			out.result.Data, out.result.Message = got.Result.Data, got.Result.Message
+			out.result.Content, out.result.Display, out.result.Metadata = got.Result.Content, got.Result.Display, got.Result.Metadata
+		}
+		out.commands = append(out.commands, got.Documents...)
+		for _, r := range got.Records {
+			records = append(records, store.Record(r))
+		}
+	}
+	return records
+}
+
+// hide replaces what a required hook did not get to see.
+func hide(r *tool.Result, name string) {
+	r.Data, r.Content, r.Artifacts = "", nil, nil
+	r.Message = fmt.Sprintf("The result is not shown: the hook %q failed", name)
+	if r.Error != nil {
+		e := *r.Error
+		e.Message = r.Message
+		r.Error = &e
+	}
+	metadata := map[string]string{"after_failed": name}
+	for k, v := range r.Metadata {
+		metadata[k] = v
+	}
+	r.Metadata = metadata
+}
+
+func copyResult(r *tool.Result) *tool.Result {
+	c := *r
+	c.Content = slices.Clone(r.Content)
+	return &c
+}
+
+// filtersOf returns the functions through which the events of a call pass.
+func (e *Engine) filtersOf(p *pass) []func(call.Event) ([]call.Event, []hook.Record) {
+	if len(e.cfg.Hooks.Filter) == 0 {
+		return nil
+	}
+	in := p.filterInput()
+	var filters []func(call.Event) ([]call.Event, []hook.Record)
+	for _, entry := range e.cfg.Hooks.Filter {
+		if entry.Match.Holds(in) {
+			filters = append(filters, entry.Hook.Filter(in))
+		}
+	}
+	return filters
+}
+
+// filterInput is what filters know: they are made before the arguments were looked at.
+func (p *pass) filterInput() *hook.Input {
+	c := p.l.c
+	d := &tool.Descriptor{ID: c.Tool}
+	if p.def != nil {
+		d = p.def.Descriptor
+	}
+	return &hook.Input{
+		Namespace: c.Namespace, CallID: c.ID, Descriptor: d, ToolDigest: c.ToolDigest, Requested: c.Requested,
+		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Assessment: d.Effects.Normal(), Attempt: len(c.Attempts) + 1,
+	}
+}

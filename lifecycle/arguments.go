@@ -1,0 +1,114 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// parse checks the arguments: the one parse was made at the door.
+func (p *pass) parse(context.Context) *end {
+	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
+	if err == nil {
+		err = p.valid(args)
+	}
+	if err != nil {
+		return invalid(err, "")
+	}
+	p.effective = args
+	p.makeInput()
+	return nil
+}
+
+// valid asks the schema, then the tool.
+func (p *pass) valid(args tool.Arguments) error {
+	if err := p.def.Schema.ValidateArguments(args); err != nil {
+		return err
+	}
+	v, ok := p.def.Tool.(tool.Validator)
+	if !ok {
+		return nil
+	}
+	err := safely(func() error { return v.Validate(args) })
+	var kinded *tool.Error
+	if err != nil && !errors.As(err, &kinded) {
+		return &tool.Error{Code: tool.InvalidArguments, Message: err.Error()}
+	}
+	return err
+}
+
+// invalid is the end of a call whose arguments are wrong; hook names who made them so.
+func invalid(err error, hook string) *end {
+	e := *tool.AsError(err)
+	e.Aborted = true
+	if hook != "" {
+		e.Code, e.Reason = tool.InvalidArguments, "REWRITE"
+		e.Message = fmt.Sprintf("The hook %q changed the arguments to something invalid: %s", hook, e.Message)
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&e)}
+}
+
+// rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
+func (p *pass) rewrite(ctx context.Context) *end {
+	var names []string
+	if p.resume == nil || p.edited {
+		for _, entry := range p.l.e.cfg.Hooks.Rewrite {
+			if !entry.Match.Holds(p.in) {
+				continue
+			}
+			text, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
+			if err != nil {
+				return p.hookFailed(entry.Name, err)
+			}
+			if text == p.in.Arguments.Text() {
+				continue
+			}
+			args, err := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments)
+			if err == nil {
+				err = p.valid(args)
+			}
+			if err != nil {
+				return invalid(err, entry.Name)
+			}
+			names = append(names, entry.Name)
+			p.effective = args
+			next := *p.in
+			next.Arguments = args
+			p.in = &next
+		}
+	}
+	if p.resume == nil || p.edited {
+		p.l.amend(func(c *call.Call) {
+			c.Effective, c.Rewriters = p.effective.Text(), names
+		})
+	}
+	return nil
+}
+
+// safely turns a panic of foreign code into an error.
+func safely(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return fn()
+}
+
+// amend changes the record in memory; the next step stores it.
+func (l *live) amend(apply func(c *call.Call)) {
+	l.mu.Lock()
+	if l.c.Class == call.Sync {
+		l.mu.Unlock()
+		l.slot <- struct{}{} // a step that is being stored was made from the record as it is
+		defer l.unslot()
+		l.mu.Lock()
+	}
+	defer l.mu.Unlock()
+	next := *l.c
+	apply(&next)
+	l.c = &next
+}

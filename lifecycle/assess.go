@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// describeDeadline is what a tool gets to describe a call.
+const describeDeadline = 200 * time.Millisecond
+
+// makeInput builds what hooks see. Until the call is assessed the effects are the descriptor's.
+func (p *pass) makeInput() {
+	c := p.l.record()
+	p.documents = newSnapshot(p.l.e, c)
+	p.in = &hook.Input{
+		Namespace: c.Namespace, CallID: c.ID, Descriptor: p.def.Descriptor, ToolDigest: p.def.Digest,
+		Requested: c.Requested, Arguments: p.effective, Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf,
+		Assessment: p.def.Descriptor.Effects.Normal(), Documents: p.documents, Attempt: len(c.Attempts) + 1,
+	}
+}
+
+// assess says what the call would do, for gates and people.
+func (p *pass) assess(ctx context.Context) *end {
+	in := *p.in
+	in.Assessment = assessment(p.def, p.effective)
+	in.Description = p.describe(ctx)
+	p.in = &in
+	p.l.amend(func(c *call.Call) { c.Assessment, c.Description = in.Assessment, in.Description })
+	return nil
+}
+
+// assessment asks the tool. An answer beyond what the descriptor allows, and a panic, count as the descriptor's effects.
+func assessment(def *Definition, args tool.Arguments) tool.Effects {
+	effects := def.Descriptor.Effects.Normal()
+	a, ok := def.Tool.(tool.Assessor)
+	if !ok {
+		return effects
+	}
+	answer := effects
+	err := safely(func() error { answer = a.Assess(args).Normal(); return nil })
+	if err != nil || answer.MilderThan(def.Descriptor.MildestEffects()) {
+		return effects
+	}
+	return answer
+}
+
+// describe asks the tool and fills what it left empty. It cannot fail.
+func (p *pass) describe(ctx context.Context) tool.Description {
+	d := tool.Description{}
+	if t, ok := p.def.Tool.(tool.Describer); ok {
+		var err error
+		d, err = bounded(ctx, describeDeadline, func(ctx context.Context) (tool.Description, error) {
+			return t.Describe(ctx, p.call(nil))
+		})
+		if err != nil {
+			d = tool.Description{Degraded: true, Preview: []tool.Content{{Type: tool.ContentText, Text: p.effective.Text()}}}
+		}
+	}
+	if d.Kind == "" {
+		d.Kind = kindOf(p.def.Descriptor.Effects)
+	}
+	if d.Title == "" {
+		d.Title = p.def.Descriptor.Name()
+	}
+	return d
+}
+
+func kindOf(e tool.Effects) tool.Kind {
+	switch e.Normal().Safety {
+	case tool.SafetyReadOnly:
+		return tool.KindRead
+	case tool.SafetyNetwork:
+		return tool.KindFetch
+	case tool.SafetyMutating:
+		return tool.KindEdit
+	default:
+		return tool.KindOther
+	}
+}

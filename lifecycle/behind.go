@@ -1,0 +1,163 @@
+package lifecycle
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// behindDelay is how long what a read-only call told may stay out of the journal; a call that has ended by then is one
+// row.
+const behindDelay = 50 * time.Millisecond
+
+// behindEarly is the number of waiting calls that are not made to wait for the delay.
+const behindEarly = 512
+
+// behindMost bounds the calls that wait for a slow journal: beyond it new read-only calls are refused.
+const behindMost = 16384
+
+// behind is the list of calls with something that the journal does not have yet.
+type behind struct {
+	mu    sync.Mutex
+	dirty []*live
+	armed bool
+}
+
+// add puts a call on the list, once.
+func (b *behind) add(l *live) {
+	l.mu.Lock()
+	known := l.dirty
+	l.dirty = true
+	l.mu.Unlock()
+	if known {
+		return
+	}
+	l.retain()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dirty = append(b.dirty, l)
+	if len(b.dirty) == behindEarly {
+		go b.flush(nil)
+	}
+	if !b.armed {
+		b.armed = true
+		time.AfterFunc(behindDelay, func() {
+			b.mu.Lock()
+			b.armed = false
+			b.mu.Unlock()
+			b.flush(nil)
+		})
+	}
+}
+
+func (b *behind) full() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.dirty) > behindMost
+}
+
+// flush writes what is on the list and calls done, if any, when all of it is written or has failed.
+func (b *behind) flush(done func()) {
+	b.mu.Lock()
+	dirty := b.dirty
+	b.dirty = nil
+	b.mu.Unlock()
+	var all sync.WaitGroup
+	for _, l := range dirty {
+		all.Add(1)
+		l.writeBehind(func() {
+			l.release()
+			all.Done()
+		})
+	}
+	if done != nil {
+		all.Wait()
+		done()
+	}
+}
+
+// write writes one call now.
+func (b *behind) write(l *live) {
+	written := make(chan struct{})
+	l.writeBehind(func() { close(written) })
+	<-written
+}
+
+// settle returns when everything that was told before is in the journal, or could not be written.
+func (e *Engine) settle() {
+	written := make(chan struct{})
+	e.behind.flush(func() { close(written) })
+	<-written
+}
+
+// writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
+func (l *live) writeBehind(done func()) {
+	l.slot <- struct{}{}
+	l.mu.Lock()
+	l.dirty = false
+	if len(l.unwritten) == 0 && l.stored && l.c.Status == call.Suspended {
+		l.mu.Unlock()
+		l.unslot()
+		done()
+		return
+	}
+	if l.c.Class == call.Sync {
+		l.mu.Unlock()
+		l.flushSlotted()
+		l.unslot()
+		done()
+		return
+	}
+	next := *l.c
+	next.Revision++
+	next.LastSequence = l.last
+	events := slices.Clone(l.unwritten)
+	change := &store.Change{Key: l.key, Call: &next, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records}
+	l.unwritten, l.size, l.records = nil, 0, nil
+	l.mu.Unlock()
+	l.e.store.Submit(change, func(err error) {
+		l.behindWritten(change, err)
+		l.unslot()
+		done()
+	})
+}
+
+// behindWritten notes what became of a change.
+func (l *live) behindWritten(change *store.Change, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		current := *l.c // it may have moved on meanwhile
+		current.Revision = change.Call.Revision
+		l.c, l.stored = &current, true
+		if n := len(change.Events); n > 0 {
+			l.written = change.Events[n-1].Sequence
+		}
+		l.e.feed.wake()
+		return
+	}
+	l.unwritten = append(change.Events, l.unwritten...)
+	l.records = append(change.Records, l.records...)
+	if errors.Is(err, store.ErrFatal) {
+		go l.e.fatal(err)
+		return
+	}
+	if errors.Is(err, store.ErrFull) && !l.dirty {
+		l.dirty = true
+		l.refsAgain()
+	}
+}
+
+// refsAgain puts a call whose write failed for want of room back on the list, a little later.
+func (l *live) refsAgain() {
+	time.AfterFunc(10*behindDelay, func() {
+		l.mu.Lock()
+		l.dirty = false
+		l.mu.Unlock()
+		l.e.behind.add(l)
+	})
+}

@@ -1,0 +1,189 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// Cancel ends a call. The wish is stored first and then carried out, children before parents. With wait it returns the
+// call when it is terminal or wait is over, else as it is. Cancelling a call that has ended changes nothing.
+func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error) {
+	if len(reason) > 1<<10 {
+		return nil, call.InvalidField("reason", "has %d bytes; at most 1,024 are accepted", len(reason))
+	}
+	l, err := e.acquireVisible(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	if !mayEnd(p, l.record()) {
+		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller or an operator may cancel call %q", id)
+	}
+	if err := e.cancelTree(ctx, l, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}, 0); err != nil {
+		return nil, storeRefusal(err, id)
+	}
+	if wait > 0 {
+		l.waitTerminal(ctx, wait)
+	}
+	return l.snapshot(), nil
+}
+
+// maxDepth bounds how deep calls may be nested.
+const maxDepth = 32
+
+// cancelTree cancels the children of a call, then the call.
+func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, depth int) error {
+	children, err := e.unfinishedChildren(ctx, l.key)
+	if err != nil {
+		return err
+	}
+	if depth < maxDepth {
+		for _, child := range children {
+			c, err := e.acquire(ctx, child)
+			if err != nil {
+				continue
+			}
+			request := r
+			request.Cause = "PARENT"
+			err = e.cancelTree(ctx, c, request, depth+1)
+			c.release()
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return l.cancelCall(ctx, r)
+}
+
+// unfinishedChildren lists the calls whose parent is this one: in memory first, where they all are unless they wait.
+func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]call.Key, error) {
+	page, err := e.store.Calls(ctx, store.Query{
+		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000,
+		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
+	})
+	if err != nil {
+		return nil, err
+	}
+	var keys []call.Key
+	for _, c := range page.Calls {
+		keys = append(keys, c.Key())
+	}
+	return keys, nil
+}
+
+// cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
+func (l *live) cancelCall(ctx context.Context, r call.CancelRequest) error {
+	l.slot <- struct{}{}
+	c := l.record()
+	switch {
+	case c.Status.Terminal() || c.Cancel != nil:
+		l.unslot()
+		return nil
+	case c.Status == call.Suspended:
+		return l.cancelSuspended(r)
+	}
+	err := l.commitSlotted(step{
+		durability: store.Full,
+		events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
+		apply:      func(c *call.Call) { c.Cancel = &r },
+	})
+	l.unslot()
+	if err != nil && !errors.Is(err, errIllegal) {
+		return err
+	}
+	l.e.cfg.FailPoint("after-cancel")
+	l.stop(cancelled(r.Reason))
+	return nil
+}
+
+// cancelSuspended ends a call that waits: request and end are one change, so it wins or loses against a decision as a
+// whole. The caller has the slot, which is given back.
+func (l *live) cancelSuspended(r call.CancelRequest) error {
+	p := l.lookupPass()
+	out := endOf(cancelled(r.Reason), call.NotStarted)
+	records := p.after(context.Background(), &out)
+	s := l.finalStep(p, &out)
+	s.records = records
+	s.events = append([]call.Event{{Type: call.EventCancelRequested, Cancel: &r}}, s.events...)
+	apply := s.apply
+	s.apply = func(c *call.Call) {
+		apply(c)
+		c.Cancel = &r
+	}
+	suspension := l.record().LastRound().Suspension
+	err := l.commitSlotted(s)
+	l.unslot()
+	if err == nil {
+		p.abandoned(&suspension)
+	}
+	return err
+}
+
+// waitTerminal waits until the call has ended, or for at most d.
+func (l *live) waitTerminal(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		if l.c.Status.Terminal() || l.lost != nil {
+			l.mu.Unlock()
+			return
+		}
+		changed := l.waitLocked()
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// CancelAll cancels the unfinished calls of a run or thread that the principal may end and returns their ids.
+func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, reason string) ([]string, error) {
+	if (run == "") == (thread == "") {
+		return nil, call.InvalidField("selector", "name a run or a thread")
+	}
+	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()})
+}
+
+func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest) ([]string, error) {
+	e.settle()
+	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
+	q.Limit, q.OldestFirst = 500, true
+	var ids []string
+	for {
+		page, err := e.store.Calls(ctx, q)
+		if err != nil {
+			return ids, err
+		}
+		for _, c := range page.Calls {
+			if !mayEnd(p, c) {
+				continue
+			}
+			l, err := e.acquire(ctx, c.Key())
+			if err != nil {
+				e.log.Warn("call not cancelled", zap.String("call_id", c.ID), zap.Error(err))
+				continue
+			}
+			err = e.cancelTree(ctx, l, r, 0)
+			l.release()
+			if err != nil {
+				return ids, err
+			}
+			ids = append(ids, c.ID)
+		}
+		if page.Next == 0 {
+			return ids, nil
+		}
+		q.After = page.Next
+	}
+}

@@ -1,0 +1,204 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// A Definition is a tool as the engine needs it.
+type Definition struct {
+	Tool       tool.Tool
+	Descriptor *tool.Descriptor // effects with their defaults written out
+	Digest     string
+	Schema     Schema
+}
+
+// A Schema is the compiled schemas of one tool.
+type Schema interface {
+	// ValidateArguments returns an [*tool.Error] of the kind InvalidArguments.
+	ValidateArguments(args tool.Arguments) error
+	// ValidateResult checks a result's data; nil when the tool has no result schema.
+	ValidateResult(data string) error
+}
+
+// Tools finds tools by id or alias.
+type Tools interface {
+	Lookup(id string) (*Definition, bool)
+}
+
+// Answers checks answers against the response schemas of tickets.
+type Answers interface {
+	// Compile returns why a schema cannot be used.
+	Compile(schema json.RawMessage) error
+	// Validate returns what is wrong with a parsed answer.
+	Validate(schema json.RawMessage, answer any) ([]tool.Violation, error)
+}
+
+// People knows who could answer a ticket.
+type People interface {
+	// CanApprove reports whether somebody with one of these roles exists in the namespace who is none of these subjects.
+	CanApprove(namespace string, roles []string, not ...string) bool
+}
+
+// A Config is what an engine is made of.
+type Config struct {
+	Store   store.Store // required
+	Tools   Tools       // required
+	Answers Answers     // required
+	Hooks   hook.Set
+	People  People      // nil: there is always somebody
+	Log     *zap.Logger // nil drops
+	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
+	Hide func(tool.Principal, *tool.Descriptor) bool
+	// Isolation returns the facts that hold around processes, for records. nil: none.
+	Isolation func() map[string]bool
+	// SingleUser replaces four eyes by a confirmation that the one person types.
+	SingleUser bool
+
+	Concurrency  int           // calls that run at once; 0 means 256
+	QueueLength  int           // calls that wait for a place; 0 means 4,096
+	QueueTimeout time.Duration // 0 means 30 s
+	Attempt      time.Duration // 0 means 10 min
+	Linger       time.Duration // 0 means 30 s; negative is never
+	Grace        time.Duration // for a tool to heed its cancellation; 0 means 5 s
+	Expiry       time.Duration // of tickets; 0 means 30 days
+	OutputBudget int           // bytes; 0 means 48 KiB
+	MaxArguments int           // bytes, at the door; 0 means 1 MiB
+
+	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
+	OnFatal func(error)
+	// FailPoint is called at named points, for crash tests; nil in production.
+	FailPoint func(name string)
+}
+
+// An Engine carries calls through their life. All methods are called concurrently.
+type Engine struct {
+	cfg   Config
+	store store.Store
+	log   *zap.Logger
+	epoch int64
+	held  bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
+
+	places *places
+
+	mu       sync.Mutex
+	lives    map[call.Key]*live
+	closed   map[call.Key]store.RunState // runs that are blocked or ended, by (namespace, run id)
+	draining bool
+	failed   error // the journal's, once
+
+	behind behind
+	feed   feed
+
+	closing chan struct{} // closed when streams must end
+	running sync.WaitGroup
+	stats   counters
+}
+
+// counters count what should be rare.
+type counters struct {
+	illegal, late, abandoned, conflicts, hookFailures atomic.Int64
+}
+
+// Stats is what an engine has counted since its start.
+type Stats struct {
+	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
+	Live, Running, Queued                                                   int
+}
+
+// New returns an engine on a store. Call [Engine.Recover] before the first request.
+func New(cfg Config) (*Engine, error) {
+	if cfg.Store == nil || cfg.Tools == nil || cfg.Answers == nil {
+		return nil, errors.New("lifecycle: store, tools and answers are required")
+	}
+	if err := checkHooks(&cfg.Hooks); err != nil {
+		return nil, err
+	}
+	cfg.fill()
+	id := cfg.Store.Identity()
+	e := &Engine{
+		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
+		places:  newPlaces(cfg.Concurrency, cfg.QueueLength),
+		lives:   map[call.Key]*live{},
+		closed:  map[call.Key]store.RunState{},
+		closing: make(chan struct{}),
+	}
+	e.feed.changed = make(chan struct{})
+	return e, nil
+}
+
+func (c *Config) fill() {
+	c.Concurrency = or(c.Concurrency, 256)
+	c.QueueLength = or(c.QueueLength, 4096)
+	c.QueueTimeout = or(c.QueueTimeout, 30*time.Second)
+	c.Attempt = or(c.Attempt, 10*time.Minute)
+	c.Linger = or(c.Linger, 30*time.Second)
+	c.Grace = or(c.Grace, 5*time.Second)
+	c.Expiry = or(c.Expiry, 30*24*time.Hour)
+	c.OutputBudget = or(c.OutputBudget, 48<<10)
+	c.MaxArguments = or(c.MaxArguments, 1<<20)
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.FailPoint == nil {
+		c.FailPoint = func(string) {}
+	}
+}
+
+func or[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Stats returns what was counted.
+func (e *Engine) Stats() Stats {
+	running, queued := e.places.count()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return Stats{
+		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
+		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
+		Live: len(e.lives), Running: running, Queued: queued,
+	}
+}
+
+// fatal stops everything: nobody knows what is on the disk.
+func (e *Engine) fatal(err error) {
+	e.mu.Lock()
+	first := e.failed == nil
+	if first {
+		e.failed = err
+	}
+	lives := e.livesLocked()
+	e.mu.Unlock()
+	if !first {
+		return
+	}
+	e.log.Error("journal failed; stopping", zap.Error(err))
+	for _, l := range lives {
+		l.stop(errJournal)
+	}
+	if e.cfg.OnFatal != nil {
+		e.cfg.OnFatal(err)
+	}
+}
+
+func (e *Engine) livesLocked() []*live {
+	lives := make([]*live, 0, len(e.lives))
+	for _, l := range e.lives {
+		lives = append(lives, l)
+	}
+	return lives
+}

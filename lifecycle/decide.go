@@ -1,0 +1,327 @@
+package lifecycle
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A ResumeRequest answers a suspension.
+type ResumeRequest struct {
+	SuspensionID    string
+	CallID          string // cross-checked when it is set
+	Decision        tool.Decision
+	WaitForDecision bool
+	Cursor          string
+}
+
+// Resume applies a decision and returns a watcher of what follows. The first committed decision wins; the same one again
+// replays its outcome.
+func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) (*Watcher, error) {
+	if err := checkDecision(&r); err != nil {
+		return nil, err
+	}
+	found, err := e.store.CallBySuspension(ctx, p.Namespace, r.SuspensionID)
+	if err != nil {
+		return nil, suspensionRefusal(err, r.SuspensionID)
+	}
+	if r.CallID != "" && r.CallID != found.ID {
+		return nil, unknownSuspension(r.SuspensionID)
+	}
+	l, err := e.acquire(ctx, found.Key())
+	if err != nil {
+		return nil, storeRefusal(err, found.ID)
+	}
+	w, err := e.decide(ctx, l, p, &r)
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	return w, nil
+}
+
+func checkDecision(r *ResumeRequest) error {
+	if r.SuspensionID == "" {
+		return call.InvalidField("suspension_id", "is required; toold inbox lists what waits")
+	}
+	d := &r.Decision
+	if err := checkID("decision.decision_id", d.ID, 16); err != nil {
+		return err
+	}
+	switch d.Action {
+	case tool.Resume:
+	case tool.Cancel:
+		if d.Arguments != "" || d.Result != "" {
+			return call.InvalidField("decision", "a CANCEL carries neither arguments nor a result")
+		}
+	default:
+		return call.InvalidField("decision.action", "is %q; want RESUME or CANCEL", d.Action)
+	}
+	if len(d.Result) > 1<<20 || len(d.Reason) > 1<<10 || len(d.Arguments) > 1<<20 {
+		return call.InvalidField("decision", "is too large: a result and arguments have at most 1 MiB, a reason 1 KiB")
+	}
+	return nil
+}
+
+func unknownSuspension(id string) error {
+	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; toold inbox lists what waits", id)
+}
+
+func suspensionRefusal(err error, id string) error {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTrimmed) {
+		return unknownSuspension(id)
+	}
+	return storeRefusal(err, id)
+}
+
+// decide checks a decision against the call as it stands and stores it: one compare-and-set from SUSPENDED to RESUMING.
+func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *ResumeRequest) (*Watcher, error) {
+	l.slot <- struct{}{}
+	slotted := true
+	defer func() {
+		if slotted {
+			l.unslot()
+		}
+	}()
+	c := l.record()
+	s, err := e.answerable(ctx, c, p, r)
+	if err != nil {
+		var replay *replayed
+		if errors.As(err, &replay) {
+			l.unslot()
+			slotted = false
+			return newWatcher(l, ExecuteOptions{Cursor: r.Cursor, WaitForDecision: r.WaitForDecision}, true)
+		}
+		return nil, err
+	}
+	next, err := e.applied(c, s, p, &r.Decision)
+	if err != nil {
+		return nil, err
+	}
+	from := cursor{e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
+	if err := l.storeDecision(next, s, &r.Decision, s.ExpiresAt); err != nil {
+		return nil, e.lostDecision(ctx, l, s, r, err)
+	}
+	l.unslot()
+	slotted = false
+	w, err := newWatcher(l, ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
+	l.resumeRun(next)
+	return w, err
+}
+
+// storeDecision is the compare-and-set; the caller has the slot.
+func (l *live) storeDecision(applied tool.Decision, s *call.Suspension, sent *tool.Decision, notAfter time.Time) error {
+	return l.commitSlotted(step{
+		durability: store.Full, notAfter: notAfter,
+		events: []call.Event{{Type: call.EventResumed, Decision: &applied}},
+		decision: &store.Decision{
+			Namespace: l.key.Namespace, ID: applied.ID, CallID: l.key.ID, SuspensionID: s.ID,
+			Content: decisionContent(s.ID, sent), Decision: applied,
+		},
+		apply: func(c *call.Call) {
+			c.Status = call.Resuming
+			c.Rounds = slices.Clone(c.Rounds)
+			last := &c.Rounds[len(c.Rounds)-1]
+			last.Decision, last.Closed = &applied, true
+		},
+	})
+}
+
+// replayed says that the same decision was committed before.
+type replayed struct{}
+
+func (*replayed) Error() string { return "decision replayed" }
+
+// answerable finds the open suspension that a decision is for, or why it cannot be answered so.
+func (e *Engine) answerable(ctx context.Context, c *call.Call, p tool.Principal, r *ResumeRequest) (*call.Suspension, error) {
+	i := slices.IndexFunc(c.Rounds, func(round call.Round) bool { return round.Suspension.ID == r.SuspensionID })
+	if i < 0 {
+		return nil, unknownSuspension(r.SuspensionID)
+	}
+	round := &c.Rounds[i]
+	if err := mayDecide(p, c, &round.Suspension); err != nil {
+		return nil, err
+	}
+	if err := e.replay(ctx, p, r); err != nil {
+		return nil, err
+	}
+	open := c.Open()
+	switch {
+	case round.Expired:
+		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(round.Suspension.ExpiresAt))
+	case open == nil || open.ID != r.SuspensionID:
+		return nil, alreadyDecided(round, c)
+	case e.held && c.EpochOf(c.LastSequence) < e.epoch:
+		return nil, call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored; an operator must release its calls, or start with --moved when the file was only moved")
+	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
+		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)
+	case r.Decision.ExpectedDigest == "" && open.Approvers != nil:
+		return nil, call.InvalidField("decision.expected_digest", "is required for this ticket: the digest that was shown")
+	}
+	return open, nil
+}
+
+// replay finds a decision with this id: the same content is told as replayed, another is refused.
+func (e *Engine) replay(ctx context.Context, p tool.Principal, r *ResumeRequest) error {
+	earlier, err := e.store.Decision(ctx, p.Namespace, r.Decision.ID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return storeRefusal(err, r.CallID)
+	case earlier.Content != decisionContent(r.SuspensionID, &r.Decision) || earlier.Decision.DecidedBy.Subject != p.Subject:
+		return call.Refuse(call.AlreadyExists, "DECISION_ID_REUSED", "decision_id %q was used for another decision", r.Decision.ID)
+	}
+	return &replayed{}
+}
+
+// mayDecide checks who answers. A ticket without approvers is for whoever may act for the caller.
+func mayDecide(p tool.Principal, c *call.Call, s *call.Suspension) error {
+	if s.Approvers == nil {
+		if owns(p, c) || hasRole(p, "approver") || hasRole(p, "operator") {
+			return nil
+		}
+		return unknownSuspension(s.ID)
+	}
+	if !slices.ContainsFunc(s.Approvers.Roles, func(role string) bool { return hasRole(p, role) }) {
+		if !visible(p, c) {
+			return unknownSuspension(s.ID)
+		}
+		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)
+	}
+	if s.Approvers.DistinctFromCaller && (p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf || p.Subject == "") {
+		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "somebody other than the caller must answer this")
+	}
+	return nil
+}
+
+// applied checks what the decision brings and returns it as it will be stored.
+func (e *Engine) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (tool.Decision, error) {
+	out := *d
+	out.DecidedBy, out.Time, out.AppliesTo = p, e.store.Now(), s.Digest
+	if d.Action == tool.Cancel {
+		return out, nil
+	}
+	if err := e.checkAnswer(s, d.Result); err != nil {
+		return out, err
+	}
+	text, field := d.Arguments, "decision.arguments"
+	if s.ResumeMode == tool.PassDecisionToTool {
+		if d.Arguments != "" {
+			return out, call.InvalidField(field, "this ticket takes the new arguments as its result")
+		}
+		text, field = d.Result, "decision.result"
+	}
+	if s.ResumeMode == tool.UseDecisionAsToolResult && d.Arguments != "" {
+		return out, call.InvalidField(field, "this ticket's answer is the result; there is nothing to edit")
+	}
+	if text == "" {
+		return out, nil
+	}
+	args, def, err := e.editedArguments(c, text, field)
+	if err != nil {
+		return out, err
+	}
+	out.AppliesTo = ""
+	if s.ResumeMode != tool.PassDecisionToTool || s.Approvers != nil {
+		out.AppliesTo = approvalDigest(c, def, s, args)
+	}
+	return out, nil
+}
+
+// editedArguments checks arguments that a decision brings: what breaks the schema leaves the question open.
+func (e *Engine) editedArguments(c *call.Call, text, field string) (tool.Arguments, *Definition, error) {
+	def, ok := e.lookup(c)
+	if !ok {
+		return tool.Arguments{}, nil, call.Refuse(call.FailedPrecondition, "TOOL_GONE", "the tool %q is not there any more; decline the call", c.Tool)
+	}
+	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
+	if err == nil {
+		err = (&pass{def: def}).valid(args)
+	}
+	if err == nil {
+		return args, def, nil
+	}
+	refusal := call.InvalidField(field, "%s", tool.AsError(err).Message)
+	if v := tool.AsError(err).Violations; len(v) > 0 {
+		refusal.Violations = v
+	}
+	return args, def, refusal
+}
+
+// checkAnswer holds an answer to the ticket's schema.
+func (e *Engine) checkAnswer(s *call.Suspension, result string) error {
+	if result == "" {
+		if len(s.ResponseSchema) > 0 || s.ResumeMode != tool.ReplayToolCall {
+			return call.InvalidField("decision.result", "is required: this ticket asks for an answer")
+		}
+		return nil
+	}
+	v, err := call.ParseJSON(result, 0)
+	if err != nil {
+		return call.InvalidField("decision.result", "is not valid JSON: %s", err)
+	}
+	if len(s.ResponseSchema) == 0 {
+		return nil
+	}
+	violations, err := e.cfg.Answers.Validate(s.ResponseSchema, v)
+	if err != nil {
+		return err
+	}
+	if len(violations) > 0 {
+		refusal := call.Refuse(call.InvalidArgument, "ANSWER_INVALID", "the answer does not meet the ticket's response_schema; the question stays open")
+		for _, v := range violations {
+			if v.Field != "" {
+				v.Field = "." + v.Field
+			}
+			refusal.Violations = append(refusal.Violations, tool.Violation{Field: "decision.result" + v.Field, Description: v.Description})
+		}
+		return refusal
+	}
+	return nil
+}
+
+// lostDecision says why the journal did not take a decision.
+func (e *Engine) lostDecision(ctx context.Context, l *live, s *call.Suspension, r *ResumeRequest, err error) error {
+	switch {
+	case errors.Is(err, store.ErrExpired):
+		return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))
+	case errors.Is(err, store.ErrDecisionExists):
+		return call.Refuse(call.AlreadyExists, "DECISION_ID_REUSED", "decision_id %q was used for another decision", r.Decision.ID)
+	case errors.Is(err, store.ErrConflict):
+		if c, err := e.store.Call(ctx, l.key); err == nil {
+			for i := range c.Rounds {
+				if c.Rounds[i].Suspension.ID == s.ID {
+					return alreadyDecided(&c.Rounds[i], c)
+				}
+			}
+		}
+	}
+	return storeRefusal(err, l.key.ID)
+}
+
+// alreadyDecided names the winner.
+func alreadyDecided(round *call.Round, c *call.Call) error {
+	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_DECIDED", "the question is closed")
+	refusal.Metadata = map[string]string{"call_id": c.ID, "status": string(c.Status)}
+	if d := round.Decision; d != nil {
+		refusal.Message = "another decision was first: " + string(d.Action) + " by " + d.DecidedBy.Subject
+		refusal.Metadata["decision_id"], refusal.Metadata["action"], refusal.Metadata["decided_by"] = d.ID, string(d.Action), d.DecidedBy.Subject
+	}
+	return refusal
+}
+
+// decisionContent is the digest of what a client sent: it tells a repeat from a reuse of the id.
+func decisionContent(suspensionID string, d *tool.Decision) string {
+	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.decision.v1"), []any{
+		suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest,
+	}))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Preview is what would happen to a call.
+type Preview struct {
+	Valid       bool
+	Error       *tool.Error // why it is not valid
+	Effective   string
+	ToolDigest  string
+	Assessment  tool.Effects
+	Description tool.Description
+	Verdicts    []call.GateVerdict
+	// Outcome is what the gates together say: ALLOW, BLOCK, SUSPEND, SET_RESULT, or FAILED.
+	Outcome   string
+	Reason    string
+	Isolation call.Isolation
+}
+
+// Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
+func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*Preview, error) {
+	if err := e.fence(&spec); err != nil {
+		return nil, err
+	}
+	c := &call.Call{
+		Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
+		Requested: spec.Arguments, Class: call.Behind, Status: call.New,
+	}
+	def, ok := e.lookup(c)
+	if !ok {
+		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; toold tools lists them", spec.Tool)
+	}
+	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
+	l := &live{e: e, key: c.Key(), c: c}
+	pass := &pass{l: l, def: def, arguments: call.Parse(spec.Arguments)}
+	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
+	for _, step := range []func(context.Context) *end{pass.parse, pass.rewrite, pass.assess} {
+		if end := step(ctx); end != nil {
+			out.Error = end.result.Error
+			return out, nil
+		}
+	}
+	a := pass.askGates(ctx)
+	out.Valid, out.Effective = true, pass.effective.Text()
+	out.Assessment, out.Description = pass.in.Assessment, pass.in.Description
+	out.Verdicts, out.Outcome, out.Reason = a.verdicts, string(a.verdict.Kind()), reasonOf(a.verdict)
+	if a.failed != nil {
+		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
+	}
+	return out, nil
+}

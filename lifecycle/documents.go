@@ -1,0 +1,50 @@
+package lifecycle
+
+import (
+	"context"
+	"sync"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// snapshot is the documents of a call's run and thread as they were when one of them was first read; a call that reads
+// none pays nothing.
+type snapshot struct {
+	e         *Engine
+	namespace string
+	run       string
+	thread    string
+
+	mu     sync.Mutex
+	scopes map[tool.Scope]map[string]tool.Document
+}
+
+func newSnapshot(e *Engine, c *call.Call) *snapshot {
+	return &snapshot{e: e, namespace: c.Namespace, run: c.Run.ID, thread: c.Run.Thread}
+}
+
+// Get implements [tool.Documents].
+func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.scopes == nil {
+		scopes := map[tool.Scope]map[string]tool.Document{}
+		for scope, id := range map[tool.Scope]string{tool.RunScope: s.run, tool.ThreadScope: s.thread} {
+			if id == "" {
+				continue
+			}
+			docs, err := s.e.store.Documents(context.Background(), s.namespace, scope, id)
+			if err != nil {
+				return tool.Document{}, false, err
+			}
+			scopes[scope] = map[string]tool.Document{}
+			for _, d := range docs {
+				scopes[scope][d.Key] = d
+			}
+		}
+		s.scopes = scopes
+	}
+	d, ok := s.scopes[scope][key]
+	return d, ok, nil
+}

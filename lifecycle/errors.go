@@ -1,0 +1,38 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+var (
+	errIllegal = errors.New("illegal transition")
+	errEnded   = errors.New("the call is over")
+	// errJournal is the cause with which calls end when the journal failed; nothing is stored of that end.
+	errJournal = errors.New("the journal failed")
+)
+
+// unknownCall is the one answer for a call that does not exist and for one that the principal may not see.
+func unknownCall(id string) error {
+	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; toold calls lists what you can see", id)
+}
+
+// storeRefusal turns what a store found into what a door may answer.
+func storeRefusal(err error, id string) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return unknownCall(id)
+	case errors.Is(err, store.ErrTrimmed):
+		return call.Refuse(call.FailedPrecondition, "CALL_EXPIRED", "call %q ended long ago and its record is gone; use a new call_id", id)
+	case errors.Is(err, store.ErrCorrupt):
+		return call.Refuse(call.DataLoss, "CALL_CORRUPT", "the stored record of call %q is damaged; other calls are not affected", id)
+	case errors.Is(err, store.ErrFull):
+		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
+	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
+		return call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
+	}
+	return fmt.Errorf("call %s: %w", id, err)
+}

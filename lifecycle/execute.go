@@ -1,0 +1,181 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// answer is what a tool returned.
+type answer struct {
+	result   *tool.Result
+	err      error
+	panicked *end
+}
+
+// execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
+// tool was stopped stands.
+func (p *pass) execute(ctx context.Context) end {
+	limit := or(p.l.record().Timeouts.Attempt, or(p.def.Descriptor.Timeouts.Attempt, p.l.e.cfg.Attempt))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, attemptTimeout(limit))
+	defer cancel()
+	reporter := &reporter{p: p}
+	done := make(chan answer, 1)
+	go func() {
+		a := p.invoke(ctx, reporter)
+		p.l.e.cfg.FailPoint("after-tool")
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		reporter.close()
+		return p.outcome(ctx, a)
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(p.l.e.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case a := <-done:
+		reporter.close()
+		return p.outcome(ctx, a)
+	case <-grace.C:
+	}
+	reporter.close()
+	return p.abandon(ctx, done)
+}
+
+// invoke calls the tool and catches what it throws.
+func (p *pass) invoke(ctx context.Context, r *reporter) (a answer) {
+	defer func() {
+		if v := recover(); v != nil {
+			out := p.panicked(v, call.Started)
+			a.panicked = &out
+		}
+	}()
+	c := p.call(r)
+	c.Deadline, _ = ctx.Deadline()
+	a.result, a.err = p.def.Tool.Execute(ctx, c)
+	return a
+}
+
+// abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
+func (p *pass) abandon(ctx context.Context, done <-chan answer) end {
+	p.l.e.stats.abandoned.Add(1)
+	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
+	p.l.retain()
+	go func() {
+		defer p.l.release()
+		<-done
+		p.l.e.stats.late.Add(1)
+	}()
+	out := endOf(context.Cause(ctx), call.ExecutedUnknown)
+	out.result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
+	return out
+}
+
+// outcome turns what a tool returned into how the pass ends.
+func (p *pass) outcome(ctx context.Context, a answer) end {
+	if a.panicked != nil {
+		return *a.panicked
+	}
+	if a.result != nil {
+		p.process = a.result.Process
+	}
+	if a.err != nil {
+		return p.aborted(ctx, a)
+	}
+	switch {
+	case a.result.IsSuccess():
+		if out := p.checkData(a.result); out != nil {
+			return *out
+		}
+		return end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result, commands: a.result.Documents}
+	case a.result.IsError():
+		r := *a.result
+		e := tool.Error{Code: tool.ExecutionFailed, Message: or(r.Message, "The tool failed without saying why")}
+		if r.Error != nil {
+			e = *r.Error
+			if e.Code != tool.ExecutionFailed && e.Reason == "" {
+				e.Reason = string(e.Code)
+			}
+			if !ownCode(e.Code) {
+				e.Code = tool.ExecutionFailed
+			}
+		}
+		r.Error = &e
+		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents}
+	case a.result.IsPending():
+		return p.asks(a.result)
+	}
+	return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
+		Code: tool.Internal, Aborted: true, Message: "The tool ended without a result",
+	})}
+}
+
+// ownCode reports whether an ERROR result keeps its code: limits and upstream failures are met by tools alone.
+func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool.Upstream }
+
+// asks is the end of a pass whose tool has a question.
+func (p *pass) asks(r *tool.Result) end {
+	t := tool.Ticket{Message: r.Message}
+	if r.Suspension != nil {
+		t = *r.Suspension
+	}
+	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
+	if err := checkTicket(t, true); err != nil {
+		return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
+			Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: err.Error(),
+		})}
+	}
+	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, executed: call.Started}
+}
+
+// aborted is the end of a pass whose tool returned an error: what it wanted to store is dropped.
+func (p *pass) aborted(ctx context.Context, a answer) end {
+	if ctx.Err() != nil {
+		return endOf(context.Cause(ctx), call.Started)
+	}
+	e := *tool.AsError(a.err)
+	e.Aborted = true
+	out := end{status: call.Failed, executed: call.Finished, after: true, result: failure(&e)}
+	switch {
+	case e.Code == tool.Cancelled || errors.Is(a.err, context.Canceled):
+		e.Code, out.status = tool.Cancelled, call.Cancelled
+	case errors.Is(a.err, context.DeadlineExceeded):
+		e.Code = tool.Timeout
+	case e.Code == tool.Sandbox:
+		out.executed = call.NotStarted
+	}
+	return out
+}
+
+// checkData holds a result to its schema.
+func (p *pass) checkData(r *tool.Result) *end {
+	err := p.def.Schema.ValidateResult(r.JSON())
+	if err == nil {
+		return nil
+	}
+	return &end{status: call.Failed, executed: call.Finished, after: true, commands: r.Documents, result: failure(&tool.Error{
+		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
+		Message: "The tool ran, but its result is not what it promises",
+	})}
+}
+
+// call builds what the tool gets.
+func (p *pass) call(r tool.Reporter) *tool.Call {
+	c := p.l.record()
+	t := &tool.Call{
+		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1),
+		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.effective, Documents: p.documents,
+		Resume: p.resume, Checkpoint: c.Checkpoint, Reporter: r,
+	}
+	if r != nil {
+		t.IdempotencyKey = call.IdempotencyKey(c.Namespace, c.ID, p.effective.Text())
+	}
+	return t
+}

@@ -1,0 +1,146 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// sweepMost is the longest that expiry waits for its next look: the clock may be set meanwhile.
+const sweepMost = 15 * time.Second
+
+// Sweep expires suspensions that nobody decided in time. It blocks until ctx is done.
+func (e *Engine) Sweep(ctx context.Context) error {
+	for {
+		if err := e.ExpireDue(ctx); err != nil && ctx.Err() == nil {
+			e.log.Warn("sweep failed; will try again", zap.Error(err))
+		}
+		wait := sweepMost
+		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() {
+			wait = min(wait, max(next.Sub(e.store.Now()), 100*time.Millisecond))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// ExpireDue expires what is due by the store's clock and returns when that is stored.
+func (e *Engine) ExpireDue(ctx context.Context) error {
+	if e.held {
+		return nil
+	}
+	for {
+		due, err := e.store.Due(ctx, 100)
+		if err != nil {
+			return err
+		}
+		moved := 0
+		for _, c := range due {
+			if e.expire(ctx, c.Key()) {
+				moved++
+			}
+		}
+		if moved == 0 {
+			return nil
+		}
+	}
+}
+
+// expire ends one suspension. It reports whether it did.
+func (e *Engine) expire(ctx context.Context, key call.Key) bool {
+	l, err := e.acquire(ctx, key)
+	if err != nil {
+		return false
+	}
+	defer l.release()
+	l.slot <- struct{}{}
+	open := l.record().Open()
+	if open == nil {
+		l.unslot()
+		return false
+	}
+	s := *open
+	if s.DefaultResult != "" {
+		d := tool.Decision{ID: "expiry-" + s.ID, Action: tool.Resume, Result: s.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
+		err = l.storeExpiryAnswer(d, &s)
+		l.unslot()
+		if err == nil {
+			l.resumeRun(d)
+		}
+	} else {
+		err = l.storeExpired(&s)
+		l.unslot()
+		if err == nil {
+			p := l.lookupPass()
+			p.abandoned(&s)
+		}
+	}
+	if err != nil && !errors.Is(err, store.ErrTooEarly) && !errors.Is(err, store.ErrConflict) {
+		e.log.Warn("expiry not stored", zap.String("call_id", key.ID), zap.Error(err))
+	}
+	return err == nil
+}
+
+// storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
+func (l *live) storeExpired(s *call.Suspension) error {
+	p := l.lookupPass()
+	out := end{status: call.Cancelled, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+		Code: tool.Expired, Message: "No answer within " + s.ExpiresAt.Sub(s.Created).Round(time.Second).String(),
+	})}
+	records := p.after(context.Background(), &out)
+	final := l.finalStep(p, &out)
+	final.notBefore, final.records = s.ExpiresAt, records
+	apply := final.apply
+	final.apply = func(c *call.Call) {
+		apply(c)
+		c.Rounds = slices.Clone(c.Rounds)
+		c.Rounds[len(c.Rounds)-1].Expired = true
+	}
+	return l.commitSlotted(final)
+}
+
+func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
+	d.AppliesTo = s.Digest
+	return l.commitSlotted(step{
+		durability: store.Full, notBefore: s.ExpiresAt,
+		events:   []call.Event{{Type: call.EventResumed, Decision: &d}},
+		decision: &store.Decision{Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID, Content: decisionContent(s.ID, &d), Decision: d},
+		apply: func(c *call.Call) {
+			c.Status = call.Resuming
+			c.Rounds = slices.Clone(c.Rounds)
+			last := &c.Rounds[len(c.Rounds)-1]
+			last.Decision, last.Closed, last.Expired = &d, true, true
+		},
+	})
+}
+
+// lookupPass returns a pass for the end of a call that is stored, with what hooks need to see it.
+func (l *live) lookupPass() *pass {
+	c := l.record()
+	p := &pass{l: l, arguments: call.Parse(c.Effective)}
+	if def, ok := l.e.lookup(c); ok {
+		p.def = def
+		p.effective, _ = p.arguments.Arguments(0)
+		p.makeInput()
+		in := *p.in
+		in.Assessment, in.Description = c.Assessment, c.Description
+		p.in = &in
+	}
+	l.mu.Lock()
+	if l.filters == nil {
+		l.filters = l.e.filtersOf(p)
+	}
+	l.mu.Unlock()
+	return p
+}

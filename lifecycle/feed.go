@@ -1,0 +1,116 @@
+package lifecycle
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// feed wakes the watchers of runs, threads and namespaces when something was committed.
+type feed struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	waiting bool
+}
+
+func (f *feed) wake() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.waiting {
+		close(f.changed)
+		f.changed, f.waiting = make(chan struct{}), false
+	}
+}
+
+func (f *feed) wait() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.waiting = true
+	return f.changed
+}
+
+// feedPage is how many entries are read at once.
+const feedPage = 128
+
+// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. Whoever may not look at
+// others' calls sees its own. The empty cursor starts with what happens next, unless follow is false: then with the
+// oldest that is kept.
+func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (*Watcher, error) {
+	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
+	if hasRole(p, "viewer") || hasRole(p, "operator") {
+		f.Caller = ""
+	} else if run == "" && thread == "" {
+		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
+	}
+	w := &Watcher{e: e, feed: &f, follow: follow}
+	switch {
+	case cursor != "":
+		after, part, err := parseFeedCursor(cursor)
+		if err != nil {
+			return nil, err
+		}
+		w.after, w.part = after, part
+	case follow && run == "" && thread == "":
+		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)
+		if err != nil {
+			return nil, err
+		}
+		w.after = newest
+	}
+	return w, nil
+}
+
+// nextOfFeed is Next for feeds: one frame holds what one commit told of one call.
+func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
+	for {
+		changed := w.e.feed.wait()
+		if !w.follow {
+			w.e.settle()
+		}
+		entries, _, err := w.e.store.Feed(ctx, *w.feed, w.after, 1)
+		if err != nil {
+			return Frame{}, err
+		}
+		if len(entries) > 0 {
+			return w.feedFrame(entries[0])
+		}
+		if !w.caughtUp {
+			w.caughtUp = true
+			return Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
+		}
+		if !w.follow {
+			return Frame{}, io.EOF
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Frame{}, context.Cause(ctx)
+		case <-w.e.closing:
+			w.follow = false
+			return Frame{Cursor: w.Cursor(), Closing: true}, nil
+		case <-w.beat():
+			return Frame{Heartbeat: true}, nil
+		}
+	}
+}
+
+// feedFrame hands out an entry, or the next part of one that is larger than a frame. Output that does not fit is told
+// without its bytes: the spool has them.
+func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
+	events := entry.Events[min(w.part, len(entry.Events)):]
+	rest := len(events) > frameEvents
+	events = events[:min(len(events), frameEvents)]
+	if _, err := w.hydrate(entry.Key, events); err != nil {
+		return Frame{}, err
+	}
+	if rest {
+		w.part += len(events)
+	} else {
+		w.after, w.part = entry.Position, 0
+	}
+	return Frame{Key: entry.Key, Events: events, Cursor: w.Cursor()}, nil
+}

@@ -1,0 +1,83 @@
+package lifecycle
+
+import (
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// fence refuses what must not be stored: the same call id may be sent again. It looks at the request alone; the fences
+// of room are passed by calls that are known already.
+func (e *Engine) fence(spec *call.Spec) error {
+	if len(spec.Arguments) > e.cfg.MaxArguments {
+		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), e.cfg.MaxArguments)
+	}
+	if spec.Tool == "" {
+		return call.InvalidField("tool", "is required; toold tools lists the ids")
+	}
+	if len(spec.Tool) > 64 {
+		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))
+	}
+	if spec.ID != "" {
+		return checkID("call_id", spec.ID, 16)
+	}
+	return nil
+}
+
+// checkID holds ids to a form that is safe in logs, tables and URLs.
+func checkID(field, id string, least int) error {
+	if len(id) < least || len(id) > 64 {
+		return call.InvalidField(field, "has %d characters; %d to 64 are accepted", len(id), least)
+	}
+	for i := range len(id) {
+		if c := id[i]; c <= ' ' || c > '~' {
+			return call.InvalidField(field, "has a byte 0x%02x at %d; printable ASCII without spaces is accepted", c, i)
+		}
+	}
+	return nil
+}
+
+// room refuses new calls that the daemon has no place for.
+func (e *Engine) room(namespace string, run string) error {
+	e.mu.Lock()
+	draining, failed, state := e.draining, e.failed, e.closed[call.Key{Namespace: namespace, ID: run}]
+	e.mu.Unlock()
+	switch {
+	case failed != nil:
+		return storeRefusal(failed, "")
+	case draining:
+		return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping and takes no new calls; send the call again to the next one", RetryAfter: time.Second}
+	case run != "" && state == store.RunBlocked:
+		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
+	case e.places.full() || e.behind.full():
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: "too many calls are waiting; send the call again later", RetryAfter: time.Second}
+	}
+	return nil
+}
+
+// visible reports whether a principal may see a call: its own calls, and with a role that looks at others' the
+// namespace's.
+func visible(p tool.Principal, c *call.Call) bool {
+	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "viewer") || hasRole(p, "operator") || hasRole(p, "approver") && len(c.Rounds) > 0)
+}
+
+// owns reports whether a principal may act for the call's caller.
+func owns(p tool.Principal, c *call.Call) bool {
+	return p.Namespace == c.Namespace && p.Subject == c.Caller.Subject && p.Subject != ""
+}
+
+// mayEnd reports whether a principal may cancel a call.
+func mayEnd(p tool.Principal, c *call.Call) bool {
+	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "operator"))
+}
+
+func hasRole(p tool.Principal, role string) bool {
+	for _, r := range p.Roles {
+		if r == role {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,123 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
+// terminal event, and nothing is told before it is there.
+func (l *live) finish(ctx context.Context, p *pass, out end) {
+	records := p.after(ctx, &out)
+	s := l.finalStep(p, &out)
+	s.records = records
+	l.e.cfg.FailPoint("before-result")
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := l.advance(s)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, store.ErrFull) {
+			l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
+			l.lose(storeRefusal(err, l.key.ID))
+			return
+		}
+		time.Sleep(wait) // the reserve lets calls end; without it they wait for space
+	}
+	l.e.cfg.FailPoint("after-result")
+	if out.block != "" {
+		l.e.noteRun(l.record(), store.RunBlocked)
+	}
+}
+
+// finalStep builds the last step of a call.
+func (l *live) finalStep(p *pass, out *end) step {
+	c := l.record()
+	result := copyResult(out.result)
+	result.ToolName = c.Tool
+	result.Process = p.process
+	if err := p.shorten(result); err != nil {
+		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
+		hide(result, "spool")
+	}
+	executed := out.executed
+	if executed == call.NotStarted && c.Executed != call.NotStarted {
+		executed = c.Executed // it had asked before
+	}
+	now := time.Now()
+	if n := len(c.Attempts); n > 0 && p.attempt == n {
+		result.Duration = now.Sub(c.Attempts[n-1].Started)
+	}
+	outcome := call.Outcome{Status: out.status, Executed: executed, Result: result}
+	documents, events := p.documentChanges(out.commands)
+	s := step{
+		durability: store.Full, documents: documents,
+		events: append(events, call.Event{Type: call.EventFinished, Time: now, Outcome: &outcome}),
+		apply: func(c *call.Call) {
+			c.Status, c.Executed, c.Result, c.Ended = out.status, executed, result, now
+			endAttempt(c, p.attempt, now)
+			closeRound(c, false)
+		},
+	}
+	if out.block != "" && c.Run.ID != "" {
+		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
+	}
+	return s
+}
+
+func endAttempt(c *call.Call, number int, now time.Time) {
+	if number == 0 || number > len(c.Attempts) {
+		return
+	}
+	c.Attempts = slices.Clone(c.Attempts)
+	c.Attempts[number-1].Ended = now
+}
+
+// closeRound marks the last round as over.
+func closeRound(c *call.Call, expired bool) {
+	n := len(c.Rounds)
+	if n == 0 || c.Rounds[n-1].Closed {
+		return
+	}
+	c.Rounds = slices.Clone(c.Rounds)
+	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
+}
+
+// documentChanges turns commands into changes and the events that tell them. A command for a scope that the call does
+// not have is dropped: it has nowhere to go.
+func (p *pass) documentChanges(commands []tool.Command) ([]store.DocumentChange, []call.Event) {
+	commands = append(slices.Clip(p.commands), commands...)
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	c := p.l.record()
+	var changes []store.DocumentChange
+	var events []call.Event
+	for _, command := range commands {
+		id := scopeID(c, command.Scope)
+		if id == "" {
+			p.l.e.log.Warn("document dropped: the call has no such scope", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key))
+			continue
+		}
+		changes = append(changes, store.DocumentChange{ScopeID: id, Command: command})
+		events = append(events, call.Event{Type: call.EventDocumentChanged, Document: &call.DocumentNotice{Scope: command.Scope, ScopeID: id, Key: command.Key}})
+	}
+	return changes, events
+}
+
+func scopeID(c *call.Call, s tool.Scope) string {
+	switch s {
+	case tool.RunScope:
+		return c.Run.ID
+	case tool.ThreadScope:
+		return c.Run.Thread
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// strength orders verdicts: Block beats Suspend beats SetResult beats Allow.
+var strength = map[hook.VerdictKind]int{hook.KindAllow: 0, hook.KindSetResult: 1, hook.KindSuspend: 2, hook.KindBlock: 3}
+
+// asked is the answer of all gates.
+type asked struct {
+	verdict  hook.Verdict
+	gate     string // that gave it
+	verdicts []call.GateVerdict
+	failed   *end // a gate failed and that refuses the call
+}
+
+// gate asks all gates and does what they say.
+func (p *pass) gate(ctx context.Context) *end {
+	if len(p.l.e.cfg.Hooks.Gate) == 0 {
+		return nil
+	}
+	a := p.askGates(ctx)
+	p.l.amend(func(c *call.Call) { c.Verdicts = a.verdicts })
+	for i := range a.verdicts {
+		v := &a.verdicts[i]
+		if v.Kind != string(hook.KindAllow) {
+			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // the call is not over: this is its path
+		}
+	}
+	if a.failed != nil {
+		return a.failed
+	}
+	switch a.verdict.Kind() {
+	case hook.KindBlock:
+		return blocked(a.verdict.Reason())
+	case hook.KindSuspend:
+		t := a.verdict.Ticket()
+		return &end{ticket: &t, origin: a.gate}
+	case hook.KindSetResult:
+		return setResult(a.verdict.Result())
+	}
+	return nil
+}
+
+// askGates asks every gate, in configured order, and combines the answers.
+func (p *pass) askGates(ctx context.Context) asked {
+	var out asked
+	out.verdict = hook.Allow()
+	winner := -1
+	for i := range p.l.e.cfg.Hooks.Gate {
+		entry := &p.l.e.cfg.Hooks.Gate[i]
+		if !entry.Match.Holds(p.in) {
+			continue
+		}
+		in := p.in
+		answer := p.answerFor(entry.Name)
+		if answer != nil {
+			in = in.WithAnswer(answer)
+		}
+		v, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.Verdict, error) {
+			v, err := entry.Hook.Check(ctx, in)
+			if err == nil {
+				err = checkVerdict(v)
+			}
+			return v, err
+		})
+		if err != nil {
+			v = p.failedGate(entry, err, &out)
+		}
+		record := call.GateVerdict{Gate: entry.Name, Kind: string(v.Kind()), Reason: reasonOf(v), Answered: answer != nil}
+		if err != nil {
+			record.Kind, record.Reason = "FAILED", err.Error()
+		}
+		out.verdicts = append(out.verdicts, record)
+		switch {
+		case v.Kind() == hook.KindAllow || v.Kind() == "":
+		case strength[v.Kind()] > strength[out.verdict.Kind()]:
+			if winner >= 0 {
+				out.verdicts[winner].Overruled = true
+				p.conflict(entry.Name, out.gate)
+			}
+			out.verdict, out.gate, winner = v, entry.Name, len(out.verdicts)-1
+		default:
+			out.verdicts[len(out.verdicts)-1].Overruled = true
+			p.conflict(out.gate, entry.Name)
+		}
+	}
+	return out
+}
+
+func (p *pass) conflict(stands, overruled string) {
+	p.l.e.stats.conflicts.Add(1)
+	p.l.e.log.Info("gates disagree", zap.String("call_id", p.l.key.ID), zap.String("stands", stands), zap.String("overruled", overruled))
+}
+
+// failedGate does what the entry's failure mode says.
+func (p *pass) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
+	p.l.e.stats.hookFailures.Add(1)
+	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+	switch entry.OnFailure {
+	case hook.FailAllow:
+		return hook.Allow()
+	case hook.FailBlock:
+		return hook.Block(fmt.Sprintf("the gate %q failed", entry.Name))
+	}
+	if out.failed == nil {
+		out.failed = p.hookFailed(entry.Name, err)
+	}
+	return hook.Verdict{}
+}
+
+// hookFailed is the end of a call that a failing hook refuses. The model learns the name, the operator the rest.
+func (p *pass) hookFailed(name string, err error) *end {
+	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+		Code: tool.Denied, Reason: "HOOK_FAILED", Aborted: true, DeveloperMessage: err.Error(),
+		Message: fmt.Sprintf("Refused: the hook %q failed", name),
+	})}
+}
+
+var errVerdict = errors.New("the gate gave no valid verdict")
+
+// checkVerdict refuses what a gate may not answer; a question that could not be stored is caught here, before it is one.
+func checkVerdict(v hook.Verdict) error {
+	switch v.Kind() {
+	case hook.KindAllow, hook.KindBlock:
+		return nil
+	case hook.KindSuspend:
+		return checkTicket(v.Ticket(), false)
+	case hook.KindSetResult:
+		if r := v.Result(); r.IsSuccess() || r.IsError() && r.Error != nil {
+			return nil
+		}
+	}
+	return errVerdict
+}
+
+func reasonOf(v hook.Verdict) string {
+	if r := v.Result(); r.IsError() {
+		return r.Error.Message
+	}
+	return v.Reason()
+}
+
+func blocked(reason string) *end {
+	return &end{status: call.Failed, executed: call.NotStarted, after: true, block: or(reason, "no reason given"), result: failure(&tool.Error{
+		Code: tool.Denied, Reason: "BLOCKED", TerminateRun: true, Aborted: true, Message: "Blocked: " + or(reason, "no reason given"),
+	})}
+}
+
+func setResult(r *tool.Result) *end {
+	c := *r
+	out := &end{status: call.Succeeded, executed: call.NotStarted, after: true, result: &c}
+	if r.IsError() {
+		out.status = call.Failed
+	}
+	return out
+}
+
+// answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated
+// now; else nil.
+func (p *pass) answerFor(gate string) *tool.Decision {
+	c := p.l.record()
+	for _, r := range slices.Backward(c.Rounds) {
+		if r.Suspension.Origin != gate || r.Decision == nil || r.Decision.Action != tool.Resume {
+			continue
+		}
+		if r.Decision.AppliesTo != "" && r.Decision.AppliesTo == p.approvalDigest(&r.Suspension, p.effective) {
+			return r.Decision
+		}
+		return nil
+	}
+	return nil
+}
+
+// approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.
+func (p *pass) approvalDigest(s *call.Suspension, args tool.Arguments) string {
+	return approvalDigest(p.l.record(), p.def, s, args)
+}
+
+func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool.Arguments) string {
+	a := call.Approval{
+		Namespace: c.Namespace, CallID: c.ID, SuspensionID: s.ID, Caller: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf,
+		Tool: c.Tool, ToolDigest: def.Digest, Arguments: args, ResumeMode: s.ResumeMode,
+		Isolation: string(or(def.Descriptor.RequiredIsolation, tool.IsolationNone)), Network: or(def.Descriptor.RequiredNetwork, "none"),
+		ExpiresAt: s.ExpiresAt, Message: s.Message, Parameters: s.Parameters, ResponseSchema: s.ResponseSchema,
+	}
+	return a.Digest()
+}
+
+// bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
+// turns a panic into an error.
+func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	d = or(d, hook.DefaultDeadline)
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	type answer struct {
+		v   T
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		var a answer
+		a.err = safely(func() (err error) { a.v, err = fn(ctx); return err })
+		done <- a
+	}()
+	select {
+	case a := <-done:
+		return a.v, a.err
+	case <-ctx.Done():
+	}
+	var zero T
+	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+		return zero, cause
+	}
+	return zero, fmt.Errorf("no answer within %v", d)
+}

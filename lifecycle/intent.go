@@ -1,0 +1,53 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// intent writes that the attempt starts. Of a call that is not read-only the journal knows it before the tool starts;
+// when it cannot be written the tool does not run.
+func (p *pass) intent(context.Context) *end {
+	p.attempt = len(p.l.record().Attempts) + 1
+	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
+	err := p.l.advance(step{
+		apply: func(c *call.Call) {
+			c.Status = call.Running
+			c.Attempts = append(slices.Clip(c.Attempts), attempt)
+			if c.Started.IsZero() {
+				c.Started = attempt.Started
+			}
+		},
+		events:     []call.Event{{Type: call.EventAttemptStarted, Attempt: p.attempt, Time: attempt.Started}},
+		durability: store.Full,
+	})
+	if err != nil {
+		return p.unwritten(err)
+	}
+	p.l.e.cfg.FailPoint("before-tool")
+	return nil
+}
+
+// unwritten is the end of a call whose step the journal did not take. A call that was never stored never came to be.
+func (p *pass) unwritten(err error) *end {
+	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
+	p.l.mu.Lock()
+	stored := p.l.stored
+	p.l.mu.Unlock()
+	if !stored {
+		return &end{refused: storeRefusal(err, p.l.key.ID)}
+	}
+	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
+		return &end{refused: storeRefusal(err, p.l.key.ID)} // recovery decides
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error(),
+	})}
+}

@@ -1,0 +1,95 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"go.uber.org/zap"
+)
+
+// left notes that a watcher went. A call ends only when it is NEW or RUNNING, was started by a stream, was never
+// suspended, is in no batch, and nobody has watched it by name for its linger time.
+func (l *live) left() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.watchers--
+	if l.watchers > 0 || l.c.Detached || l.c.Status != call.New && l.c.Status != call.Running || l.cancel == nil {
+		return
+	}
+	l.lingerLocked()
+}
+
+// lingerLocked ends the call when nobody comes back in time.
+func (l *live) lingerLocked() {
+	linger := l.e.cfg.Linger
+	if l.c.Linger != nil {
+		linger = *l.c.Linger
+	}
+	if linger < 0 {
+		return
+	}
+	l.linger = time.AfterFunc(linger, l.gone)
+}
+
+// gone cancels a call that everybody left.
+func (l *live) gone() {
+	l.mu.Lock()
+	back := l.watchers > 0 || l.cancel == nil || l.c.Detached
+	l.mu.Unlock()
+	if back {
+		return
+	}
+	l.retain()
+	defer l.release()
+	r := call.CancelRequest{Reason: "nobody was watching any more", Cause: "CALLER_GONE", Time: time.Now()}
+	l.slot <- struct{}{}
+	if l.record().Status.Terminal() {
+		l.unslot()
+		return
+	}
+	l.mu.Lock()
+	stored := l.stored
+	l.mu.Unlock()
+	var err error
+	if stored {
+		err = l.commitSlotted(step{
+			events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
+			apply:  func(c *call.Call) { c.Cancel = &r },
+		})
+	}
+	l.unslot()
+	if err != nil {
+		l.e.log.Warn("cancel request not stored", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
+	l.stop(causeGone)
+}
+
+// Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
+func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
+	defer w.Close()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		w.l.mu.Lock()
+		if w.l.lost != nil {
+			defer w.l.mu.Unlock()
+			return nil, w.l.lost
+		}
+		s := w.l.c.Status
+		changed := w.l.waitLocked()
+		w.l.mu.Unlock()
+		if s.Terminal() || s == call.Suspended {
+			return w.l.snapshot(), nil
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return w.l.snapshot(), nil
+		case <-ctx.Done():
+			return w.l.snapshot(), nil
+		case <-w.e.closing:
+			return w.l.snapshot(), nil
+		}
+	}
+}

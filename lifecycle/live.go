@@ -1,0 +1,359 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"go.uber.org/zap"
+)
+
+// live is one call in memory: while it runs, is watched, or a step of it is being stored.
+type live struct {
+	e   *Engine
+	key call.Key
+
+	ready   chan struct{} // closed when the record is there, or loadErr says why not
+	loadErr error
+
+	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
+	slot chan struct{}
+
+	refs int // guarded by Engine.mu
+
+	mu sync.Mutex
+	// c is replaced and never changed in place: who has it may keep it. Its LastSequence is behind; see last.
+	c         *call.Call
+	stored    bool         // the journal has a row
+	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither
+	size      int          // bytes of output in unwritten
+	records   []store.Record
+	last      int64 // newest number given
+	written   int64 // newest number in the journal
+	tail      []call.Event
+	told      int64 // newest number told; tail ends with it
+	lost      error // the call never came to be: told to who watches
+	changed   chan struct{}
+	waiting   bool // somebody waits for changed
+	filters   []func(call.Event) ([]call.Event, []hook.Record)
+	reopen    *store.Run // the run that this call opens anew; stored with its first change
+	dirty     bool       // in the engine's list of calls to write behind
+
+	watchers int
+	linger   *time.Timer
+	cancel   context.CancelCauseFunc // of the running pass; nil when none runs
+}
+
+// tailEvents bounds what a call keeps of its log in memory; older events are read back from the journal.
+const tailEvents = 512
+
+// acquire returns the call in memory, loading it if need be, with one reference that the caller must release.
+func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
+	l, load := e.reference(key)
+	if load {
+		l.load(ctx)
+	}
+	<-l.ready
+	if l.loadErr != nil {
+		defer l.release()
+		return nil, l.loadErr
+	}
+	return l, nil
+}
+
+// reference returns the call's place in memory and whether the caller has to fill it.
+func (e *Engine) reference(key call.Key) (l *live, fill bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l = e.lives[key]
+	if l == nil {
+		l = &live{e: e, key: key, ready: make(chan struct{}), slot: make(chan struct{}, 1)}
+		e.lives[key] = l
+		fill = true
+	}
+	l.refs++
+	return l, fill
+}
+
+func (l *live) load(ctx context.Context) {
+	c, err := l.e.store.Call(context.WithoutCancel(ctx), l.key)
+	l.fill(c, err)
+}
+
+// fill ends the loading of a call.
+func (l *live) fill(c *call.Call, err error) {
+	if err != nil {
+		l.loadErr = err
+	} else {
+		l.c, l.stored = c, true
+		l.last, l.written, l.told = c.LastSequence, c.LastSequence, c.LastSequence
+	}
+	close(l.ready)
+}
+
+// release gives a reference back. The last one takes the call out of memory.
+func (l *live) release() {
+	e := l.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	l.refs--
+	if l.refs == 0 && e.lives[l.key] == l {
+		delete(e.lives, l.key)
+	}
+}
+
+// retain adds a reference to a call that the caller holds one of.
+func (l *live) retain() {
+	l.e.mu.Lock()
+	l.refs++
+	l.e.mu.Unlock()
+}
+
+// record returns the record as it stands. It must not be changed.
+func (l *live) record() *call.Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.c
+}
+
+// snapshot returns a record for people, up to what was told.
+func (l *live) snapshot() *call.Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := *l.c
+	c.LastSequence = l.told
+	return &c
+}
+
+// stop cancels what runs; it does nothing when nothing does.
+func (l *live) stop(cause error) {
+	l.mu.Lock()
+	cancel := l.cancel
+	l.mu.Unlock()
+	if cancel != nil {
+		cancel(cause)
+	}
+}
+
+// A step is one change of a call's record with the events that tell it.
+type step struct {
+	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
+	events     []call.Event
+	durability store.Durability
+
+	notAfter, notBefore time.Time
+	decision            *store.Decision
+	documents           []store.DocumentChange
+	records             []store.Record
+	run                 *store.Run
+}
+
+// needsSync reports whether a step must not be lost.
+func (s *step) needsSync() bool {
+	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
+}
+
+// advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
+func (l *live) advance(s step) error {
+	l.mu.Lock()
+	if l.c.Class != call.Behind || s.needsSync() || l.c.Status == call.Suspended {
+		l.mu.Unlock()
+		return l.commit(s)
+	}
+	next, err := l.nextLocked(&s)
+	if err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	l.c = next
+	events := l.filterLocked(s.events)
+	l.numberLocked(events)
+	l.unwritten = append(l.unwritten, events...)
+	l.tellLocked(events)
+	l.mu.Unlock()
+	l.e.behind.add(l)
+	return nil
+}
+
+// nextLocked returns the record after a step, or why the step is illegal.
+func (l *live) nextLocked(s *step) (*call.Call, error) {
+	next := *l.c
+	if s.apply != nil {
+		s.apply(&next)
+	}
+	if !l.c.Status.CanBecome(next.Status) || l.c.Status.Terminal() && s.apply != nil {
+		l.e.stats.illegal.Add(1)
+		l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
+			zap.String("from", string(l.c.Status)), zap.String("to", string(next.Status)))
+		return nil, errIllegal
+	}
+	return &next, nil
+}
+
+// commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
+func (l *live) commit(s step) error {
+	l.slot <- struct{}{}
+	defer l.unslot()
+	return l.commitSlotted(s)
+}
+
+// commitSlotted is commit for who has the slot.
+func (l *live) commitSlotted(s step) error {
+	l.mu.Lock()
+	wasBehind := l.c.Class == call.Behind
+	next, err := l.nextLocked(&s)
+	if err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	next.Class = call.Sync
+	earlier := l.unwritten
+	events := append(earlier[:len(earlier):len(earlier)], l.filterLocked(s.events)...)
+	before, epochs := l.last, l.c.Epochs
+	next.Epochs = l.numberWith(events, next.Epochs)
+	next.LastSequence = l.last
+	next.Revision = l.c.Revision + 1
+	change := l.changeLocked(next, events, &s)
+	l.unwritten, l.size = nil, 0
+	records := l.records
+	l.records = nil
+	if wasBehind { // from here on nothing is told before it is written
+		promoted := *l.c
+		promoted.Class = call.Sync
+		l.c = &promoted
+	}
+	l.mu.Unlock()
+
+	err = l.submit(change)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.last = before
+		restored := *l.c
+		restored.Epochs = epochs
+		l.c = &restored
+		l.unwritten = append(unnumber(earlier, before, wasBehind), l.unwritten...)
+		l.records = append(records, l.records...)
+		return err
+	}
+	l.c, l.stored, l.written = next, true, next.LastSequence
+	l.tellLocked(events[toldBefore(events, l.told):])
+	return nil
+}
+
+func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *store.Change {
+	return &store.Change{
+		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
+		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
+		OnConflict: func(lost []call.DocumentNotice) { conflicts(events, lost) },
+		Run:        l.runLocked(s.run), Records: append(l.records, s.records...),
+	}
+}
+
+// runLocked returns the run's new state: the step's own, else that it is open again.
+func (l *live) runLocked(r *store.Run) *store.Run {
+	if r == nil && !l.stored {
+		return l.reopen
+	}
+	return r
+}
+
+// submit hands a change to the journal and waits.
+func (l *live) submit(change *store.Change) error {
+	l.e.cfg.FailPoint("before-commit")
+	done := make(chan error, 1)
+	l.e.store.Submit(change, func(err error) { done <- err })
+	err := <-done
+	l.e.cfg.FailPoint("after-commit")
+	if errors.Is(err, store.ErrFatal) {
+		l.e.fatal(err)
+	}
+	if err == nil {
+		l.e.feed.wake()
+	}
+	return err
+}
+
+// unslot gives the slot back and writes what came together meanwhile.
+func (l *live) unslot() {
+	<-l.slot
+	l.mu.Lock()
+	more := l.c != nil && l.c.Class == call.Sync && l.stored && len(l.unwritten) > 0
+	l.mu.Unlock()
+	if more {
+		l.kick()
+	}
+}
+
+// numberLocked gives events the next numbers.
+func (l *live) numberLocked(events []call.Event) {
+	epochs := l.numberWith(events, l.c.Epochs)
+	if len(epochs) != len(l.c.Epochs) {
+		next := *l.c
+		next.Epochs = epochs
+		l.c = &next
+	}
+}
+
+// numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
+func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
+	now := time.Now()
+	for i := range events {
+		if events[i].Sequence != 0 {
+			continue
+		}
+		l.last++
+		events[i].Sequence = l.last
+		if events[i].Time.IsZero() {
+			events[i].Time = now
+		}
+		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
+			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})
+		}
+	}
+	return epochs
+}
+
+// unnumber takes the numbers of events back that were given in a change that failed.
+func unnumber(events []call.Event, last int64, told bool) []call.Event {
+	if told {
+		return events
+	}
+	for i := range events {
+		if events[i].Sequence > last {
+			events[i].Sequence = 0
+		}
+	}
+	return events
+}
+
+// toldBefore returns how many of the events were told already.
+func toldBefore(events []call.Event, told int64) int {
+	for i := range events {
+		if events[i].Sequence > told {
+			return i
+		}
+	}
+	return len(events)
+}
+
+// conflicts turns the events of document commands that lost into what is told of them.
+func conflicts(events []call.Event, lost []call.DocumentNotice) {
+	for i := range events {
+		d := events[i].Document
+		if events[i].Type != call.EventDocumentChanged || d == nil {
+			continue
+		}
+		for _, n := range lost {
+			if n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
+				events[i].Type, events[i].Document = call.EventStateConflict, &n
+				break
+			}
+		}
+	}
+}

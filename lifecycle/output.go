@@ -1,0 +1,140 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// reporter is a running tool's way into the log of its call. What comes after the attempt is dropped and counted.
+type reporter struct {
+	p      *pass
+	closed atomic.Bool
+
+	// order keeps the offsets of output in the order of their events. It is held over a write to this call's own spool
+	// and nothing else waits for it.
+	order sync.Mutex
+}
+
+func (r *reporter) close() { r.closed.Store(true) }
+
+func (r *reporter) tell(ev call.Event) error {
+	if r.closed.Load() {
+		r.p.l.e.stats.late.Add(1)
+		return errEnded
+	}
+	return r.p.l.emit(ev)
+}
+
+func (r *reporter) Progress(p tool.Progress) error {
+	return r.tell(call.Event{Type: call.EventProgress, Progress: &p})
+}
+
+func (r *reporter) Activity(id, activityType, content string) error {
+	return r.tell(call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: id, Type: activityType, Content: content}})
+}
+
+func (r *reporter) ActivityDelta(id, patch string) error {
+	return r.tell(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: id, Patch: patch}})
+}
+
+func (r *reporter) Output(stream string, b []byte) error {
+	if r.closed.Load() {
+		r.p.l.e.stats.late.Add(1)
+		return errEnded
+	}
+	r.order.Lock()
+	defer r.order.Unlock()
+	offset, err := r.p.l.e.store.Spool().Append(r.p.l.key, stream, b)
+	if err != nil {
+		return fmt.Errorf("output of %s: %w", stream, err)
+	}
+	kept := append([]byte(nil), b...) // the tool may use its buffer again
+	return r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Offset: offset, Length: len(b), Bytes: kept}})
+}
+
+// SaveCheckpoint returns when the checkpoint is in the journal.
+func (r *reporter) SaveCheckpoint(b []byte) error {
+	if r.closed.Load() {
+		return errEnded
+	}
+	kept := append([]byte(nil), b...)
+	return r.p.l.commit(step{apply: func(c *call.Call) { c.Checkpoint = kept }, durability: store.Full})
+}
+
+func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact, error) {
+	if r.closed.Load() {
+		return tool.Artifact{}, errEnded
+	}
+	if _, err := r.p.l.e.store.Spool().Append(r.p.l.key, name, b); err != nil {
+		return tool.Artifact{}, err
+	}
+	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, nil
+}
+
+// The names under which the engine keeps what did not fit into a result.
+const (
+	dataArtifact    = "result.data"
+	messageArtifact = "result.message"
+)
+
+// shorten keeps a result within the inline budget: what is over it goes to the call's spool whole, and the result keeps
+// head, tail, size and the name to read the rest by.
+func (p *pass) shorten(r *tool.Result) error {
+	budget := p.l.e.cfg.OutputBudget
+	if p.def != nil {
+		budget = or(p.def.Descriptor.OutputBudget, budget)
+	}
+	if len(r.Data)+len(r.Message) <= budget {
+		return nil
+	}
+	if len(r.Data) > budget/2 {
+		name, err := p.keep(r, dataArtifact, "application/json", r.Data)
+		if err != nil {
+			return err
+		}
+		head, tail := ends(r.Data, budget/2)
+		cut, err := json.Marshal(map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail, "artifact": name})
+		if err != nil {
+			return err
+		}
+		r.Data = string(cut)
+	}
+	if len(r.Message) > budget/2 {
+		name, err := p.keep(r, messageArtifact, "text/plain; charset=utf-8", r.Message)
+		if err != nil {
+			return err
+		}
+		head, tail := ends(r.Message, budget/2)
+		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out; the whole is artifact %q of call %s …]\n%s",
+			head, len(r.Message)-len(head)-len(tail), len(r.Message), name, p.l.key.ID, tail)
+	}
+	return nil
+}
+
+func (p *pass) keep(r *tool.Result, name, mimeType, text string) (string, error) {
+	if _, err := p.l.e.store.Spool().Append(p.l.key, name, []byte(text)); err != nil {
+		return "", err
+	}
+	r.Truncated = true
+	r.Artifacts = append(r.Artifacts, tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(text))})
+	return name, nil
+}
+
+// ends returns the first and the last part of a text, together at most size bytes, cut between characters.
+func ends(text string, size int) (head, tail string) {
+	h, t := size/2, len(text)-size/2
+	for h > 0 && !utf8.RuneStart(text[h]) {
+		h--
+	}
+	for t < len(text) && !utf8.RuneStart(text[t]) {
+		t++
+	}
+	return text[:h], text[t:]
+}

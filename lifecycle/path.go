@@ -1,0 +1,199 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// pass is one way of a call along the path: from its start, or from a decision, to an end or a suspension.
+type pass struct {
+	l         *live
+	def       *Definition
+	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
+	effective tool.Arguments // from here on only these count
+	resume    *tool.ResumeInput
+	edited    bool // the decision brought the arguments
+	in        *hook.Input
+	documents *snapshot
+	commands  []tool.Command // of Before hooks, which commit with the call
+	releases  []func()       // of Admit hooks and places
+	attempt   int
+	process   *tool.ProcessReport
+}
+
+// end is how a pass ended: with an outcome, or with a question.
+type end struct {
+	status   call.Status
+	executed call.Executed
+	result   *tool.Result
+	after    bool // After hooks see it
+	block    string
+	commands []tool.Command
+
+	ticket *tool.Ticket
+	origin string // of the ticket
+
+	// refused is set when nothing of the call may be stored: it never came to be.
+	refused error
+}
+
+// start makes the call's context. The caller runs the pass.
+func (l *live) start() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	l.mu.Lock()
+	l.cancel = cancel
+	l.mu.Unlock()
+	l.retain()
+	l.e.running.Add(1)
+	return ctx
+}
+
+// run carries a call along the path and stores how that ended.
+func (l *live) run(ctx context.Context, p *pass) {
+	defer l.release()
+	defer l.e.running.Done()
+	out := p.guarded(ctx)
+	for _, release := range p.releases {
+		release()
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errJournal):
+		// Nobody knows what the journal holds: recovery decides.
+	case out.refused != nil:
+		l.lose(out.refused)
+	case out.ticket != nil:
+		l.suspend(ctx, p, out)
+	default:
+		l.finish(ctx, p, out)
+	}
+	l.mu.Lock()
+	cancel := l.cancel
+	l.cancel = nil
+	l.mu.Unlock()
+	cancel(nil)
+	l.e.store.Spool().Release(l.key)
+}
+
+// guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
+func (p *pass) guarded(ctx context.Context) (out end) {
+	defer func() {
+		if r := recover(); r != nil {
+			out = p.panicked(r, call.NotStarted)
+		}
+	}()
+	for _, step := range []func(context.Context) *end{
+		p.resolve, p.parse, p.rewrite, p.assess, p.gate, p.queue, p.admit, p.before, p.intent,
+	} {
+		if out := p.stopped(ctx); out != nil {
+			return *out
+		}
+		if out := step(ctx); out != nil {
+			if stopped := p.stopped(ctx); stopped != nil {
+				return *stopped
+			}
+			return *out
+		}
+	}
+	return p.execute(ctx)
+}
+
+// resolve ends calls of tools that are not there.
+func (p *pass) resolve(context.Context) *end {
+	if p.def != nil {
+		return nil
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+		Code: tool.NotFound, Aborted: true,
+		Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", p.l.record().Tool),
+	})}
+}
+
+// stopped returns the end of a call that was cancelled before its tool started.
+func (p *pass) stopped(ctx context.Context) *end {
+	if ctx.Err() == nil {
+		return nil
+	}
+	out := endOf(context.Cause(ctx), call.NotStarted)
+	return &out
+}
+
+// panicked is the end of a pass in which our code or a hook panicked.
+func (p *pass) panicked(r any, executed call.Executed) end {
+	id := newID()
+	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID),
+		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+	return end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
+		Code: tool.Internal, Aborted: true, Message: "The tool failed internally (" + id + ").",
+	})}
+}
+
+// failure returns the result that carries an error.
+func failure(e *tool.Error) *tool.Result {
+	return &tool.Result{Status: tool.StatusError, Error: e}
+}
+
+// A stopCause is why a call was stopped from outside. It is what [context.Cause] tells the tool.
+type stopCause struct {
+	status call.Status
+	err    tool.Error
+}
+
+func (c *stopCause) Error() string { return c.err.Message }
+
+// Unwrap lets tools see the kind.
+func (c *stopCause) Unwrap() error { return &c.err }
+
+func cancelled(reason string) *stopCause {
+	message := "Cancelled by user"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
+}
+
+var (
+	causeGone = &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
+	// causeDrained ends what runs when the drain period is over; what has not started was not run.
+	causeDrained = &stopCause{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
+)
+
+func attemptTimeout(d time.Duration) *stopCause {
+	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: fmt.Sprintf("Timed out after %v", d)}}
+}
+
+// endOf returns how a call ends that was stopped.
+func endOf(cause error, executed call.Executed) end {
+	var stop *stopCause
+	if !errors.As(cause, &stop) {
+		stop = cancelled("")
+	}
+	e := stop.err
+	out := end{status: stop.status, executed: executed, after: true}
+	if executed == call.NotStarted && (stop == causeDrained || stop == causeGone) {
+		e = tool.Error{Code: tool.Interrupted, Reason: e.Reason, Message: "Not run", Retryable: true, Aborted: true}
+		out.status, out.after = call.Failed, false
+	}
+	out.result = failure(&e)
+	return out
+}
+
+// openRun notes that a run goes on, and returns what has to be stored when it had ended.
+func (e *Engine) openRun(c *call.Call) *store.Run {
+	key := call.Key{Namespace: c.Namespace, ID: c.Run.ID}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed[key] != store.RunEnded {
+		return nil
+	}
+	delete(e.closed, key)
+	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunOpen, Changed: c.Created}
+}

@@ -1,0 +1,211 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// Recovered counts what a start found.
+type Recovered struct {
+	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Corrupt, Held int
+}
+
+// Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
+// done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
+func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
+	var found Recovered
+	err := e.store.ClosedRuns(ctx, func(r store.Run) error {
+		e.mu.Lock()
+		e.closed[call.Key{Namespace: r.Namespace, ID: r.ID}] = r.State
+		e.mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return found, err
+	}
+	var keys []call.Key
+	err = e.store.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
+		if err != nil {
+			found.Corrupt++
+			e.log.Error("call not recovered: its row is damaged", zap.String("call_id", key.ID), zap.Error(err))
+			return nil
+		}
+		keys = append(keys, key)
+		return nil
+	})
+	if err != nil {
+		return found, err
+	}
+	if e.held {
+		found.Held = len(keys)
+		return found, nil
+	}
+	for _, key := range keys {
+		if err := e.recoverCall(ctx, key, &found); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered) error {
+	l, err := e.acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	if err := l.findTail(ctx); err != nil {
+		return err
+	}
+	c := l.record()
+	p := l.lookupPass()
+	switch {
+	case c.Cancel != nil:
+		found.Cancelled++
+		out := endOf(cancelled(c.Cancel.Reason), call.NotStarted)
+		if began(c) {
+			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
+		}
+		l.finishFound(ctx, p, out)
+	case c.Status == call.Resuming:
+		found.Resumed++
+		l.resumeRun(*c.LastRound().Decision)
+	case c.Status == call.New:
+		e.recoverNew(l, p, found)
+	case mayRunAgain(c, p.def):
+		found.Rerun++
+		l.again(p)
+	default:
+		found.InDoubt++
+		l.finishFound(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, result: failure(&tool.Error{
+			Code: tool.InDoubt, Aborted: true, Message: "It is not known whether this ran",
+		})})
+	}
+	return nil
+}
+
+// findTail learns the newest event of the log: events that came after the last stored record are not in it.
+func (l *live) findTail(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		last := l.last
+		l.mu.Unlock()
+		events, _, err := l.e.store.Events(ctx, l.key, last, 1000)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return nil
+		}
+		newest := events[len(events)-1].Sequence
+		l.mu.Lock()
+		l.last, l.written, l.told = newest, newest, newest
+		next := *l.c
+		next.LastSequence = newest
+		l.c = &next
+		l.mu.Unlock()
+	}
+}
+
+// began reports whether an attempt started whose end is not known.
+func began(c *call.Call) bool {
+	n := len(c.Attempts)
+	return n > 0 && c.Attempts[n-1].Ended.IsZero()
+}
+
+// mayRunAgain reports whether a started attempt may be followed by another: read-only and idempotent tools, while they
+// are what they were.
+func mayRunAgain(c *call.Call, def *Definition) bool {
+	return def != nil && def.Digest == c.ToolDigest && (c.Assessment.Mutability == tool.ReadOnly || def.Descriptor.Idempotent)
+}
+
+// again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
+func (l *live) again(p *pass) {
+	c := l.record()
+	if c.Effective == "" {
+		p.arguments = call.Parse(c.Requested)
+	} else {
+		p.resume = l.lastInput(c)
+	}
+	ctx := l.start()
+	go l.run(ctx, p)
+}
+
+// lastInput returns what the last decision told the tool; a call without one starts as it did.
+func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
+	r := c.LastRound()
+	if r == nil || r.Decision == nil {
+		return nil
+	}
+	s := &r.Suspension
+	return &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: r.Decision.Result, Decision: *r.Decision, Basis: s.Description.Basis}
+}
+
+// recoverNew takes up a call that had no attempt: it goes on when it is detached, or when its caller attaches in time.
+func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
+	if l.record().Detached {
+		found.Resumed++
+		l.again(p)
+		return
+	}
+	found.Waiting++
+	l.retain()
+	e.running.Add(1)
+	go func() {
+		defer l.release()
+		defer e.running.Done()
+		l.awaitCaller(p)
+	}()
+}
+
+// awaitCaller runs the call when somebody watches it within its linger time, else ends it.
+func (l *live) awaitCaller(p *pass) {
+	linger := l.e.cfg.Linger
+	if c := l.record(); c.Linger != nil {
+		linger = *c.Linger
+	}
+	deadline := time.Now().Add(linger)
+	for linger < 0 || time.Now().Before(deadline) {
+		l.mu.Lock()
+		back := l.watchers > 0
+		l.mu.Unlock()
+		if back {
+			l.again(p)
+			return
+		}
+		select {
+		case <-l.e.closing:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if l.e.Draining() {
+			return
+		}
+	}
+	l.finishFound(context.Background(), p, end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: "RESTART", Message: "Not run", Retryable: true, Aborted: true,
+	})})
+}
+
+// finishFound ends a call that a start found.
+func (l *live) finishFound(ctx context.Context, p *pass, out end) {
+	if n := len(l.record().Attempts); n > 0 {
+		p.attempt = n
+	}
+	l.finish(ctx, p, out)
+}
+
+// noteRun remembers what the journal knows of a run, for the fence.
+func (e *Engine) noteRun(c *call.Call, s store.RunState) {
+	if c.Run.ID == "" {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed[call.Key{Namespace: c.Namespace, ID: c.Run.ID}] = s
+}

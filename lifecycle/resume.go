@@ -1,0 +1,99 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// resumeRun carries a decided call on, in a goroutine of its own.
+func (l *live) resumeRun(d tool.Decision) {
+	ctx := l.start()
+	go l.carryOn(ctx, d)
+}
+
+// carryOn applies a stored decision: the decline, the answer as the result, or the path again.
+func (l *live) carryOn(ctx context.Context, d tool.Decision) {
+	c := l.record()
+	s := c.LastRound().Suspension
+	p := &pass{l: l, attempt: 0}
+	p.def, _ = l.e.lookup(c)
+	p.arguments = call.Parse(c.Effective)
+	if p.def != nil {
+		p.effective, _ = p.arguments.Arguments(0)
+		p.makeInput()
+	}
+	l.mu.Lock()
+	if l.filters == nil {
+		l.filters = l.e.filtersOf(p)
+	}
+	l.mu.Unlock()
+	switch {
+	case d.Action == tool.Cancel:
+		l.settleRun(ctx, p, declined(d.Reason))
+		p.abandoned(&s)
+	case s.ResumeMode == tool.UseDecisionAsToolResult:
+		l.settleRun(ctx, p, answered(d.Result))
+	default:
+		p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
+		switch {
+		case s.ResumeMode == tool.PassDecisionToTool:
+			p.arguments, p.edited = call.Parse(d.Result), true
+		case d.Arguments != "":
+			p.arguments, p.edited = call.Parse(d.Arguments), true
+		}
+		l.run(ctx, p)
+	}
+}
+
+// settleRun ends a resumed call without its tool.
+func (l *live) settleRun(ctx context.Context, p *pass, out end) {
+	defer l.release()
+	defer l.e.running.Done()
+	if stopped := p.stopped(ctx); stopped != nil && out.status == call.Succeeded {
+		out = *stopped
+	}
+	if out.status == call.Succeeded && p.def != nil {
+		if broken := p.checkData(out.result); broken != nil {
+			broken.executed = call.NotStarted
+			out = *broken
+		}
+	}
+	l.finish(ctx, p, out)
+	l.mu.Lock()
+	cancel := l.cancel
+	l.cancel = nil
+	l.mu.Unlock()
+	cancel(nil)
+}
+
+func declined(reason string) end {
+	message := "Declined"
+	if reason != "" {
+		message += ": " + reason
+	}
+	return end{status: call.Cancelled, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+		Code: tool.Cancelled, Reason: "DECLINED", Message: message,
+	})}
+}
+
+// answered is the end of a call whose decision is its result.
+func answered(result string) end {
+	return end{status: call.Succeeded, executed: call.NotStarted, after: true, result: &tool.Result{Status: tool.StatusSuccess, Data: result}}
+}
+
+// abandoned tells a tool that its question will not be answered.
+func (p *pass) abandoned(s *call.Suspension) {
+	if p.def == nil || s.Origin != call.OriginTool {
+		return
+	}
+	a, ok := p.def.Tool.(tool.Abandoner)
+	if !ok {
+		return
+	}
+	_, _ = bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
+		a.Abandon(ctx, p.call(nil))
+		return struct{}{}, nil
+	})
+}

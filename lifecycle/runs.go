@@ -1,0 +1,90 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A RunInfo says where a run stands.
+type RunInfo struct {
+	ID        string
+	State     store.RunState
+	Reason    string // why it is blocked
+	BlockedBy string // the call that did it
+	Counts    map[call.Status]int
+}
+
+// Run returns where a run stands. A run that no call has named is not found.
+func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo, error) {
+	e.settle()
+	if err := e.mayUseRun(ctx, p, id); err != nil {
+		return nil, err
+	}
+	counts, err := e.store.RunCounts(ctx, p.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	info := &RunInfo{ID: id, State: store.RunOpen, Counts: counts}
+	if counts[call.Suspended] > 0 {
+		info.State = store.RunWaiting
+	}
+	stored, err := e.store.Run(ctx, p.Namespace, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return nil, err
+	case stored.State != store.RunOpen:
+		info.State, info.Reason, info.BlockedBy = stored.State, stored.Reason, stored.CallID
+	}
+	return info, nil
+}
+
+// mayUseRun finds whether the principal sees a call of the run.
+func (e *Engine) mayUseRun(ctx context.Context, p tool.Principal, id string) error {
+	q := store.Query{Namespace: p.Namespace, Run: id, Limit: 1}
+	if !hasRole(p, "viewer") && !hasRole(p, "operator") {
+		q.Caller = p.Subject
+	}
+	page, err := e.store.Calls(ctx, q)
+	if err != nil {
+		return err
+	}
+	if len(page.Calls) == 0 && len(page.Corrupt) == 0 {
+		return call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", id)
+	}
+	return nil
+}
+
+// EndRun cancels what still runs or waits in a run, removes its documents, and lifts its block: a later call opens it
+// anew. It returns the ids of the calls that it cancelled.
+func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error) {
+	e.settle()
+	if err := e.mayUseRun(ctx, p, id); err != nil {
+		return nil, err
+	}
+	page, err := e.store.Calls(ctx, store.Query{Namespace: p.Namespace, Run: id, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Calls) > 0 && !mayEnd(p, page.Calls[0]) {
+		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
+	}
+	now := time.Now()
+	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now})
+	if err != nil {
+		return ids, err
+	}
+	err = e.store.Commit(ctx, &store.Change{Run: &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}})
+	if err != nil {
+		return ids, storeRefusal(err, id)
+	}
+	e.mu.Lock()
+	e.closed[call.Key{Namespace: p.Namespace, ID: id}] = store.RunEnded
+	e.mu.Unlock()
+	return ids, e.store.DeleteRunDocuments(ctx, p.Namespace, id)
+}

@@ -1,0 +1,142 @@
+package lifecycle
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// maxTicket bounds what a ticket may carry, in bytes.
+const maxTicket = 256 << 10
+
+// maxExpiry is the longest that a question may wait: no ticket is for ever.
+const maxExpiry = 30 * 24 * time.Hour
+
+// checkTicket refuses questions that could not be answered, or not safely.
+func checkTicket(t tool.Ticket, byTool bool) error {
+	switch t.ResumeMode {
+	case "", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool:
+	default:
+		return fmt.Errorf("resume mode %q is unknown", t.ResumeMode)
+	}
+	if len(t.Message)+len(t.Parameters)+len(t.ResponseSchema)+len(t.DefaultResult) > maxTicket {
+		return fmt.Errorf("the ticket has more than %d bytes", maxTicket)
+	}
+	if t.ExpiresIn < 0 || t.ExpiresIn > maxExpiry {
+		return fmt.Errorf("expires_in %v: want up to %v", t.ExpiresIn, maxExpiry)
+	}
+	if t.DefaultResult != "" && (!byTool || t.Approvers != nil) {
+		return errors.New("only a tool's own ticket without approvers may have a default answer")
+	}
+	if t.Approvers != nil && t.Approvers.Count > 1 {
+		return errors.New("more than one vote is not supported yet")
+	}
+	if len(t.RememberOptions) > 0 {
+		return errors.New("remember options are not supported yet")
+	}
+	return nil
+}
+
+// suspend stores a question and tells it. From then on the call holds nothing: no goroutine, no process, no place.
+func (l *live) suspend(ctx context.Context, p *pass, out end) {
+	s, err := p.suspension(&out)
+	if err != nil {
+		l.finish(ctx, p, *p.hookFailed(out.origin, err))
+		return
+	}
+	if refused := p.nobody(s); refused != nil {
+		l.finish(ctx, p, *refused)
+		return
+	}
+	now := time.Now()
+	documents, events := p.documentChanges(out.commands)
+	err = l.commit(step{
+		durability: store.Full, documents: documents,
+		events: append(events, call.Event{Type: call.EventSuspended, Suspension: s}),
+		apply: func(c *call.Call) {
+			c.Status = call.Suspended
+			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
+			c.Detached = true
+			if out.origin == call.OriginTool {
+				c.Executed = call.Started
+			}
+			endAttempt(c, p.attempt, now)
+		},
+	})
+	if err != nil {
+		l.e.log.Error("suspension not stored", zap.String("call_id", l.key.ID), zap.Error(err))
+		if failed := p.unwritten(err); failed.refused != nil {
+			l.lose(failed.refused)
+		} else {
+			l.finish(ctx, p, *failed)
+		}
+	}
+}
+
+// suspension builds the stored question.
+func (p *pass) suspension(out *end) (*call.Suspension, error) {
+	t, c := out.ticket, p.l.record()
+	if len(t.ResponseSchema) > 0 {
+		if err := p.l.e.cfg.Answers.Compile(t.ResponseSchema); err != nil {
+			return nil, fmt.Errorf("response schema: %w", err)
+		}
+	}
+	now := p.l.e.store.Now()
+	s := &call.Suspension{
+		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
+		Action: or(t.Action, "approval"), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
+		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
+		Pending:     call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
+		Description: p.in.Description, Created: now,
+		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
+	}
+	s.Digest = p.approvalDigest(s, p.effective)
+	return s, nil
+}
+
+// approvers fills what a ticket leaves open. A single user has nobody else to ask: the ticket's own confirmation stands
+// in for four eyes, and the record says so by naming nobody distinct.
+func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	if len(c.Roles) == 0 {
+		c.Roles = []string{"approver"}
+	}
+	c.Count = max(c.Count, 1)
+	if e.cfg.SingleUser {
+		c.DistinctFromCaller = false
+	}
+	return &c
+}
+
+// nobody refuses a call whose question nobody could answer.
+func (p *pass) nobody(s *call.Suspension) *end {
+	if s.Approvers == nil || p.l.e.cfg.People == nil {
+		return nil
+	}
+	c := p.l.record()
+	var not []string
+	if s.Approvers.DistinctFromCaller {
+		not = []string{c.Caller.Subject, c.OnBehalfOf}
+	}
+	if p.l.e.cfg.People.CanApprove(c.Namespace, s.Approvers.Roles, not...) {
+		return nil
+	}
+	who := "somebody with the role " + s.Approvers.Roles[0]
+	if s.Approvers.DistinctFromCaller {
+		who += " other than " + c.Caller.Subject
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and there is nobody",
+	})}
+}

@@ -1,0 +1,363 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A frame holds at most this many events and bytes of output.
+const (
+	frameEvents = 256
+	frameBytes  = 256 << 10
+)
+
+// A Frame is what a watcher gets at once: events of one call, or one control.
+type Frame struct {
+	Key    call.Key
+	Events []call.Event
+	Cursor string // where the watcher stands after this frame
+
+	Snapshot  *call.Call // the call as it is: what follows comes after it
+	Gap       *Gap
+	CaughtUp  bool // what follows is new
+	Heartbeat bool
+	Closing   bool // the daemon is stopping: come back with the cursor
+}
+
+// A Gap says that events are missing.
+type Gap struct {
+	FirstKept int64 // the beginning was trimmed up to it; 0 for a lost tail
+	LostTail  bool  // a crash took events that the cursor knew
+}
+
+// A Watcher follows one call, or the feed of many. It is used by one goroutine.
+type Watcher struct {
+	e *Engine
+	l *live // nil for a feed
+
+	after    int64 // newest sequence, or feed position, that was handed out
+	part     int   // events of the next feed entry that were handed out
+	epoch    int64
+	snapshot bool // a snapshot comes first
+	gap      *Gap
+	through  bool // goes on over suspensions
+	follow   bool
+	caughtUp bool
+	named    bool // watches the call by its name: keeps it alive
+	closed   bool
+
+	feed *store.Feed
+
+	// HeartbeatEvery makes Next return a heartbeat when nothing happens for so long; 0 is never.
+	HeartbeatEvery time.Duration
+	timer          *time.Timer
+}
+
+// freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
+func freshWatcher(l *live, o ExecuteOptions) *Watcher {
+	w := &Watcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, named: true, epoch: l.e.epoch, caughtUp: true}
+	l.watchers++ // nobody else knows the call yet
+	return w
+}
+
+// newWatcher returns a watcher of a known call from a cursor on, or with a snapshot first. It takes over the caller's
+// reference unless it fails.
+func newWatcher(l *live, o ExecuteOptions, follow bool) (*Watcher, error) {
+	w := &Watcher{e: l.e, l: l, through: o.WaitForDecision, follow: follow, named: true}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.Cursor == "" {
+		w.snapshot, w.after = true, l.told
+	} else {
+		cur, err := parseCursor(o.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.placeLocked(cur); err != nil {
+			return nil, err
+		}
+	}
+	l.watchers++
+	if l.linger != nil {
+		l.linger.Stop()
+		l.linger = nil
+	}
+	return w, nil
+}
+
+// placeLocked finds where a cursor stands in the log as it is.
+func (w *Watcher) placeLocked(cur cursor) error {
+	l := w.l
+	current := *l.c
+	current.LastSequence = l.told
+	last, known := current.LastIn(cur.epoch)
+	newest := cur.epoch >= l.e.epoch || known && len(current.Epochs) > 0 && current.Epochs[len(current.Epochs)-1].Epoch == cur.epoch && cur.epoch == l.e.epoch
+	switch {
+	case cur.epoch > l.e.epoch:
+		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor is of a daemon that has not started yet")
+	case cur.sequence == 0:
+		w.after = 0
+	case known && cur.sequence <= last:
+		w.after = cur.sequence
+	case cur.sequence <= l.told && current.EpochOf(cur.sequence) <= cur.epoch && !known:
+		// A cursor may be told by a later daemon than the one that wrote the event.
+		w.after = cur.sequence
+	case newest:
+		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.told)
+	default: // a crash took what the cursor knew
+		w.gap = &Gap{LostTail: true}
+		w.after = last
+	}
+	return nil
+}
+
+// Watch follows a call by id. With follow it ends with the call, else when it has caught up.
+func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (*Watcher, error) {
+	l, err := e.acquireVisible(ctx, p, id)
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWatcher(l, ExecuteOptions{Cursor: cursor, WaitForDecision: true}, follow)
+	if err != nil {
+		l.release()
+		return nil, err
+	}
+	return w, nil
+}
+
+// acquireVisible finds a call that the principal may see.
+func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string) (*live, error) {
+	l, err := e.acquire(ctx, call.Key{Namespace: p.Namespace, ID: id})
+	if err != nil {
+		return nil, storeRefusal(err, id)
+	}
+	if !visible(p, l.record()) {
+		l.release()
+		return nil, unknownCall(id)
+	}
+	return l, nil
+}
+
+// CallID returns the id of the watched call; "" for a feed.
+func (w *Watcher) CallID() string {
+	if w.l == nil {
+		return ""
+	}
+	return w.l.key.ID
+}
+
+// Call returns the watched call as it stands.
+func (w *Watcher) Call() *call.Call { return w.l.snapshot() }
+
+// Cursor returns where the watcher stands.
+func (w *Watcher) Cursor() string {
+	if w.feed != nil {
+		return feedCursor(w.after, w.part)
+	}
+	return cursor{w.epoch, w.after}.String()
+}
+
+// Close ends the watch. A call that nobody watches by name any more may end after its linger time.
+func (w *Watcher) Close() {
+	if w.closed {
+		return
+	}
+	w.closed = true
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	if w.l == nil {
+		return
+	}
+	w.l.left()
+	w.l.release()
+}
+
+// Next returns the next frame, and io.EOF when the watch has come to its end. It waits no longer than ctx.
+func (w *Watcher) Next(ctx context.Context) (Frame, error) {
+	if w.feed != nil {
+		return w.nextOfFeed(ctx)
+	}
+	if f, ok := w.opening(); ok {
+		return f, nil
+	}
+	for {
+		f, wait, err := w.look(ctx)
+		if wait == nil {
+			return f, err
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return Frame{}, context.Cause(ctx)
+		case <-w.e.closing:
+			if w.caughtUp && w.behindNow() {
+				continue
+			}
+			w.follow = false
+			return Frame{Key: w.l.key, Cursor: w.Cursor(), Closing: true}, nil
+		case <-w.beat():
+			return Frame{Key: w.l.key, Heartbeat: true}, nil
+		}
+	}
+}
+
+// behindNow reports whether there is something to hand out before the end.
+func (w *Watcher) behindNow() bool {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.told > w.after
+}
+
+// beat returns what fires when a heartbeat is due.
+func (w *Watcher) beat() <-chan time.Time {
+	if w.HeartbeatEvery <= 0 {
+		return nil
+	}
+	if w.timer == nil {
+		w.timer = time.NewTimer(w.HeartbeatEvery)
+	} else {
+		w.timer.Reset(w.HeartbeatEvery)
+	}
+	return w.timer.C
+}
+
+// opening returns what a watcher that joins late gets first.
+func (w *Watcher) opening() (Frame, bool) {
+	switch {
+	case w.gap != nil:
+		f := Frame{Key: w.l.key, Gap: w.gap, Cursor: w.Cursor()}
+		w.gap = nil
+		return f, true
+	case w.snapshot:
+		w.snapshot = false
+		w.l.mu.Lock()
+		c := *w.l.c
+		c.LastSequence = w.l.told
+		w.after = w.l.told
+		w.l.mu.Unlock()
+		w.epoch = max(c.EpochOf(w.after), 1)
+		return Frame{Key: w.l.key, Snapshot: &c, Cursor: w.Cursor()}, true
+	}
+	return Frame{}, false
+}
+
+// look returns the next events, the end, or what to wait for.
+func (w *Watcher) look(ctx context.Context) (Frame, <-chan struct{}, error) {
+	l := w.l
+	l.mu.Lock()
+	if l.lost != nil {
+		defer l.mu.Unlock()
+		return Frame{}, nil, l.lost
+	}
+	if l.told > w.after {
+		events := l.tailAfterLocked(w.after)
+		l.mu.Unlock()
+		f, err := w.hand(ctx, events)
+		return f, nil, err
+	}
+	defer l.mu.Unlock()
+	switch s := l.c.Status; {
+	case s.Terminal(), s == call.Suspended && !w.through, !w.follow:
+		return Frame{}, nil, io.EOF
+	}
+	if !w.caughtUp {
+		w.caughtUp = true
+		return Frame{Key: l.key, CaughtUp: true, Cursor: w.Cursor()}, nil, nil
+	}
+	return Frame{}, l.waitLocked(), nil
+}
+
+// tailAfterLocked returns what memory has behind a sequence, or nil when it does not reach back so far.
+func (l *live) tailAfterLocked(after int64) []call.Event {
+	if len(l.tail) == 0 || l.tail[0].Sequence > after+1 {
+		return nil
+	}
+	rest := l.tail[after+1-l.tail[0].Sequence:]
+	return rest[:min(len(rest), frameEvents)]
+}
+
+// hand makes a frame of events from memory, or of what the journal has when they are gone from it.
+func (w *Watcher) hand(ctx context.Context, events []call.Event) (Frame, error) {
+	if events == nil {
+		kept, first, err := w.e.store.Events(ctx, w.l.key, w.after, frameEvents)
+		if err != nil {
+			return Frame{}, storeRefusal(err, w.l.key.ID)
+		}
+		if first > w.after+1 {
+			w.after = first - 1
+			return Frame{Key: w.l.key, Gap: &Gap{FirstKept: first}, Cursor: w.Cursor()}, nil
+		}
+		if len(kept) == 0 {
+			return Frame{}, storeRefusal(store.ErrCorrupt, w.l.key.ID)
+		}
+		if told := w.toldNow(); kept[len(kept)-1].Sequence > told { // written, but not told yet
+			kept = kept[:max(told-kept[0].Sequence+1, 0)]
+		}
+		if len(kept) == 0 {
+			return Frame{}, storeRefusal(store.ErrCorrupt, w.l.key.ID)
+		}
+		if events, err = w.hydrate(w.l.key, fitting(kept)); err != nil {
+			return Frame{}, err
+		}
+	}
+	events = fitting(events)
+	w.after = events[len(events)-1].Sequence
+	w.epoch = w.l.epochOf(w.after)
+	return Frame{Key: w.l.key, Events: events, Cursor: w.Cursor()}, nil
+}
+
+func (w *Watcher) toldNow() int64 {
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	return w.l.told
+}
+
+func (l *live) epochOf(sequence int64) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.c.EpochOf(sequence)
+}
+
+// fitting returns the first events, as many as a frame takes.
+func fitting(events []call.Event) []call.Event {
+	size := 0
+	for i := range events {
+		if o := events[i].Output; o != nil {
+			size += o.Length
+		}
+		if size > frameBytes && i > 0 {
+			return events[:i]
+		}
+	}
+	return events
+}
+
+// hydrate reads the bytes of output back from the spool, up to what fits a frame.
+func (w *Watcher) hydrate(key call.Key, events []call.Event) ([]call.Event, error) {
+	size := 0
+	for i := range events {
+		o := events[i].Output
+		if o == nil || o.Bytes != nil {
+			continue
+		}
+		if size += o.Length; size > frameBytes && i > 0 {
+			break
+		}
+		b := make([]byte, o.Length)
+		n, err := w.e.store.Spool().ReadAt(key, o.Stream, b, o.Offset)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		filled := *o
+		filled.Bytes = b[:n]
+		events[i].Output = &filled
+	}
+	return events, nil
+}
