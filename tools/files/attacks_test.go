@@ -1,0 +1,366 @@
+package files_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/files"
+)
+
+// everyTool gives each tool arguments that lead to a path.
+func everyTool(path string) map[string]object {
+	return map[string]object{
+		"read":       {"path": path},
+		"write":      {"path": path, "content": "x", "overwrite": true},
+		"edit":       {"path": path, "old_text": "a", "new_text": "b", "overwrite": true},
+		"multi_edit": {"path": path, "edits": []object{{"old_text": "a", "new_text": "b"}}, "overwrite": true},
+		"glob":       {"path": path, "pattern": "*"},
+		"grep":       {"path": path, "pattern": "."},
+	}
+}
+
+func TestT04PathsOutsideAreRefused(t *testing.T) {
+	b := newBench(t, files.Config{})
+	b.put("a/b", "inside")
+	for _, path := range []string{
+		"../../etc/passwd", "/etc/passwd", "a/../../x", "..", "./..//", "../", "//etc/passwd", "a/../..", "a/b/../../../ws/a/b", "/",
+	} {
+		for id, args := range everyTool(path) {
+			r := b.refused(id, "OUTSIDE_WORKSPACE", args)
+			if strings.Contains(r.ModelText(), filepath.Dir(b.dir)) {
+				t.Errorf("%s names the host: %s", id, r.ModelText())
+			}
+		}
+	}
+	for _, pattern := range []string{"../*", "/etc/*", "a/../../*", "/*"} {
+		b.refused("glob", "OUTSIDE_WORKSPACE", object{"pattern": pattern})
+	}
+	if r := b.run("glob", object{"pattern": "*/../../*"}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
+		t.Errorf("pattern with .. after a wildcard: %+v", r)
+	}
+	for _, path := range []string{"", "a\x00b"} {
+		if err := b.tools["read"].(tool.Validator).Validate(arguments(t, object{"path": path})); tool.AsError(err).Code != tool.InvalidArguments {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+}
+
+func TestT05SiblingWithTheSamePrefixIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	ws := filepath.Join(dir, "ws")
+	b := benchAt(t, ws, files.Config{Root: "/srv/ws"})
+	b.put("f", "inside\n")
+	evil := filepath.Join(dir, "ws-evil")
+	if err := os.MkdirAll(evil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(evil, "f"), []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/srv/ws-evil/f", "../ws-evil/f", "/srv/ws/../ws-evil/f", "/srv"} {
+		for id, args := range everyTool(path) {
+			b.refused(id, "OUTSIDE_WORKSPACE", args)
+		}
+	}
+	for _, path := range []string{"/srv/ws/f", "/srv//ws/./f", "f", "./f"} {
+		if r := b.ok("read", object{"path": path}); !strings.Contains(r.Message, "inside") {
+			t.Errorf("read %s: %s", path, r.Message)
+		}
+	}
+	if r := b.ok("glob", object{"pattern": "/srv/ws/*"}); !strings.Contains(r.Message, "f") {
+		t.Errorf("absolute pattern: %s", r.Message)
+	}
+}
+
+func TestT06LinksThatLeadOutAreRefused(t *testing.T) {
+	b := newBench(t, files.Config{})
+	outside := filepath.Join(filepath.Dir(b.dir), "outside")
+	if err := os.MkdirAll(outside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("canary a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.put("plain.txt", "nothing\n")
+	b.put("sub/plain.txt", "nothing\n")
+	b.link("/etc/passwd", "absolute")
+	b.link("../outside/secret", "relative")
+	b.link("../outside", "folder")
+	b.link("relative", "chain")
+	b.link(b.dir+"/plain.txt", "home") // leads back in, but by a host path
+	b.link("../../outside/secret", "sub/up")
+	for _, path := range []string{"absolute", "relative", "folder/secret", "folder", "chain", "home", "sub/up", "folder/new"} {
+		for id, args := range everyTool(path) {
+			b.refused(id, "OUTSIDE_WORKSPACE", args)
+		}
+	}
+	b.refused("glob", "OUTSIDE_WORKSPACE", object{"pattern": "folder/*"})
+	// Walking past them shows nothing of what they lead to.
+	if r := b.ok("grep", object{"pattern": "canary|root"}); !strings.Contains(r.Message, "No line matches") {
+		t.Errorf("grep followed a link: %s", r.Message)
+	}
+	if r := b.ok("glob", object{"pattern": "**"}); strings.Contains(r.Message, "secret") || strings.Contains(r.Message, "absolute") {
+		t.Errorf("glob followed a link: %s", r.Message)
+	}
+	if got, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(got) != "canary a\n" {
+		t.Errorf("outside file: %q, %v", got, err)
+	}
+	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 1 {
+		t.Errorf("outside folder: %v, %v", entries, err)
+	}
+}
+
+func TestT11DevicesPipesAndSparseFilesAreBounded(t *testing.T) {
+	b := newBench(t, files.Config{})
+	b.link("/dev/zero", "zero")
+	b.link("/proc/self/environ", "environ")
+	b.refused("read", "OUTSIDE_WORKSPACE", object{"path": "zero"})
+	b.refused("read", "OUTSIDE_WORKSPACE", object{"path": "environ"})
+	if err := syscall.Mkfifo(filepath.Join(b.dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for id, args := range everyTool("pipe") {
+		b.refused(id, "NOT_REGULAR", args)
+	}
+	devices := benchAt(t, "/dev", files.Config{})
+	devices.dir = "no host path to look for"
+	devices.refused("read", "NOT_REGULAR", object{"path": "zero"})
+	devices.refused("grep", "NOT_REGULAR", object{"path": "zero", "pattern": "x"})
+
+	head := strings.Repeat("text\n", 4000)
+	for name, text := range map[string]string{"holes": "", "head": head} {
+		b.put(name, text)
+		if err := os.Truncate(filepath.Join(b.dir, name), 1<<40); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b.refused("read", "IS_BINARY", object{"path": "holes"})
+	if r := b.ok("read", object{"path": "head", "limit": 10}); !strings.Contains(r.Message, "of a file of 1099511627776 bytes") {
+		t.Errorf("sparse text: %s", r.Message)
+	}
+	b.refused("read", "IS_BINARY", object{"path": "head", "offset": 3999})
+	b.refused("read", "TOO_LARGE", object{"path": "head", "offset": 4_000_000})
+	b.refused("grep", "IS_BINARY", object{"path": "head", "pattern": "nowhere"})
+	b.refused("edit", "TOO_LARGE", object{"path": "head", "old_text": "t", "new_text": "u", "overwrite": true})
+	b.ok("grep", object{"pattern": "nowhere"})
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 128<<20 {
+		t.Errorf("allocated %d MiB", grown>>20)
+	}
+}
+
+func TestT15SearchesEndByTheirCaps(t *testing.T) {
+	b := newBench(t, files.Config{Limits: files.Limits{Entries: 2000, SearchTime: time.Second}})
+	for i := range 60 {
+		dir := filepath.Join(b.dir, fmt.Sprintf("d%02d", i))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for j := range 60 {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("f%02d.txt", j)), []byte("line\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.link("..", "d00/loop")
+	b.link("self", "self")
+	deep := strings.Repeat("deep/", 300)
+	if err := os.MkdirAll(filepath.Join(b.dir, deep), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		id   string
+		args object
+	}{
+		{"glob", object{"pattern": strings.Repeat("**/", 100) + "*"}},
+		{"glob", object{"pattern": "**"}},
+		{"glob", object{"pattern": strings.Repeat("*a", 100) + "x"}},
+		{"glob", object{"pattern": "**/" + strings.Repeat("{f,f}", 9) + "*"}},
+		{"grep", object{"pattern": "line"}},
+		{"grep", object{"pattern": "(a?){500}a{500}"}},
+	}
+	type cutData struct {
+		Truncated bool
+		Cut       string
+	}
+	for _, tt := range tests {
+		start := time.Now()
+		r := b.ok(tt.id, tt.args)
+		if d := data[cutData](t, r); !d.Truncated || d.Cut == "" {
+			t.Errorf("%s %v: not told as truncated: %s", tt.id, tt.args, r.Data)
+		}
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("%s %v took %v, over 2 s beyond its cap", tt.id, tt.args, took)
+		}
+	}
+	// What would keep the matcher busy within one name is refused before anything is looked at.
+	for _, bomb := range []string{strings.Repeat("{a,b}", 20), strings.Repeat("{a,a,", 150) + strings.Repeat("}", 150)} {
+		if r := b.run("glob", object{"pattern": bomb}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
+			t.Errorf("brace bomb: %+v", r)
+		}
+		if r := b.run("grep", object{"pattern": "x", "glob": bomb}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
+			t.Errorf("brace bomb: %+v", r)
+		}
+	}
+	b.refused("read", "LINK_LOOP", object{"path": "self"})
+	ctx, cancel := context.WithCancelCause(context.Background())
+	stop := fmt.Errorf("stop")
+	cancel(stop)
+	for _, id := range []string{"glob", "grep", "read", "write"} {
+		args := object{"pattern": "**", "path": ".", "content": "x"}
+		if _, err := b.tools[id].Execute(ctx, b.call(args)); err != stop { //nolint:errorlint // the cause itself
+			t.Errorf("%s with a cancelled context: %v", id, err)
+		}
+	}
+}
+
+func TestT16StrangeNamesGoRoundAndAreShownEscaped(t *testing.T) {
+	names := []string{
+		"new\nline", "esc\x1b[31mred", "right\u202eto left", strings.Repeat("n", 255), "bad\xffutf8", `"quoted"`, `back\slash`, "tab\t", " space ", "日本語",
+	}
+	b := newBench(t, files.Config{})
+	for _, name := range names {
+		b.put(name, "needle in "+fmt.Sprintf("%q", name)+"\n")
+	}
+	found := data[struct{ Files []struct{ Path string } }](t, b.ok("glob", object{"pattern": "*"}))
+	listed := data[struct{ Entries []struct{ Name string } }](t, b.ok("read", object{"path": "."}))
+	lines := data[struct{ Lines []struct{ Path, Text string } }](t, b.ok("grep", object{"pattern": "needle", "context": 1}))
+	if len(found.Files) != len(names) || len(listed.Entries) != len(names) || len(lines.Lines) != len(names) {
+		t.Fatalf("%d names: glob %d, list %d, grep %d", len(names), len(found.Files), len(listed.Entries), len(lines.Lines))
+	}
+	seen := map[string]bool{}
+	for _, f := range found.Files {
+		seen[b.ok("read", object{"path": f.Path}).Message] = true
+		b.ok("edit", object{"path": f.Path, "old_text": "needle", "new_text": "thread"})
+		if d := b.describe("edit", b.call(object{"path": f.Path, "old_text": "thread", "new_text": "x"})); strings.ContainsAny(d.Title, "\n\x1b\u202e\t") {
+			t.Errorf("title is not escaped: %q", d.Title)
+		}
+	}
+	if len(seen) != len(names) {
+		t.Errorf("only %d of %d names lead back to their files", len(seen), len(names))
+	}
+	for _, name := range names {
+		if got := b.content(name); !strings.HasPrefix(got, "thread") {
+			t.Errorf("%q was not edited: %q", name, got)
+		}
+	}
+	for id, args := range map[string]object{
+		"glob": {"pattern": "**"}, "grep": {"pattern": "thread", "output": "files"}, "read": {"path": "."},
+	} {
+		if r := b.ok(id, args); strings.ContainsAny(r.Message, "\x1b\u202e\t\xff") {
+			t.Errorf("%s shows a name unescaped: %q", id, r.Message)
+		}
+	}
+}
+
+func TestT17ArgumentsCannotWidenTheRoot(t *testing.T) {
+	b := newBench(t, files.Config{Root: "/srv/ws"})
+	for id, tl := range b.tools {
+		var schema struct {
+			Properties           map[string]any
+			AdditionalProperties *bool
+		}
+		if err := json.Unmarshal(tl.Descriptor().Parameters, &schema); err != nil {
+			t.Fatal(err)
+		}
+		if schema.AdditionalProperties == nil || *schema.AdditionalProperties {
+			t.Errorf("%s takes arguments that it does not name", id)
+		}
+		for _, name := range []string{"cwd", "workspace", "root", "dir"} {
+			if schema.Properties[name] != nil {
+				t.Errorf("%s has an argument %s", id, name)
+			}
+		}
+		// Even if they came through, they would mean nothing.
+		args := everyTool("/etc/passwd")[id]
+		args["cwd"], args["workspace"], args["root"] = "/", "/", "/"
+		b.refused(id, "OUTSIDE_WORKSPACE", args)
+	}
+}
+
+func TestT19EditsThatDoNotFitLeaveTheFileAlone(t *testing.T) {
+	b := newBench(t, files.Config{})
+	const text = "one\ntwo\none\nthree\n"
+	b.put("f", text)
+	path := filepath.Join(b.dir, "f")
+	if err := os.Chmod(path, 0o751); err != nil {
+		t.Fatal(err)
+	}
+	b.refused("edit", "NOT_READ", object{"path": "f", "old_text": "two", "new_text": "2"})
+	b.ok("read", object{"path": "f"})
+	r := b.refused("edit", "NOT_UNIQUE", object{"path": "f", "old_text": "one", "new_text": "1"})
+	if !strings.Contains(r.ModelText(), "2 times") || !strings.Contains(r.ModelText(), "lines 1, 3") {
+		t.Errorf("refusal does not say how often and where: %s", r.ModelText())
+	}
+	b.refused("edit", "NO_MATCH", object{"path": "f", "old_text": "four", "new_text": "4"})
+	if got := b.content("f"); got != text {
+		t.Fatalf("refused edits changed the file: %q", got)
+	}
+	b.put("f", text+"changed by somebody\n")
+	for id, args := range map[string]object{
+		"edit":       {"path": "f", "old_text": "two", "new_text": "2"},
+		"multi_edit": {"path": "f", "edits": []object{{"old_text": "two", "new_text": "2"}}},
+		"write":      {"path": "f", "content": "gone"},
+	} {
+		b.refused(id, "FILE_CHANGED", args)
+	}
+	if got := b.content("f"); got != text+"changed by somebody\n" {
+		t.Fatalf("refused edits changed the file: %q", got)
+	}
+	old, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ok("read", object{"path": "f"})
+	b.ok("edit", object{"path": "f", "old_text": "one", "new_text": "1", "replace_all": true})
+	now, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.content("f"); got != "1\ntwo\n1\nthree\nchanged by somebody\n" {
+		t.Errorf("edited file: %q", got)
+	}
+	if now.Mode() != 0o751 || os.SameFile(old, now) {
+		t.Errorf("mode %v, want it kept; replaced as a whole: %t", now.Mode(), !os.SameFile(old, now))
+	}
+	if entries, err := os.ReadDir(b.dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v; want the file alone", entries, err)
+	}
+}
+
+func TestHardLinksAreRefused(t *testing.T) {
+	b := newBench(t, files.Config{})
+	secret := filepath.Join(filepath.Dir(b.dir), "secret")
+	if err := os.WriteFile(secret, []byte("a canary\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(secret, filepath.Join(b.dir, "second")); err != nil {
+		t.Fatal(err)
+	}
+	for id, args := range everyTool("second") {
+		b.refused(id, "HARD_LINKED", args)
+	}
+	if r := b.ok("grep", object{"pattern": "canary"}); !strings.Contains(r.Message, "No line matches") {
+		t.Errorf("grep read a hard link: %s", r.Message)
+	}
+	root, err := os.OpenRoot(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	open := benchAt(t, b.dir, files.Config{Workspace: &files.Local{Root: root, AllowHardLinks: true}})
+	if r := open.ok("grep", object{"pattern": "canary"}); !strings.Contains(r.Message, "second:1:a canary") {
+		t.Errorf("allowed hard link: %s", r.Message)
+	}
+}

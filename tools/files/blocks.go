@@ -1,0 +1,68 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// blocks cuts a file into blocks of whole lines, so that a search needs one buffer however big the file is. Of a line
+// that is longer than the buffer the first part is a block of its own and the rest is left out.
+type blocks struct {
+	buf  []byte
+	in   io.Reader
+	held int // bytes at the front of buf that the last block did not hold
+	used int // where they begin
+	skip bool
+	end  error
+
+	read int64
+	cut  int // long lines
+}
+
+func (b *blocks) reset(in io.Reader) {
+	*b = blocks{buf: b.buf, in: in}
+}
+
+// next returns the next block, which is valid until the call after it. The last one comes with io.EOF and may be empty.
+func (b *blocks) next() ([]byte, error) {
+	copy(b.buf, b.buf[b.used:b.used+b.held])
+	b.used = 0
+	for {
+		for b.end == nil && b.held < len(b.buf) {
+			n, err := b.in.Read(b.buf[b.held:])
+			b.held += n
+			b.read += int64(n)
+			b.end = err
+		}
+		if b.end != nil && !errors.Is(b.end, io.EOF) {
+			return nil, b.end
+		}
+		if !b.skip {
+			break
+		}
+		i := bytes.IndexByte(b.buf[:b.held], '\n')
+		switch {
+		case i >= 0:
+			b.skip = false
+			b.held = copy(b.buf, b.buf[i+1:b.held])
+		case b.end != nil:
+			return nil, io.EOF
+		default:
+			b.held = 0
+		}
+	}
+	if b.end != nil {
+		block := b.buf[:b.held]
+		b.held = 0
+		return block, io.EOF
+	}
+	size := bytes.LastIndexByte(b.buf[:b.held], '\n') + 1
+	if size == 0 {
+		b.skip, size = true, b.held
+		b.cut++
+	}
+	b.used = size
+	b.held -= size
+	return b.buf[:size], nil
+}

@@ -1,0 +1,120 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+)
+
+// The work that a diff may cost. Beyond it the diff is right but coarse: everything between the first and the last
+// change goes out and comes in.
+const (
+	diffContext = 3
+	diffLines   = 50_000 // lines between the first and the last change
+	diffEdits   = 1_000  // lines that differ
+)
+
+// diff is how a file would change.
+type diff struct {
+	text           string // unified; empty when nothing changes or one side is no text
+	line           int    // the first line of the new content that is new, or where lines went
+	added, removed int
+	notes          []string
+}
+
+// difference compares a file with what it should hold, in at most so many bytes of text.
+func difference(name string, was snapshot, content []byte, most int) diff {
+	if isBinary(was.content) {
+		return diff{notes: []string{fmt.Sprintf("replaces a binary file of %d bytes", len(was.content))}, added: countLines(content)}
+	}
+	if bytes.Equal(was.content, content) {
+		return diff{}
+	}
+	head, a, b := middle(was.content, content)
+	d := diff{added: countLines(b), removed: countLines(a)}
+	var ops []op
+	coarse := d.added+d.removed > diffLines
+	linesA, linesB := splitLines(a, diffLines), splitLines(b, diffLines)
+	if !coarse {
+		var found bool
+		ops, found = shortest(linesA, linesB)
+		coarse = !found
+	}
+	if !coarse {
+		d.added, d.removed = tally(ops)
+	}
+	if coarse {
+		ops = allOf(linesA, linesB)
+	}
+	d.line = firstChange(ops, head)
+	old := "a/" + name
+	if !was.exists() {
+		old = "/dev/null"
+	}
+	w := hunkWriter{a: linesA, b: linesB, offset: head, most: most}
+	fmt.Fprintf(&w.out, "--- %s\n+++ b/%s\n", old, name)
+	w.write(ops)
+	d.text = strings.ToValidUTF8(w.out.String(), "\ufffd")
+	if w.full || countLines(a) > diffLines || countLines(b) > diffLines {
+		d.notes = append(d.notes, fmt.Sprintf("the diff is cut: the whole change adds %d lines and removes %d", d.added, d.removed))
+	}
+	return d
+}
+
+// middle cuts off the lines that are the same at the beginning and at the end, but for those that give context. head is
+// how many lines went at the beginning.
+func middle(a, b []byte) (head int, midA, midB []byte) {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	start := lineStart(a, n, diffContext)
+	m := 0
+	for m < len(a)-n && m < len(b)-n && a[len(a)-1-m] == b[len(b)-1-m] {
+		m++
+	}
+	tail := a[len(a)-m:]
+	keep := 0
+	for range diffContext + 1 { // the first line may be the end of one that differs
+		i := bytes.IndexByte(tail[keep:], '\n')
+		if i < 0 {
+			keep = len(tail)
+			break
+		}
+		keep += i + 1
+	}
+	cut := m - keep
+	return bytes.Count(a[:start], []byte{'\n'}), a[start : len(a)-cut], b[start : len(b)-cut]
+}
+
+// lineStart returns the start of the line that holds pos, so many lines further up.
+func lineStart(b []byte, pos, up int) int {
+	for range up + 1 {
+		i := bytes.LastIndexByte(b[:pos], '\n')
+		if i < 0 {
+			return 0
+		}
+		pos = i
+	}
+	return pos + 1
+}
+
+func countLines(b []byte) int {
+	n := bytes.Count(b, []byte{'\n'})
+	if len(b) > 0 && b[len(b)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// splitLines returns lines with their endings, at most so many.
+func splitLines(b []byte, most int) []string {
+	var lines []string
+	for line := range bytes.Lines(b) {
+		if len(lines) == most {
+			break
+		}
+		lines = append(lines, string(line))
+	}
+	return lines
+}

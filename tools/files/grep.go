@@ -1,0 +1,200 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+const (
+	grepLimit     = 200
+	grepMost      = 2000
+	grepContext   = 20
+	patternText   = 4096 // bytes of a regular expression
+	progressEvery = 2 * time.Second
+)
+
+type grep struct{ *family }
+
+// Descriptor implements [tool.Tool].
+func (t *grep) Descriptor() tool.Descriptor {
+	return tool.Descriptor{
+		ID: "grep", DisplayName: "Grep", Category: category, Version: toolVersion,
+		Description: "Searches the text files of the workspace line by line for a regular expression (RE2 syntax, as in Go). " +
+			"output chooses what is shown: content (path:line:text, lines of context as path-line-text), files (paths) or count " +
+			"(matching lines of each file). Files that .gitignore excludes, .git, binary files and symbolic links are left out.",
+		Guidance: "Prefer grep to reading many files. Escape what is meant literally, such as \\( and \\.. There is no lookahead and no match across lines.",
+		Parameters: json.RawMessage(`{
+			"type": "object",
+			"properties": {
+				"pattern": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Regular expression, such as func \\w+Handler"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory to search, relative to the workspace; default all of it"},
+				"glob": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Search only files that match, such as *.go or src/**/*.{ts,tsx}; without a slash the name alone counts"},
+				"context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before and after each match"},
+				"before": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before each match, in place of context"},
+				"after": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show after each match, in place of context"},
+				"ignore_case": {"type": "boolean", "description": "Match upper and lower case alike; default false"},
+				"output": {"type": "string", "enum": ["content", "files", "count"], "description": "What to show; default content"},
+				"limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "How many matching lines (or files) to show; default 200"}
+			},
+			"required": ["pattern"],
+			"additionalProperties": false
+		}`),
+		Effects: observing(), Idempotent: true, MaxArguments: readArguments, OutputBudget: outputBudget,
+		RequiredIsolation: tool.IsolationNone,
+	}
+}
+
+// query is what a call of grep asks.
+type query struct {
+	re            *regexp.Regexp
+	anchored      bool // \A or \z: a line must be looked at alone
+	glob          string
+	before, after int
+	output        string
+	limit         int
+}
+
+func queryOf(args tool.Arguments) (*query, error) {
+	pattern := args.String("pattern")
+	if pattern == "" || len(pattern) > patternText {
+		return nil, invalid("pattern", "", "must have 1 to %d bytes", patternText)
+	}
+	flags := "(?m)"
+	if flag(args, "ignore_case") {
+		flags = "(?mi)"
+	}
+	re, err := regexp.Compile(flags + pattern)
+	if err != nil {
+		return nil, invalid("pattern", "", "is not a regular expression in RE2 syntax: %s", strings.Replace(cleanRegexpError(err), flags, "", 1))
+	}
+	tree, err := syntax.Parse(flags+pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	around := integer(args, "context", 0)
+	q := &query{
+		re: re, anchored: hasTextAnchor(tree), glob: args.String("glob"), output: text(args, "output", "content"),
+		before: integer(args, "before", around), after: integer(args, "after", around), limit: integer(args, "limit", grepLimit),
+	}
+	if q.glob != "" {
+		if err := checkPattern("glob", q.glob); err != nil {
+			return nil, err
+		}
+		q.glob = strings.TrimPrefix(q.glob, "./")
+	}
+	switch {
+	case !slices.Contains([]string{"content", "files", "count"}, q.output):
+		return nil, invalid("output", "", "must be content, files or count")
+	case min(q.before, q.after) < 0 || max(q.before, q.after) > grepContext:
+		return nil, invalid("context", "", "must be from 0 to %d lines", grepContext)
+	case q.limit < 1 || q.limit > grepMost:
+		return nil, invalid("limit", "", "must be from 1 to %d", grepMost)
+	}
+	return q, nil
+}
+
+// wants reports whether the file glob lets a file in, counted from where the search begins or from the workspace.
+func (q *query) wants(names ...string) bool {
+	return q.glob == "" || slices.ContainsFunc(names, func(name string) bool { return matches(q.glob, name, true) })
+}
+
+func cleanRegexpError(err error) string {
+	return strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+}
+
+// hasTextAnchor finds what matches at the ends of a text and not of a line.
+func hasTextAnchor(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, hasTextAnchor)
+}
+
+// Validate implements [tool.Validator].
+func (t *grep) Validate(args tool.Arguments) error {
+	if _, err := t.locate("path", text(args, "path", ".")); err != nil {
+		return err
+	}
+	_, err := queryOf(args)
+	return err
+}
+
+// Describe implements [tool.Describer].
+func (t *grep) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
+	base, err := t.locate("path", text(call.Arguments, "path", "."))
+	if err != nil {
+		return tool.Description{}, err
+	}
+	title := "Search " + short(base) + " for " + short(call.Arguments.String("pattern"))
+	return tool.Description{Kind: tool.KindSearch, Title: title, Locations: []tool.Location{{Path: exact(base)}}}, nil
+}
+
+// Execute implements [tool.Tool].
+func (t *grep) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	r, err := t.run(ctx, call)
+	return answer(ctx, r, err)
+}
+
+func (t *grep) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	p, err := t.find(ctx, text(call.Arguments, "path", "."))
+	if err != nil {
+		return nil, err
+	}
+	q, err := queryOf(call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	s := newSearch(q, t.limits)
+	if _, err := t.folder(ctx, p.path); err == nil {
+		return t.tree(ctx, call, p, s)
+	} else if tool.AsError(err).Reason != reasonNotDirectory {
+		return nil, err
+	}
+	file, err := t.workspace.Open(ctx, p.actual) // named on purpose, so neither .gitignore nor glob counts
+	if err != nil {
+		return nil, explain(p.path, err)
+	}
+	defer file.Close()
+	if err := s.file(ctx, p.path, file); err != nil {
+		return nil, explain(p.path, err)
+	}
+	if s.binary > 0 {
+		return nil, refuse(reasonBinary, "%s is a binary file, which grep does not search.", quote(p.path))
+	}
+	return s.result(&walk{}), nil
+}
+
+func (t *grep) tree(ctx context.Context, call *tool.Call, p place, s *search) (*tool.Result, error) {
+	told := time.Now()
+	w := t.newWalk(true, func(shown, actual string, e fs.DirEntry) error {
+		if !e.Type().IsRegular() || isTemp(e.Name()) || !s.query.wants(under(p.path, shown), shown) {
+			return nil
+		}
+		if time.Since(told) > progressEvery {
+			told = time.Now()
+			if err := call.Progress(tool.ProgressRunning, 0, s.progress()); err != nil {
+				return err
+			}
+		}
+		file, err := t.workspace.Open(ctx, actual)
+		if err == nil {
+			err = s.file(ctx, shown, file)
+			file.Close()
+		}
+		if err != nil {
+			s.unreadable++
+			return ctx.Err()
+		}
+		return nil
+	})
+	s.until = w.until
+	if err := w.run(ctx, p); err != nil {
+		return nil, err
+	}
+	return s.result(w), nil
+}

@@ -1,0 +1,237 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// mutation is a tool that gives one file new content: write, edit and multi_edit differ in their arguments and in next.
+type mutation struct {
+	*family
+	descriptor tool.Descriptor
+	verb       string
+	// check says what the schema cannot; it is pure.
+	check func(tool.Arguments) error
+	// next returns what the file should hold. It is pure, and an error leaves the file as it is.
+	next func(name string, args tool.Arguments, now snapshot) (revision, error)
+}
+
+// revision is what a file should hold.
+type revision struct {
+	content      []byte
+	replacements int
+	done         string // what happened, for the model, such as "Replaced 2 occurrences"
+}
+
+// change is one call's work, as far as it got.
+type change struct {
+	place place
+	was   snapshot
+	know  knowledge
+	next  revision
+}
+
+// Descriptor implements [tool.Tool].
+func (t *mutation) Descriptor() tool.Descriptor { return t.descriptor }
+
+// Validate implements [tool.Validator].
+func (t *mutation) Validate(args tool.Arguments) error {
+	if _, err := t.locate("path", args.String("path")); err != nil {
+		return err
+	}
+	return t.check(args)
+}
+
+// Assess implements [tool.Assessor]. Without overwrite a call can only replace what its thread has read.
+func (t *mutation) Assess(args tool.Arguments) tool.Effects {
+	if flag(args, "overwrite") {
+		return t.descriptor.Effects
+	}
+	return *t.descriptor.Mildest
+}
+
+// mutating returns the effects while the arguments are unknown, and the mildest ones.
+func mutating() (tool.Effects, *tool.Effects) {
+	worst := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm}
+	mildest := worst
+	mildest.Safety = tool.SafetyMutating
+	return worst, &mildest
+}
+
+// prepare looks at the file. It fails when there is nothing that could be changed.
+func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error) {
+	p, err := t.find(ctx, call.Arguments.String("path"))
+	if err != nil {
+		return nil, err
+	}
+	now, err := t.load(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	know, err := knows(call, p.actual, now)
+	return &change{place: p, was: now, know: know}, err
+}
+
+// held refuses to change a file that is not the one which the thread read or an approver saw.
+func (c *change) held(call *tool.Call) error {
+	name := quote(c.place.path)
+	if call.Resume != nil && call.Resume.Basis != "" && call.Resume.Basis != c.was.basis() {
+		return refuse(reasonChanged, "%s has changed since the change was shown for approval, and was left as it is. Read it and send a new call.", name)
+	}
+	if flag(call.Arguments, "overwrite") {
+		return nil
+	}
+	switch c.know {
+	case unread:
+		return refuse(reasonNotRead, "%s exists and has not been read in this thread. Read it first, or set overwrite to replace what is there unseen.", name)
+	case changed:
+		return refuse(reasonChanged, "%s has changed since it was read in this thread. Read it again, or set overwrite to change it unseen.", name)
+	}
+	return nil
+}
+
+// Execute implements [tool.Tool].
+func (t *mutation) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	r, err := t.run(ctx, call)
+	return answer(ctx, r, err)
+}
+
+func (t *mutation) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if err := t.Validate(call.Arguments); err != nil {
+		return nil, err
+	}
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c, err := t.prepare(ctx, call)
+	if err == nil {
+		err = c.held(call)
+	}
+	if err == nil {
+		c.next, err = t.revise(c, call.Arguments)
+	}
+	if err != nil {
+		return nil, err
+	}
+	after := sumOf(c.next.content)
+	if after == c.was.hash {
+		c.next.done = "Nothing to do: it already holds this content"
+	} else {
+		if err := mark(call, c.place.actual, c.was.hash, after); err != nil {
+			return nil, err
+		}
+		if err := t.workspace.Replace(ctx, c.place.actual, c.next.content, c.was.hash); err != nil {
+			return nil, explain(c.place.path, err)
+		}
+	}
+	return remember(call, c.result(after), c.place.actual, after), nil
+}
+
+func (t *mutation) revise(c *change, args tool.Arguments) (revision, error) {
+	next, err := t.next(c.place.path, args, c.was)
+	if err == nil && int64(len(next.content)) > t.limits.FileSize {
+		err = tooLarge(c.place.path, int64(len(next.content)), t.limits.FileSize)
+	}
+	return next, err
+}
+
+func tooLarge(name string, size, most int64) error {
+	return refuse(reasonTooLarge, "%s would have %d bytes; at most %d may be written.", quote(name), size, most)
+}
+
+type changeData struct {
+	Path         string `json:"path"`
+	Created      bool   `json:"created"`
+	Changed      bool   `json:"changed"`
+	Replacements int    `json:"replacements,omitempty"`
+	Added        int    `json:"lines_added"`
+	Removed      int    `json:"lines_removed"`
+	FirstLine    int    `json:"first_line,omitempty"` // the first line that is new
+	Size         int    `json:"size"`
+	SHA256       string `json:"sha256"`
+}
+
+func (c *change) result(after string) *tool.Result {
+	d := difference(exact(c.place.path), c.was, c.next.content, diffResult)
+	data := changeData{
+		Path: exact(c.place.path), Created: !c.was.exists(), Changed: after != c.was.hash, Replacements: c.next.replacements,
+		Added: d.added, Removed: d.removed, FirstLine: d.line, Size: len(c.next.content), SHA256: after,
+	}
+	message := fmt.Sprintf("%s: %s", c.next.done, quote(c.place.path))
+	if data.Changed {
+		message += fmt.Sprintf(" (%d lines added, %d removed", d.added, d.removed)
+		if d.line > 0 {
+			message += fmt.Sprintf(", from line %d", d.line)
+		}
+		message += ")"
+	}
+	r := success(data, message+".")
+	if d.text != "" {
+		r.Content = []tool.Content{{Type: tool.ContentDiff, Text: d.text, Name: exact(c.place.path)}}
+		r.Display = tool.DisplayDiff
+	}
+	return r
+}
+
+// Describe implements [tool.Describer]. A change that would be refused is described too, with the reason as a note.
+func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Description, error) {
+	name, err := t.locate("path", call.Arguments.String("path"))
+	if err != nil {
+		return tool.Description{}, err
+	}
+	d := tool.Description{Kind: tool.KindEdit, Title: t.verb + " " + short(name), Locations: []tool.Location{{Path: exact(name)}}}
+	c, err := t.prepare(ctx, call)
+	if err == nil {
+		d.Basis = c.was.basis()
+		d.Notes = c.notes(flag(call.Arguments, "overwrite"))
+		d.Locations[0].Path = exact(c.place.actual)
+		if !c.was.exists() && t.verb == "Write" {
+			d.Title = "Create " + short(name)
+		}
+		if refusal := c.held(call); refusal != nil {
+			d.Notes = append(d.Notes, "will be refused: "+refusal.Error())
+		}
+		c.next, err = t.revise(c, call.Arguments)
+	}
+	if ctx.Err() != nil {
+		return tool.Description{}, ctx.Err()
+	}
+	if err != nil {
+		d.Notes = append(d.Notes, "will be refused: "+err.Error())
+		return d, nil
+	}
+	diff := difference(exact(c.place.path), c.was, c.next.content, diffPreview)
+	d.Locations[0].Line = diff.line
+	if diff.text != "" {
+		d.Preview = []tool.Content{{Type: tool.ContentDiff, Text: diff.text, Name: exact(c.place.path)}}
+	}
+	d.Notes = append(d.Notes, diff.notes...)
+	return d, nil
+}
+
+// notes say what an approver should know about the file.
+func (c *change) notes(overwrite bool) []string {
+	var notes []string
+	switch {
+	case !c.was.exists():
+		notes = append(notes, "the file does not exist yet")
+	case c.know == unread && overwrite:
+		notes = append(notes, "overwrites a file that this thread has not read")
+	case c.know == changed && overwrite:
+		notes = append(notes, "overwrites a file that changed since this thread read it")
+	}
+	if c.place.path != c.place.actual {
+		notes = append(notes, "follows a symbolic link to "+quote(c.place.actual))
+	}
+	if parts := strings.Split(c.place.actual, "/"); slices.ContainsFunc(parts, func(s string) bool { return strings.EqualFold(s, ".git") }) {
+		notes = append(notes, "changes the inside of .git, where git finds programs to run")
+	}
+	return notes
+}

@@ -1,0 +1,105 @@
+package files
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// place is a path that a call named.
+type place struct {
+	path   string // clean, relative to the workspace, as the call named it
+	actual string // the same without symbolic links
+}
+
+// locate returns the clean relative path that an argument names. It looks at letters only.
+func (f *family) locate(field, arg string) (string, error) {
+	name := arg
+	switch {
+	case name == "":
+		return "", invalid(field, "", "is empty; give a path inside the workspace, such as src/main.go")
+	case strings.ContainsRune(name, 0):
+		return "", invalid(field, "", "holds a NUL byte, which no file name does")
+	}
+	if raw, err := strconv.Unquote(name); err == nil && quote(raw) == name && name[0] == '"' {
+		name = raw
+	}
+	if path.IsAbs(name) {
+		clean := path.Clean(name)
+		under, ok := strings.CutPrefix(clean, strings.TrimSuffix(f.root, "/")+"/")
+		switch {
+		case f.root != "" && clean == f.root:
+			name = "."
+		case f.root != "" && ok:
+			name = under
+		default:
+			return "", outside(field, arg)
+		}
+	}
+	name = path.Clean(name)
+	if name == ".." || strings.HasPrefix(name, "../") {
+		return "", outside(field, arg)
+	}
+	return name, nil
+}
+
+func outside(field, arg string) *tool.Error {
+	return invalid(field, reasonOutside, "%s is outside the workspace; give a path inside it, such as src/main.go", quote(arg))
+}
+
+// find is locate with the symbolic links followed.
+func (f *family) find(ctx context.Context, arg string) (place, error) {
+	name, err := f.locate("path", arg)
+	if err != nil {
+		return place{}, err
+	}
+	return f.follow(ctx, name)
+}
+
+// follow returns the place of a clean name.
+func (f *family) follow(ctx context.Context, name string) (place, error) {
+	actual, err := f.workspace.Resolve(ctx, name)
+	if err != nil {
+		return place{}, explain(name, err)
+	}
+	return place{name, actual}, nil
+}
+
+// quote returns a name as messages show it. A name that could be mistaken for something else (line breaks, escapes,
+// letters that turn the text around, bytes that are no text) becomes a Go string literal, which locate takes as well:
+// so a name that JSON cannot hold can still be asked for.
+func quote(name string) string {
+	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
+		return strconv.Quote(name)
+	}
+	for _, r := range name {
+		if !unicode.IsPrint(r) {
+			return strconv.Quote(name)
+		}
+	}
+	return name
+}
+
+// exact returns a name as programs get it: itself wherever JSON can hold it and locate takes it.
+func exact(name string) string {
+	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// short is quote for titles.
+func short(name string) string {
+	const most = 160
+	q := quote(name)
+	if utf8.RuneCountInString(q) <= most {
+		return q
+	}
+	runes := []rune(q)
+	return string(runes[:most/2]) + "…" + string(runes[len(runes)-most/2:])
+}

@@ -1,0 +1,180 @@
+package files
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+type read struct{ *family }
+
+// Descriptor implements [tool.Tool].
+func (t *read) Descriptor() tool.Descriptor {
+	return tool.Descriptor{
+		ID: "read", DisplayName: "Read", Category: category, Version: toolVersion,
+		Description: "Reads a file of the workspace. Text comes with line numbers (number, tab, line), up to 2000 lines from " +
+			"the start unless offset and limit say otherwise; long lines are cut. A directory is listed, folders with a " +
+			"trailing slash. Images (PNG, JPEG, GIF, WebP) and PDFs are given as they are; other binary files are refused.",
+		Guidance: "Read a file before you edit or overwrite it. The line numbers are no part of the file: leave them out of old_text.",
+		Parameters: json.RawMessage(`{
+			"type": "object",
+			"properties": {
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory, relative to the workspace, such as src/main.go"},
+				"offset": {"type": "integer", "minimum": 1, "description": "First line (or directory entry) to show, from 1; default 1"},
+				"limit": {"type": "integer", "minimum": 1, "maximum": 5000, "description": "How many lines (or directory entries) to show; default 2000"}
+			},
+			"required": ["path"],
+			"additionalProperties": false
+		}`),
+		Effects: observing(), Idempotent: true, MaxArguments: readArguments, OutputBudget: outputBudget,
+		RequiredIsolation: tool.IsolationNone,
+	}
+}
+
+// Validate implements [tool.Validator].
+func (t *read) Validate(args tool.Arguments) error {
+	if _, err := t.locate("path", args.String("path")); err != nil {
+		return err
+	}
+	if integer(args, "offset", 1) < 1 {
+		return invalid("offset", "", "must be at least 1: lines count from 1")
+	}
+	if n := integer(args, "limit", defaultLines); n < 1 || n > maxLines {
+		return invalid("limit", "", "must be from 1 to %d", maxLines)
+	}
+	return nil
+}
+
+// Describe implements [tool.Describer].
+func (t *read) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
+	name, err := t.locate("path", call.Arguments.String("path"))
+	if err != nil {
+		return tool.Description{}, err
+	}
+	return tool.Description{
+		Kind: tool.KindRead, Title: "Read " + short(name),
+		Locations: []tool.Location{{Path: exact(name), Line: integer(call.Arguments, "offset", 0)}},
+	}, nil
+}
+
+// Execute implements [tool.Tool].
+func (t *read) Execute(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	r, err := t.run(ctx, call)
+	return answer(ctx, r, err)
+}
+
+func (t *read) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if err := t.Validate(call.Arguments); err != nil {
+		return nil, err
+	}
+	p, err := t.find(ctx, call.Arguments.String("path"))
+	if err != nil {
+		return nil, err
+	}
+	file, err := t.workspace.Open(ctx, p.actual)
+	if err != nil {
+		return nil, explain(p.path, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, explain(p.path, err)
+	}
+	w := window{integer(call.Arguments, "offset", 1), integer(call.Arguments, "limit", defaultLines)}
+	if info.IsDir() {
+		return t.list(ctx, p, file, w)
+	}
+	in := bufio.NewReaderSize(reader{ctx, file}, 64<<10)
+	head, err := in.Peek(sniffLength)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, explain(p.path, err)
+	}
+	if mime := mediaType(head); mime != "" {
+		return t.media(call, p, in, mime)
+	}
+	if isBinary(head) {
+		return nil, binary(p)
+	}
+	return t.lines(call, p, in, info, w)
+}
+
+func binary(p place) error {
+	return refuse(reasonBinary, "%s is a binary file. Only text, images (PNG, JPEG, GIF, WebP) and PDFs can be read.", quote(p.path))
+}
+
+// window is the part that a call wants to see: count lines or entries from the first, which counts from 1.
+type window struct{ first, count int }
+
+type readData struct {
+	Path       string `json:"path"`
+	Content    string `json:"content"`
+	FirstLine  int    `json:"first_line"`
+	Lines      int    `json:"lines"`
+	TotalLines int    `json:"total_lines,omitempty"` // 0 when the file was not read to its end
+	CutLines   int    `json:"cut_lines,omitempty"`   // lines shown in part
+	Size       int64  `json:"size"`
+	SHA256     string `json:"sha256,omitempty"` // of the whole file, when it was read to its end
+	Endings    string `json:"line_endings,omitempty"`
+	Lossy      bool   `json:"lossy,omitempty"` // bytes that are no UTF-8 are shown as U+FFFD
+	Truncated  bool   `json:"truncated"`
+}
+
+func (t *read) lines(call *tool.Call, p place, in io.Reader, info fs.FileInfo, w window) (*tool.Result, error) {
+	page := page{window: w}
+	if err := page.read(in, t.limits.FileSize, t.limits.ScanSize); err != nil {
+		if errors.Is(err, errNUL) {
+			return nil, binary(p)
+		}
+		return nil, explain(p.path, err)
+	}
+	if page.shown == 0 && w.first > 1 {
+		if !page.atEnd {
+			return nil, refuse(reasonTooLarge, "%s is too large to reach line %d: only its first %d bytes are looked at. Use grep to find the part that matters.", quote(p.path), w.first, t.limits.ScanSize)
+		}
+		return nil, refuse(reasonBeyondEnd, "%s has %d lines; offset %d is beyond its end.", quote(p.path), page.seen, w.first)
+	}
+	data := readData{
+		Path: exact(p.path), Content: page.content.String(), FirstLine: w.first, Lines: page.shown, CutLines: page.cut,
+		Size: info.Size(), Endings: page.endings(), Lossy: page.lossy, Truncated: !page.atEnd || w.first > 1 || page.shown < page.seen,
+	}
+	if page.atEnd {
+		data.TotalLines, data.SHA256 = page.seen, hexSum(page.sum)
+	}
+	return remember(call, success(data, page.message(p, info.Size())), p.actual, data.SHA256), nil
+}
+
+func (p *page) message(at place, size int64) string {
+	if p.seen == 0 && p.atEnd {
+		return fmt.Sprintf("%s is empty.", quote(at.path))
+	}
+	text := p.numbered.String()
+	last := p.first + p.shown - 1
+	switch {
+	case !p.atEnd:
+		text += fmt.Sprintf("\n[Lines %d to %d of a file of %d bytes. Use offset %d to read on.]", p.first, last, size, last+1)
+	case last < p.seen:
+		text += fmt.Sprintf("\n[Lines %d to %d of %d. Use offset %d to read on.]", p.first, last, p.seen, last+1)
+	case p.first > 1:
+		text += fmt.Sprintf("\n[Lines %d to %d of %d: the end of the file.]", p.first, last, p.seen)
+	}
+	if p.cut > 0 {
+		text += fmt.Sprintf("\n[%d long lines are cut after %d characters; grep finds what is further on.]", p.cut, maxLineLength)
+	}
+	if p.lossy {
+		text += "\n[The file holds bytes that are not UTF-8; they are shown as \ufffd.]"
+	}
+	if p.endings() == "mixed" {
+		text += "\n[The file mixes CRLF and LF line endings.]"
+	}
+	return text
+}
+
+// mediaName is the name that an artifact or a content gets.
+func mediaName(p place) string { return exact(path.Base(p.path)) }

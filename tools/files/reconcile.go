@@ -1,0 +1,52 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// checkpoint is saved before a file is replaced, so that after a crash the file itself can tell what became of it.
+type checkpoint struct {
+	Path   string `json:"path"` // without links
+	Before string `json:"before,omitempty"`
+	After  string `json:"after"`
+}
+
+func mark(call *tool.Call, actual, before, after string) error {
+	b, err := json.Marshal(checkpoint{exact(actual), before, after})
+	if err != nil {
+		return err
+	}
+	if err := call.SaveCheckpoint(b); err != nil && !errors.Is(err, tool.ErrNoReporter) {
+		return err
+	}
+	return nil
+}
+
+// Reconcile implements [tool.Reconciler]: the file holds the new content, or the old, or nobody knows.
+func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	var c checkpoint
+	if len(call.Checkpoint) == 0 || json.Unmarshal(call.Checkpoint, &c) != nil || c.Before == c.After {
+		return nil, nil
+	}
+	p, err := t.find(ctx, call.Arguments.String("path"))
+	if err != nil || exact(p.actual) != c.Path {
+		return nil, nil //nolint:nilerr // an unusable path means that nothing is known
+	}
+	now, err := t.load(ctx, p)
+	if err != nil {
+		return nil, nil //nolint:nilerr // an unreadable file means that nothing is known
+	}
+	switch now.hash {
+	case c.After:
+		data := changeData{Path: exact(p.path), Created: c.Before == "", Changed: true, Size: len(now.content), SHA256: now.hash}
+		r := success(data, "Changed "+quote(p.path)+". The tool was interrupted, and the file shows that it had finished.")
+		return remember(call, r, p.actual, now.hash), nil
+	case c.Before:
+		return tool.FailCode(reasonNotApplied, "The tool was interrupted before it changed %s. The file is as it was; send a new call to try again.", quote(p.path)), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,119 @@
+package files
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// The name of a file that is being written. It does not grow with the name that it will get, which may be as long as
+// the file system allows.
+const tempPrefix, tempSuffix = ".toold-", ".tmp"
+
+func isTemp(name string) bool {
+	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
+}
+
+// Replace implements [Workspace]: a new file beside the old one, synced, then renamed over it.
+func (l *Local) Replace(ctx context.Context, name string, content []byte, was string) error {
+	dir := path.Dir(name)
+	if err := l.Root.MkdirAll(dir, 0o777); err != nil {
+		return plain(err)
+	}
+	old, err := l.unchanged(ctx, name, was)
+	if err != nil {
+		return err
+	}
+	temp := path.Join(dir, tempPrefix+rand.Text()+tempSuffix)
+	if err := l.fill(temp, content, old); err != nil {
+		return errors.Join(plain(err), l.discard(temp))
+	}
+	// Looking again leaves a stranger no more than the moment before the rename.
+	if _, err := l.unchanged(ctx, name, was); err != nil {
+		return errors.Join(err, l.discard(temp))
+	}
+	if err := l.Root.Rename(temp, name); err != nil {
+		return errors.Join(plain(err), l.discard(temp))
+	}
+	return l.syncDir(dir)
+}
+
+// unchanged returns what is known of the file that holds was, nil when there is none and none is expected.
+func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, error) {
+	if was == "" {
+		_, err := l.Root.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, ctx.Err()
+		case err != nil:
+			return nil, plain(err)
+		}
+		return nil, ErrChanged
+	}
+	f, info, err := l.open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrChanged
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if !info.Mode().IsRegular() {
+		return nil, ErrChanged
+	}
+	if info.Mode().Perm()&0o222 == 0 {
+		return nil, ErrReadOnly
+	}
+	sum, err := hashOf(ctx, f)
+	if err != nil {
+		return nil, plain(err)
+	}
+	if sum != was {
+		return nil, ErrChanged
+	}
+	return info, nil
+}
+
+// fill makes the file with the mode and, where the system allows it, the owner of old.
+func (l *Local) fill(temp string, content []byte, old fs.FileInfo) error {
+	mode := fs.FileMode(0o666) // the umask decides
+	if old != nil {
+		mode = 0o600 // nobody else reads it before it has its actual mode
+	}
+	f, err := l.Root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil && old != nil {
+		if stat, ok := old.Sys().(*syscall.Stat_t); ok {
+			_ = f.Chown(int(stat.Uid), int(stat.Gid)) // only root may, and the content matters more
+		}
+		err = f.Chmod(old.Mode().Perm()) // setuid and setgid go, as they do on every write
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (l *Local) discard(temp string) error {
+	if err := l.Root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return plain(err)
+	}
+	return nil
+}
+
+func (l *Local) syncDir(dir string) error {
+	d, err := l.Root.Open(dir)
+	if err != nil {
+		return plain(err)
+	}
+	defer d.Close()
+	return plain(d.Sync())
+}

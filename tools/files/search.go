@@ -1,0 +1,319 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+const (
+	blockSize   = 128 << 10 // also how much of one line is searched
+	shownLength = 500       // characters of a line, of grep
+	shownBefore = 100       // of these before the match, when the line is longer
+)
+
+// search collects what grep finds, file by file.
+type search struct {
+	query  *query
+	most   int64 // bytes of one file
+	until  time.Time
+	block  blocks
+	budget int // bytes that may still be shown
+
+	lines   []grepLine
+	files   []grepFile
+	shown   int // matching lines that are shown
+	total   int // matching lines
+	matched int // files
+	seen    int // files searched
+	closed  bool
+
+	binary, unreadable, cutLines, cutFiles int
+}
+
+type grepLine struct {
+	Path    string `json:"path"`
+	Line    int    `json:"line"`
+	Text    string `json:"text"`
+	Context bool   `json:"context,omitempty"`
+	shown   string // the path in messages
+}
+
+type grepFile struct {
+	Path  string `json:"path"`
+	Count int    `json:"count"`
+	shown string
+}
+
+type grepData struct {
+	Lines         []grepLine `json:"lines,omitempty"`
+	Files         []grepFile `json:"files,omitempty"`
+	MatchingLines int        `json:"matching_lines"`
+	MatchingFiles int        `json:"matching_files"`
+	SearchedFiles int        `json:"searched_files"`
+	Truncated     bool       `json:"truncated"`
+	Cut           string     `json:"cut,omitempty"` // what is missing and why
+	Binary        int        `json:"binary_files,omitempty"`
+	Unreadable    int        `json:"unreadable,omitempty"` // files and folders
+}
+
+func newSearch(q *query, l Limits) *search {
+	return &search{query: q, most: l.ScanSize, until: time.Now().Add(l.SearchTime), budget: searchBudget, block: blocks{buf: make([]byte, blockSize)}}
+}
+
+func (s *search) progress() string {
+	return fmt.Sprintf("%d files searched, %d matching lines", s.seen, s.total)
+}
+
+// file searches one file.
+func (s *search) file(ctx context.Context, name string, in io.Reader) error {
+	s.seen++
+	s.block.reset(reader{ctx, io.LimitReader(in, s.most)})
+	f := fileSearch{search: s, name: name}
+	for first := true; ; first = false {
+		block, err := s.block.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if isBinary(block) {
+			s.binary++
+			break
+		}
+		if first {
+			block = bytes.TrimPrefix(block, []byte("\ufeff"))
+		}
+		f.block(block)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if time.Now().After(s.until) {
+			s.closed = true
+			break
+		}
+	}
+	s.cutLines += s.block.cut
+	if s.block.read >= s.most {
+		s.cutFiles++
+	}
+	f.done()
+	return nil
+}
+
+// fileSearch is the state of one file's search.
+type fileSearch struct {
+	*search
+	name  string
+	line  int        // lines before this block
+	last  []grepLine // the last lines, for context before a match
+	after int        // lines of context still to show
+	count int
+}
+
+// block searches whole lines. It lets the expression look at the whole block, which is much faster than line by line:
+// what matches on one line alone is found there too, or else something that begins before it.
+func (f *fileSearch) block(b []byte) {
+	if bytes.IndexByte(b, '\r') >= 0 {
+		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	}
+	const patience = 16
+	misses := 0
+	if f.query.anchored {
+		misses = patience
+	}
+	for pos := 0; pos < len(b); {
+		start := pos
+		if misses < patience {
+			m := f.query.re.FindIndex(b[pos:])
+			if m == nil {
+				f.skip(b[pos:])
+				return
+			}
+			start += bytes.LastIndexByte(b[pos:pos+m[0]], '\n') + 1
+		}
+		f.skip(b[pos:start])
+		if start == len(b) {
+			return // it matched the nothing after the last line
+		}
+		pos = lineEnd(b, start)
+		line := bytes.TrimSuffix(b[start:pos], []byte{'\n'})
+		m := f.query.re.FindIndex(line)
+		if m == nil {
+			misses++ // it matched over the end of the line; doing so again and again would take for ever
+			f.add(line, 0, false)
+			continue
+		}
+		f.add(line, m[0], true)
+	}
+}
+
+func lineEnd(b []byte, pos int) int {
+	if i := bytes.IndexByte(b[pos:], '\n'); i >= 0 {
+		return pos + i + 1
+	}
+	return len(b)
+}
+
+// skip counts lines that do not match, and keeps those that may be context.
+func (f *fileSearch) skip(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	n := countLines(b)
+	for ; f.after > 0 && len(b) > 0; n-- {
+		end := lineEnd(b, 0)
+		f.add(bytes.TrimSuffix(b[:end], []byte{'\n'}), 0, false)
+		b = b[end:]
+	}
+	if keep := f.query.before; keep > 0 && len(b) > 0 {
+		start := lineStart(bytes.TrimSuffix(b, []byte{'\n'}), len(bytes.TrimSuffix(b, []byte{'\n'})), keep-1)
+		f.line += n - countLines(b[start:])
+		for line := range bytes.Lines(b[start:]) {
+			f.add(bytes.TrimSuffix(line, []byte{'\n'}), 0, false)
+		}
+		return
+	}
+	f.line += n
+}
+
+// add takes the next line.
+func (f *fileSearch) add(line []byte, at int, match bool) {
+	f.line++
+	if match {
+		f.count++
+		f.total++
+	}
+	full := f.shown >= f.query.limit || f.budget <= 0
+	l := grepLine{Path: exact(f.name), Line: f.line, Context: !match, shown: quote(f.name)}
+	switch {
+	case f.query.output != "content", match && full:
+		f.after = 0
+	case match:
+		for _, before := range f.last {
+			f.show(before)
+		}
+		f.last = f.last[:0]
+		l.Text = excerpt(line, at)
+		f.show(l)
+		f.shown++
+		f.after = f.query.after
+	case f.after > 0:
+		f.after--
+		l.Text = excerpt(line, 0)
+		f.show(l)
+	case f.query.before > 0 && !full:
+		l.Text = excerpt(line, 0)
+		if len(f.last) == f.query.before {
+			f.last = append(f.last[:0], f.last[1:]...)
+		}
+		f.last = append(f.last, l)
+	}
+}
+
+func (s *search) show(l grepLine) {
+	s.budget -= encodedLength(l.Text) + len(l.Path) + 40
+	s.lines = append(s.lines, l)
+}
+
+func (f *fileSearch) done() {
+	if f.count == 0 {
+		return
+	}
+	f.matched++
+	if len(f.files) < f.query.limit {
+		f.files = append(f.files, grepFile{exact(f.name), f.count, quote(f.name)})
+	}
+}
+
+// excerpt returns a line, or the part around at of a long one.
+func excerpt(line []byte, at int) string {
+	text := strings.ToValidUTF8(string(line), "\ufffd")
+	if utf8.RuneCountInString(text) <= shownLength {
+		return text
+	}
+	start := ""
+	if at > shownLength-shownBefore {
+		text, start = strings.ToValidUTF8(string(line[at-shownBefore:]), "\ufffd"), "…"
+	}
+	if cut := firstRunes(text, shownLength); cut != text {
+		return start + cut + "…"
+	}
+	return start + text
+}
+
+func (s *search) result(w *walk) *tool.Result {
+	data := grepData{
+		MatchingLines: s.total, MatchingFiles: s.matched, SearchedFiles: s.seen,
+		Binary: s.binary, Unreadable: s.unreadable + w.closed,
+	}
+	var b strings.Builder
+	var cuts []string
+	if s.query.output == "content" {
+		data.Lines = s.lines
+		s.writeLines(&b)
+		if s.shown < s.total {
+			cuts = append(cuts, fmt.Sprintf("%d of %d matching lines are shown; narrow pattern, path or glob, or raise limit (%d)", s.shown, s.total, s.query.limit))
+		}
+	} else {
+		data.Files = s.writeFiles(&b)
+		if len(data.Files) < s.matched {
+			cuts = append(cuts, fmt.Sprintf("%d of %d files are shown; narrow pattern, path or glob, or raise limit (%d)", len(data.Files), s.matched, s.query.limit))
+		}
+	}
+	if w.cut == "" && s.closed {
+		cuts = append(cuts, "the search ended for want of time")
+	}
+	if w.cut != "" {
+		cuts = append(cuts, w.cut)
+	}
+	if s.cutFiles > 0 {
+		cuts = append(cuts, fmt.Sprintf("of %d large files only the first %d bytes were searched", s.cutFiles, s.most))
+	}
+	if s.cutLines > 0 {
+		cuts = append(cuts, fmt.Sprintf("of %d long lines only the first %d bytes were searched", s.cutLines, blockSize))
+	}
+	data.Cut, data.Truncated = strings.Join(cuts, "; "), len(cuts) > 0
+	if s.total == 0 {
+		fmt.Fprintf(&b, "No line matches in %d files searched.", s.seen)
+	} else {
+		fmt.Fprintf(&b, "[%d matching lines in %d files.]", s.total, s.matched)
+	}
+	for _, c := range cuts {
+		b.WriteString("\n[" + c + ".]")
+	}
+	return success(data, b.String())
+}
+
+func (s *search) writeLines(b *strings.Builder) {
+	for i, l := range s.lines {
+		if i > 0 && (s.query.before > 0 || s.query.after > 0) && (l.Path != s.lines[i-1].Path || l.Line != s.lines[i-1].Line+1) {
+			b.WriteString("--\n")
+		}
+		mark := ":"
+		if l.Context {
+			mark = "-"
+		}
+		fmt.Fprintf(b, "%s%s%d%s%s\n", l.shown, mark, l.Line, mark, l.Text)
+	}
+}
+
+func (s *search) writeFiles(b *strings.Builder) []grepFile {
+	shown := []grepFile{}
+	for _, f := range s.files {
+		if s.budget -= len(f.Path) + 30; s.budget < 0 {
+			break
+		}
+		shown = append(shown, f)
+		if b.WriteString(f.shown); s.query.output == "count" {
+			fmt.Fprintf(b, ":%d", f.Count)
+		}
+		b.WriteString("\n")
+	}
+	return shown
+}

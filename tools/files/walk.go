@@ -1,0 +1,115 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"time"
+)
+
+// errEnough ends a walk that has used up what it may.
+var errEnough = errors.New("walk has seen enough")
+
+// walk goes through a folder and what is below, in order of names. It follows no links and leaves out .git.
+type walk struct {
+	family  *family
+	honour  bool // .gitignore
+	until   time.Time
+	visited int
+	cut     string // why it ended before the end, for the model
+	closed  int    // folders that could not be read
+	visit   func(shown, actual string, e fs.DirEntry) error
+}
+
+func (f *family) newWalk(honour bool, visit func(shown, actual string, e fs.DirEntry) error) *walk {
+	return &walk{family: f, honour: honour, until: time.Now().Add(f.limits.SearchTime), visit: visit}
+}
+
+// run walks from p. That a limit ended the walk is in cut, not an error.
+func (w *walk) run(ctx context.Context, p place) error {
+	var rules *ignores
+	if w.honour {
+		rules = w.above(ctx, p.actual)
+	}
+	err := w.enter(ctx, p, rules, 0)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// above reads the rules of the folders that lead to dir.
+func (w *walk) above(ctx context.Context, dir string) *ignores {
+	if dir == "." {
+		return nil
+	}
+	parent := path.Dir(dir)
+	return w.above(ctx, parent).below(ctx, w.family.workspace, parent)
+}
+
+func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) error {
+	if depth > maxDepth {
+		w.cut = fmt.Sprintf("folders more than %d deep were left out", maxDepth)
+		return nil
+	}
+	entries, whole, err := w.entries(ctx, p.actual)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		w.closed++
+		return nil
+	}
+	if w.honour {
+		rules = rules.below(ctx, w.family.workspace, p.actual)
+	}
+	for _, e := range entries {
+		w.visited++
+		if err := w.within(ctx); err != nil {
+			return err
+		}
+		next := place{path.Join(p.path, e.Name()), path.Join(p.actual, e.Name())}
+		switch {
+		case e.Name() == ".git", rules.ignored(next.actual, e.IsDir()):
+		case e.IsDir():
+			err = w.enter(ctx, next, rules, depth+1)
+		default:
+			err = w.visit(next.path, next.actual, e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !whole {
+		w.cut = fmt.Sprintf("the search ended after %d entries", w.family.limits.Entries)
+		return errEnough
+	}
+	return nil
+}
+
+// entries reads a folder and closes it, so that a deep walk holds one descriptor.
+func (w *walk) entries(ctx context.Context, actual string) ([]fs.DirEntry, bool, error) {
+	dir, err := w.family.workspace.Open(ctx, actual)
+	if err != nil {
+		return nil, false, err
+	}
+	defer dir.Close()
+	return entriesOf(ctx, dir, w.family.limits.Entries-w.visited)
+}
+
+// within says whether there is time and room to go on.
+func (w *walk) within(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case w.visited > w.family.limits.Entries:
+		w.cut = fmt.Sprintf("the search ended after %d entries", w.family.limits.Entries)
+		return errEnough
+	case time.Now().After(w.until):
+		w.cut = fmt.Sprintf("the search ended after %v", w.family.limits.SearchTime)
+		return errEnough
+	}
+	return nil
+}
