@@ -1,0 +1,186 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// The hard ceilings of what a descriptor may ask for and say, in bytes.
+const (
+	maxArguments   = 1 << 20
+	maxInline      = 256 << 10
+	maxName        = 128
+	maxDescription = 16 << 10
+	maxGuidance    = 64 << 10
+	maxAliases     = 16
+	maxLabels      = 64
+)
+
+// noParameters is the schema of a tool that has none.
+const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
+
+// newEntry checks a tool and compiles its schemas. The error does not name the tool.
+func newEntry(source string, t tool.Tool) (*Entry, error) {
+	d := t.Descriptor()
+	d.Source = source
+	d.Effects = d.Effects.Normal()
+	if d.Mildest != nil {
+		mildest := d.Mildest.Normal()
+		d.Mildest = &mildest
+	}
+	if len(d.Parameters) == 0 {
+		d.Parameters = json.RawMessage(noParameters)
+	}
+	if err := checkDescriptor(&d); err != nil {
+		return nil, err
+	}
+	e := &Entry{Tool: t, Source: source}
+	var err error
+	if e.parameters, err = compileParameters(d.Parameters); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	if len(d.ResultSchema) > 0 {
+		if e.result, err = CompileSchema(d.ResultSchema); err != nil {
+			return nil, fmt.Errorf("result_schema: %w", err)
+		}
+	}
+	if e.Digest, err = d.Digest(); err != nil {
+		return nil, fmt.Errorf("digest: %w", err)
+	}
+	e.Descriptor = d
+	return e, nil
+}
+
+// compileParameters refuses schemas that no arguments can meet: arguments are always an object.
+func compileParameters(raw json.RawMessage) (*Schema, error) {
+	s, err := CompileSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := s.document.(map[string]any)
+	if !ok {
+		return nil, &SchemaError{"#", "want an object: arguments have names"}
+	}
+	if t, ok := m["type"]; ok && t != "object" {
+		return nil, &SchemaError{"#/type", `want "object": arguments have names`}
+	}
+	return s, nil
+}
+
+func checkDescriptor(d *tool.Descriptor) error {
+	return errors.Join(
+		tool.ValidName(d.ID),
+		checkAliases(d),
+		checkEffects("effects", d.Effects),
+		checkMildest(d),
+		checkTexts(d),
+		oneOfNames("on_doubt", d.OnDoubt, "", tool.OnDoubtFail, tool.OnDoubtAsk),
+		oneOfNames("required_isolation", d.RequiredIsolation, "", tool.IsolationNone, tool.IsolationFull),
+		oneOfNames("required_network", d.RequiredNetwork, "", "none", "proxy", "open"),
+		within("max_arguments", d.MaxArguments, maxArguments),
+		within("output_budget", d.OutputBudget, maxInline),
+		within("timeouts.queue", int64(d.Timeouts.Queue), -1),
+		within("timeouts.attempt", int64(d.Timeouts.Attempt), -1),
+	)
+}
+
+func checkAliases(d *tool.Descriptor) error {
+	if len(d.Aliases) > maxAliases {
+		return fmt.Errorf("has %d aliases, the limit is %d", len(d.Aliases), maxAliases)
+	}
+	for i, alias := range d.Aliases {
+		if err := tool.ValidName(alias); err != nil {
+			return fmt.Errorf("alias: %w", err)
+		}
+		if alias == d.ID || slices.Contains(d.Aliases[:i], alias) {
+			return fmt.Errorf("alias %q is there twice", alias)
+		}
+	}
+	return nil
+}
+
+func checkEffects(field string, e tool.Effects) error {
+	if err := errors.Join(
+		oneOfNames(field+".mutability", e.Mutability, tool.ReadOnly, tool.Mutating),
+		oneOfNames(field+".safety", e.Safety, tool.SafetyReadOnly, tool.SafetyMutating, tool.SafetyNetwork, tool.SafetyDestructive),
+		oneOfNames(field+".tier", e.Tier, tool.Observe, tool.Confirm, tool.Escalate),
+	); err != nil {
+		return err
+	}
+	if e.Mutability == tool.ReadOnly && (e.Safety == tool.SafetyMutating || e.Safety == tool.SafetyDestructive) {
+		return fmt.Errorf("%s: mutability %s does not go with safety %s", field, e.Mutability, e.Safety)
+	}
+	return nil
+}
+
+// checkMildest refuses a bound that is stricter than what holds without looking at arguments: one of the two is wrong.
+func checkMildest(d *tool.Descriptor) error {
+	if d.Mildest == nil {
+		return nil
+	}
+	if err := checkEffects("mildest", *d.Mildest); err != nil {
+		return err
+	}
+	if d.Effects.MilderThan(*d.Mildest) {
+		return errors.New("mildest is stricter than effects")
+	}
+	return nil
+}
+
+// checkTexts bounds what models and people read, and keeps a name from looking like another one.
+func checkTexts(d *tool.Descriptor) error {
+	for _, text := range []struct {
+		field, value string
+		most         int
+		line         bool
+	}{
+		{"display_name", d.DisplayName, maxName, true},
+		{"category", d.Category, maxName, true},
+		{"version", d.Version, maxName, true},
+		{"description", d.Description, maxDescription, false},
+		{"guidance", d.Guidance, maxGuidance, false},
+	} {
+		switch {
+		case !utf8.ValidString(text.value):
+			return fmt.Errorf("%s is not UTF-8", text.field)
+		case len(text.value) > text.most:
+			return fmt.Errorf("%s has %d bytes, the limit is %d", text.field, len(text.value), text.most)
+		case text.line && strings.IndexFunc(text.value, func(r rune) bool { return !unicode.IsPrint(r) }) >= 0:
+			return fmt.Errorf("%s holds a character that cannot be seen", text.field)
+		}
+	}
+	if len(d.Annotations) > maxLabels || len(d.Metadata) > maxLabels || len(d.RequiredSecrets) > maxLabels {
+		return fmt.Errorf("has more than %d annotations, metadata or required_secrets", maxLabels)
+	}
+	return nil
+}
+
+func oneOfNames[T ~string](field string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q; want one of %q", field, value, allowed)
+}
+
+// within refuses negative numbers and, unless most is negative, those above it.
+func within[T int | int64](field string, value, most T) error {
+	switch {
+	case value < 0:
+		return fmt.Errorf("%s is %d; want 0 or more", field, value)
+	case most >= 0 && value > most:
+		return fmt.Errorf("%s is %d; want at most %d", field, value, most)
+	}
+	return nil
+}
+
+// names returns every name by which a tool is called.
+func names(d *tool.Descriptor) []string {
+	return append([]string{d.ID}, d.Aliases...)
+}

@@ -1,0 +1,60 @@
+package registry
+
+import (
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Entry is a registered tool. It never changes: a tool that its source replaces gets a new one.
+type Entry struct {
+	Tool tool.Tool
+	// Descriptor is the tool's own with its source, with the defaults of its effects written out and with a schema for
+	// its parameters in any case. It is shared: read it only.
+	Descriptor tool.Descriptor
+	Digest     string // of Descriptor
+	Source     string
+
+	parameters *Schema
+	result     *Schema // nil when data may be anything
+}
+
+// ValidateArguments holds arguments against the tool's parameters. The error is a [*tool.Error] of the kind
+// InvalidArguments that names each field. What the tool's own Validate says is the caller's to ask.
+func (e *Entry) ValidateArguments(args tool.Arguments) error {
+	value := args.Value()
+	if value == nil {
+		value = map[string]any{}
+	}
+	violations := e.parameters.Validate(value)
+	if len(violations) == 0 {
+		return nil
+	}
+	return &tool.Error{
+		Code: tool.InvalidArguments, Reason: "SCHEMA", Aborted: true, Violations: violations,
+		Message: "The arguments do not fit the parameters of " + e.Descriptor.ID + ":",
+	}
+}
+
+// ValidateResult holds the data of a SUCCESS result against the tool's result schema; without one everything passes,
+// and no data counts as null. The error is a [*tool.Error] of the kind ExecutionFailed, reason RESULT_SCHEMA.
+func (e *Entry) ValidateResult(data string) error {
+	if e.result == nil {
+		return nil
+	}
+	if data == "" {
+		data = "null"
+	}
+	refusal := &tool.Error{
+		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA",
+		Message: "The result of " + e.Descriptor.ID + " does not fit the tool's result schema:",
+	}
+	value, err := call.ParseJSON(data, 0)
+	if err != nil {
+		refusal.Violations = []tool.Violation{{Description: err.Error()}}
+		return refusal
+	}
+	if refusal.Violations = e.result.Validate(value); len(refusal.Violations) > 0 {
+		return refusal
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package registry
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+)
+
+// maxCachedBytes bounds the texts behind the cached schemas; a compiled schema is some ten times its text.
+const maxCachedBytes = 2 << 20
+
+// A schemaCache keeps the schemas that were used last, by the hash of their text.
+type schemaCache struct {
+	most int
+
+	mu    sync.Mutex
+	bytes int
+	order *list.List // of *cachedSchema, the one used last in front
+	byKey map[[sha256.Size]byte]*list.Element
+}
+
+type cachedSchema struct {
+	key    [sha256.Size]byte
+	bytes  int
+	schema *Schema
+}
+
+func newSchemaCache(most int) *schemaCache {
+	return &schemaCache{most: most, order: list.New(), byKey: map[[sha256.Size]byte]*list.Element{}}
+}
+
+// compile returns the schema of this text. Two callers with a new text may both compile it; what is refused is not kept.
+func (c *schemaCache) compile(raw json.RawMessage) (*Schema, error) {
+	if len(raw) > MaxSchemaBytes {
+		return CompileSchema(raw) // which says so, without hashing
+	}
+	key := sha256.Sum256(raw)
+	if s := c.get(key); s != nil {
+		return s, nil
+	}
+	s, err := CompileSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	c.put(&cachedSchema{key, len(raw), s})
+	return s, nil
+}
+
+func (c *schemaCache) get(key [sha256.Size]byte) *Schema {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	el, ok := c.byKey[key]
+	if !ok {
+		return nil
+	}
+	c.order.MoveToFront(el)
+	return el.Value.(*cachedSchema).schema
+}
+
+func (c *schemaCache) put(s *cachedSchema) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, there := c.byKey[s.key]; there {
+		return
+	}
+	c.byKey[s.key] = c.order.PushFront(s)
+	c.bytes += s.bytes
+	for c.order.Len() > c.most || c.bytes > maxCachedBytes {
+		last := c.order.Remove(c.order.Back()).(*cachedSchema)
+		delete(c.byKey, last.key)
+		c.bytes -= last.bytes
+	}
+}

@@ -1,0 +1,143 @@
+package registry
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const (
+	maxHeight   = 32      // of subschemas that apply to one value, one in the other
+	maxUnrolled = 100_000 // visits of a value that has each member once
+	unbounded   = 1 << 40 // where sums stop growing
+)
+
+// An effort says what checking costs, in visits of a subschema. References are counted as often as they are followed.
+type effort struct {
+	visits    int64 // for each node of a value, at most
+	patterns  int64 // instructions of regular expressions, for each byte of a value, at most
+	depth     int   // of visits inside each other
+	height    int   // the same within one value
+	recursive bool  // visits and depth depend on the value
+}
+
+// resolve returns the node that a reference names. It reads a pointer as the compiler does.
+func (in *inspector) resolve(ref reference) (*node, error) {
+	missing := &SchemaError{ref.pointer, fmt.Sprintf("the reference %.100q leads nowhere", ref.target)}
+	if ref.target == "#" || ref.target == "#/" {
+		return in.nodes["#"], nil
+	}
+	if !strings.HasPrefix(ref.target, "#/") {
+		if at, ok := in.anchors[ref.target]; ok {
+			return in.nodes[at], nil
+		}
+		return nil, missing
+	}
+	at, value := "#", in.root
+	for _, token := range strings.Split(ref.target[2:], "/") {
+		token, err := url.PathUnescape(unescapePointer(token))
+		if err != nil {
+			return nil, missing
+		}
+		next, ok := member(value, token)
+		if !ok {
+			return nil, missing
+		}
+		at, value = at+"/"+escapePointer(token), next
+	}
+	return in.visit(value, at)
+}
+
+// member returns the member of an object or the element of an array.
+func member(value any, token string) (any, bool) {
+	switch value := value.(type) {
+	case map[string]any:
+		next, ok := value[token]
+		return next, ok
+	case []any:
+		if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(value) {
+			return value[i], true
+		}
+	}
+	return nil, false
+}
+
+func escapePointer(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
+}
+
+func unescapePointer(token string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+}
+
+// estimate adds up a schema from its nodes, and refuses one that never ends or costs too much.
+func estimate(root *node, nodes map[string]*node) (effort, error) {
+	e := estimator{effort: map[*node]*effort{}, height: map[*node]int{}}
+	var total effort
+	for pointer, n := range nodes { // also those that only a dynamic reference reaches
+		height, ok := e.heightOf(n)
+		if !ok {
+			return effort{}, &SchemaError{pointer, "refers to itself without going into a member: checking would never end"}
+		}
+		if height > maxHeight {
+			return effort{}, &SchemaError{pointer, fmt.Sprintf("more than %d schemas apply to one value inside each other", maxHeight)}
+		}
+		total.height = max(total.height, height)
+		total.recursive = total.recursive || n.dynamic
+	}
+	sum := e.of(root)
+	total.visits, total.patterns, total.depth = sum.visits, sum.patterns, sum.depth
+	total.recursive = total.recursive || sum.recursive
+	if total.visits > maxUnrolled {
+		return effort{}, &SchemaError{"#", fmt.Sprintf("checking would visit more than %d subschemas", maxUnrolled)}
+	}
+	return total, nil
+}
+
+type estimator struct {
+	effort map[*node]*effort // nil while a node is being added up
+	height map[*node]int     // 0 likewise
+}
+
+// heightOf returns how many subschemas apply to one value inside each other, or false when that has no end.
+func (e *estimator) heightOf(n *node) (int, bool) {
+	if height, seen := e.height[n]; seen {
+		return height, height > 0
+	}
+	e.height[n] = 0
+	height := 1
+	for _, next := range n.inPlace {
+		below, ok := e.heightOf(next)
+		if !ok && !n.dynamic {
+			return 0, false
+		}
+		height = max(height, below+1)
+	}
+	e.height[n] = height
+	return height, true
+}
+
+// of adds up the visits below n. A node that is met again inside itself makes the sum recursive and adds nothing.
+func (e *estimator) of(n *node) effort {
+	if known, seen := e.effort[n]; seen {
+		if known == nil {
+			return effort{recursive: true}
+		}
+		return *known
+	}
+	e.effort[n] = nil
+	sum := effort{visits: n.weight, patterns: n.patterns}
+	for _, next := range [2][]*node{n.inPlace, n.members} {
+		for _, below := range next {
+			add := e.of(below)
+			sum.visits = min(sum.visits+add.visits, unbounded)
+			sum.patterns = min(sum.patterns+add.patterns, unbounded)
+			sum.depth = max(sum.depth, add.depth)
+			sum.recursive = sum.recursive || add.recursive
+		}
+	}
+	sum.depth++
+	e.effort[n] = &sum
+	return sum
+}
