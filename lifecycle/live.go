@@ -250,8 +250,9 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 	return &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		OnConflict: func(lost []call.DocumentNotice) { conflicts(events, lost) },
-		Run:        l.runLocked(s.run), Records: append(l.records, s.records...),
+		OnConflict:  func(lost []call.DocumentNotice) { tellDocuments(events, lost, call.EventStateConflict) },
+		OnDocuments: func(changed []call.DocumentNotice) { tellDocuments(events, changed, call.EventDocumentChanged) },
+		Run:         l.runLocked(s.run), Records: append(l.records, s.records...),
 	}
 }
 
@@ -342,16 +343,13 @@ func toldBefore(events []call.Event, told int64) int {
 	return len(events)
 }
 
-// conflicts turns the events of document commands that lost into what is told of them.
-func conflicts(events []call.Event, lost []call.DocumentNotice) {
-	for i := range events {
-		d := events[i].Document
-		if events[i].Type != call.EventDocumentChanged || d == nil {
-			continue
-		}
-		for _, n := range lost {
-			if n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
-				events[i].Type, events[i].Document = call.EventStateConflict, &n
+// tellDocuments fills the events of document commands with what became of them.
+func tellDocuments(events []call.Event, notices []call.DocumentNotice, what call.EventType) {
+	for _, n := range notices {
+		for i := range events {
+			d := events[i].Document
+			if d != nil && d.Revision == 0 && events[i].Type == call.EventDocumentChanged && n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
+				events[i].Type, events[i].Document = what, &n
 				break
 			}
 		}

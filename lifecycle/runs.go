@@ -71,7 +71,10 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 	if err != nil {
 		return nil, err
 	}
-	if len(page.Calls) > 0 && !mayEnd(p, page.Calls[0]) {
+	if len(page.Calls) == 0 {
+		return nil, storeRefusal(store.ErrCorrupt, id)
+	}
+	if !mayEnd(p, page.Calls[0]) {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
 	now := time.Now()
@@ -79,7 +82,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 	if err != nil {
 		return ids, err
 	}
-	err = e.store.Commit(ctx, &store.Change{Run: &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}})
+	err = e.store.Commit(ctx, &store.Change{Key: page.Calls[0].Key(), Run: &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}})
 	if err != nil {
 		return ids, storeRefusal(err, id)
 	}

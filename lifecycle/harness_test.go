@@ -1,0 +1,285 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+)
+
+// world is an engine on a store in memory, with tools, and ways to crash it.
+type world struct {
+	t     *testing.T
+	store *memory.Store
+	cfg   lifecycle.Config
+	e     *lifecycle.Engine
+	tools *toolbox
+}
+
+// toolbox is a registry by id, as cmd/toold makes one.
+type toolbox struct {
+	mu sync.Mutex
+	r  *registry.Registry
+}
+
+func (b *toolbox) Lookup(id string) (*lifecycle.Definition, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e, ok := b.r.Lookup(id)
+	if !ok {
+		return nil, false
+	}
+	return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
+}
+
+func (b *toolbox) set(t *testing.T, tools ...tool.Tool) {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.r = registry.New(registry.Config{})
+	if err := b.r.Register("test", tools...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type answers struct{}
+
+func (answers) Compile(schema json.RawMessage) error {
+	_, err := registry.CompileSchema(schema)
+	return err
+}
+
+func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error) {
+	s, err := registry.CompileSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	return s.Validate(v), nil
+}
+
+// people lists subjects by role.
+type people map[string][]string
+
+func (p people) CanApprove(_ string, roles []string, not ...string) bool {
+	for _, role := range roles {
+		for _, subject := range p[role] {
+			if !contains(not, subject) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func contains(list []string, s string) bool {
+	for _, v := range list {
+		if v == s {
+			return true
+		}
+	}
+	return false
+}
+
+// inBubble runs a test with a fake clock.
+func inBubble(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config), run func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, tools, change)
+		run(t, w)
+		w.stop()
+	})
+}
+
+func newWorld(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config)) *world {
+	t.Helper()
+	w := &world{t: t, store: memory.New(memory.Config{}), tools: &toolbox{}}
+	w.tools.set(t, tools...)
+	w.cfg = lifecycle.Config{Tools: w.tools, Answers: answers{}}
+	if change != nil {
+		change(&w.cfg)
+	}
+	w.open()
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	w.cfg.Store = w.store
+	e, err := lifecycle.New(w.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := e.Recover(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.e = e
+}
+
+// crash ends the daemon as kill -9 would, and starts the next one. What ran is cut off from the journal.
+func (w *world) crash() {
+	w.t.Helper()
+	w.store = w.store.Crash()
+	w.open()
+}
+
+// stop drains: a bubble must not be left with goroutines.
+func (w *world) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	w.e.Drain(ctx)
+	synctest.Wait()
+}
+
+var (
+	alice = tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller"}}
+	bob   = tool.Principal{Namespace: "ns", Subject: "bob", Roles: []string{"approver"}}
+	carol = tool.Principal{Namespace: "ns", Subject: "carol", Roles: []string{"operator"}}
+	eve   = tool.Principal{Namespace: "other", Subject: "alice", Roles: []string{"caller", "approver", "operator", "viewer"}}
+)
+
+var nextID int
+
+func newCallID() string {
+	nextID++
+	return fmt.Sprintf("call-%012d", nextID)
+}
+
+func spec(id, args string) call.Spec {
+	return call.Spec{Tool: id, Arguments: args, ID: newCallID(), Run: tool.Run{ID: "run-1", Thread: "thread-1"}}
+}
+
+// do executes a call and waits until it has ended or is suspended.
+func (w *world) do(s call.Spec) *call.Call {
+	w.t.Helper()
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{})
+	if err != nil {
+		w.t.Fatalf("execute: %v", err)
+	}
+	c, err := watcher.Wait(w.t.Context(), time.Hour)
+	if err != nil {
+		w.t.Fatalf("wait: %v", err)
+	}
+	return c
+}
+
+// resume decides and waits for what follows.
+func (w *world) resume(p tool.Principal, c *call.Call, d tool.Decision) (*call.Call, error) {
+	w.t.Helper()
+	if d.ID == "" {
+		d.ID = "decision-" + newCallID()
+	}
+	if d.ExpectedDigest == "" && c.Open() != nil {
+		d.ExpectedDigest = c.Open().Digest
+	}
+	watcher, err := w.e.Resume(w.t.Context(), p, lifecycle.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID, Decision: d})
+	if err != nil {
+		return nil, err
+	}
+	return watcher.Wait(w.t.Context(), time.Hour)
+}
+
+// events reads all frames of a watcher until it ends.
+func events(t *testing.T, w *lifecycle.Watcher) (list []call.Event, controls []lifecycle.Frame) {
+	t.Helper()
+	defer w.Close()
+	for {
+		f, err := w.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return list, controls
+		}
+		if err != nil {
+			t.Fatalf("next: %v", err)
+		}
+		if len(f.Events) > 0 {
+			list = append(list, f.Events...)
+		} else {
+			controls = append(controls, f)
+		}
+		if f.Closing {
+			return list, controls
+		}
+	}
+}
+
+// types returns the types of events, which must be numbered from first on.
+func types(t *testing.T, first int64, list []call.Event) string {
+	t.Helper()
+	var names []string
+	for i, ev := range list {
+		if ev.Sequence != first+int64(i) {
+			t.Errorf("event %d has sequence %d, want %d", i, ev.Sequence, first+int64(i))
+		}
+		names = append(names, string(ev.Type))
+	}
+	return strings.Join(names, " ")
+}
+
+func wantRefusal(t *testing.T, err error, kind call.RefusalKind, reason string) {
+	t.Helper()
+	var r *call.Refusal
+	if !errors.As(err, &r) {
+		t.Fatalf("error %v, want a refusal %s %s", err, kind, reason)
+	}
+	if r.Kind != kind || r.Reason != reason {
+		t.Fatalf("refusal %s %s (%s), want %s %s", r.Kind, r.Reason, r.Message, kind, reason)
+	}
+}
+
+// gate is a gate that a function decides.
+type gate func(in *hook.Input) (hook.Verdict, error)
+
+func (g gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) { return g(in) }
+
+func gates(named ...hook.Entry[hook.Gate]) func(*lifecycle.Config) {
+	return func(c *lifecycle.Config) { c.Hooks.Gate = named }
+}
+
+func namedGate(name string, g gate) hook.Entry[hook.Gate] {
+	return hook.Entry[hook.Gate]{Name: name, Hook: g}
+}
+
+// approval asks until it has an answer for these very arguments.
+func approval(ticket tool.Ticket) gate {
+	if ticket.Approvers == nil {
+		ticket.Approvers = &tool.Approvers{}
+	}
+	return func(in *hook.Input) (hook.Verdict, error) {
+		if in.Answer() != nil {
+			return hook.Allow(), nil
+		}
+		return hook.Suspend(ticket), nil
+	}
+}
+
+// Tools.
+
+var (
+	mutating = tool.Effects{}
+	reading  = tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+)
+
+const anyObject = `{"type":"object"}`
+
+func echo(id string, e tool.Effects) tool.Tool {
+	return tool.Func(tool.Descriptor{ID: id, Effects: e, Parameters: json.RawMessage(anyObject)},
+		func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			return &tool.Result{Status: tool.StatusSuccess, Data: c.Arguments.Text()}, nil
+		})
+}
+
+func made(id string, e tool.Effects, run func(ctx context.Context, c *tool.Call) (*tool.Result, error)) tool.Tool {
+	return tool.Func(tool.Descriptor{ID: id, Effects: e, Parameters: json.RawMessage(anyObject)}, run)
+}

@@ -1,0 +1,58 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+func TestAllowedCallHasThreeEvents(t *testing.T) {
+	for _, effects := range []tool.Effects{mutating, reading} {
+		inBubble(t, []tool.Tool{echo("echo", effects)}, nil, func(t *testing.T, w *world) {
+			s := spec("echo", `{"b":1,"a":2}`)
+			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := events(t, watcher)
+			if got, want := types(t, 1, list), "accepted attempt_started finished"; got != want {
+				t.Errorf("events %q, want %q", got, want)
+			}
+			o := list[2].Outcome
+			if o.Status != call.Succeeded || o.Executed != call.Finished || o.Result.Data != `{"a":2,"b":1}` {
+				t.Errorf("outcome %+v %+v", o, o.Result)
+			}
+			c, err := w.e.Get(t.Context(), alice, s.ID)
+			if err != nil || c.Status != call.Succeeded || c.Requested != `{"b":1,"a":2}` || c.Effective != `{"a":2,"b":1}` {
+				t.Errorf("call %+v, %v", c, err)
+			}
+		})
+	}
+}
+
+func TestSuspendDecideFinish(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("echo", mutating)}, gates(namedGate("ask", approval(tool.Ticket{Message: "sure?"}))), func(t *testing.T, w *world) {
+		c := w.do(spec("echo", `{"x":1}`))
+		if c.Status != call.Suspended || c.Open() == nil {
+			t.Fatalf("call %+v", c)
+		}
+		w.crash()
+		c, err := w.resume(bob, c, tool.Decision{Action: tool.Resume})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Status != call.Succeeded || c.Result.Data != `{"x":1}` {
+			t.Errorf("call %+v %+v", c, c.Result)
+		}
+		watcher, err := w.e.Watch(t.Context(), alice, c.ID, "c1.1.0", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := events(t, watcher)
+		if got, want := types(t, 1, list), "accepted gate_decided suspended resumed attempt_started finished"; got != want {
+			t.Errorf("events %q, want %q", got, want)
+		}
+	})
+}
