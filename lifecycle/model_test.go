@@ -1,0 +1,563 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+	"pgregory.net/rapid"
+)
+
+// The model knows, for each slot of a small world, what status its call must have after any sequence of starts,
+// decisions, cancels, expiries, crashes and restarts, and how often its tool may have run. The world is the real engine;
+// a sequence is drawn first and then played, so that a failing one shrinks and plays again.
+
+const slots = 4
+
+// op is one thing that happens.
+type op struct {
+	kind string
+	slot int
+	tool string
+	by   tool.Principal
+}
+
+func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot, o.tool, o.by.Subject) }
+
+var modelTools = []string{"plain", "read", "gated", "gatedread", "asker", "fails", "panics", "held", "heldread", "heldidem", "chatty"}
+
+func drawOps(t *rapid.T) []op {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
+		o := op{
+			kind: rapid.SampledFrom([]string{"start", "start", "start", "again", "yes", "yes", "edit", "no", "stale", "cancel", "free", "free", "crash", "restart", "expire", "watch", "pause"}).Draw(t, "kind"),
+			slot: rapid.IntRange(0, slots-1).Draw(t, "slot"),
+		}
+		switch o.kind {
+		case "start":
+			o.tool = rapid.SampledFrom(modelTools).Draw(t, "tool")
+		case "yes", "no", "edit", "stale":
+			o.by = rapid.SampledFrom([]tool.Principal{alice, bob, carol}).Draw(t, "by")
+		}
+		return o
+	}), 1, 25).Draw(t, "ops")
+}
+
+// slot is what the model knows of one call.
+type slot struct {
+	spec    call.Spec
+	tool    string
+	started bool
+	status  call.Status
+	code    tool.Code
+	edited  bool
+	forgot  bool // a crash may have taken it: read-only, and nothing of it had to be stored
+	last    *call.Call
+	opened  string // the suspension that is open
+	decided map[string]tool.Decision
+	epochs  map[string]string // (epoch, sequence) to the event's content
+}
+
+// game plays operations on a world and keeps the model.
+type game struct {
+	t     *testing.T
+	d     driver
+	e     *lifecycle.Engine
+	slots [slots]slot
+	n     int
+
+	mu    sync.Mutex
+	runs  map[string]int             // executions by call id
+	ran   map[string]map[string]bool // arguments that ran, by call id
+	gates map[string]chan struct{}   // what held tools wait for
+}
+
+// driver is the world that a game is played in.
+type driver interface {
+	open(cfg lifecycle.Config) (*lifecycle.Engine, error)
+	// cut ends the daemon: as kill -9 would, or in order.
+	cut(e *lifecycle.Engine, crash bool)
+	pass(d time.Duration)
+	// settle calls check until it is nil or there is no more hope.
+	settle(check func() error) error
+	expire(e *lifecycle.Engine) error
+}
+
+func (g *game) config() lifecycle.Config {
+	tools := &toolbox{}
+	tools.set(g.t, g.tools()...)
+	ask := namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {
+		if !strings.HasPrefix(in.Descriptor.ID, "gated") || in.Answer() != nil {
+			return hook.Allow(), nil
+		}
+		return hook.Suspend(tool.Ticket{Message: "sure?", Approvers: &tool.Approvers{}, ExpiresIn: time.Hour}), nil
+	})
+	return lifecycle.Config{Tools: tools, Answers: answers{}, Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{ask}}, Linger: -1, Attempt: 10000 * time.Hour}
+}
+
+func (g *game) tools() []tool.Tool {
+	var tools []tool.Tool
+	for _, id := range modelTools {
+		d := tool.Descriptor{ID: id, Parameters: json.RawMessage(anyObject), Idempotent: id == "heldidem"}
+		if strings.HasSuffix(id, "read") {
+			d.Effects = reading
+		}
+		tools = append(tools, tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return g.run(ctx, id, c) }))
+	}
+	return tools
+}
+
+func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, error) {
+	g.mu.Lock()
+	g.runs[c.ID]++
+	if g.ran[c.ID] == nil {
+		g.ran[c.ID] = map[string]bool{}
+	}
+	g.ran[c.ID][c.Arguments.Text()] = true
+	free := g.gates[c.ID]
+	g.mu.Unlock()
+	switch {
+	case id == "asker" && c.Resume == nil:
+		return tool.SuspendedWith(tool.Ticket{Message: "which?", ExpiresIn: time.Hour}), nil
+	case id == "fails":
+		return tool.Fail("it does not work"), nil
+	case id == "panics":
+		panic("on purpose")
+	case id == "chatty":
+		for i := range 50 {
+			if err := c.Progress(tool.ProgressRunning, float64(i)/50, "working"); err != nil {
+				return nil, err
+			}
+			if err := c.Output("stdout", []byte("line\n")); err != nil {
+				return nil, err
+			}
+		}
+	case strings.HasPrefix(id, "held"):
+		select {
+		case <-free:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return tool.Text("done"), nil
+}
+
+// play returns the first thing that is not as the model says.
+func (g *game) play(ops []op) error {
+	g.runs, g.ran, g.gates = map[string]int{}, map[string]map[string]bool{}, map[string]chan struct{}{}
+	e, err := g.d.open(g.config())
+	if err != nil {
+		return err
+	}
+	g.e = e
+	for i, o := range ops {
+		if err := g.do(o); err != nil {
+			return fmt.Errorf("step %d %v: %w", i, o, err)
+		}
+		if err := g.d.settle(g.check); err != nil {
+			return fmt.Errorf("after step %d %v: %w", i, o, err)
+		}
+	}
+	for i := range g.slots {
+		if err := g.watch(&g.slots[i]); err != nil {
+			return fmt.Errorf("log of slot %d at the end: %w", i, err)
+		}
+	}
+	g.freeAll()
+	g.d.cut(g.e, false)
+	return nil
+}
+
+func (g *game) freeAll() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, c := range g.gates {
+		if c != nil {
+			close(c)
+		}
+		delete(g.gates, id)
+	}
+}
+
+func (g *game) do(o op) error {
+	s := &g.slots[o.slot]
+	switch o.kind {
+	case "start":
+		return g.start(s, o.tool)
+	case "again":
+		return g.again(s)
+	case "yes", "edit", "no":
+		return g.decide(s, o)
+	case "stale":
+		return g.stale(s, o)
+	case "cancel":
+		return g.cancel(s)
+	case "free":
+		g.free(s)
+	case "crash", "restart":
+		return g.restart(o.kind == "crash")
+	case "expire":
+		g.d.pass(2 * time.Hour)
+		for i := range g.slots {
+			if t := &g.slots[i]; t.status == call.Suspended {
+				t.end(call.Cancelled, tool.Expired)
+			}
+		}
+		return g.d.expire(g.e)
+	case "watch":
+		return g.watch(s)
+	case "pause":
+		g.d.pass(100 * time.Millisecond)
+	}
+	return nil
+}
+
+func (s *slot) end(status call.Status, code tool.Code) { s.status, s.code, s.opened = status, code, "" }
+
+// start puts a new call into a slot.
+func (g *game) start(s *slot, id string) error {
+	g.n++
+	*s = slot{tool: id, started: true, decided: map[string]tool.Decision{}, epochs: map[string]string{}}
+	s.spec = call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-call-%06d", g.n), Run: tool.Run{ID: "run", Thread: "thread"}}
+	g.mu.Lock()
+	g.gates[s.spec.ID] = make(chan struct{})
+	g.mu.Unlock()
+	s.expectStart()
+	return g.send(s)
+}
+
+// expectStart is what becomes of a call that nobody touches.
+func (s *slot) expectStart() {
+	s.forgot = strings.HasSuffix(s.tool, "read") && s.tool != "gatedread"
+	switch {
+	case strings.HasPrefix(s.tool, "gated"), s.tool == "asker":
+		s.status = call.Suspended
+	case s.tool == "fails":
+		s.end(call.Failed, tool.ExecutionFailed)
+	case s.tool == "panics":
+		s.end(call.Failed, tool.Internal)
+	case strings.HasPrefix(s.tool, "held"):
+		s.status = call.Running
+	default:
+		s.end(call.Succeeded, "")
+	}
+}
+
+func (g *game) send(s *slot) error {
+	w, err := g.e.Execute(g.t.Context(), alice, s.spec, lifecycle.ExecuteOptions{})
+	if err != nil {
+		return err
+	}
+	w.Close()
+	return nil
+}
+
+// again sends the same call once more: it attaches, whatever has become of it.
+func (g *game) again(s *slot) error {
+	if !s.started {
+		return nil
+	}
+	if err := g.send(s); err != nil {
+		return err
+	}
+	other := s.spec
+	other.Arguments = `{"n":2}`
+	_, err := g.e.Execute(g.t.Context(), alice, other, lifecycle.ExecuteOptions{})
+	return wantReason(err, "CALL_ID_REUSED")
+}
+
+func wantReason(err error, reason string) error {
+	var r *call.Refusal
+	if !errors.As(err, &r) || r.Reason != reason {
+		return fmt.Errorf("error %w, want a refusal %s", err, reason)
+	}
+	return nil
+}
+
+// decide answers the open question, as somebody who may or may not.
+func (g *game) decide(s *slot, o op) error {
+	if s.opened == "" {
+		return nil
+	}
+	c, err := g.e.Get(g.t.Context(), alice, s.spec.ID)
+	if err != nil {
+		return err
+	}
+	g.n++
+	d := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Resume, ExpectedDigest: c.Open().Digest}
+	switch o.kind {
+	case "no":
+		d.Action = tool.Cancel
+	case "edit":
+		d.Arguments = `{"n":3}`
+	}
+	w, err := g.e.Resume(g.t.Context(), o.by, lifecycle.ResumeRequest{SuspensionID: s.opened, Decision: d})
+	if allowed := s.tool == "asker" || o.by.Subject == "bob"; !allowed {
+		return wantReason(err, "NOT_AN_APPROVER")
+	}
+	if err != nil {
+		return err
+	}
+	w.Close()
+	s.decided[s.opened] = d
+	s.forgot = false
+	s.edited = s.edited || o.kind == "edit"
+	if o.kind == "no" {
+		s.end(call.Cancelled, tool.Cancelled)
+	} else {
+		s.end(call.Succeeded, "")
+	}
+	return nil
+}
+
+// stale repeats decisions: the same one replays, another one loses, and neither changes anything.
+func (g *game) stale(s *slot, o op) error {
+	for id, d := range s.decided {
+		w, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: d})
+		if err == nil {
+			w.Close()
+		} else if s.tool != "asker" { // who decided is not remembered here
+			return fmt.Errorf("replay: %w", err)
+		}
+		g.n++
+		other := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
+		_, err = g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: other})
+		if err := wantReason(err, "ALREADY_DECIDED"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *game) cancel(s *slot) error {
+	if !s.started {
+		return nil
+	}
+	if _, err := g.e.Cancel(g.t.Context(), alice, s.spec.ID, "", 0); err != nil {
+		return err
+	}
+	if !s.status.Terminal() {
+		s.end(call.Cancelled, tool.Cancelled)
+		s.forgot = false
+	}
+	return nil
+}
+
+func (g *game) free(s *slot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.gates[s.spec.ID]; c != nil {
+		close(c)
+		g.gates[s.spec.ID] = nil
+		if s.status == call.Running {
+			s.end(call.Succeeded, "")
+		}
+	}
+}
+
+// restart ends the daemon and starts the next one.
+func (g *game) restart(crash bool) error {
+	if crash {
+		g.d.settle(func() error { return nil })
+	}
+	g.d.cut(g.e, crash)
+	for i := range g.slots {
+		s := &g.slots[i]
+		switch {
+		case !s.started || s.status != call.Running:
+		case !crash:
+			s.end(call.Cancelled, tool.Interrupted)
+			s.forgot = false
+		case s.tool == "held":
+			s.end(call.Failed, tool.InDoubt)
+		}
+	}
+	e, err := g.d.open(g.config())
+	g.e = e
+	return err
+}
+
+// check compares every slot with the model.
+func (g *game) check() error {
+	for i := range g.slots {
+		if err := g.checkSlot(&g.slots[i]); err != nil {
+			return fmt.Errorf("slot %d (%s): %w", i, g.slots[i].tool, err)
+		}
+	}
+	return nil
+}
+
+func (g *game) checkSlot(s *slot) error {
+	if !s.started {
+		return nil
+	}
+	c, err := g.e.Get(g.t.Context(), alice, s.spec.ID)
+	if err != nil {
+		if s.forgot && wantReason(err, "CALL_NOT_FOUND") == nil {
+			return g.send(s) // a crash took it: the same id simply runs again
+		}
+		return err
+	}
+	if c.Status != s.status {
+		return fmt.Errorf("status %s, want %s (%+v)", c.Status, s.status, c.Result)
+	}
+	if c.Status.Terminal() {
+		if err := g.checkEnd(s, c); err != nil {
+			return err
+		}
+	}
+	if c.Status == call.Suspended {
+		if s.opened != "" && s.opened != c.Open().ID {
+			return fmt.Errorf("suspension %s became %s", s.opened, c.Open().ID)
+		}
+		s.opened = c.Open().ID
+	}
+	return g.checkRuns(s, c)
+}
+
+func (g *game) checkEnd(s *slot, c *call.Call) error {
+	var code tool.Code
+	if c.Result.Error != nil {
+		code = c.Result.Error.Code
+	}
+	if code != s.code {
+		return fmt.Errorf("code %q, want %q", code, s.code)
+	}
+	if s.last != nil && !s.forgot && (c.LastSequence != s.last.LastSequence || c.Result.Data != s.last.Result.Data || !c.Ended.Equal(s.last.Ended)) {
+		return fmt.Errorf("a terminal call changed: %+v, was %+v", c, s.last)
+	}
+	s.last = c
+	return nil
+}
+
+// checkRuns holds executions to P3, and what ran to what was approved.
+func (g *game) checkRuns(s *slot, c *call.Call) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	most := 1
+	switch {
+	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
+		most = 1 << 20 // may run again after a crash
+	case s.tool == "asker":
+		most = 1 + len(s.decided)
+	}
+	if n := g.runs[c.ID]; n > most {
+		return fmt.Errorf("ran %d times, at most %d are right", n, most)
+	}
+	if strings.HasPrefix(s.tool, "gated") && g.runs[c.ID] > 0 && len(s.decided) == 0 {
+		return errors.New("ran without an approval")
+	}
+	if s.edited && strings.HasPrefix(s.tool, "gated") && g.ran[c.ID][`{"n":1}`] {
+		return errors.New("ran with arguments that were edited away")
+	}
+	return nil
+}
+
+// watch reads a call's whole log: numbered from 1, nothing after the end, and never other events under known numbers.
+func (g *game) watch(s *slot) error {
+	if !s.started || s.forgot {
+		return nil
+	}
+	w, err := g.e.Watch(g.t.Context(), alice, s.spec.ID, "c1.1.0", false)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	next, over := int64(1), false
+	for {
+		f, err := w.Next(g.t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if f.Gap != nil {
+			return fmt.Errorf("gap %+v", f.Gap)
+		}
+		for _, ev := range f.Events {
+			if ev.Sequence != next || over {
+				return fmt.Errorf("event %d %s, want %d (over: %t)", ev.Sequence, ev.Type, next, over)
+			}
+			next, over = next+1, ev.Type == call.EventFinished
+			key, content := fmt.Sprintf("%s/%d", f.Cursor[:3], ev.Sequence), string(ev.Type)+ev.Time.UTC().Truncate(time.Microsecond).String()
+			if known, ok := s.epochs[key]; ok && known != content {
+				return fmt.Errorf("event %d is %s now, was %s", ev.Sequence, content, known)
+			}
+			s.epochs[key] = content
+		}
+	}
+	if over != s.status.Terminal() {
+		return fmt.Errorf("log ends with an end: %t, status %s", over, s.status)
+	}
+	return nil
+}
+
+// bubble plays in memory with a fake clock.
+type bubble struct {
+	store *memory.Store
+}
+
+func (b *bubble) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
+	if b.store == nil {
+		b.store = memory.New(memory.Config{})
+	}
+	cfg.Store = store.Store(b.store)
+	e, err := lifecycle.New(cfg)
+	if err == nil {
+		_, err = e.Recover(context.Background())
+	}
+	return e, err
+}
+
+func (b *bubble) cut(e *lifecycle.Engine, crash bool) {
+	if crash {
+		b.store = b.store.Crash()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	e.Drain(ctx) // after a crash this reaches no journal: it ends the goroutines of the bubble
+	if !crash {
+		b.store = b.store.Reopen()
+	}
+}
+
+func (b *bubble) pass(d time.Duration) { time.Sleep(d) }
+
+func (b *bubble) settle(check func() error) error {
+	synctest.Wait()
+	return check()
+}
+
+func (b *bubble) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Background()) }
+
+// TestModel plays random lives on the journal in memory.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		ops := drawOps(rt)
+		var failed error
+		synctest.Test(t, func(t *testing.T) {
+			g := &game{t: t, d: &bubble{}}
+			failed = g.play(ops)
+			if failed != nil {
+				g.freeAll()
+				g.d.cut(g.e, false)
+			}
+		})
+		if failed != nil {
+			rt.Fatalf("%v", failed)
+		}
+	})
+}
