@@ -126,12 +126,11 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := integer(call.Arguments, "limit", globLimit)
-	found := newest{most: limit}
+	found := newest{most: integer(call.Arguments, "limit", globLimit)}
 	p, err := t.folder(ctx, dir)
 	var refusal *tool.Error
 	if errors.As(err, &refusal) && (refusal.Reason == reasonNotFound || refusal.Reason == reasonNotDirectory) {
-		return t.result(&found, &walk{}, limit, pattern), nil // the pattern names a folder that is not there
+		return t.result(&found, &walk{}, call), nil // the pattern names a folder that is not there
 	}
 	if err != nil {
 		return nil, err
@@ -148,7 +147,7 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if err := w.run(ctx, p); err != nil {
 		return nil, err
 	}
-	return t.result(&found, w, limit, pattern), nil
+	return t.result(&found, w, call), nil
 }
 
 // folder returns the place of a clean name that is a directory.
@@ -222,7 +221,7 @@ func (n *newest) cut() {
 	n.files = n.files[:min(n.most, len(n.files))]
 }
 
-func (t *glob) result(found *newest, w *walk, limit int, pattern string) *tool.Result {
+func (t *glob) result(found *newest, w *walk, call *tool.Call) *tool.Result {
 	found.cut()
 	data := globData{Files: []globFile{}, Total: found.total, Cut: w.cut, Closed: w.closed}
 	var b strings.Builder
@@ -236,12 +235,12 @@ func (t *glob) result(found *newest, w *walk, limit int, pattern string) *tool.R
 	}
 	data.Truncated = w.cut != "" || len(data.Files) < found.total
 	switch {
-	case found.total == 0 && !strings.Contains(pattern, "/") && w.cut == "":
+	case found.total == 0 && !strings.Contains(call.Arguments.String("pattern"), "/") && w.cut == "":
 		b.WriteString("No file matches. The pattern looks in one folder only; **/ before it looks in all folders below.")
 	case found.total == 0:
 		b.WriteString("No file matches.")
 	case len(data.Files) < found.total:
-		fmt.Fprintf(&b, "[The newest %d of %d files; narrow the pattern or raise limit (%d).]", len(data.Files), found.total, limit)
+		fmt.Fprintf(&b, "[The newest %d of %d files; narrow the pattern or raise limit (%d).]", len(data.Files), found.total, found.most)
 	}
 	if w.cut != "" {
 		b.WriteString("\n[Not everything was seen: " + w.cut + ".]")
