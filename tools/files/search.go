@@ -32,7 +32,7 @@ type search struct {
 	shown   int // matching lines that are shown
 	total   int // matching lines
 	matched int // files
-	seen    int // files searched
+	seen    int // text files searched
 	closed  bool
 
 	binary, unreadable, cutLines, cutFiles int
@@ -84,6 +84,7 @@ func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 		}
 		if isBinary(block) {
 			s.binary++
+			s.seen--
 			break
 		}
 		if first {
