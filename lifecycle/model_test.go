@@ -63,6 +63,7 @@ type slot struct {
 	status  call.Status
 	code    tool.Code
 	edited  bool
+	freed   bool // the held tool may go on
 	forgot  bool // a crash may have taken it: read-only, and nothing of it had to be stored
 	last    *call.Call
 	opened  string // the suspension that is open
@@ -166,7 +167,7 @@ func (g *game) play(ops []op) error {
 		if err := g.do(o); err != nil {
 			return fmt.Errorf("step %d %v: %w", i, o, err)
 		}
-		if err := g.d.settle(g.check); err != nil {
+		if err := g.settle(); err != nil {
 			return fmt.Errorf("after step %d %v: %w", i, o, err)
 		}
 	}
@@ -180,14 +181,34 @@ func (g *game) play(ops []op) error {
 	return nil
 }
 
+// errSentAgain asks for another look, when what was sent again has come to rest.
+var errSentAgain = errors.New("a forgotten call was sent again")
+
+func (g *game) settle() error {
+	for {
+		if err := g.d.settle(g.check); !errors.Is(err, errSentAgain) {
+			return err
+		}
+	}
+}
+
 func (g *game) freeAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for id, c := range g.gates {
-		if c != nil {
-			close(c)
+	for i := range g.slots {
+		if s := &g.slots[i]; s.started && !s.freed {
+			close(g.gates[s.spec.ID])
+			s.freed = true
 		}
-		delete(g.gates, id)
+	}
+}
+
+// freeSlot lets the tool of a call that is forgotten here come to its end.
+func (g *game) freeSlot(s *slot) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s.started && !s.freed {
+		close(g.gates[s.spec.ID])
 	}
 }
 
@@ -229,6 +250,7 @@ func (s *slot) end(status call.Status, code tool.Code) { s.status, s.code, s.ope
 // start puts a new call into a slot.
 func (g *game) start(s *slot, id string) error {
 	g.n++
+	g.freeSlot(s)
 	*s = slot{tool: id, started: true, decided: map[string]tool.Decision{}, epochs: map[string]string{}}
 	s.spec = call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-call-%06d", g.n), Run: tool.Run{ID: "run", Thread: "thread"}}
 	g.mu.Lock()
@@ -358,9 +380,9 @@ func (g *game) cancel(s *slot) error {
 func (g *game) free(s *slot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c := g.gates[s.spec.ID]; c != nil {
+	if c := g.gates[s.spec.ID]; c != nil && !s.freed {
 		close(c)
-		g.gates[s.spec.ID] = nil
+		s.freed = true
 		if s.status == call.Running {
 			s.end(call.Succeeded, "")
 		}
@@ -406,7 +428,10 @@ func (g *game) checkSlot(s *slot) error {
 	c, err := g.e.Get(g.t.Context(), alice, s.spec.ID)
 	if err != nil {
 		if s.forgot && wantReason(err, "CALL_NOT_FOUND") == nil {
-			return g.send(s) // a crash took it: the same id simply runs again
+			if err := g.send(s); err != nil { // a crash took it: the same id simply runs again
+				return err
+			}
+			return errSentAgain
 		}
 		return err
 	}
