@@ -1,0 +1,137 @@
+package permission_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/tool"
+)
+
+func TestParseErrors(t *testing.T) {
+	tests := []struct {
+		name, file string
+		at         string // line:column
+		reason     string
+	}{
+		{"broken list", "rules:\n  - tools: [x\n  - b: c\n", "3:3", "not YAML"},
+		{"tab", "\tb: 1\n", "1:2", "not YAML"},
+		{"no mapping", "- a\n", "1:1", "want a mapping"},
+		{"a word", "hello\n", "1:1", "want a mapping"},
+		{"two documents", "rules: []\n---\nrules: []\n", "3:1", "one document"},
+		{"unknown key", "rules: []\n\nrule: []\n", "3:1", `unknown key "rule"; known are approvers, default, expires_in, rules, version`},
+		{"key twice", "rules: []\nrules: []\n", "2:1", "already defined"},
+		{"version", "version: 2\n", "1:10", "want 1"},
+		{"unknown tier", "default:\n  LOW: ask\n", "2:3", "CONFIRM, ESCALATE, OBSERVE"},
+		{"unknown default", "default:\n  CONFIRM: maybe\n", "2:12", `unknown "maybe"; want block, deny, ask, allow`},
+		{"rules as a mapping", "rules:\n  a: b\n", "2:3", "want a list"},
+		{"rules as nothing", "rules:\n", "1:8", "want a list"},
+		{"rule as a word", "rules: [x]\n", "1:9", "want a mapping"},
+		{"unknown key of a rule", "rules:\n  - action: deny\n    tool: x\n", "3:5", `unknown key "tool"`},
+		{"unknown action", "rules:\n  - tools: [x]\n    action: permit\n", "3:13", `unknown "permit"`},
+		{"no action", "rules:\n  - tools: [x]\n", "2:5", "no action"},
+		{"names nothing", "rules:\n  - action: allow\n", "2:5", "names nothing"},
+		{"empty list", "rules:\n  - action: allow\n    tools: []\n", "3:12", "empty"},
+		{"tools as a word", "rules:\n  - action: allow\n    tools: x\n", "3:12", "want a list"},
+		{"bad glob", "rules:\n  - action: allow\n    tools: [\"[a\"]\n", "3:13", "not a glob"},
+		{"glob without quotes", "rules:\n  - action: allow\n    tools: [*]\n", "3:14", "not YAML"},
+		{"glob without quotes that looks like an alias", "rules:\n  - action: allow\n    tools: [*x]\n", "3:13", "quotes"},
+		{"number as a tool", "rules:\n  - action: allow\n    tools: [1]\n", "3:13", "put it in quotes"},
+		{"bad tier", "rules:\n  - action: allow\n    tiers: [CONFIRM, confirm]\n", "3:22", `unknown "confirm"`},
+		{"four eyes as a word", "rules:\n  - action: ask\n    tools: [x]\n    four_eyes: maybe\n", "4:16", "true or false"},
+		{"four eyes on allow", "rules:\n  - action: allow\n    tools: [x]\n    four_eyes: true\n", "4:16", "no effect"},
+		{"approvers on deny", "rules:\n  - action: deny\n    tools: [x]\n    approvers: [approver]\n", "4:16", "no effect"},
+		{"approvers that cannot approve", "approvers: [caller]\n", "1:13", `unknown "caller"; want approver, operator`},
+		{"expiry", "expires_in: 3 days\n", "1:13", "such as 90m"},
+		{"expiry beyond 30 days", "expires_in: 721h\n", "1:13", "720h"},
+		{"no expiry", "expires_in: 0s\n", "1:13", "720h"},
+		{"several approvers", "rules:\n  - action: ask\n    tools: [x]\n    count: 2\n", "4:12", "not supported yet"},
+		{"remember", "rules:\n  - action: ask\n    tools: [x]\n    remember: [exact]\n", "4:15", "remember is not supported yet"},
+		{"anchor", "approvers: &a [approver]\n", "1:12", "anchor"},
+		{"alias", "approvers: [approver]\nrules: *a\n", "2:8", "list"},
+		{"merge", "rules:\n  - <<: {action: deny}\n    tools: [x]\n", "2:5", "merge"},
+		{"long reason", "rules:\n  - action: deny\n    tools: [x]\n    reason: " + strings.Repeat("x", 501) + "\n", "4:13", "501 bytes"},
+		{"huge", strings.Repeat("#\n", 1<<20), "1:1", "limit"},
+		{"many rules", "rules:\n" + strings.Repeat("  - {action: deny, tools: [x]}\n", 1001), "2:3", "1001 rules"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rules, err := permission.Parse("r.yaml", []byte(tt.file))
+			var refused *permission.ParseError
+			if !errors.As(err, &refused) || rules != nil {
+				t.Fatalf("Parse = %v, want a ParseError", err)
+			}
+			if at := fmt.Sprintf("%d:%d", refused.Line, refused.Column); at != tt.at || !strings.Contains(refused.Reason, tt.reason) {
+				t.Errorf("%v, want %s and %q", err, tt.at, tt.reason)
+			}
+			if !strings.HasPrefix(err.Error(), "r.yaml:"+tt.at+": ") {
+				t.Errorf("%v does not name the file and the place", err)
+			}
+		})
+	}
+}
+
+func TestParseEmpty(t *testing.T) {
+	for _, file := range []string{"", "# nothing yet\n", "---\n", "{}", "rules: []\n", "version: 1\n"} {
+		rules, err := permission.Parse("r.yaml", []byte(file))
+		if err != nil {
+			t.Errorf("%q: %v", file, err)
+			continue
+		}
+		g := permission.New(permission.Config{Rules: rules})
+		for tier, want := range map[tool.Tier]hook.VerdictKind{tool.Observe: hook.KindAllow, tool.Confirm: hook.KindSuspend, tool.Escalate: hook.KindSuspend} {
+			if got := check(t, g, input("x", tier)).Kind(); got != want {
+				t.Errorf("%q: %s is %s, want %s", file, tier, got, want)
+			}
+		}
+	}
+}
+
+// The examples of the page must be what the gate reads.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/plugins/permission.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(examples) == 0 {
+		t.Fatal("the page has no example")
+	}
+	for _, example := range examples {
+		if _, err := permission.Parse("permission.md", example[1]); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "rules: []", "default: {CONFIRM: deny}\nexpires_in: 2h\napprovers: [operator]\n",
+		"rules:\n  - name: a\n    action: ask\n    tools: [\"*\", 'b?']\n    tiers: [ESCALATE]\n    reason: |\n      because\n    four_eyes: true\n",
+		"a: &x [*x]\n", "? a\n: b\n", "<<: {a: 1}\n", "a: !!binary |\n  x\n", "rules: [{action: deny, callers: [\"[a-\"]}]", "a: \x00", "\ufeffrules: []\n", "%YAML 1.1\n---\nrules: []\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		rules, err := permission.Parse("f", file)
+		var refused *permission.ParseError
+		switch {
+		case err == nil && rules == nil:
+			t.Error("neither rules nor an error")
+		case err != nil && (!errors.As(err, &refused) || refused.Line < 1 || refused.Column < 1 || refused.File != "f"):
+			t.Errorf("error without a place: %v", err)
+		case err == nil:
+			g := permission.New(permission.Config{Rules: rules})
+			for _, tier := range []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate} {
+				if v := check(t, g, input("bash", tier)); v.Kind() == "" {
+					t.Error("no verdict")
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,114 @@
+// Package permission is a gate that decides by rules: a call is allowed, needs a person, is denied, or blocks its run.
+//
+// Rules name tools by globs and tiers. Block beats deny beats ask beats allow, whatever the order in the file; a call
+// that no rule names is decided by its tier. Within one action the more specific rule gives reason, approvers and expiry.
+//
+// Rules can be replaced while calls wait. They act when a call is gated again: a yes that was given never beats a rule
+// that says no now, and a waiting question is not voided by new rules.
+package permission
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync/atomic"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Config is what a gate starts with.
+type Config struct {
+	Rules *Rules // nil decides by tier: OBSERVE is allowed, CONFIRM asks, ESCALATE asks somebody other than the caller
+	// SingleUser says that there is nobody else to ask: four eyes become a confirmation that is typed.
+	SingleUser bool
+}
+
+// A Gate is a [hook.Gate]. Its methods may be called from many goroutines.
+type Gate struct {
+	singleUser bool
+	rules      atomic.Pointer[Rules]
+}
+
+// New returns a gate.
+func New(cfg Config) *Gate {
+	g := &Gate{singleUser: cfg.SingleUser}
+	g.Swap(cfg.Rules)
+	return g
+}
+
+// Rules returns the rules in force.
+func (g *Gate) Rules() *Rules { return g.rules.Load() }
+
+// Swap puts rules in force; nil means those of a gate without rules.
+func (g *Gate) Swap(rules *Rules) {
+	if rules == nil {
+		rules = Default()
+	}
+	g.rules.Store(rules)
+}
+
+// Reload parses a rule file and puts it in force. On an error, a [*ParseError], the old rules stay.
+func (g *Gate) Reload(name string, file []byte) error {
+	rules, err := Parse(name, file)
+	if err != nil {
+		return err
+	}
+	g.Swap(rules)
+	return nil
+}
+
+// Check implements [hook.Gate]. It is pure.
+func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
+	if in.Descriptor == nil {
+		return hook.Verdict{}, errors.New("call without a descriptor")
+	}
+	rules := g.rules.Load()
+	d := rules.decide(subject{
+		caller: in.Caller.Subject, onBehalfOf: in.OnBehalfOf, descriptor: in.Descriptor, tier: in.Assessment.Normal().Tier,
+	})
+	switch d.action {
+	case allow:
+		return hook.Allow(), nil
+	case deny:
+		return hook.Deny("Denied: " + d.because()), nil
+	case block:
+		return hook.Block(d.because()), nil
+	}
+	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, d) {
+		return hook.Allow(), nil
+	}
+	return hook.Suspend(g.ticket(in, d)), nil
+}
+
+// satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
+// was given.
+func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
+	switch {
+	case !d.fourEyes:
+		return true
+	case g.singleUser:
+		var typed struct {
+			Confirm string `json:"confirm"`
+		}
+		return json.Unmarshal([]byte(a.Result), &typed) == nil && typed.Confirm == in.Descriptor.ID
+	default:
+		by := a.DecidedBy.Subject
+		return by != "" && by != in.Caller.Subject && by != in.OnBehalfOf
+	}
+}
+
+// Hidden reports whether a tool is denied to a principal whatever the arguments are. Such a tool is not in the
+// principal's lists, and a call of it finds no tool. A tool that would block the run is not hidden: the block would
+// never happen.
+func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
+	rules := g.rules.Load()
+	mildest := slices.Index(tiers, d.MildestEffects().Tier)
+	for _, tier := range tiers[max(mildest, 0):] {
+		if rules.decide(subject{caller: p.Subject, descriptor: d, tier: tier}).action != deny {
+			return false
+		}
+	}
+	return true
+}

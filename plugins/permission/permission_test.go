@@ -1,0 +1,336 @@
+package permission_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/tool"
+)
+
+func gate(t testing.TB, file string) *permission.Gate {
+	t.Helper()
+	rules, err := permission.Parse("rules.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return permission.New(permission.Config{Rules: rules})
+}
+
+func input(id string, tier tool.Tier) *hook.Input {
+	return &hook.Input{
+		Namespace: "default", CallID: "call-1",
+		Descriptor: &tool.Descriptor{ID: id, Source: "builtin"},
+		Assessment: tool.Effects{Tier: tier},
+		Caller:     tool.Principal{Subject: "alice"},
+	}
+}
+
+func check(t testing.TB, g *permission.Gate, in *hook.Input) hook.Verdict {
+	t.Helper()
+	v, err := g.Check(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func denied(v hook.Verdict) bool {
+	return v.Kind() == hook.KindSetResult && v.Result().IsError() && v.Result().Error.Code == tool.Denied && !v.Result().Error.TerminateRun
+}
+
+// kind is the verdict's kind, with DENY for a result that denies.
+func kind(v hook.Verdict) string {
+	if denied(v) {
+		return "DENY"
+	}
+	return string(v.Kind())
+}
+
+func TestCheck(t *testing.T) {
+	const all = `
+rules:
+  - {action: allow, tools: ["*"]}
+  - {action: ask,   tools: ["b*"]}
+  - {action: deny,  tools: ["ba*"]}
+  - {action: block, tools: ["bas*"]}
+`
+	tests := []struct {
+		name, rules, id string
+		tier            tool.Tier
+		want            string
+	}{
+		{"observe by default", "", "x", tool.Observe, "ALLOW"},
+		{"confirm by default", "", "x", tool.Confirm, "SUSPEND"},
+		{"escalate by default", "", "x", tool.Escalate, "SUSPEND"},
+		{"an empty tier is CONFIRM", "", "x", "", "SUSPEND"},
+		{"an unknown tier is ESCALATE", "default: {ESCALATE: block}", "x", "LOW", "BLOCK"},
+		{"another default", "default: {CONFIRM: deny}", "x", tool.Confirm, "DENY"},
+		{"a default that is not named stays", "default: {CONFIRM: deny}", "x", tool.Escalate, "SUSPEND"},
+		{"allow", all, "x", tool.Confirm, "ALLOW"},
+		{"ask beats allow", all, "b", tool.Observe, "SUSPEND"},
+		{"deny beats ask", all, "ba", tool.Observe, "DENY"},
+		{"block beats deny", all, "bash", tool.Observe, "BLOCK"},
+		{"allow does not reach ESCALATE", all, "x", tool.Escalate, "SUSPEND"},
+		{"allow that names ESCALATE", `rules: [{action: allow, tiers: [ESCALATE], tools: [x]}]`, "x", tool.Escalate, "ALLOW"},
+		{"a broad deny beats a narrow allow", `rules: [{action: allow, tools: [bash]}, {action: deny, tools: ["*"]}]`, "bash", tool.Confirm, "DENY"},
+		{"by tier alone", `rules: [{action: deny, tiers: [CONFIRM, ESCALATE]}]`, "x", tool.Confirm, "DENY"},
+		{"another tier", `rules: [{action: deny, tiers: [ESCALATE]}]`, "x", tool.Confirm, "SUSPEND"},
+		{"by source", `rules: [{action: deny, sources: [builtin]}]`, "x", tool.Observe, "DENY"},
+		{"another source", `rules: [{action: deny, sources: [mcp]}]`, "x", tool.Observe, "ALLOW"},
+		{"by caller", `rules: [{action: deny, callers: ["al*"]}]`, "x", tool.Observe, "DENY"},
+		{"another caller", `rules: [{action: deny, callers: [bob]}]`, "x", tool.Observe, "ALLOW"},
+		{"all conditions must hold", `rules: [{action: deny, tools: [x], callers: [bob]}]`, "x", tool.Observe, "ALLOW"},
+		{"a class", `rules: [{action: deny, tools: ["[xy]"]}]`, "y", tool.Observe, "DENY"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := kind(check(t, gate(t, tt.rules), input(tt.id, tt.tier))); got != tt.want {
+				t.Errorf("verdict = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// What takes away holds for aliases and for the person behind the caller; what gives does not.
+func TestBroadAndNarrow(t *testing.T) {
+	tests := []struct{ name, rules, want string }{
+		{"deny by alias", `rules: [{action: deny, tools: [cat]}]`, "DENY"},
+		{"allow by alias", `rules: [{action: allow, tools: [cat]}]`, "SUSPEND"},
+		{"deny behind the caller", `rules: [{action: deny, callers: [carol]}]`, "DENY"},
+		{"allow behind the caller", `rules: [{action: allow, callers: [carol]}]`, "SUSPEND"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := input("read", tool.Confirm)
+			in.Descriptor.Aliases = []string{"cat"}
+			in.OnBehalfOf = "carol"
+			if got := kind(check(t, gate(t, tt.rules), in)); got != tt.want {
+				t.Errorf("verdict = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTicket(t *testing.T) {
+	in := input("bash", tool.Confirm)
+	in.Description = tool.Description{Title: "Run make test"}
+	got := check(t, gate(t, `
+approvers: [operator]
+expires_in: 2h
+rules:
+  - {action: ask, tools: ["*"], reason: Everything is looked at., four_eyes: true}
+  - {action: ask, tools: ["ba*"], expires_in: 3h}
+  - {name: shell, action: ask, tools: [bash], reason: Commands are looked at., approvers: [approver], expires_in: 90m}
+`), in).Ticket()
+	want := tool.Ticket{
+		Action:     "approval",
+		Message:    "Allow bash: Run make test? Commands are looked at.",
+		Parameters: json.RawMessage(`{"tool":"bash","tier":"CONFIRM","rule":"shell","reason":"Commands are looked at."}`),
+		Approvers:  &tool.Approvers{Roles: []string{"approver"}},
+		ExpiresIn:  90 * time.Minute,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("ticket of the most specific rule (-want +got):\n%s", d)
+	}
+
+	got = check(t, gate(t, "{approvers: [operator], expires_in: 2h}"), input("bash", tool.Escalate)).Ticket()
+	want = tool.Ticket{
+		Action:     "approval",
+		Message:    "Allow bash? Somebody other than the caller has to answer.",
+		Parameters: json.RawMessage(`{"tool":"bash","tier":"ESCALATE","four_eyes":true}`),
+		Approvers:  &tool.Approvers{Roles: []string{"operator"}, DistinctFromCaller: true},
+		ExpiresIn:  2 * time.Hour,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("ticket of ESCALATE (-want +got):\n%s", d)
+	}
+
+	// four_eyes: false cannot take away what the tier demands
+	got = check(t, gate(t, `rules: [{action: ask, tools: [bash], four_eyes: false}]`), input("bash", tool.Escalate)).Ticket()
+	if !got.Approvers.DistinctFromCaller {
+		t.Error("a rule weakened ESCALATE")
+	}
+	got = check(t, gate(t, `rules: [{action: ask, tools: [bash], four_eyes: true}]`), input("bash", tool.Observe)).Ticket()
+	if !got.Approvers.DistinctFromCaller {
+		t.Error("four_eyes of a rule is not asked for")
+	}
+}
+
+func TestReasons(t *testing.T) {
+	tests := []struct{ rules, want string }{
+		{`rules: [{name: no shell, action: deny, tools: [bash]}]`, `Denied: not allowed by the rule "no shell"`},
+		{`rules: [{action: allow, tools: [x]}, {action: deny, tools: [bash]}]`, `Denied: not allowed by the rule "rule 2"`},
+		{`rules: [{action: deny, tools: [bash], reason: Use the build tool.}]`, `Denied: Use the build tool.`},
+		{`default: {CONFIRM: deny}`, `Denied: calls of the tier CONFIRM are not allowed here`},
+	}
+	for _, tt := range tests {
+		if got := check(t, gate(t, tt.rules), input("bash", tool.Confirm)).Result().ModelText(); got != tt.want {
+			t.Errorf("the model reads %q, want %q", got, tt.want)
+		}
+	}
+	v := check(t, gate(t, `rules: [{action: block, tools: [bash], reason: Never.}]`), input("bash", tool.Confirm))
+	if v.Kind() != hook.KindBlock || v.Reason() != "Never." {
+		t.Errorf("verdict = %s %q", v.Kind(), v.Reason())
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	yes := func(by, result string) *tool.Decision {
+		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by}}
+	}
+	const fourEyes = `rules: [{action: ask, tools: [x], four_eyes: true}]`
+	tests := []struct {
+		name, rules string
+		single      bool
+		answer      *tool.Decision
+		want        string
+	}{
+		{"yes", "", false, yes("bob", ""), "ALLOW"},
+		{"yes of the caller", "", false, yes("alice", ""), "ALLOW"},
+		{"no", "", false, &tool.Decision{Action: tool.Cancel, DecidedBy: tool.Principal{Subject: "bob"}}, "SUSPEND"},
+		{"an answer without an action", "", false, &tool.Decision{DecidedBy: tool.Principal{Subject: "bob"}}, "SUSPEND"},
+		{"a yes never beats a deny", `rules: [{action: deny, tools: [x]}]`, false, yes("bob", ""), "DENY"},
+		{"a yes never beats a block", `rules: [{action: block, tools: [x]}]`, false, yes("bob", ""), "BLOCK"},
+		{"four eyes", fourEyes, false, yes("bob", ""), "ALLOW"},
+		{"four eyes now, and the caller's yes of before", fourEyes, false, yes("alice", ""), "SUSPEND"},
+		{"the same for whom the caller acts for", fourEyes, false, yes("carol", ""), "SUSPEND"},
+		{"four eyes, and nobody", fourEyes, false, yes("", ""), "SUSPEND"},
+		{"single user, typed", fourEyes, true, yes("alice", `{"confirm":"x"}`), "ALLOW"},
+		{"single user, not typed", fourEyes, true, yes("alice", ""), "SUSPEND"},
+		{"single user, mistyped", fourEyes, true, yes("alice", `{"confirm":"y"}`), "SUSPEND"},
+		{"single user where no four eyes are asked for", "", true, yes("alice", ""), "ALLOW"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rules, err := permission.Parse("rules.yaml", []byte(tt.rules))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := permission.New(permission.Config{Rules: rules, SingleUser: tt.single})
+			in := input("x", tool.Confirm)
+			in.OnBehalfOf = "carol"
+			if got := kind(check(t, g, in.WithAnswer(tt.answer))); got != tt.want {
+				t.Errorf("verdict = %s, want %s", got, tt.want)
+			}
+			if got := kind(check(t, g, in)); got == "ALLOW" {
+				t.Error("allowed without an answer")
+			}
+		})
+	}
+}
+
+func TestSingleUserTypesTheName(t *testing.T) {
+	g := permission.New(permission.Config{SingleUser: true})
+	got := check(t, g, input("deploy", tool.Escalate)).Ticket()
+	want := tool.Ticket{
+		Action:         "approval",
+		Message:        `Allow deploy? Type "deploy" to confirm.`,
+		Parameters:     json.RawMessage(`{"tool":"deploy","tier":"ESCALATE","single_user":true}`),
+		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"confirm":{"const":"deploy"}},"required":["confirm"],"additionalProperties":false}`),
+		Approvers:      &tool.Approvers{Roles: []string{"approver"}},
+		ExpiresIn:      72 * time.Hour,
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("ticket (-want +got):\n%s", d)
+	}
+	if got := check(t, g, input("deploy", tool.Confirm)).Ticket(); got.ResponseSchema != nil {
+		t.Error("a plain question asks for typing")
+	}
+}
+
+// T115: what is denied to a caller whatever the arguments are does not exist for it.
+func TestHidden(t *testing.T) {
+	observe := &tool.Effects{Tier: tool.Observe}
+	tests := []struct {
+		name, rules string
+		d           tool.Descriptor
+		caller      string
+		want        bool
+	}{
+		{"no rule", "", tool.Descriptor{ID: "x"}, "alice", false},
+		{"denied", `rules: [{action: deny, tools: [x]}]`, tool.Descriptor{ID: "x"}, "alice", true},
+		{"denied by an alias", `rules: [{action: deny, tools: [y]}]`, tool.Descriptor{ID: "x", Aliases: []string{"y"}}, "alice", true},
+		{"denied to somebody else", `rules: [{action: deny, tools: [x], callers: [bob]}]`, tool.Descriptor{ID: "x"}, "alice", false},
+		{"denied to this caller", `rules: [{action: deny, tools: [x], callers: [bob]}]`, tool.Descriptor{ID: "x"}, "bob", true},
+		{"asked", `rules: [{action: ask, tools: [x]}]`, tool.Descriptor{ID: "x"}, "alice", false},
+		{"blocked, which must be able to happen", `rules: [{action: block, tools: [x]}]`, tool.Descriptor{ID: "x"}, "alice", false},
+		{"denied for one tier", `rules: [{action: deny, tiers: [CONFIRM]}]`, tool.Descriptor{ID: "x"}, "alice", false},
+		{"denied for every tier it can have", `rules: [{action: deny, tiers: [CONFIRM, ESCALATE]}]`, tool.Descriptor{ID: "x"}, "alice", true},
+		{"milder with some arguments", `rules: [{action: deny, tiers: [CONFIRM, ESCALATE]}]`, tool.Descriptor{ID: "x", Mildest: observe}, "alice", false},
+		{"denied by the defaults", `default: {CONFIRM: deny, ESCALATE: deny}`, tool.Descriptor{ID: "x"}, "alice", true},
+		{"but for one", "default: {CONFIRM: deny, ESCALATE: deny}\nrules: [{action: ask, tools: [x]}]", tool.Descriptor{ID: "x"}, "alice", false},
+		{"an unknown tier is ESCALATE", `default: {ESCALATE: deny}`, tool.Descriptor{ID: "x", Effects: tool.Effects{Tier: "LOW"}}, "alice", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := gate(t, tt.rules).Hidden(tool.Principal{Subject: tt.caller}, &tt.d); got != tt.want {
+				t.Errorf("Hidden = %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReloadKeepsTheOldRules(t *testing.T) {
+	g := gate(t, `rules: [{action: deny, tools: [x]}]`)
+	old := g.Rules()
+	err := g.Reload("new.yaml", []byte("rules:\n  - action: alow\n    tools: [x]\n"))
+	if err == nil || !strings.HasPrefix(err.Error(), "new.yaml:2:13: ") {
+		t.Errorf("Reload = %v, want the line and the column", err)
+	}
+	if g.Rules() != old || kind(check(t, g, input("x", tool.Observe))) != "DENY" {
+		t.Error("a broken file took effect")
+	}
+	if err := g.Reload("new.yaml", []byte("rules: [{action: allow, tools: [x]}]")); err != nil {
+		t.Fatal(err)
+	}
+	if got := kind(check(t, g, input("x", tool.Confirm))); got != "ALLOW" {
+		t.Errorf("verdict under the new rules = %s", got)
+	}
+	g.Swap(nil)
+	if got := kind(check(t, g, input("x", tool.Confirm))); got != "SUSPEND" {
+		t.Errorf("verdict without rules = %s", got)
+	}
+}
+
+func TestReloadWhileChecking(t *testing.T) {
+	g := permission.New(permission.Config{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for range 200 {
+			if err := g.Reload("r", []byte(`rules: [{action: allow, tools: [x]}]`)); err != nil {
+				t.Error(err)
+			}
+			g.Swap(nil)
+		}
+	})
+	for range 200 {
+		if got := kind(check(t, g, input("x", tool.Confirm))); got != "ALLOW" && got != "SUSPEND" {
+			t.Errorf("verdict = %s", got)
+		}
+	}
+	wg.Wait()
+}
+
+func TestCheckWithoutDescriptor(t *testing.T) {
+	if v, err := permission.New(permission.Config{}).Check(t.Context(), &hook.Input{}); err == nil {
+		t.Errorf("verdict = %s, want an error, which denies", v.Kind())
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	g := gate(b, `rules: [{action: allow, tools: ["read*", glob, grep]}, {action: deny, tools: ["web_*"]}, {action: ask, tools: [bash], four_eyes: true}]`)
+	in := input("grep", tool.Confirm)
+	b.ReportAllocs()
+	for b.Loop() {
+		if v, err := g.Check(b.Context(), in); err != nil || v.Kind() != hook.KindAllow {
+			b.Fatal(v.Kind(), err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package permission
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Action is what the tickets of this gate ask for.
+const Action = "approval"
+
+// parameters are what a frontend may show beside the message.
+type parameters struct {
+	Tool       string    `json:"tool"`
+	Tier       tool.Tier `json:"tier"`
+	Rule       string    `json:"rule,omitempty"`
+	Reason     string    `json:"reason,omitempty"`
+	FourEyes   bool      `json:"four_eyes,omitempty"`
+	SingleUser bool      `json:"single_user,omitempty"`
+}
+
+// confirmation is the answer that stands in for a second person.
+type confirmation struct {
+	Type       string                       `json:"type"`
+	Properties map[string]map[string]string `json:"properties"`
+	Required   []string                     `json:"required"`
+	Additional bool                         `json:"additionalProperties"`
+}
+
+// ticket is the question for a call. The engine adds what the call is.
+func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
+	id := in.Descriptor.ID
+	alone := d.fourEyes && g.singleUser
+	t := tool.Ticket{
+		Action:  Action,
+		Message: message(in, d, alone),
+		Parameters: mustJSON(parameters{
+			Tool: id, Tier: in.Assessment.Normal().Tier, Rule: d.name(), Reason: d.reason(), FourEyes: d.fourEyes && !alone, SingleUser: alone,
+		}),
+		Approvers: &tool.Approvers{Roles: d.approvers, DistinctFromCaller: d.fourEyes && !alone},
+		ExpiresIn: d.expiresIn,
+	}
+	if alone {
+		t.ResponseSchema = mustJSON(confirmation{
+			Type:       "object",
+			Properties: map[string]map[string]string{"confirm": {"const": id}},
+			Required:   []string{"confirm"},
+		})
+	}
+	return t
+}
+
+func message(in *hook.Input, d decision, alone bool) string {
+	text := "Allow " + in.Descriptor.ID
+	if title := in.Description.Title; title != "" && title != in.Descriptor.Name() && title != in.Descriptor.ID {
+		text += ": " + clip(title, 200)
+	}
+	text += "?"
+	if reason := d.reason(); reason != "" {
+		text += " " + reason
+	}
+	switch {
+	case alone:
+		text += ` Type "` + in.Descriptor.ID + `" to confirm.`
+	case d.fourEyes:
+		text += " Somebody other than the caller has to answer."
+	}
+	return text
+}
+
+// clip shortens a text at a character.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most] + "…"
+}
+
+func mustJSON(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("permission: " + err.Error()) // strings and booleans always have a form
+	}
+	return b
+}

@@ -1,0 +1,173 @@
+package permission
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
+)
+
+// first returns the token where a node begins: that of a mapping is its first colon.
+func first(n ast.Node) *token.Token {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		if !n.IsFlowStyle && len(n.Values) > 0 {
+			return n.Values[0].Key.GetToken()
+		}
+	case *ast.MappingValueNode:
+		return n.Key.GetToken()
+	}
+	return n.GetToken()
+}
+
+// eachMember reads a mapping; a key that is not in members is an error.
+func eachMember(n ast.Node, members map[string]func(ast.Node) error) error {
+	var pairs []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	default:
+		return wrong(n, "want a mapping, found %s", kind(n))
+	}
+	seen := map[string]bool{}
+	for _, pair := range pairs {
+		key, err := scalar(pair.Key)
+		if err != nil {
+			return err
+		}
+		read, known := members[key]
+		switch {
+		case !known:
+			return wrong(pair.Key, "unknown key %q; known are %s", clip(key, 40), strings.Join(sortedKeys(members), ", "))
+		case seen[key]:
+			return wrong(pair.Key, "the key %q is there twice", key)
+		}
+		seen[key] = true
+		if err := read(pair.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys(members map[string]func(ast.Node) error) []string {
+	var keys []string
+	for key := range members {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func sequence(n ast.Node) ([]ast.Node, error) {
+	s, ok := n.(*ast.SequenceNode)
+	if !ok {
+		return nil, wrong(n, "want a list, found %s", kind(n))
+	}
+	return s.Values, nil
+}
+
+// list reads a list of one item or more; an empty one would hold for everything.
+func list[T any](n ast.Node, read func(ast.Node) (T, error)) ([]T, error) {
+	nodes, err := sequence(n)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) == 0 {
+		return nil, wrong(n, "the list is empty; leave it out, or name something")
+	}
+	items := make([]T, 0, len(nodes))
+	for _, node := range nodes {
+		item, err := read(node)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+// scalar returns the text of a scalar as it is written; anchors, aliases and tags are refused, because what they mean is
+// not where they are read.
+func scalar(n ast.Node) (string, error) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, nil
+	case *ast.LiteralNode:
+		return n.Value.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return n.GetToken().Value, nil
+	case *ast.AliasNode:
+		return "", wrong(n, `aliases are not supported; a glob that begins with * needs quotes: "*"`)
+	}
+	return "", wrong(n, "want a word, found %s", kind(n))
+}
+
+// text reads a string that people or models may see.
+func text(n ast.Node) (string, error) {
+	if _, isText := n.(*ast.StringNode); !isText {
+		if _, isText := n.(*ast.LiteralNode); !isText {
+			if _, err := scalar(n); err != nil {
+				return "", err
+			}
+			return "", wrong(n, "want text, found %s; put it in quotes", kind(n))
+		}
+	}
+	s, err := scalar(n)
+	if err != nil {
+		return "", err
+	}
+	s = strings.TrimSpace(s)
+	if s == "" || len(s) > maxText {
+		return "", wrong(n, "has %d bytes; want 1 to %d", len(s), maxText)
+	}
+	return s, nil
+}
+
+func boolean(n ast.Node) (bool, error) {
+	b, ok := n.(*ast.BoolNode)
+	if !ok {
+		return false, wrong(n, "want true or false, found %s", kind(n))
+	}
+	return b.Value, nil
+}
+
+// word reads one of some words.
+func word[T ~string](n ast.Node, allowed []T) (T, error) {
+	s, err := scalar(n)
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(allowed, T(s)) {
+		names := make([]string, len(allowed))
+		for i, a := range allowed {
+			names[i] = string(a)
+		}
+		return "", wrong(n, "unknown %q; want %s", clip(s, 40), strings.Join(names, ", "))
+	}
+	return T(s), nil
+}
+
+func words[T ~string](n ast.Node, allowed []T) ([]T, error) {
+	return list(n, func(n ast.Node) (T, error) { return word(n, allowed) })
+}
+
+// kind names what was found, for errors.
+func kind(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		return "an anchor, alias, tag or merge key, which are not supported"
+	default:
+		return fmt.Sprintf("%q", clip(n.GetToken().Value, 40))
+	}
+}
