@@ -54,7 +54,7 @@ func invalid(err error, hook string) *end {
 // rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
 func (p *pass) rewrite(ctx context.Context) *end {
 	var names []string
-	if p.resume == nil || p.edited {
+	if !p.rewritten {
 		for _, entry := range p.l.e.cfg.Hooks.Rewrite {
 			if !entry.Match.Holds(p.in) {
 				continue
@@ -80,7 +80,7 @@ func (p *pass) rewrite(ctx context.Context) *end {
 			p.in = &next
 		}
 	}
-	if p.resume == nil || p.edited {
+	if !p.rewritten {
 		p.l.amend(func(c *call.Call) {
 			c.Effective, c.Rewriters = p.effective.Text(), names
 		})

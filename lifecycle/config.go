@@ -94,13 +94,15 @@ type Engine struct {
 	lives    map[call.Key]*live
 	closed   map[call.Key]store.RunState // runs that are blocked or ended, by (namespace, run id)
 	draining bool
-	failed   error // the journal's, once
+	stopping bool          // the drain period is over
+	active   int           // passes that run
+	idle     chan struct{} // closed when none does while draining
+	failed   error         // the journal's, once
 
 	behind behind
 	feed   feed
 
 	closing chan struct{} // closed when streams must end
-	running sync.WaitGroup
 	stats   counters
 }
 
@@ -131,6 +133,7 @@ func New(cfg Config) (*Engine, error) {
 		lives:   map[call.Key]*live{},
 		closed:  map[call.Key]store.RunState{},
 		closing: make(chan struct{}),
+		idle:    make(chan struct{}),
 	}
 	e.feed.changed = make(chan struct{})
 	return e, nil

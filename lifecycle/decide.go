@@ -28,6 +28,9 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 	if err := checkDecision(&r); err != nil {
 		return nil, err
 	}
+	if e.Draining() {
+		return nil, refuseDraining()
+	}
 	found, err := e.store.CallBySuspension(ctx, p.Namespace, r.SuspensionID)
 	if err != nil {
 		return nil, suspensionRefusal(err, r.SuspensionID)

@@ -5,18 +5,12 @@ import "context"
 // Drain stops taking new calls, lets what runs come to its end until ctx is done, stops the rest, and returns when
 // nothing runs any more. Then streams end with a cursor. Suspended calls stay.
 func (e *Engine) Drain(ctx context.Context) {
-	e.mu.Lock()
-	e.draining = true
-	e.mu.Unlock()
-	idle := make(chan struct{})
-	go func() {
-		e.running.Wait()
-		close(idle)
-	}()
+	idle := e.startDraining()
 	select {
 	case <-idle:
 	case <-ctx.Done():
 		e.mu.Lock()
+		e.stopping = true
 		lives := e.livesLocked()
 		e.mu.Unlock()
 		for _, l := range lives {
@@ -43,4 +37,46 @@ func (e *Engine) closeStreams() {
 	default:
 		close(e.closing)
 	}
+}
+
+// startDraining returns what is closed when no pass runs any more.
+func (e *Engine) startDraining() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.draining = true
+	e.idleLocked()
+	return e.idle
+}
+
+// idleLocked tells who drains that nothing runs.
+func (e *Engine) idleLocked() {
+	if !e.draining || e.active > 0 {
+		return
+	}
+	select {
+	case <-e.idle:
+	default:
+		close(e.idle)
+	}
+}
+
+// enter counts a pass. It reports whether the drain period is over, so that the pass has to end at once.
+func (e *Engine) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active++
+	return e.stopping
+}
+
+func (e *Engine) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.active--
+	e.idleLocked()
+}
+
+func (e *Engine) isStopping() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopping || e.failed != nil
 }

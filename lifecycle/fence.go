@@ -48,7 +48,7 @@ func (e *Engine) room(namespace string, run string) error {
 	case failed != nil:
 		return storeRefusal(failed, "")
 	case draining:
-		return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping and takes no new calls; send the call again to the next one", RetryAfter: time.Second}
+		return refuseDraining()
 	case run != "" && state == store.RunBlocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.places.full() || e.behind.full():
@@ -80,4 +80,9 @@ func hasRole(p tool.Principal, role string) bool {
 		}
 	}
 	return false
+}
+
+func refuseDraining() error {
+	return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
+		Message: "the daemon is stopping; send this again to the next one"}
 }

@@ -24,7 +24,7 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, store.ErrFull) {
+		if !errors.Is(err, store.ErrFull) || l.e.isStopping() {
 			l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
 			l.lose(storeRefusal(err, l.key.ID))
 			return

@@ -21,7 +21,7 @@ type pass struct {
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
 	resume    *tool.ResumeInput
-	edited    bool // the decision brought the arguments
+	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
 	in        *hook.Input
 	documents *snapshot
 	commands  []tool.Command // of Before hooks, which commit with the call
@@ -51,16 +51,22 @@ func (l *live) start() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	l.mu.Lock()
 	l.cancel = cancel
+	wish := l.c.Cancel
 	l.mu.Unlock()
 	l.retain()
-	l.e.running.Add(1)
+	if wish != nil { // it came between the decision and this start
+		cancel(cancelled(wish.Reason))
+	}
+	if l.e.enter() {
+		cancel(causeDrained)
+	}
 	return ctx
 }
 
 // run carries a call along the path and stores how that ended.
 func (l *live) run(ctx context.Context, p *pass) {
 	defer l.release()
-	defer l.e.running.Done()
+	defer l.e.leave()
 	out := p.guarded(ctx)
 	for _, release := range p.releases {
 		release()

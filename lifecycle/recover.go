@@ -130,7 +130,7 @@ func (l *live) again(p *pass) {
 	if c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
 	} else {
-		p.resume = l.lastInput(c)
+		p.rewritten, p.resume = true, l.lastInput(c)
 	}
 	ctx := l.start()
 	go l.run(ctx, p)
@@ -155,10 +155,10 @@ func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
 	}
 	found.Waiting++
 	l.retain()
-	e.running.Add(1)
+	e.enter()
 	go func() {
 		defer l.release()
-		defer e.running.Done()
+		defer e.leave()
 		l.awaitCaller(p)
 	}()
 }

@@ -36,12 +36,13 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	case s.ResumeMode == tool.UseDecisionAsToolResult:
 		l.settleRun(ctx, p, answered(d.Result))
 	default:
+		p.rewritten = true
 		p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
 		switch {
 		case s.ResumeMode == tool.PassDecisionToTool:
-			p.arguments, p.edited = call.Parse(d.Result), true
+			p.arguments, p.rewritten = call.Parse(d.Result), false
 		case d.Arguments != "":
-			p.arguments, p.edited = call.Parse(d.Arguments), true
+			p.arguments, p.rewritten = call.Parse(d.Arguments), false
 		}
 		l.run(ctx, p)
 	}
@@ -50,7 +51,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 // settleRun ends a resumed call without its tool.
 func (l *live) settleRun(ctx context.Context, p *pass, out end) {
 	defer l.release()
-	defer l.e.running.Done()
+	defer l.e.leave()
 	if stopped := p.stopped(ctx); stopped != nil && out.status == call.Succeeded {
 		out = *stopped
 	}
