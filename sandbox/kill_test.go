@@ -145,6 +145,29 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
+// A process without any mark forks others without end, and another run lasts, so that an orphan could be of either: only
+// who is stopped before anybody is killed keeps the links that prove whose they are.
+func TestForkingUnmarked(t *testing.T) {
+	r := open(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	other := t.TempDir()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx, bash(other, `echo $$ > pids; sleep 1000`))
+	}()
+	until(t, "start", func() bool { return len(pids(t, other)) == 1 })
+	spec := bash(t.TempDir(), `env -i setsid bash -c 'for i in {1..2000}; do setsid sleep 1000 >/dev/null 2>&1 & [ $i = 20 ] && echo ready; done'; sleep 1000`)
+	spec.Grace = -1
+	exit, err := cancelWhen(t, r, spec, "ready\n")
+	if err == nil || len(exit.Killed) < 20 {
+		t.Errorf("got %+v, %v", exit, err)
+	}
+	mustBeConfirmed(t, exit)
+	cancel()
+	<-done
+}
+
 // Each generation makes a session, forks the next and ends: no pid that was read is still right when it is used.
 func TestRunawayChain(t *testing.T) {
 	dir := t.TempDir() // without the script the chain ends, should the sandbox fail

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	daemonVariable = "SANDBOX_TEST_DAEMON" // state directory; its bash script follows as the only argument
+	daemonVariable = "SANDBOX_TEST_DAEMON" // owner and directory; a bash script follows as the only argument
 	headlessFlag   = "headless"
 )
 
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		panic(err)
 	}
-	if dir := os.Getenv(daemonVariable); dir != "" {
-		daemon(dir, os.Args[1])
+	if owner, dir, ok := strings.Cut(os.Getenv(daemonVariable), "="); ok {
+		daemon(owner, dir, os.Args[1])
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == headlessFlag {
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 }
 
 // daemon is a small toold: it runs one script until somebody kills it.
-func daemon(dir, script string) {
-	r, err := sandbox.New(sandbox.Config{Owner: "store-1", StateDir: filepath.Join(dir, "state")})
+func daemon(owner, dir, script string) {
+	r, err := sandbox.New(sandbox.Config{Owner: owner, StateDir: filepath.Join(dir, "state")})
 	if err != nil {
 		panic(err)
 	}
@@ -66,6 +66,9 @@ func loseFirstThread() {
 	}
 }
 
+// owner differs in each run of the tests, so that two at one time do not sweep each other.
+func owner() string { return fmt.Sprintf("store-%d", os.Getpid()) }
+
 func open(t *testing.T) *sandbox.Runner {
 	t.Helper()
 	return openIn(t, filepath.Join(t.TempDir(), "state"))
@@ -73,7 +76,7 @@ func open(t *testing.T) *sandbox.Runner {
 
 func openIn(t *testing.T, state string) *sandbox.Runner {
 	t.Helper()
-	r, err := sandbox.New(sandbox.Config{Owner: "store-1", StateDir: state})
+	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: state})
 	if err != nil {
 		t.Fatal(err)
 	}

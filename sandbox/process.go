@@ -19,6 +19,14 @@ type process struct {
 	start                       uint64
 }
 
+// identity names a process for as long as the machine is up.
+type identity struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+}
+
+func (p process) identity() identity { return identity{p.pid, p.start} }
+
 // dead reports whether nothing runs any more. A process whose first thread has ended looks like a zombie while its
 // other threads go on.
 func (p process) dead() bool { return (p.state == 'Z' || p.state == 'X') && p.threads <= 1 }
@@ -128,23 +136,6 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) || errors.Is(err, os.ErrProcessDone)
 }
 
-// tagOf returns the value of TagVariable in the environment that p was started with, and false when there is no such
-// process any more. The value is empty for a process of another user, one without memory of its own (of the kernel, or
-// ending, or without its first thread), and one that overwrote or cleared its environment.
-func tagOf(p process) (tag string, there bool) {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/environ")
-	if err != nil {
-		now, err := readProcess(p.pid)
-		return "", err == nil && now.start == p.start
-	}
-	for pair := range bytes.SplitSeq(env, []byte{0}) {
-		if value, ok := bytes.CutPrefix(pair, []byte(TagVariable+"=")); ok {
-			return string(value), true
-		}
-	}
-	return "", true
-}
-
 // describe names p for a report.
 func describe(p process) Process {
 	const longest = 200
@@ -156,9 +147,8 @@ func describe(p process) Process {
 		d.Command = "[" + strings.TrimSpace(string(name)) + "]"
 	}
 	d.Command = strings.ToValidUTF8(d.Command, "\uFFFD")
-	tag, _ := tagOf(p)
-	if parts := strings.SplitN(tag, "/", 3); len(parts) == 3 {
-		d.Tag = parts[2]
+	if tag, _ := tagOf(p); tag != "" {
+		_, _, d.Tag = splitTag(tag)
 	}
 	return d
 }

@@ -6,20 +6,13 @@ import (
 	"path/filepath"
 )
 
-// identity names a process for as long as the machine is up.
-type identity struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"`
-}
-
-func (p process) identity() identity { return identity{p.pid, p.start} }
-
 // record is what Sweep needs to know of a run whose daemon died. A file holds one, with leavings of a longer one behind
 // it when the daemon died while it wrote.
 type record struct {
-	Boot string     `json:"boot"`
-	Main identity   `json:"main"`
-	Away []identity `json:"away,omitempty"`
+	Boot   string     `json:"boot"`
+	Daemon identity   `json:"daemon"`
+	Main   identity   `json:"main"`
+	Away   []identity `json:"away,omitempty"`
 }
 
 // openRecord is called before the start: on a full disk nothing is to start.
@@ -30,7 +23,7 @@ func (r *Runner) openRecord(id string) (*os.File, error) {
 func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
 
 func (r *Runner) writeRecord(run *run, main identity, away []identity) error {
-	text, err := json.Marshal(record{r.bootID, main, away})
+	text, err := json.Marshal(record{r.bootID, r.self.identity(), main, away})
 	if err != nil {
 		return err
 	}
@@ -56,7 +49,7 @@ func (r *Runner) dropRecord(run *run, left []process) {
 	run.record = nil
 }
 
-// readRecords returns the records of runs that are not active, by path. What does not parse was cut off by a crash just
+// readRecords returns the records of runs that are not active, here or in another daemon, by path. What does not parse was cut off by a crash just
 // after the start; the tag serves then.
 func (r *Runner) readRecords() (map[string]record, error) {
 	paths, err := filepath.Glob(filepath.Join(r.stateDir, "*.json"))
@@ -86,7 +79,9 @@ func (r *Runner) readRecords() (map[string]record, error) {
 			rec = record{}
 		}
 		file.Close()
-		records[path] = rec
+		if !r.foreign(rec.Daemon) {
+			records[path] = rec
+		}
 	}
 	return records, nil
 }

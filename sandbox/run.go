@@ -43,7 +43,7 @@ func (r *Runner) enter(spec Spec) (*run, error) {
 	r.runs[id] = &run{
 		spec:   spec,
 		id:     id,
-		tag:    r.owner + "/" + id + "/" + spec.Tag,
+		tag:    tagOfRun(r.owner, r.self.identity(), id, spec.Tag),
 		broken: make(chan error, 2),
 		ended:  make(chan struct{}),
 		killed: map[int]bool{},

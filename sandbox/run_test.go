@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -63,7 +64,7 @@ func TestEnvironmentAndArguments(t *testing.T) {
 	_, out := run(t, r, sandbox.Spec{Path: "/usr/bin/env", Dir: "/", Env: []string{"A=1", "B=x=y"}, Tag: "call/7"})
 	lines := strings.Split(strings.TrimSpace(out.read("stdout")), "\n")
 	if len(lines) != 3 || lines[0] != "A=1" || lines[1] != "B=x=y" ||
-		!strings.HasPrefix(lines[2], "TOOLD_CALL=store-1/") || !strings.HasSuffix(lines[2], "/call/7") {
+		!strings.HasPrefix(lines[2], "TOOLD_CALL="+owner()+"/") || !strings.HasSuffix(lines[2], "/call/7") {
 		t.Errorf("environment: %q", lines)
 	}
 	_, out = run(t, r, sandbox.Spec{Path: "/usr/bin/printf", Args: []string{"%s|", "$(id)", "`id`", "a b\n", "-x"}, Dir: "/"})
@@ -232,23 +233,37 @@ func TestFactsPretendNothing(t *testing.T) {
 // The sandbox waits for orphans only, never for a child that somebody else of this process waits for.
 func TestOtherChildrenKeepTheirStatus(t *testing.T) {
 	r := open(t)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if err := exec.Command("/bin/bash", "-c", "exit 3").Run(); err == nil || err.Error() != "exit status 3" {
-				t.Errorf("a child of ours ended with %v", err)
-			}
-		}
-	})
-	for range 10 {
+	child := exec.Command("/bin/bash", "-c", "exit 3")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
 		run(t, r, bash("/", "sleep 1000 & (sleep 0.001 &)"))
 	}
-	close(stop)
-	wg.Wait()
+	run(t, r, bash("/", "sleep 0.6")) // longer than the pause between two looks at the orphans
+	if err := child.Wait(); err == nil || err.Error() != "exit status 3" {
+		t.Errorf("a child of ours ended with %v", err)
+	}
+}
+
+// The signal for a parent's death comes with the death of a thread: that of others of this process must not matter.
+func TestThreadsOfTheDaemonEnd(t *testing.T) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			var wg sync.WaitGroup
+			for range 32 {
+				wg.Go(runtime.LockOSThread) // the thread ends with its goroutine
+			}
+			wg.Wait()
+		}
+	}()
+	r := open(t)
+	for range 5 {
+		if exit, _ := run(t, r, bash("/", "sleep 0.05; exit 4")); exit.Code != 4 {
+			t.Errorf("code %d, signal %s", exit.Code, exit.Signal)
+		}
+	}
+	<-done
 }

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"os"
-	"strings"
 )
 
 // Swept is what a Sweep did.
@@ -14,10 +13,8 @@ type Swept struct {
 
 // Sweep ends what an earlier daemon of this owner, or a run of this one that ended with something unverified, left
 // behind. It kills a process only when a record names its pid and start time since this boot, when it was started with
-// the owner's tag, or when it descends from such a process or shares its session. It never touches a run that lasts,
-// this process, its session, or those that started it.
-//
-// Only one daemon of an owner may live: another's runs would look like left-overs.
+// the owner's tag by a daemon that is dead, or when it descends from such a process or shares its session. It never
+// touches a run that lasts, here or in another daemon, nor this process, its session, or those that started it.
 func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	if ctx.Err() != nil {
 		return Swept{}, context.Cause(ctx)
@@ -80,7 +77,7 @@ func (r *Runner) leftovers(c *census, records map[string]record, seeds []int) (m
 			tag, there := tagOf(p)
 			if !there {
 				c.miss(p, r.self.pid)
-			} else if strings.HasPrefix(tag, r.owner+"/") && !runs[tag] {
+			} else if owner, daemon, _ := splitTag(tag); owner == r.owner && !runs[tag] && !r.foreign(daemon) {
 				seeds = append(seeds, pid)
 			}
 		}

@@ -27,10 +27,20 @@ func TestSweepAfterKill(t *testing.T) {
 		(setsid bash -c 'trap "" TERM; echo $$ >> pids; sleep 1000; sleep 1000' >/dev/null 2>&1 &)
 		env -i setsid sleep 1002 & echo $! >> pids
 		echo $$ > main; sleep 1000`)
-	old.Env = []string{daemonVariable + "=" + dir}
+	old.Env = []string{daemonVariable + "=" + owner() + "=" + dir}
 	if err := old.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if old.ProcessState != nil {
+			return // and its strays are swept: their numbers may be others' by now
+		}
+		old.Process.Kill()
+		old.Wait()
+		for _, pid := range pids(t, dir) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
 	until(t, "the strays, and the record of the one without a tag", func() bool {
 		records, _ := filepath.Glob(filepath.Join(state, "*.json"))
 		if len(records) != 1 || len(pids(t, dir)) != 3 {
@@ -82,6 +92,7 @@ func TestSweepSparesOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := strings.TrimSpace(string(boot))
+	living := fmt.Sprintf("%d.%d", os.Getppid(), startOf(t, os.Getppid()))
 	tests := []struct {
 		name   string
 		env    []string
@@ -89,12 +100,18 @@ func TestSweepSparesOthers(t *testing.T) {
 		dies   bool
 	}{
 		{"unrelated", nil, nil, false},
-		{"tag of this owner", []string{"TOOLD_CALL=store-1/x/call-9"}, nil, true},
-		{"tag of another owner", []string{"TOOLD_CALL=store-10/x/call-9"}, nil, false},
-		{"tag in another variable", []string{"XTOOLD_CALL=store-1/x/call-9", "A=TOOLD_CALL=store-1/x/y"}, nil, false},
+		{"tag of this owner", []string{"TOOLD_CALL=" + owner() + "/1.1/x/call-9"}, nil, true},
+		{"tag of this owner that does not parse", []string{"TOOLD_CALL=" + owner() + "/1/x/call-9"}, nil, false},
+		{"tag of another owner", []string{"TOOLD_CALL=" + owner() + "0/1.1/x/call-9"}, nil, false},
+		{"tag of another daemon that lives", []string{"TOOLD_CALL=" + owner() + "/" + living + "/x/call-9"}, nil, false},
+		{"tag in another variable", []string{"XTOOLD_CALL=" + owner() + "/1.1/x/call-9", "A=TOOLD_CALL=" + owner() + "/1.1/x/y"}, nil, false},
 		{"record", nil, func(pid int, start uint64) string { return recordOf(now, pid, start) }, true},
 		{"record of another start time", nil, func(pid int, start uint64) string { return recordOf(now, pid, start-1) }, false},
 		{"record of another boot", nil, func(pid int, start uint64) string { return recordOf("0", pid, start) }, false},
+		{"record of another daemon that lives", nil, func(pid int, start uint64) string {
+			daemon := strings.Replace(living, ".", `,"start":`, 1)
+			return strings.Replace(recordOf(now, pid, start), "{", `{"daemon":{"pid":`+daemon+`},`, 1)
+		}, false},
 		{"record cut off", nil, func(pid int, start uint64) string { return recordOf(now, pid, start)[:60] }, false},
 		{"record with leavings", nil, func(pid int, start uint64) string { return recordOf(now, pid, start) + `,"x` }, true},
 		{"record empty", nil, func(int, uint64) string { return "" }, false},
@@ -115,7 +132,9 @@ func TestSweepSparesOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			swept, err := openIn(t, state).Sweep(t.Context())
+			r := openIn(t, state)
+			swept, err := r.Sweep(t.Context())
+			os.Remove(filepath.Join(state, "R.json")) // another daemon's stays
 			if err != nil || len(swept.Unverified) > 0 {
 				t.Errorf("swept %+v, %v", swept, err)
 			}
