@@ -37,6 +37,8 @@ type Part struct {
 	Bytes []byte
 	Size  int64 // of the whole, by now
 	EOF   bool
+	// MIMEType is what the call's result says of it; "" for a stream.
+	MIMEType string
 }
 
 // ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
@@ -61,7 +63,7 @@ func (e *Engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name st
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Part{}, err
 	}
-	return Part{Bytes: b[:n], Size: size, EOF: c.Status.Terminal() && offset+int64(n) == size}, nil
+	return Part{Bytes: b[:n], Size: size, MIMEType: mimeType(c, name), EOF: c.Status.Terminal() && offset+int64(n) == size}, nil
 }
 
 func named(c *call.Call) string {
@@ -73,4 +75,16 @@ func named(c *call.Call) string {
 		names = append(names, a.Name)
 	}
 	return "; it has " + strings.Join(names, ", ")
+}
+
+func mimeType(c *call.Call, name string) string {
+	if c.Result == nil {
+		return ""
+	}
+	for _, a := range c.Result.Artifacts {
+		if a.Name == name {
+			return a.MIMEType
+		}
+	}
+	return ""
 }

@@ -14,8 +14,9 @@ import (
 type RunInfo struct {
 	ID        string
 	State     store.RunState
-	Reason    string // why it is blocked
-	BlockedBy string // the call that did it
+	Reason    string    // why it is blocked
+	BlockedBy string    // the call that did it
+	Changed   time.Time // when it was blocked or ended
 	Counts    map[call.Status]int
 }
 
@@ -39,7 +40,7 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo
 	case err != nil:
 		return nil, err
 	case stored.State != store.RunOpen:
-		info.State, info.Reason, info.BlockedBy = stored.State, stored.Reason, stored.CallID
+		info.State, info.Reason, info.BlockedBy, info.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
 	}
 	return info, nil
 }

@@ -34,6 +34,7 @@ type Frame struct {
 type Gap struct {
 	FirstKept int64 // the beginning was trimmed up to it; 0 for a lost tail
 	LostTail  bool  // a crash took events that the cursor knew
+	Epoch     int64 // of what follows
 }
 
 // A Watcher follows one call, or the feed of many. It is used by one goroutine.
@@ -111,7 +112,7 @@ func (w *Watcher) placeLocked(cur cursor) error {
 	case newest:
 		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.told)
 	default: // a crash took what the cursor knew
-		w.gap = &Gap{LostTail: true}
+		w.gap = &Gap{LostTail: true, Epoch: l.e.epoch}
 		w.after = last
 	}
 	return nil
@@ -292,7 +293,7 @@ func (w *Watcher) hand(ctx context.Context, events []call.Event) (Frame, error) 
 		}
 		if first > w.after+1 {
 			w.after = first - 1
-			return Frame{Key: w.l.key, Gap: &Gap{FirstKept: first}, Cursor: w.Cursor()}, nil
+			return Frame{Key: w.l.key, Gap: &Gap{FirstKept: first, Epoch: w.l.epochOf(first)}, Cursor: w.Cursor()}, nil
 		}
 		if len(kept) == 0 {
 			return Frame{}, storeRefusal(store.ErrCorrupt, w.l.key.ID)
