@@ -1,0 +1,176 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+func (w *writer) insertCall(o *op, position int64, now time.Time) error {
+	c := o.change.Call
+	var last, crc, events any
+	if n := len(o.change.Events); n > 0 {
+		last, crc, events = c.LastSequence, sumEvents(o.events, position, 1, c.LastSequence), o.events
+	}
+	return exec(w.conn, `INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
+		tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		position, c.Namespace, c.ID, string(c.Status), c.Revision, c.LastSequence, nanos(c.Created), nanos(now), endOf(c, now), w.s.Identity().Epoch,
+		c.Tool, c.Caller.Subject, c.Run.ID, c.Run.Thread, c.Run.ParentCall, c.BatchID, sumCall(c, o.record), o.record, last, crc, events)
+}
+
+func (w *writer) updateCall(o *op, position int64, now time.Time) error {
+	c := o.change.Call
+	return exec(w.conn, `UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?`,
+		string(c.Status), c.Revision, c.LastSequence, nanos(now), endOf(c, now), sumCall(c, o.record), o.record, position)
+}
+
+// touchCall notes events without a record.
+func (w *writer) touchCall(o *op, position int64, now time.Time) error {
+	n := len(o.change.Events)
+	if n == 0 {
+		return nil
+	}
+	return exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", o.change.Events[n-1].Sequence, nanos(now), position)
+}
+
+func endOf(c *call.Call, now time.Time) any {
+	switch {
+	case !c.Status.Terminal():
+		return nil
+	case c.Ended.IsZero():
+		return now
+	}
+	return c.Ended
+}
+
+func sumCall(c *call.Call, record []byte) uint32 {
+	return sum(record, c.Namespace, c.ID, string(c.Status), strconv.FormatInt(c.Revision, 10))
+}
+
+// callColumns is what scanCall reads, of a table that is named calls.
+const callColumns = "position, calls.namespace, call_id, status, revision, last_sequence, crc, record"
+
+// A callRow is a call as it is stored. It is decoded after the connection was given back.
+type callRow struct {
+	position     int64
+	key          call.Key
+	status       string
+	revision     int64
+	lastSequence int64
+	crc          uint32
+	record       []byte
+}
+
+func scanCall(st *sqlite.Stmt) callRow {
+	return callRow{position: st.ColumnInt64(0), key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, status: st.ColumnText(3),
+		revision: st.ColumnInt64(4), lastSequence: st.ColumnInt64(5), crc: uint32(st.ColumnInt64(6)), record: columnBytes(st, 7)}
+}
+
+func (r *callRow) decode() (*call.Call, error) {
+	if sum(r.record, r.key.Namespace, r.key.ID, r.status, strconv.FormatInt(r.revision, 10)) != r.crc {
+		return nil, fmt.Errorf("%w: call %s", store.ErrCorrupt, r.key.ID)
+	}
+	c, err := call.DecodeCall(r.record)
+	if err != nil {
+		return nil, fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.key.ID, err)
+	}
+	c.LastSequence = max(c.LastSequence, r.lastSequence)
+	return c, nil
+}
+
+// Call returns a call.
+func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
+	var row *callRow
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		err := query(conn, "SELECT "+callColumns+" FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
+			r := scanCall(st)
+			row = &r
+			return nil
+		}, key.Namespace, key.ID)
+		if err == nil && row == nil {
+			err = absent(conn, key)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return row.decode()
+}
+
+// absent says why a call is not there.
+func absent(conn *sqlite.Conn, key call.Key) error {
+	trimmed, err := hasTombstone(conn, key)
+	switch {
+	case err != nil:
+		return err
+	case trimmed:
+		return store.ErrTrimmed
+	}
+	return store.ErrNotFound
+}
+
+func hasTombstone(conn *sqlite.Conn, key call.Key) (found bool, err error) {
+	err = query(conn, "SELECT 1 FROM tombstones WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+		found = true
+		return nil
+	}, key.Namespace, key.ID)
+	return found, err
+}
+
+func (w *writer) isTrimmed(key call.Key) (bool, error) {
+	if !w.tombstones {
+		return false, nil
+	}
+	return hasTombstone(w.conn, key)
+}
+
+// remembers is what [spool.Spool.Sweep] asks.
+func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
+	return func(key call.Key) (found bool, err error) {
+		err = s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+				found = true
+				return nil
+			}, key.Namespace, key.ID)
+		})
+		return found, err
+	}
+}
+
+// Unfinished visits what recovery has to look at. No snapshot is held while visit runs, so it may write.
+func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
+	const page = 128
+	for after := int64(0); ; {
+		var rows []callRow
+		err := s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, "SELECT "+callColumns+` FROM calls WHERE position IN (
+				SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > ?
+				ORDER BY position LIMIT ?) ORDER BY position`,
+				func(st *sqlite.Stmt) error {
+					rows = append(rows, scanCall(st))
+					return nil
+				}, after, page)
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			c, err := r.decode()
+			if err := visit(r.key, c, err); err != nil {
+				return err
+			}
+			after = r.position
+		}
+		if len(rows) < page {
+			return nil
+		}
+	}
+}

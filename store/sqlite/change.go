@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// applyChange looks at all that a change requires, then writes it. What it refuses has written nothing.
+func (w *writer) applyChange(o *op) error {
+	c, now := o.change, w.s.clock.now()
+	position, was, err := w.permit(c, now)
+	if err != nil {
+		return err
+	}
+	documents, err := w.resolveDocuments(o)
+	if err != nil {
+		return err
+	}
+	at := w.next()
+	switch {
+	case c.Create:
+		position = at
+		err = w.insertCall(o, at, now)
+	case c.Call != nil:
+		err = w.updateCall(o, position, now)
+	default:
+		err = w.touchCall(o, position, now)
+	}
+	if err == nil && len(o.events) > 0 && !c.Create {
+		err = w.insertEvents(o, position, at)
+	}
+	if err == nil && c.Call != nil && (was == call.Suspended || c.Call.Status == call.Suspended) {
+		err = w.writeSuspensions(c.Call, position)
+	}
+	if err == nil {
+		err = w.writeDocuments(c.Name().Namespace, documents, now)
+	}
+	if err == nil && c.Decision != nil {
+		err = w.insertDecision(*c.Decision, now)
+	}
+	if err == nil && c.Run != nil {
+		err = w.writeRun(c.Run)
+	}
+	for _, r := range c.Records {
+		if err == nil {
+			err = w.insertRecord(c.Name().Namespace, c.Name().ID, r, now)
+		}
+	}
+	return err
+}
+
+// permit says whether a change may be made, and of which call. Of several reasons against it the first counts: a
+// replayed decision is told as one even when it comes too late.
+func (w *writer) permit(c *store.Change, now time.Time) (position int64, was call.Status, err error) {
+	if c.Decision != nil {
+		if err := w.checkDecision(c.Decision); err != nil {
+			return 0, "", err
+		}
+	}
+	key := c.Name()
+	var standing store.Standing
+	found := false
+	err = query(w.conn, "SELECT position, status, revision, last_sequence FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
+		found, position = true, st.ColumnInt64(0)
+		standing = store.Standing{Status: call.Status(st.ColumnText(1)), Revision: st.ColumnInt64(2), LastSequence: st.ColumnInt64(3)}
+		return nil
+	}, key.Namespace, key.ID)
+	if err != nil {
+		return 0, "", err
+	}
+	if !found {
+		trimmed, err := w.isTrimmed(key)
+		switch {
+		case err != nil:
+			return 0, "", err
+		case trimmed:
+			return 0, "", store.ErrTrimmed
+		case !c.Create:
+			return 0, "", store.ErrNotFound
+		}
+	} else if c.Create {
+		return 0, "", store.ErrExists
+	}
+	if err := c.Follows(standing); err != nil {
+		return 0, "", err
+	}
+	if !c.NotAfter.IsZero() && !now.Before(c.NotAfter) {
+		return 0, "", store.ErrExpired
+	}
+	if !c.NotBefore.IsZero() && now.Before(c.NotBefore) {
+		return 0, "", store.ErrTooEarly
+	}
+	return position, standing.Status, nil
+}
+
+// told is what the callbacks of a change have heard.
+type told struct{ applied, lost []call.DocumentNotice }
+
+// resolveDocuments works out what a change's documents become, tells its callbacks once, and encodes what they left.
+func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentState, error) {
+	c := o.change
+	if len(c.Documents) == 0 {
+		return nil, nil
+	}
+	writes, applied, lost, err := c.ResolveDocuments(func(k store.DocumentKey) (store.DocumentState, error) {
+		return w.readDocument(c.Name().Namespace, k)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.told == nil {
+		o.told = &told{applied, lost}
+		if c.OnDocuments != nil && len(applied) > 0 {
+			c.OnDocuments(applied)
+		}
+		if c.OnConflict != nil && len(lost) > 0 {
+			c.OnConflict(lost)
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return writes, o.encode()
+	}
+	// The group is tried again, and what the callbacks have written into the events must be what happens.
+	same := func(a, b call.DocumentNotice) bool {
+		return a.Scope == b.Scope && a.ScopeID == b.ScopeID && a.Key == b.Key && a.Revision == b.Revision
+	}
+	if !slices.EqualFunc(applied, o.told.applied, same) || !slices.EqualFunc(lost, o.told.lost, same) {
+		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
+	}
+	return writes, nil
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,241 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/store"
+)
+
+// oldest is the first release of SQLite that cannot damage a database when its write-ahead log is restarted.
+var oldest = [3]int{3, 51, 3}
+
+// A failure is what the database said, in difference to what a change was refused for.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	conn.SetBusyTimeout(10 * time.Second) // somebody may look at the file with another program
+	pragmas := []string{
+		"journal_mode = WAL",
+		"synchronous = FULL",
+		"wal_autocheckpoint = 0", // the writer does it, and hears when it fails
+		"cache_size = -16384",
+		"temp_store = MEMORY",
+	}
+	if maxBytes > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count = %d", max(1, maxBytes/4096)))
+	}
+	return conn, applyPragmas(conn, pragmas)
+}
+
+func openReader(path string) (*sqlite.Conn, error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetBusyTimeout(10 * time.Second)
+	return conn, applyPragmas(conn, []string{"query_only = 1", "cache_size = -4096", "temp_store = MEMORY"})
+}
+
+func applyPragmas(conn *sqlite.Conn, pragmas []string) error {
+	for _, p := range pragmas {
+		if err := pragma(conn, p, nil); err != nil {
+			conn.Close()
+			return err
+		}
+	}
+	return nil
+}
+
+// pragma runs a pragma, which takes effect when it is compiled: a kept statement would do nothing.
+func pragma(conn *sqlite.Conn, p string, row func(*sqlite.Stmt)) error {
+	stmt, _, err := conn.PrepareTransient("PRAGMA " + p)
+	if err != nil {
+		return &failure{fmt.Errorf("pragma %s: %w", p, err)}
+	}
+	defer stmt.Finalize()
+	for {
+		more, err := stmt.Step()
+		if err != nil {
+			return &failure{fmt.Errorf("pragma %s: %w", p, err)}
+		}
+		if !more {
+			return nil
+		}
+		if row != nil {
+			row(stmt)
+		}
+	}
+}
+
+func checkVersion(conn *sqlite.Conn) error {
+	var version string
+	err := query(conn, "SELECT sqlite_version()", func(st *sqlite.Stmt) error {
+		version = st.ColumnText(0)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var have [3]int
+	for i, part := range strings.SplitN(version, ".", 3) {
+		if have[i], err = strconv.Atoi(part); err != nil {
+			return fmt.Errorf("SQLite version %q: %w", version, err)
+		}
+	}
+	for i := range have {
+		if have[i] != oldest[i] {
+			if have[i] < oldest[i] {
+				return fmt.Errorf("SQLite %s is older than %v", version, oldest)
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// query runs a statement, which the connection keeps, and calls row with each row; a nil row wants none.
+func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ...any) error {
+	st, err := conn.Prepare(text)
+	if err != nil {
+		return &failure{err}
+	}
+	for i, a := range args {
+		bind(st, i+1, a)
+	}
+	for {
+		more, err := st.Step()
+		if err != nil {
+			return &failure{err}
+		}
+		if !more {
+			return nil
+		}
+		if row == nil {
+			continue
+		}
+		if err := row(st); err != nil {
+			st.Reset()
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// exec runs a statement that returns no rows.
+func exec(conn *sqlite.Conn, text string, args ...any) error { return query(conn, text, nil, args...) }
+
+func bind(st *sqlite.Stmt, i int, a any) {
+	switch a := a.(type) {
+	case nil:
+		st.BindNull(i)
+	case int64:
+		st.BindInt64(i, a)
+	case int:
+		st.BindInt64(i, int64(a))
+	case uint32:
+		st.BindInt64(i, int64(a))
+	case bool:
+		st.BindBool(i, a)
+	case string:
+		st.BindText(i, a)
+	case []byte:
+		st.BindBytes(i, a)
+	case time.Time:
+		if a.IsZero() {
+			st.BindNull(i)
+		} else {
+			st.BindInt64(i, a.UnixNano())
+		}
+	default:
+		panic(fmt.Sprintf("sqlite: bind %T", a))
+	}
+}
+
+func columnBytes(st *sqlite.Stmt, col int) []byte {
+	b := make([]byte, st.ColumnLen(col))
+	st.ColumnBytes(col, b)
+	return b
+}
+
+func columnTime(st *sqlite.Stmt, col int) time.Time {
+	if st.ColumnIsNull(col) {
+		return time.Time{}
+	}
+	return time.Unix(0, st.ColumnInt64(col)).UTC()
+}
+
+// errEnough, from the row function of query, ends the statement: no more rows are wanted, or not now.
+var errEnough = errors.New("enough")
+
+// snapshotTime is how long a reader may hold a snapshot: while one is held, the write-ahead log cannot start again.
+const snapshotTime = 50 * time.Millisecond
+
+// read calls f with a connection of its own and one state of the journal.
+func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var conn *sqlite.Conn
+	select {
+	case conn = <-s.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.done:
+		return s.refusal()
+	}
+	defer func() { s.readers <- conn }()
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	return known(f(conn))
+}
+
+// readAll is read for several statements that must see the same state.
+func (s *Store) readAll(ctx context.Context, f func(*sqlite.Conn) error) error {
+	return s.read(ctx, func(conn *sqlite.Conn) error {
+		if err := exec(conn, "BEGIN"); err != nil {
+			return err
+		}
+		err := f(conn)
+		return errors.Join(err, exec(conn, "COMMIT"))
+	})
+}
+
+// known turns what the database said into what the contract says.
+func known(err error) error {
+	var f *failure
+	if !errors.As(err, &f) {
+		return err
+	}
+	switch code := sqlite.ErrCode(f.error); {
+	case code.ToPrimary() == sqlite.ResultFull, code == sqlite.ResultIOErrSHMSize:
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	case code.ToPrimary() == sqlite.ResultCorrupt, code.ToPrimary() == sqlite.ResultNotADB:
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case code.ToPrimary() == sqlite.ResultIOErr:
+		return fmt.Errorf("%w: %w", store.ErrFatal, err)
+	}
+	return err
+}

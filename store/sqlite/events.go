@@ -1,0 +1,105 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+func (w *writer) insertEvents(o *op, callPosition, position int64) error {
+	first, last := o.change.Events[0].Sequence, o.change.Events[len(o.change.Events)-1].Sequence
+	return exec(w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, ?)",
+		position, callPosition, w.s.Identity().Epoch, first, last, sumEvents(o.events, callPosition, first, last), o.events)
+}
+
+// A chunk is the events that one change brought.
+type chunk struct {
+	position int64
+	key      call.Key
+	epoch    int64
+	call     int64
+	first    int64
+	last     int64
+	crc      uint32
+	events   []byte
+}
+
+func (c *chunk) decode() ([]call.Event, error) {
+	if sumEvents(c.events, c.call, c.first, c.last) != c.crc {
+		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.first, c.last)
+	}
+	events, err := call.DecodeEvents(c.events)
+	if err != nil || int64(len(events)) != c.last-c.first+1 {
+		return nil, fmt.Errorf("%w: events %d to %d: %w", store.ErrCorrupt, c.first, c.last, err)
+	}
+	return events, nil
+}
+
+// Events returns a part of a call's log. A broken chunk is refused when it is the first that was asked for, so that
+// what stands before it can be read.
+func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
+	if limit <= 0 {
+		limit = 1 << 30
+	}
+	var chunks []chunk
+	err = s.readAll(ctx, func(conn *sqlite.Conn) error {
+		position, err := firstChunk(conn, key, after, &chunks)
+		if err != nil {
+			return err
+		}
+		have := 0
+		for _, c := range chunks {
+			have = int(c.last - after)
+		}
+		if have >= limit {
+			return nil
+		}
+		return query(conn, "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?", func(st *sqlite.Stmt) error {
+			chunks = append(chunks, chunk{call: position, first: st.ColumnInt64(0), last: st.ColumnInt64(1), crc: uint32(st.ColumnInt64(2)), events: columnBytes(st, 3)})
+			if int(st.ColumnInt64(1)-after) >= limit {
+				return errEnough
+			}
+			return nil
+		}, position, after, limit)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, c := range chunks {
+		some, err := c.decode()
+		if err != nil && len(events) > 0 {
+			break
+		}
+		if err != nil {
+			return nil, 1, fmt.Errorf("call %s: %w", key.ID, err)
+		}
+		events = append(events, some[max(0, after+1-c.first):]...)
+	}
+	return events[:min(limit, len(events))], 1, nil
+}
+
+// firstChunk finds the call and the chunk in its row, if that is asked for.
+func firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
+	err = query(conn, "SELECT position, events_last FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
+		position = st.ColumnInt64(0)
+		if last := st.ColumnInt64(1); last > after {
+			*chunks = []chunk{{call: position, first: 1, last: last}}
+		}
+		return nil
+	}, key.Namespace, key.ID)
+	if err == nil && position == 0 {
+		err = absent(conn, key)
+	}
+	if err != nil || len(*chunks) == 0 {
+		return position, err
+	}
+	c := &(*chunks)[0]
+	return position, query(conn, "SELECT events_crc, events FROM calls WHERE position = ?", func(st *sqlite.Stmt) error {
+		c.crc, c.events = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
+		return nil
+	}, position)
+}

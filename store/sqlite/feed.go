@@ -1,0 +1,146 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// nearby is how many changes of anybody are looked at for the next of a run or thread. Who is near the end finds what
+// there is among them; who is far behind in a quiet run is better served by the run's own calls.
+const nearby = 512
+
+// Feed returns the events of many calls. Broken chunks are left out; reading the log of their call tells.
+func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
+	for {
+		r := feedReader{f: f, after: after, limit: limit - len(entries), began: time.Now()}
+		if err := s.readAll(ctx, r.read); err != nil {
+			return nil, 0, err
+		}
+		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+		for _, c := range r.found {
+			if events, err := c.decode(); err == nil {
+				entries = append(entries, store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch, Events: events})
+			}
+		}
+		after = r.after
+		if newest = r.newest; r.complete || len(entries) >= limit {
+			return entries, newest, nil
+		}
+	}
+}
+
+// A feedReader reads a piece of a feed in one snapshot.
+type feedReader struct {
+	f        store.Feed
+	after    int64
+	limit    int
+	began    time.Time
+	found    []chunk
+	newest   int64
+	complete bool // nothing is left
+}
+
+func (r *feedReader) read(conn *sqlite.Conn) error {
+	err := query(conn, "SELECT position FROM meta", func(st *sqlite.Stmt) error {
+		r.newest = st.ColumnInt64(0)
+		return nil
+	})
+	if err != nil || r.after >= r.newest || r.limit <= 0 {
+		r.complete = true
+		return err
+	}
+	narrow := r.f.Run != "" || r.f.Thread != ""
+	for {
+		to := min(r.after+nearby, r.newest)
+		if err := r.scan(conn, to); err != nil {
+			return err
+		}
+		if len(r.found) >= r.limit {
+			slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+			r.found = r.found[:r.limit]
+			r.after = r.found[r.limit-1].position
+			return nil
+		}
+		if r.after = to; to == r.newest {
+			r.complete = true
+			return nil
+		}
+		if narrow {
+			return r.seek(conn)
+		}
+		if time.Since(r.began) > snapshotTime {
+			return nil
+		}
+	}
+}
+
+const (
+	feedEvents = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
+		FROM events e CROSS JOIN calls c ON c.position = e.call WHERE `
+	feedCalls = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1, c.events_last, c.events_crc, c.events
+		FROM calls c WHERE c.events_last IS NOT NULL AND `
+	// The empty words of a feed select all.
+	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6)`
+)
+
+// scan reads what of the feed is at positions up to to.
+func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
+	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit}
+	err := query(conn, feedEvents+"e.position > ?1 AND e.position <= ?2"+feedFilter+" ORDER BY e.position LIMIT ?7", r.add, args...)
+	if err == nil {
+		err = query(conn, feedCalls+"c.position > ?1 AND c.position <= ?2"+feedFilter+" ORDER BY c.position LIMIT ?7", r.add, args...)
+	}
+	return err
+}
+
+func (r *feedReader) add(st *sqlite.Stmt) error {
+	r.found = append(r.found, chunk{position: st.ColumnInt64(0), key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, epoch: st.ColumnInt64(3),
+		call: st.ColumnInt64(4), first: st.ColumnInt64(5), last: st.ColumnInt64(6), crc: uint32(st.ColumnInt64(7)), events: columnBytes(st, 8)})
+	return nil
+}
+
+// seek finds what comes next through the calls of the run or thread.
+func (r *feedReader) seek(conn *sqlite.Conn) error {
+	selects, id := " FROM calls c INDEXED BY calls_run", r.f.Run
+	which := " c.namespace = ?2 AND c.run_id = ?3 AND c.run_id <> ''"
+	if r.f.Run == "" {
+		selects, id, which = " FROM calls c INDEXED BY calls_thread", r.f.Thread, " c.namespace = ?2 AND c.thread_id = ?3 AND c.thread_id <> ''"
+	}
+	type place struct {
+		position int64
+		chunk    bool
+	}
+	var places []place
+	err := query(conn, "SELECT e.position, 1"+selects+" CROSS JOIN events e INDEXED BY events_call ON e.call = c.position WHERE"+which+" AND e.position > ?1"+
+		" UNION ALL SELECT c.position, 0"+selects+" WHERE"+which+" AND c.position > ?1 ORDER BY 1 LIMIT ?4", func(st *sqlite.Stmt) error {
+		places = append(places, place{st.ColumnInt64(0), st.ColumnBool(1)})
+		return nil
+	}, r.after, r.f.Namespace, id, nearby)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		text := feedCalls + "c.position = ?1 AND ?2 = ?2" + feedFilter
+		if p.chunk {
+			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
+		}
+		if err := query(conn, text, r.add, p.position, p.position, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller); err != nil {
+			return err
+		}
+		r.after = p.position
+		if len(r.found) >= r.limit {
+			return nil
+		}
+	}
+	if len(places) < nearby {
+		r.after, r.complete = r.newest, true
+	}
+	return nil
+}

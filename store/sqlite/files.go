@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// ErrLocked means that another process has the journal open.
+var ErrLocked = errors.New("journal is in use")
+
+// ErrForeign means that the file is not a journal of toold.
+var ErrForeign = errors.New("not a journal of toold")
+
+// files is the journal's directory, locked.
+type files struct {
+	database string
+	lock     *os.File
+}
+
+func openFiles(dir string) (_ *files, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return nil, err
+	}
+	f := &files{database: filepath.Join(dir, "journal.db"), lock: lock}
+	if err := f.prepare(); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// takeLock makes this process the owner of the journal. The lock goes with the process, however that ends.
+func takeLock(path string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer lock.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		holder, _ := io.ReadAll(io.LimitReader(lock, 32))
+		return nil, fmt.Errorf("%w: process %s holds %s", ErrLocked, strings.TrimSpace(string(holder)), path)
+	}
+	err = lock.Truncate(0)
+	if err == nil {
+		_, err = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	}
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk is no reason not to start
+		lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// prepare makes the database's file with the right mode and refuses one that is something else.
+func (f *files) prepare() error {
+	file, err := os.OpenFile(f.database, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := file.Chmod(0o600); err != nil {
+		return err
+	}
+	var header [72]byte
+	switch _, err := io.ReadFull(file, header[:]); {
+	case errors.Is(err, io.EOF):
+		return nil // new
+	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+		return err
+	}
+	id := uint32(header[68])<<24 | uint32(header[69])<<16 | uint32(header[70])<<8 | uint32(header[71])
+	// 0 is a journal whose first transaction is in the write-ahead log still; migrate looks again.
+	if string(header[:16]) != "SQLite format 3\x00" || id != applicationID && id != 0 {
+		return fmt.Errorf("%w: %s", ErrForeign, f.database)
+	}
+	return nil
+}
+
+// inode names the database's file on this machine.
+func (f *files) inode() (string, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(f.database, &st); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino), nil
+}
+
+func (f *files) close() error { return f.lock.Close() }

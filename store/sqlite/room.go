@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// reserveSize is what running calls have for their ends once the disk is full.
+const reserveSize = 16 << 20
+
+// A room is the reserve on the disk: a file that is given up when the disk is full and made again when there is space
+// for it twice over.
+type room struct {
+	path string
+	now  func() time.Time
+
+	mu      sync.Mutex
+	there   bool
+	checked time.Time
+}
+
+func newRoom(path string, now func() time.Time) *room {
+	r := &room{path: path, now: now}
+	r.there = r.reserve() == nil
+	return r
+}
+
+// full reports whether the reserve is gone. At most once a second it tries to make it again.
+func (r *room) full() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.there {
+		return false
+	}
+	if now := r.now(); now.Sub(r.checked).Abs() >= time.Second {
+		r.checked = now
+		r.there = r.reserve() == nil
+	}
+	return !r.there
+}
+
+// release gives the reserve up and reports whether there was one.
+func (r *room) release() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.there {
+		return false
+	}
+	r.there, r.checked = false, r.now()
+	return os.Remove(r.path) == nil
+}
+
+func (r *room) reserve() error {
+	if info, err := os.Stat(r.path); err == nil && info.Size() == reserveSize {
+		return nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st syscall.Statfs_t
+	if err = syscall.Fstatfs(int(f.Fd()), &st); err == nil && uint64(st.Bsize)*st.Bavail < 2*reserveSize {
+		err = syscall.ENOSPC
+	}
+	if err == nil {
+		err = allocate(f)
+	}
+	if err != nil {
+		os.Remove(r.path)
+	}
+	return err
+}
+
+// allocate takes the blocks, by writing where the file system cannot promise them.
+func allocate(f *os.File) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, 0, reserveSize)
+	if errors.Is(err, syscall.EOPNOTSUPP) {
+		_, err = f.WriteAt(make([]byte, reserveSize), 0)
+	}
+	return err
+}

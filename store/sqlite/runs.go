@@ -1,0 +1,118 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+func (w *writer) writeRun(r *store.Run) error {
+	return exec(w.conn, `INSERT INTO runs (namespace, id, state, reason, call_id, changed) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed`,
+		r.Namespace, r.ID, string(r.State), r.Reason, r.CallID, nanos(r.Changed))
+}
+
+const runColumns = "namespace, id, state, reason, call_id, changed"
+
+func scanRun(st *sqlite.Stmt) store.Run {
+	return store.Run{Namespace: st.ColumnText(0), ID: st.ColumnText(1), State: store.RunState(st.ColumnText(2)), Reason: st.ColumnText(3),
+		CallID: st.ColumnText(4), Changed: columnTime(st, 5)}
+}
+
+// Run returns the stored state of a run.
+func (s *Store) Run(ctx context.Context, namespace, id string) (run *store.Run, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT "+runColumns+" FROM runs WHERE namespace = ? AND id = ?", func(st *sqlite.Stmt) error {
+			r := scanRun(st)
+			run = &r
+			return nil
+		}, namespace, id)
+	})
+	if err == nil && run == nil {
+		err = store.ErrNotFound
+	}
+	return run, err
+}
+
+// ClosedRuns visits the runs that are blocked or ended.
+func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) error {
+	const page = 500
+	var last store.Run
+	for {
+		var runs []store.Run
+		err := s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, "SELECT "+runColumns+` FROM runs WHERE (namespace, id) > (?, ?) AND state IN ('BLOCKED', 'ENDED') ORDER BY namespace, id LIMIT ?`, func(st *sqlite.Stmt) error {
+				runs = append(runs, scanRun(st))
+				return nil
+			}, last.Namespace, last.ID, page)
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			if err := visit(r); err != nil {
+				return err
+			}
+			last = r
+		}
+		if len(runs) < page {
+			return nil
+		}
+	}
+}
+
+// RunCounts returns how many calls of a run have each status.
+func (s *Store) RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error) {
+	return s.counts(ctx, "SELECT status, count(*) FROM calls INDEXED BY calls_run WHERE namespace = ? AND run_id = ? AND run_id <> '' GROUP BY status", namespace, id)
+}
+
+// Counts returns how many calls have each status that is not terminal.
+func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
+	return s.counts(ctx, "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status")
+}
+
+func (s *Store) counts(ctx context.Context, text string, args ...any) (map[call.Status]int, error) {
+	counts := map[call.Status]int{}
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, text, func(st *sqlite.Stmt) error {
+			counts[call.Status(st.ColumnText(0))] = st.ColumnInt(1)
+			return nil
+		}, args...)
+	})
+	return counts, err
+}
+
+// PutRecord stores something that belongs to no call.
+func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
+	return s.write(func(w *writer) error { return w.insertRecord(namespace, "", r, w.s.clock.now()) })
+}
+
+func (w *writer) insertRecord(namespace, callID string, r store.Record, now time.Time) error {
+	return exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		w.next(), namespace, r.Kind, r.Key, callID, nanos(now), sum(r.Bytes, namespace, r.Kind, r.Key, callID), r.Bytes)
+}
+
+// Records reads back what plugins stored. A broken one is left out when others stand before it, and refused when it is
+// the first: who goes on from its position reads the rest.
+func (s *Store) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT position, key, call_id, created, crc, bytes FROM records INDEXED BY records_kind WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?", func(st *sqlite.Stmt) error {
+			r := store.StoredRecord{Position: st.ColumnInt64(0), CallID: st.ColumnText(2), Time: columnTime(st, 3),
+				Record: store.Record{Kind: kind, Key: st.ColumnText(1), Bytes: columnBytes(st, 5)}}
+			if sum(r.Bytes, namespace, kind, r.Key, r.CallID) != uint32(st.ColumnInt64(4)) {
+				if len(records) > 0 {
+					return errEnough
+				}
+				return fmt.Errorf("%w: record %d", store.ErrCorrupt, r.Position)
+			}
+			records = append(records, r)
+			return nil
+		}, namespace, kind, after, limit)
+	})
+	return records, err
+}

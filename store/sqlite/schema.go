@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/toold-dev/toold/store"
+)
+
+// applicationID is "tool" in ASCII: file(1) and we know a journal by it.
+const applicationID = 0x746f6f6c
+
+// ErrNewer means that a later release of toold has written this journal.
+var ErrNewer = errors.New("journal has the schema of a newer toold")
+
+// The files of schema are applied in order, each in a transaction with its number. A released one never changes.
+//
+//go:embed schema/*.sql
+var schema embed.FS
+
+// migrate brings the schema up to date. There is no way back.
+func migrate(conn *sqlite.Conn) error {
+	var id, version int64
+	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
+	if err == nil {
+		err = pragma(conn, "user_version", func(st *sqlite.Stmt) { version = st.ColumnInt64(0) })
+	}
+	if err != nil {
+		return known(err)
+	}
+	names, err := fs.Glob(schema, "schema/*.sql")
+	if err != nil {
+		return err
+	}
+	latest := int64(len(names))
+	switch {
+	case id != applicationID && (id != 0 || version != 0):
+		return fmt.Errorf("%w: application id %#x", ErrForeign, id)
+	case version > latest:
+		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
+	}
+	for ; version < latest; version++ {
+		if err := step(conn, names[version], version+1); err != nil {
+			return fmt.Errorf("%s: %w", names[version], known(err))
+		}
+	}
+	return nil
+}
+
+func step(conn *sqlite.Conn, name string, version int64) (err error) {
+	text, err := schema.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	script := fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", text, applicationID, version)
+	if err := sqlitex.ExecScript(conn, script); err != nil {
+		return &failure{err}
+	}
+	return nil
+}
+
+// check looks at the structure of the whole file; the content of rows has checksums of its own.
+func check(ctx context.Context, conn *sqlite.Conn) error {
+	conn.SetInterrupt(ctx.Done())
+	defer conn.SetInterrupt(nil)
+	var found string
+	err := pragma(conn, "quick_check(1)", func(st *sqlite.Stmt) { found = st.ColumnText(0) })
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return known(err)
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s", store.ErrCorrupt, found)
+	}
+	return nil
+}
+
+// Unchecked reports that the last end was not clean and the file too large to be looked through at start; call Check
+// from the background.
+func (s *Store) Unchecked() bool { return s.unchecked }
+
+// Check looks through the structure of the whole database and returns ErrCorrupt when it is damaged. It may take long,
+// and the write-ahead log grows meanwhile.
+func (s *Store) Check(ctx context.Context) error {
+	return s.read(ctx, func(conn *sqlite.Conn) error { return check(ctx, conn) })
+}

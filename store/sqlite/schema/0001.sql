@@ -1,0 +1,133 @@
+-- The journal of toold. Times are nanoseconds since 1970. Every crc is CRC-32C over the row's key and its bytes, so a
+-- broken row is known for one and refused alone.
+
+CREATE TABLE meta (
+  id       INTEGER PRIMARY KEY CHECK (id = 1),
+  store_id TEXT    NOT NULL,
+  epoch    INTEGER NOT NULL, -- counts the starts of a daemon
+  clock    INTEGER NOT NULL, -- the newest time that was used: the clock goes on from here
+  position INTEGER NOT NULL, -- the newest position that was given; none is given twice
+  file     TEXT    NOT NULL, -- device and inode of this database
+  clean    INTEGER NOT NULL  -- 1 when the last daemon closed it in order
+) STRICT;
+
+-- A call that was written once, with its whole log, is this one row. What queries select by is repeated in columns.
+CREATE TABLE calls (
+  position      INTEGER PRIMARY KEY, -- of its creation in the feed: the order of calls
+  namespace     TEXT    NOT NULL,
+  call_id       TEXT    NOT NULL,
+  status        TEXT    NOT NULL,
+  revision      INTEGER NOT NULL,
+  last_sequence INTEGER NOT NULL, -- newer than the record's when events came alone
+  created       INTEGER NOT NULL,
+  updated       INTEGER NOT NULL,
+  ended         INTEGER,
+  epoch         INTEGER NOT NULL, -- in which it was created
+  tool          TEXT    NOT NULL,
+  caller        TEXT    NOT NULL,
+  run_id        TEXT    NOT NULL,
+  thread_id     TEXT    NOT NULL,
+  parent_call   TEXT    NOT NULL,
+  batch_id      TEXT    NOT NULL,
+  crc           INTEGER NOT NULL, -- over namespace, call_id, status, revision, record
+  record        BLOB    NOT NULL,
+  events_last   INTEGER,          -- the events that the call was created with
+  events_crc    INTEGER,
+  events        BLOB
+) STRICT;
+
+CREATE UNIQUE INDEX calls_id ON calls (namespace, call_id);
+CREATE INDEX calls_status ON calls (status, namespace);
+CREATE INDEX calls_run ON calls (namespace, run_id) WHERE run_id <> '';
+CREATE INDEX calls_thread ON calls (namespace, thread_id) WHERE thread_id <> '';
+CREATE INDEX calls_parent ON calls (namespace, parent_call) WHERE parent_call <> '';
+CREATE INDEX calls_batch ON calls (namespace, batch_id) WHERE batch_id <> '';
+CREATE INDEX calls_ended ON calls (ended) WHERE ended IS NOT NULL;
+
+-- The events that later changes brought, in the order of all changes.
+CREATE TABLE events (
+  position INTEGER PRIMARY KEY,
+  call     INTEGER NOT NULL, -- position of the call
+  epoch    INTEGER NOT NULL,
+  first    INTEGER NOT NULL,
+  last     INTEGER NOT NULL,
+  crc      INTEGER NOT NULL, -- over call, first, last, events
+  events   BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX events_call ON events (call, last);
+
+-- The tickets are in the records of their calls; this finds them.
+CREATE TABLE suspensions (
+  namespace TEXT    NOT NULL,
+  id        TEXT    NOT NULL,
+  call      INTEGER NOT NULL,
+  action    TEXT    NOT NULL,
+  open      INTEGER NOT NULL,
+  expires   INTEGER,
+  PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX suspensions_open ON suspensions (namespace, action, call) WHERE open = 1;
+CREATE INDEX suspensions_expires ON suspensions (expires) WHERE open = 1 AND expires IS NOT NULL;
+
+-- Decisions stay for ever: so do their ids.
+CREATE TABLE decisions (
+  namespace TEXT    NOT NULL,
+  id        TEXT    NOT NULL,
+  crc       INTEGER NOT NULL,
+  decision  BLOB    NOT NULL,
+  PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+
+-- A deleted document keeps its row, so that its revision goes on counting.
+CREATE TABLE documents (
+  namespace TEXT    NOT NULL,
+  scope     TEXT    NOT NULL,
+  scope_id  TEXT    NOT NULL,
+  key       TEXT    NOT NULL,
+  revision  INTEGER NOT NULL,
+  deleted   INTEGER NOT NULL,
+  changed   INTEGER NOT NULL,
+  crc       INTEGER NOT NULL,
+  value     TEXT    NOT NULL,
+  PRIMARY KEY (namespace, scope, scope_id, key)
+) STRICT;
+
+CREATE TABLE runs (
+  namespace TEXT    NOT NULL,
+  id        TEXT    NOT NULL,
+  state     TEXT    NOT NULL,
+  reason    TEXT    NOT NULL,
+  call_id   TEXT    NOT NULL,
+  changed   INTEGER NOT NULL,
+  PRIMARY KEY (namespace, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX runs_state ON runs (state);
+
+-- What plugins keep.
+CREATE TABLE records (
+  position  INTEGER PRIMARY KEY,
+  namespace TEXT    NOT NULL,
+  kind      TEXT    NOT NULL,
+  key       TEXT    NOT NULL,
+  call_id   TEXT    NOT NULL,
+  created   INTEGER NOT NULL,
+  crc       INTEGER NOT NULL,
+  bytes     BLOB    NOT NULL
+) STRICT;
+
+CREATE INDEX records_kind ON records (namespace, kind);
+
+-- What is left of a trimmed call, so that its id is never run again.
+CREATE TABLE tombstones (
+  namespace TEXT    NOT NULL,
+  call_id   TEXT    NOT NULL,
+  digest    TEXT    NOT NULL, -- of the request
+  ended     INTEGER NOT NULL,
+  trimmed   INTEGER NOT NULL,
+  PRIMARY KEY (namespace, call_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX tombstones_trimmed ON tombstones (trimmed);

@@ -1,0 +1,203 @@
+// Package sqlite is the journal in one SQLite database: what a single daemon uses.
+//
+// One goroutine writes. It takes what is there, Full changes first, and commits it as one group: the disk is asked once
+// for all of them. What a change requires is looked at before its first write, so that a loser in a group harms nobody.
+// Readers have connections of their own and hold a snapshot for a moment only.
+//
+// The directory holds journal.db, its write-ahead log, the lock of its owner, a reserve of 16 MiB that is given back when
+// the disk is full, and the spool. Directories are 0700 and files 0600.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/spool"
+)
+
+// Config says where the journal is and how it behaves.
+type Config struct {
+	Dir string           // required; made when it is not there
+	Now func() time.Time // nil: time.Now
+	// Moved acknowledges that the database was moved or restored: its calls are its own again.
+	Moved bool
+	// MaxBytes bounds the database file; beyond it the disk counts as full. 0 is no bound.
+	MaxBytes int64
+	MaxOpen  int // descriptors of the spool; 0 means 256
+	// FailPoint, for tests, is called at the named points of a write: begin, write, commit, committed, and close. Its
+	// error is taken for the disk's. Some tests kill the process in it.
+	FailPoint func(point string) error
+}
+
+// A Store is a journal on a disk.
+type Store struct {
+	cfg   Config
+	files *files
+	clock *clock
+	id    atomic.Pointer[store.Identity]
+	spool *spool.Spool
+
+	writer  *writer
+	readers chan *sqlite.Conn
+	room    *room
+
+	unchecked bool // the end was not clean and the file too large to be checked at start
+
+	ended    atomic.Pointer[error] // why every request is refused
+	done     chan struct{}         // closed with ended
+	end      sync.Mutex
+	shutdown func() error
+}
+
+var _ interface {
+	store.Store
+	store.RecordReader
+} = (*Store)(nil)
+
+const (
+	readerCount  = 4
+	checkAtStart = 1 << 30 // a damaged file up to this size is found before serving
+)
+
+// Open opens the journal in cfg.Dir, or makes it, and begins an epoch. The caller closes it.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.FailPoint == nil {
+		cfg.FailPoint = func(string) error { return nil }
+	}
+	f, err := openFiles(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), done: make(chan struct{})}
+	s.shutdown = sync.OnceValue(s.close)
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if err := s.openWriter(ctx); err != nil {
+		return nil, fmt.Errorf("journal in %s: %w", cfg.Dir, err)
+	}
+	for range readerCount {
+		conn, err := openReader(f.database)
+		if err != nil {
+			return nil, fmt.Errorf("journal in %s: %w", cfg.Dir, err)
+		}
+		s.readers <- conn
+	}
+	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen}); err != nil {
+		return nil, err
+	}
+	s.room = newRoom(filepath.Join(cfg.Dir, "reserve"), cfg.Now)
+	go s.writer.run()
+	return s, nil
+}
+
+// openWriter opens the connection that writes, brings the schema up to date and begins the epoch.
+func (s *Store) openWriter(ctx context.Context) error {
+	conn, err := openConn(s.files.database, s.cfg.MaxBytes)
+	if err != nil {
+		return err
+	}
+	s.writer = newWriter(s, conn)
+	if err := migrate(conn); err != nil {
+		return err
+	}
+	m, err := readMeta(conn)
+	if err != nil {
+		return err
+	}
+	if m.epoch > 0 && !m.clean {
+		if info, err := os.Stat(s.files.database); err != nil {
+			return err
+		} else if info.Size() <= checkAtStart {
+			if err := check(ctx, conn); err != nil {
+				return err
+			}
+		} else {
+			s.unchecked = true
+		}
+	}
+	s.clock = newClock(s.cfg.Now, m.clock)
+	if err := s.beginEpoch(conn, m); err != nil {
+		return err
+	}
+	return s.writer.recall(m)
+}
+
+// Now is the store's clock.
+func (s *Store) Now() time.Time { return s.clock.now() }
+
+// Identity returns what makes this store this one.
+func (s *Store) Identity() store.Identity { return *s.id.Load() }
+
+// Spool returns the output of the calls of this store.
+func (s *Store) Spool() store.Spool { return s.spool }
+
+// Full reports that the disk was full and that new calls should be refused, so that the reserve serves those that run.
+// It goes back to false by itself once there is room again.
+func (s *Store) Full() bool { return s.room.full() }
+
+// SweepSpool removes the output of calls that the journal does not know. It is for the start, before calls run.
+func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
+	return s.spool.Sweep(s.remembers(ctx))
+}
+
+// refuse ends the store with a reason; the first counts.
+func (s *Store) refuse(err error) {
+	if s.ended.CompareAndSwap(nil, &err) {
+		close(s.done)
+	}
+}
+
+// refusal returns why requests are refused, or nil.
+func (s *Store) refusal() error {
+	if err := s.ended.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
+func (s *Store) Close() error { return s.shutdown() }
+
+func (s *Store) close() error {
+	s.writer.stop()
+	err := s.cfg.FailPoint("close")
+	if err == nil && s.refusal() == nil {
+		err = s.endEpoch()
+	}
+	s.refuse(store.ErrClosed)
+	return errors.Join(err, s.release())
+}
+
+// release closes all that is open.
+func (s *Store) release() (err error) {
+	s.refuse(store.ErrClosed)
+	if s.spool != nil {
+		err = s.spool.Close()
+		for range readerCount {
+			err = errors.Join(err, (<-s.readers).Close())
+		}
+	} else { // Open failed half-way
+		for len(s.readers) > 0 {
+			err = errors.Join(err, (<-s.readers).Close())
+		}
+	}
+	if s.writer != nil {
+		err = errors.Join(err, s.writer.conn.Close())
+	}
+	return errors.Join(err, s.files.close())
+}

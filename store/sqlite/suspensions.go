@@ -1,0 +1,143 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// writeSuspensions keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds
+// and the one before it.
+func (w *writer) writeSuspensions(c *call.Call, position int64) error {
+	open := c.Open()
+	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
+		s := &c.Rounds[i].Suspension
+		err := exec(w.conn, `INSERT INTO suspensions (namespace, id, call, action, open, expires) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE call = excluded.call`,
+			c.Namespace, s.ID, position, s.Action, s == open, s.ExpiresAt)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CallBySuspension returns the call that has, or had, this suspension.
+func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
+	return s.one(ctx, "SELECT "+callColumns+" FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)", namespace, id)
+}
+
+// one returns the call that a statement selects.
+func (s *Store) one(ctx context.Context, text string, args ...any) (*call.Call, error) {
+	var row *callRow
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, text, func(st *sqlite.Stmt) error {
+			r := scanCall(st)
+			row = &r
+			return nil
+		}, args...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if row == nil {
+		return nil, store.ErrNotFound
+	}
+	return row.decode()
+}
+
+// Due returns the suspended calls that nobody answered in time. Broken rows are left out: they cannot expire.
+func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+	for skip := 0; len(due) < limit; {
+		var rows []callRow
+		err := s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, "SELECT "+callColumns+` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
+				WHERE open = 1 AND expires <= ? ORDER BY expires, call LIMIT ? OFFSET ?`, func(st *sqlite.Stmt) error {
+				rows = append(rows, scanCall(st))
+				return nil
+			}, s.clock.now(), limit, skip)
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			if c, err := r.decode(); err == nil && len(due) < limit {
+				due = append(due, c)
+			}
+		}
+		if skip += len(rows); len(rows) < limit {
+			break
+		}
+	}
+	return due, nil
+}
+
+// NextExpiry returns when the next open suspension expires.
+func (s *Store) NextExpiry(ctx context.Context) (at time.Time, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL", func(st *sqlite.Stmt) error {
+			at = columnTime(st, 0)
+			return nil
+		})
+	})
+	return at, err
+}
+
+// checkDecision refuses an id that is there already.
+func (w *writer) checkDecision(d *store.Decision) error {
+	found := false
+	err := query(w.conn, "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?", func(*sqlite.Stmt) error {
+		found = true
+		return nil
+	}, d.Namespace, d.ID)
+	if err == nil && found {
+		err = store.ErrDecisionExists
+	}
+	return err
+}
+
+func (w *writer) insertDecision(d store.Decision, now time.Time) error {
+	if d.Decision.Time.IsZero() {
+		d.Decision.Time = now
+	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	return exec(w.conn, "INSERT INTO decisions (namespace, id, crc, decision) VALUES (?, ?, ?, ?)", d.Namespace, d.ID, sum(b, d.Namespace, d.ID), b)
+}
+
+// Decision returns a decision by its id.
+func (s *Store) Decision(ctx context.Context, namespace, id string) (*store.Decision, error) {
+	var b []byte
+	var crc uint32
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?", func(st *sqlite.Stmt) error {
+			crc, b = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
+			return nil
+		}, namespace, id)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, store.ErrNotFound
+	}
+	var d store.Decision
+	if sum(b, namespace, id) != crc {
+		err = errors.New("checksum")
+	} else {
+		err = json.Unmarshal(b, &d)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: decision %s: %w", store.ErrCorrupt, id, err)
+	}
+	return &d, nil
+}

@@ -1,0 +1,232 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// What one group may hold.
+const (
+	groupChanges = 512
+	groupBytes   = 1 << 20
+)
+
+// An op is one thing to write.
+type op struct {
+	change *store.Change
+	record []byte // stored form of the change's call and events, when they are known before its documents are
+	events []byte
+	told   *told // what its callbacks were told
+
+	admin func(*writer) error // what is no change; it is a group of its own
+
+	done func(error)
+	err  error
+}
+
+func (o *op) size() int { return len(o.record) + len(o.events) + 256 }
+
+// A writer owns the connection that writes.
+type writer struct {
+	s    *Store
+	conn *sqlite.Conn
+
+	mu       sync.Mutex
+	arrived  *sync.Cond
+	full     []*op // first lane
+	normal   []*op // second lane
+	stopping bool
+	stopped  chan struct{}
+
+	// The rest belongs to the goroutine that writes.
+	position    int64
+	synchronous store.Durability
+	tombstones  bool // there may be some
+	written     int  // bytes since the last checkpoint
+}
+
+func newWriter(s *Store, conn *sqlite.Conn) *writer {
+	w := &writer{s: s, conn: conn, stopped: make(chan struct{})}
+	w.arrived = sync.NewCond(&w.mu)
+	return w
+}
+
+// recall reads what the writer keeps in memory.
+func (w *writer) recall(m meta) error {
+	w.position = m.position
+	return known(query(w.conn, "SELECT 1 FROM tombstones LIMIT 1", func(*sqlite.Stmt) error {
+		w.tombstones = true
+		return nil
+	}))
+}
+
+// Submit queues a change. done runs on the goroutine that writes and must not wait for the store.
+func (s *Store) Submit(c *store.Change, done func(error)) {
+	o := &op{change: c, done: done}
+	if err := o.prepare(); err != nil {
+		done(err)
+		return
+	}
+	if err := s.writer.submit(o, c.Durability); err != nil {
+		done(err)
+	}
+}
+
+// prepare encodes a change on the goroutine that submits it: the writer has enough to do. Documents may still change it.
+func (o *op) prepare() error {
+	if err := o.change.Validate(); err != nil {
+		return err
+	}
+	if len(o.change.Documents) > 0 {
+		return nil
+	}
+	return o.encode()
+}
+
+func (o *op) encode() (err error) {
+	o.record, o.events = nil, nil
+	if o.change.Call != nil {
+		if o.record, err = call.EncodeCall(o.change.Call); err != nil {
+			return err
+		}
+	}
+	if len(o.change.Events) > 0 {
+		o.events, err = call.EncodeEvents(o.change.Events)
+	}
+	return err
+}
+
+// Commit submits a change and waits.
+func (s *Store) Commit(ctx context.Context, c *store.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	s.Submit(c, func(err error) { done <- err })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// write runs f as a transaction of its own.
+func (s *Store) write(f func(*writer) error) error {
+	done := make(chan error, 1)
+	o := &op{admin: f, done: func(err error) { done <- err }}
+	if err := s.writer.submit(o, store.Full); err != nil {
+		return err
+	}
+	return <-done
+}
+
+func (w *writer) submit(o *op, d store.Durability) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.s.refusal(); err != nil {
+		return err
+	}
+	if w.stopping {
+		return store.ErrClosed
+	}
+	if d == store.Full {
+		w.full = append(w.full, o)
+	} else {
+		w.normal = append(w.normal, o)
+	}
+	w.arrived.Signal()
+	return nil
+}
+
+// stop lets the writer finish what was submitted.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.stopping = true
+	w.arrived.Signal()
+	w.mu.Unlock()
+	<-w.stopped
+}
+
+// run writes until stop.
+func (w *writer) run() {
+	defer close(w.stopped)
+	for group := w.take(); group != nil; group = w.take() {
+		if err := w.s.refusal(); err != nil {
+			refuse(group, err)
+		} else {
+			w.writeGroup(group)
+		}
+		for _, o := range group {
+			o.done(o.err)
+		}
+	}
+}
+
+func refuse(group []*op, err error) {
+	for _, o := range group {
+		o.err = err
+	}
+}
+
+// take waits for something to write and returns what is there, or nil when there will be nothing more.
+func (w *writer) take() []*op {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.full) == 0 && len(w.normal) == 0 {
+		if w.stopping {
+			return nil
+		}
+		w.arrived.Wait()
+	}
+	var group []*op
+	size := 0
+	for _, lane := range []*[]*op{&w.full, &w.normal} {
+		n := 0
+		for n < len(*lane) && len(group) < groupChanges && size < groupBytes {
+			o := (*lane)[n]
+			if o.admin != nil && len(group) > 0 {
+				break
+			}
+			n++
+			group = append(group, o)
+			if o.admin != nil {
+				*lane = (*lane)[n:]
+				return group
+			}
+			size += o.size()
+		}
+		if *lane = (*lane)[n:]; len(*lane) > 0 {
+			return group // the second lane goes when the first is empty
+		}
+		*lane = nil
+	}
+	return group
+}
+
+// writeGroup commits a group. What fails as a whole for the sake of one is tried again one by one.
+func (w *writer) writeGroup(group []*op) {
+	err := w.transaction(group)
+	if errors.Is(err, store.ErrFull) && w.s.room.release() {
+		err = w.transaction(group) // the reserve is for this
+	}
+	switch {
+	case err == nil:
+		w.checkpoint()
+	case errors.Is(err, store.ErrFatal):
+		w.s.refuse(store.ErrFatal)
+		refuse(group, err)
+	case errors.Is(err, store.ErrFull), len(group) == 1:
+		refuse(group, err)
+	default:
+		for i := range group {
+			w.writeGroup(group[i : i+1])
+		}
+	}
+}
