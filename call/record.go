@@ -94,8 +94,6 @@ type Attempt struct {
 	Epoch   int64     `json:"epoch"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
-	// LateResult is what an abandoned attempt answered after all; it is stored and never applied.
-	LateResult *tool.Result `json:"late_result,omitempty"`
 }
 
 // A GateVerdict is one gate's answer.

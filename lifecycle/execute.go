@@ -2,11 +2,13 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
@@ -70,12 +72,36 @@ func (p *pass) abandon(ctx context.Context, done <-chan answer) end {
 	p.l.retain()
 	go func() {
 		defer p.l.release()
-		<-done
-		p.l.e.stats.late.Add(1)
+		p.keepLate(<-done)
 	}()
 	out := endOf(context.Cause(ctx), call.ExecutedUnknown)
 	out.result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
 	return out
+}
+
+// keepLate stores what an abandoned attempt answered after all, beside the call: it is never applied.
+func (p *pass) keepLate(a answer) {
+	p.l.e.stats.late.Add(1)
+	late := lateResult{Attempt: p.attempt, Result: a.result}
+	if a.err != nil {
+		late.Error = a.err.Error()
+	}
+	b, err := json.Marshal(late)
+	if err == nil {
+		err = p.l.e.store.PutRecord(context.Background(), p.l.key.Namespace, store.Record{Kind: LateResults, Key: p.l.key.ID, Bytes: b})
+	}
+	if err != nil {
+		p.l.e.log.Warn("late result not stored", zap.String("call_id", p.l.key.ID), zap.Error(err))
+	}
+}
+
+// LateResults is the kind of the records that hold what abandoned attempts answered; the key is the call's id.
+const LateResults = "late_result"
+
+type lateResult struct {
+	Attempt int          `json:"attempt"`
+	Result  *tool.Result `json:"result,omitempty"`
+	Error   string       `json:"error,omitempty"`
 }
 
 // outcome turns what a tool returned into how the pass ends.
