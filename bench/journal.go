@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
+)
+
+// absolute is the result of a row that is a time.
+func absolute(times []time.Duration, round time.Duration) result {
+	slices.Sort(times)
+	return result{
+		value:  times[len(times)/2].Round(round).String(),
+		detail: fmt.Sprintf("%v to %v", times[0].Round(round), times[len(times)-1].Round(round)),
+	}
+}
+
+// openJournal opens a fresh store of its own.
+func openJournal(ctx context.Context, s *settings) (*sqlite.Store, func(), error) {
+	dir, err := os.MkdirTemp(s.dir, "journal-")
+	if err != nil {
+		return nil, nil, err
+	}
+	j, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if err != nil {
+		return nil, nil, err
+	}
+	return j, func() { j.Close(); os.RemoveAll(dir) }, nil
+}
+
+// newRecord is the row of a call as the daemon would write it.
+func newRecord(n int64) *call.Call {
+	return &call.Call{
+		Namespace: "default", ID: fmt.Sprintf("direct-%020d", n), Tool: "bench_write", ToolDigest: digest,
+		Run:    tool.Run{ID: "bench-run", Thread: "bench-thread"},
+		Caller: tool.Principal{Namespace: "default", Subject: "bench", Roles: []string{"caller"}}, RequestDigest: digest,
+		Requested: arguments, Effective: arguments, Class: call.Sync, Status: call.Running, Executed: call.NotStarted, Created: time.Now(), Revision: 1,
+	}
+}
+
+func event(n int64, t call.EventType) call.Event {
+	return call.Event{Sequence: n, Time: time.Now(), Type: t}
+}
+
+// intentAndResult writes what a mutating call writes: two durable changes.
+func intentAndResult(ctx context.Context, j store.Store, n int64) error {
+	c := newRecord(n)
+	c.LastSequence = 2
+	err := j.Commit(ctx, &store.Change{Call: c, Create: true, Events: []call.Event{event(1, call.EventAccepted), event(2, call.EventAttemptStarted)}})
+	if err != nil {
+		return err
+	}
+	return commitEnd(ctx, j, c, 3)
+}
+
+func commitEnd(ctx context.Context, j store.Store, c *call.Call, sequence int64) error {
+	done := *c
+	done.Revision++
+	done.Status, done.Executed, done.LastSequence = call.Succeeded, call.Finished, sequence
+	done.Result = &tool.Result{Status: tool.StatusSuccess, Data: `{"ok":true}`}
+	ev := event(sequence, call.EventFinished)
+	ev.Outcome = &call.Outcome{Status: done.Status, Executed: done.Executed, Result: done.Result}
+	return j.Commit(ctx, &store.Change{Call: &done, Events: []call.Event{ev}})
+}
+
+// straight runs do from many goroutines against the store and returns how many a second.
+func straight(ctx context.Context, clients int, d time.Duration, do func(n int64) error) (float64, error) {
+	var count atomic.Int64
+	errs := make([]error, clients)
+	began := time.Now()
+	var all sync.WaitGroup
+	for i := range clients {
+		all.Go(func() {
+			for time.Since(began) < d && ctx.Err() == nil {
+				if errs[i] = do(serial.Add(1)); errs[i] != nil {
+					return
+				}
+				count.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(count.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
+}
+
+// mutating compares calls that write intent and result with the same rows without a daemon.
+func mutating(ctx context.Context, s *settings) (result, error) {
+	return againstJournal(ctx, s, execute("bench_write"), intentAndResult)
+}
+
+func againstJournal(ctx context.Context, s *settings, do op, rows func(context.Context, store.Store, int64) error) (result, error) {
+	daemon, err := startDaemon(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	defer daemon.stop()
+	j, end, err := openJournal(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	defer end()
+	var out result
+	var a sample
+	var direct float64
+	for range s.rounds {
+		if a, err = load(ctx, daemon, s.clients, s.duration, do); err != nil {
+			return out, err
+		}
+		if direct, err = straight(ctx, s.clients, s.duration, func(n int64) error { return rows(ctx, j, n) }); err != nil {
+			return out, err
+		}
+		out.ratios = append(out.ratios, a.rate/direct)
+	}
+	out.detail = fmt.Sprintf("%.0f and %.0f a second, CPU %v a call", a.rate, direct, a.cpu.Round(time.Microsecond))
+	return out, nil
+}
+
+// cycles compares suspend, decide and finish with the same three commits.
+func cycles(ctx context.Context, s *settings) (result, error) {
+	return againstJournal(ctx, s, suspendAndDecide, suspensionRows)
+}
+
+// suspendAndDecide asks for a call that needs an approval and gives it.
+func suspendAndDecide(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
+	r, err := c.CallTool(ctx, &tooldv1.CallToolRequest{Spec: callSpec("bench_ask", n)})
+	if err != nil {
+		return err
+	}
+	s := r.GetCall().GetSuspension()
+	if s == nil {
+		return fmt.Errorf("the call is %v, not suspended: %v", r.GetCall().GetStatus(), r.GetCall().GetResult())
+	}
+	stream, err := c.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: fmt.Sprintf("bench-decision-%020d", n), Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: s.GetDigest(),
+	}})
+	if err != nil {
+		return err
+	}
+	return finished(stream.Recv)
+}
+
+// suspensionRows writes what such a call writes: suspended, decided, started, finished.
+func suspensionRows(ctx context.Context, j store.Store, n int64) error {
+	c := suspendedRecord(n)
+	if err := j.Commit(ctx, &store.Change{Call: c, Create: true, Events: suspendedEvents(c)}); err != nil {
+		return err
+	}
+	d := tool.Decision{ID: fmt.Sprintf("direct-decision-%020d", n), Action: tool.Resume, ExpectedDigest: digest}
+	next := *c
+	next.Revision, next.LastSequence, next.Status = 2, 4, call.Resuming
+	next.Rounds = slices.Clone(c.Rounds)
+	next.Rounds[0].Decision, next.Rounds[0].Closed = &d, true
+	ev := event(4, call.EventResumed)
+	ev.Decision = &d
+	err := j.Commit(ctx, &store.Change{Call: &next, Events: []call.Event{ev}, Decision: &store.Decision{
+		Namespace: c.Namespace, ID: d.ID, CallID: c.ID, SuspensionID: c.Rounds[0].Suspension.ID, Content: digest, Decision: d,
+	}})
+	if err != nil {
+		return err
+	}
+	running := next
+	running.Revision, running.LastSequence, running.Status = 3, 5, call.Running
+	if err := j.Commit(ctx, &store.Change{Call: &running, Events: []call.Event{event(5, call.EventAttemptStarted)}}); err != nil {
+		return err
+	}
+	return commitEnd(ctx, j, &running, 6)
+}
+
+func suspendedRecord(n int64) *call.Call {
+	c := newRecord(n)
+	c.Status, c.LastSequence, c.Detached = call.Suspended, 3, true
+	c.Rounds = []call.Round{{Suspension: call.Suspension{
+		ID: fmt.Sprintf("s-direct-%020d", n), Round: 1, Origin: "permission", Action: "approval", Message: "Allow bench_ask?",
+		ResumeMode: tool.ReplayToolCall, Approvers: &tool.Approvers{Roles: []string{"approver"}, Count: 1}, Digest: digest,
+		Pending: call.Pending{ID: c.ID, Name: c.Tool, Arguments: arguments}, Created: c.Created, ExpiresAt: c.Created.Add(30 * 24 * time.Hour),
+	}}}
+	return c
+}
+
+func suspendedEvents(c *call.Call) []call.Event {
+	ev := event(3, call.EventSuspended)
+	ev.Suspension = &c.Rounds[0].Suspension
+	return []call.Event{event(1, call.EventAccepted), event(2, call.EventGateDecided), ev}
+}
+
+// durable compares durable changes with appends of the same size that share an fdatasync in the same way.
+func durable(writers int) func(context.Context, *settings) (result, error) {
+	return func(ctx context.Context, s *settings) (result, error) {
+		j, end, err := openJournal(ctx, s)
+		if err != nil {
+			return result{}, err
+		}
+		defer end()
+		raw, err := newAppender(filepath.Join(s.dir, "raw"), 1200)
+		if err != nil {
+			return result{}, err
+		}
+		defer raw.close()
+		var out result
+		var a, b float64
+		for range s.rounds {
+			if a, err = straight(ctx, writers, s.duration, func(n int64) error { return intentAndResult(ctx, j, n) }); err != nil {
+				return out, err
+			}
+			if b, err = straight(ctx, writers, s.duration, func(int64) error { return raw.append() }); err != nil {
+				return out, err
+			}
+			out.ratios = append(out.ratios, 2*a/b) // two changes each
+		}
+		out.detail = fmt.Sprintf("%.0f and %.0f a second", 2*a, b)
+		return out, nil
+	}
+}
+
+// appender writes to a file; those who come while a sync runs share the next one.
+type appender struct {
+	file *os.File
+	work chan chan error
+	size int // bytes of one append
+}
+
+func newAppender(name string, size int) (*appender, error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	a := &appender{file: f, work: make(chan chan error, 512), size: size}
+	go a.run()
+	return a, nil
+}
+
+func (a *appender) append() error {
+	done := make(chan error, 1)
+	a.work <- done
+	return <-done
+}
+
+func (a *appender) run() {
+	for first := range a.work {
+		group := []chan error{first}
+	more:
+		for len(group) < 512 {
+			select {
+			case next := <-a.work:
+				group = append(group, next)
+			default:
+				break more
+			}
+		}
+		_, err := a.file.Write(make([]byte, a.size*len(group)))
+		if err == nil {
+			err = unix.Fdatasync(int(a.file.Fd()))
+		}
+		for _, done := range group {
+			done <- err
+		}
+	}
+}
+
+func (a *appender) close() {
+	close(a.work)
+	a.file.Close()
+}

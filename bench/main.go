@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+// settings are what a run is made of.
+type settings struct {
+	rounds   int
+	duration time.Duration // of one side of one round
+	clients  int
+	dir      string // scratch, on a real disk
+	binary   string // the daemon
+}
+
+// A row is one line of the table.
+type row struct {
+	name string
+	hold string // what the design wants
+	run  func(ctx context.Context, s *settings) (result, error)
+}
+
+// A result is what a row printed: ratios of the rounds and what was measured on the way.
+type result struct {
+	ratios []float64 // daemon / reference; empty for rows that are absolute
+	value  string    // of absolute rows
+	detail string
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "bare" {
+		if err := serveBare(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	s := &settings{clients: 64}
+	only := flag.String("only", "", "run the rows whose name contains this")
+	flag.IntVar(&s.rounds, "rounds", 3, "rounds of each row")
+	flag.DurationVar(&s.duration, "duration", 3*time.Second, "time of one side of one round")
+	flag.StringVar(&s.binary, "toold", "", "a daemon built with -tags toold_bench; empty builds one")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, s, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s *settings, only string) error {
+	dir, err := os.MkdirTemp("", "toold-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	s.dir = dir
+	if s.binary == "" {
+		if s.binary, err = build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "what\thold\tmedian\tspread\tdetail")
+	failed := 0
+	for _, r := range rows() {
+		if !strings.Contains(r.name, only) || ctx.Err() != nil {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "%s …\n", r.name)
+		got, err := r.run(ctx, s)
+		if err != nil {
+			failed++
+			fmt.Fprintf(w, "%s\t%s\tFAILED\t\t%v\n", r.name, r.hold, err)
+			continue
+		}
+		median, spread := got.value, ""
+		if len(got.ratios) > 0 {
+			slices.Sort(got.ratios)
+			median = fmt.Sprintf("%.2f", got.ratios[len(got.ratios)/2])
+			spread = fmt.Sprintf("%.2f–%.2f", got.ratios[0], got.ratios[len(got.ratios)-1])
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.name, r.hold, median, spread, got.detail)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d rows failed", failed)
+	}
+	return ctx.Err()
+}

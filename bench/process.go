@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// build makes the daemon with the tools that only benchmarks have.
+func build(ctx context.Context, dir string) (string, error) {
+	binary := filepath.Join(dir, "toold")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags", "toold_bench", "-o", binary, "./cmd/toold")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// process is a server that was started for a measurement.
+type process struct {
+	cmd   *exec.Cmd
+	addr  string
+	token string
+	ready time.Duration // from start to the ready line
+	dir   string
+}
+
+// readyLine is what a server prints first.
+type readyLine struct {
+	Ready bool   `json:"ready"`
+	TCP   string `json:"tcp"`
+}
+
+// start runs a server and waits until it says where it listens.
+func start(ctx context.Context, name string, args, env []string) (*process, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 10 * time.Second
+	log, err := os.CreateTemp("", "toold-bench-log-")
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = log
+	defer log.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		var line readyLine
+		if json.Unmarshal(lines.Bytes(), &line) == nil && line.Ready {
+			ready := time.Since(began)
+			go func() { _, _ = io.Copy(io.Discard, out) }()
+			os.Remove(log.Name())
+			return &process{cmd: cmd, addr: line.TCP, ready: ready}, nil
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	text, _ := os.ReadFile(log.Name())
+	return nil, fmt.Errorf("%s did not become ready: %s", name, text)
+}
+
+// stop ends the server and waits.
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	_ = p.cmd.Wait()
+	if p.dir != "" {
+		os.RemoveAll(p.dir)
+	}
+}
+
+// startDaemon runs toold with a fresh store and rules that let the no-op tools pass.
+func startDaemon(ctx context.Context, s *settings) (*process, error) {
+	dir, err := os.MkdirTemp(s.dir, "daemon-")
+	if err != nil {
+		return nil, err
+	}
+	workspace := filepath.Join(dir, "workspace")
+	if err := os.Mkdir(workspace, 0o700); err != nil {
+		return nil, err
+	}
+	rules := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(benchRules), 0o600); err != nil {
+		return nil, err
+	}
+	config := filepath.Join(dir, "toold.yaml")
+	text := fmt.Sprintf("data: %s\nworkspace: %s\nrules: %s\nlisten:\n  tcp: 127.0.0.1:0\n", filepath.Join(dir, "data"), workspace, rules)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	p, err := start(ctx, s.binary, []string{"serve", "--config", config}, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.dir = dir
+	token, err := os.ReadFile(filepath.Join(dir, "data", "token"))
+	p.token = strings.TrimSpace(string(token))
+	return p, err
+}
+
+// benchRules are a small rule file as an operator would have it.
+const benchRules = `rules:
+  - tool: bench_noop
+    action: allow
+  - tool: bench_write
+    action: allow
+  - tool: bash
+    action: allow
+  - tool: bench_ask
+    action: ask
+`
+
+// startBare runs the reference server.
+func startBare(ctx context.Context) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, self, []string{"bare"}, nil)
+}
+
+// dial opens n connections.
+func (p *process) dial(n int) ([]*grpc.ClientConn, error) {
+	var conns []*grpc.ClientConn
+	for range n {
+		options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+		if p.token != "" {
+			options = append(options, grpc.WithPerRPCCredentials(bearer(p.token)))
+		}
+		c, err := grpc.NewClient("passthrough:///"+p.addr, options...)
+		if err != nil {
+			return nil, err
+		}
+		conns = append(conns, c)
+	}
+	return conns, nil
+}
+
+// bearer sends a token with each request.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// cpu returns how much processor time a process has used. Linux counts in hundredths of a second.
+func (p *process) cpu() (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("stat of %d: %q", p.cmd.Process.Pid, b)
+	}
+	return time.Duration(user+system) * 10 * time.Millisecond, nil
+}
+
+// resident returns the resident memory in bytes.
+func (p *process) resident() (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// rows are the lines of the table of the design, section 15, that exist already.
+func rows() []row {
+	return []row{
+		{"ExecuteTool, read-only no-op / bare", "≥ 0.65", againstBare(execute("bench_noop"), rateRatio)},
+		{"CallTool / bare unary", "≥ 0.65", againstBare(unary, rateRatio)},
+		{"server CPU of ExecuteTool / bare", "≤ 2.0", againstBare(execute("bench_noop"), cpuRatio)},
+		{"p50 of ExecuteTool, one client / bare", "≤ 1.30", oneClient},
+		{"each further progress event, server CPU", "≤ 4.5 µs", progressCost},
+		{"mutating no-op / the same rows straight into the store", "≥ 0.45", mutating},
+		{"suspend, decide, finish / the same commits straight", "≥ 0.4", cycles},
+		{"durable transitions, 64 writers / append + fdatasync", "≥ 0.12", durable(64)},
+		{"durable transitions, 1 writer / append + fdatasync", "≥ 0.40", durable(1)},
+		{"oldest 50 waiting of 100,000", "≤ 150 µs", inbox},
+		{"get a call by id", "≤ 30 µs", byID},
+		{"100,000 suspended calls: start; memory each", "≤ 1 s; ≤ 1 KB", suspendedStart},
+		{"idle watch, resident", "≤ 14 KB", idleWatch},
+		{"reattach with 10,000 missed events", "≤ 50 ms", reattach},
+		{"cancel a tree of 1,000 processes", "≤ 250 ms", cancelTree},
+		{"binary; start to serving; idle resident", "45 MB; 50 ms; 40 MB", footprint},
+	}
+}
+
+// ratio turns two sides of a round into the number of the row.
+type ratio func(daemon, reference sample) float64
+
+func rateRatio(d, r sample) float64 { return d.rate / r.rate }
+func cpuRatio(d, r sample) float64  { return float64(d.cpu) / float64(r.cpu) }
+func p50Ratio(d, r sample) float64  { return float64(d.p50) / float64(r.p50) }
+
+func againstBare(do op, of ratio) func(context.Context, *settings) (result, error) {
+	return func(ctx context.Context, s *settings) (result, error) {
+		return pair(ctx, s, s.clients, do, of)
+	}
+}
+
+func oneClient(ctx context.Context, s *settings) (result, error) {
+	return pair(ctx, s, 1, execute("bench_noop"), p50Ratio)
+}
+
+// pair alternates daemon and reference.
+func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (result, error) {
+	daemon, err := startDaemon(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	defer daemon.stop()
+	reference, err := startBare(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	defer reference.stop()
+	var out result
+	var a, b sample
+	for range s.rounds {
+		if a, err = load(ctx, daemon, clients, s.duration, do); err != nil {
+			return out, err
+		}
+		if b, err = load(ctx, reference, clients, s.duration, do); err != nil {
+			return out, err
+		}
+		out.ratios = append(out.ratios, of(a, b))
+	}
+	out.detail = fmt.Sprintf("%.0f and %.0f calls/s, CPU %v and %v a call, p50 %v and %v", a.rate, b.rate,
+		a.cpu.Round(100*time.Nanosecond), b.cpu.Round(100*time.Nanosecond), a.p50.Round(time.Microsecond), b.p50.Round(time.Microsecond))
+	return out, nil
+}
+
+// progressCost compares calls that report 200 times with calls that do not.
+func progressCost(ctx context.Context, s *settings) (result, error) {
+	daemon, err := startDaemon(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	defer daemon.stop()
+	const events = 200
+	var costs []time.Duration
+	for range s.rounds {
+		with, err := load(ctx, daemon, 8, s.duration, execute("bench_progress"))
+		if err != nil {
+			return result{}, err
+		}
+		without, err := load(ctx, daemon, 8, s.duration, execute("bench_noop"))
+		if err != nil {
+			return result{}, err
+		}
+		costs = append(costs, (with.cpu-without.cpu)/events)
+	}
+	return absolute(costs, 10*time.Nanosecond), nil
+}
+
+// footprint measures what a daemon costs that does nothing.
+func footprint(ctx context.Context, s *settings) (result, error) {
+	info, err := os.Stat(s.binary)
+	if err != nil {
+		return result{}, err
+	}
+	var starts []time.Duration
+	var resident int64
+	for range s.rounds {
+		p, err := startDaemon(ctx, s)
+		if err != nil {
+			return result{}, err
+		}
+		starts = append(starts, p.ready)
+		time.Sleep(time.Second)
+		resident, err = p.resident()
+		p.stop()
+		if err != nil {
+			return result{}, err
+		}
+	}
+	started := absolute(starts, time.Millisecond)
+	return result{value: fmt.Sprintf("%d MB; %s; %d MB", info.Size()>>20, started.value, resident>>20), detail: started.detail}, nil
+}
+
+// client opens one connection to a daemon.
+func (p *process) client() (tooldv1.CallServiceClient, func(), error) {
+	conns, err := p.dial(1)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tooldv1.NewCallServiceClient(conns[0]), func() { closeAll(conns) }, nil
+}
