@@ -4,7 +4,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,19 +137,19 @@ func reap(pid int) bool {
 // were any. Looking at the newborn alone is what catches a chain of processes that each fork the next and end.
 func (r *Runner) freeze(c *census, living []process, group int, stopped map[int]bool, find finder) bool {
 	const chases = 100
-	any := false
+	found := false
 	for range chases {
 		if !stop(living, group, stopped) {
 			break
 		}
-		any = true
+		found = true
 		if fresh, err := c.extend(); err != nil || fresh == 0 {
 			break
 		}
 		mine, _ := find(c)
 		living, _ = r.sort(mine, group)
 	}
-	return any
+	return found
 }
 
 // stop stops those of living that are not in stopped and reports whether there were any.
@@ -200,9 +199,12 @@ func (r *Runner) noOrphans() bool {
 		return false
 	}
 	for range 2 { // the kernel may skip a child in the list while another one ends
-		children, err := readChildren()
+		children, err := adopted()
 		if err != nil {
-			return false
+			return false // such as a kernel without CONFIG_PROC_CHILDREN
+		}
+		if len(children) == 0 {
+			continue
 		}
 		mains := map[int]bool{}
 		for _, o := range r.others(nil) {
@@ -220,28 +222,25 @@ func (r *Runner) noOrphans() bool {
 	return true
 }
 
-// readChildren lists the children of this process, which the kernel keeps by thread.
-func readChildren() ([]int, error) {
-	lists, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil || len(lists) == 0 {
-		return nil, errors.Join(err, os.ErrNotExist) // a kernel without CONFIG_PROC_CHILDREN
+// adopted returns the children of the first thread, which the kernel makes the parent of orphans as long as it lives; that
+// of a Go program never ends. It may have forked some of them itself.
+func adopted() ([]int, error) {
+	var buf [4096]byte
+	pid := strconv.Itoa(os.Getpid())
+	list, err := readOnce("/proc/"+pid+"/task/"+pid+"/children", buf[:])
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > len(buf)-16 { // the kernel gives whole numbers only, so there may be more
+		return nil, errors.New("more children than fit")
 	}
 	var children []int
-	for _, path := range lists {
-		list, err := os.ReadFile(path)
-		if gone(err) {
-			continue
-		}
+	for field := range strings.FieldsSeq(string(list)) {
+		child, err := strconv.Atoi(field)
 		if err != nil {
 			return nil, err
 		}
-		for field := range strings.FieldsSeq(string(list)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				return nil, err
-			}
-			children = append(children, pid)
-		}
+		children = append(children, child)
 	}
 	return children, nil
 }

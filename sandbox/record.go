@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // record is what Sweep needs to know of a run whose daemon died. A file holds one, with leavings of a longer one behind
@@ -15,9 +16,18 @@ type record struct {
 	Away   []identity `json:"away,omitempty"`
 }
 
-// openRecord is called before the start: on a full disk nothing is to start.
+// openRecord is called before the start: on a full disk nothing is to start. It takes the room that the record needs.
 func (r *Runner) openRecord(id string) (*os.File, error) {
-	return os.OpenFile(r.recordPath(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(r.recordPath(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := file.WriteString(strings.Repeat(" ", 512)); err != nil {
+		file.Close()
+		os.Remove(file.Name())
+		return nil, err
+	}
+	return file, nil
 }
 
 func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
@@ -30,7 +40,11 @@ func (r *Runner) writeRecord(run *run, main identity, away []identity) error {
 	if _, err := run.record.WriteAt(text, 0); err != nil {
 		return err
 	}
+	shorter := len(away) < len(run.noted)
 	run.noted = away
+	if !shorter {
+		return nil
+	}
 	return run.record.Truncate(int64(len(text)))
 }
 

@@ -67,7 +67,8 @@ func (r *Runner) startLoop() {
 	}
 }
 
-// start forks the process and everything that attends it. On an error nothing is left of either.
+// start forks the process and everything that attends it. After an error nobody attends anything, and handle is set when
+// the process ran for a moment.
 func (r *Runner) start(run *run) error {
 	// The kernel's answer for a missing directory reads as if the program were missing.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
@@ -130,13 +131,28 @@ func (r *Runner) fork(run *run, files []*os.File) error {
 	if err == nil {
 		err = r.writeRecord(run, main.identity(), nil)
 	}
-	if err != nil { // too early for it to have left anything but its own group
+	if err != nil {
 		syscall.Kill(-handle.Pid, syscall.SIGKILL)
 		handle.Wait()
 		return err
 	}
 	run.main = main
 	return nil
+}
+
+// aborted is the Exit of a run that could not be recorded: nil when nothing was started. What the process did in its
+// moment nobody saw.
+func (run *run) aborted() *Exit {
+	if run.handle == nil {
+		return nil
+	}
+	pid := run.handle.Pid
+	return &Exit{
+		Code:       -1,
+		Signal:     signalName(syscall.SIGKILL),
+		Killed:     []int{pid},
+		Unverified: []Process{{PID: pid, Command: "descendants of " + run.spec.Path, Tag: run.spec.Tag}},
+	}
 }
 
 func (run *run) await() {

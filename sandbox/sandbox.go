@@ -187,7 +187,7 @@ func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 	}
 	defer r.leave(run)
 	if err := r.start(run); err != nil {
-		return nil, fmt.Errorf("start %s: %w", spec.Path, err)
+		return run.aborted(), fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	return r.attend(ctx, run)
 }
