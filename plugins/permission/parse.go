@@ -14,13 +14,6 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The most that a rule file may have.
-const (
-	maxFile  = 1 << 20
-	maxRules = 1000
-	maxText  = 500 // bytes of a name or reason
-)
-
 // A ParseError says where a rule file is wrong. Lines and columns count from 1.
 type ParseError struct {
 	File         string
@@ -41,8 +34,9 @@ func Parse(name string, file []byte) (rules *Rules, err error) {
 			rules, err = nil, &ParseError{name, 1, 1, fmt.Sprintf("is not YAML: %v", r)}
 		}
 	}()
-	if len(file) > maxFile {
-		return nil, &ParseError{name, 1, 1, fmt.Sprintf("has %d bytes, the limit is %d", len(file), maxFile)}
+	if refused := bound(file); refused != nil {
+		refused.File = name
+		return nil, refused
 	}
 	rules, err = parse(file)
 	var at *ParseError

@@ -56,7 +56,14 @@ func TestParseErrors(t *testing.T) {
 		{"alias", "approvers: [approver]\nrules: *a\n", "2:8", "list"},
 		{"merge", "rules:\n  - <<: {action: deny}\n    tools: [x]\n", "2:5", "merge"},
 		{"long reason", "rules:\n  - action: deny\n    tools: [x]\n    reason: " + strings.Repeat("x", 501) + "\n", "4:13", "501 bytes"},
-		{"huge", strings.Repeat("#\n", 1<<20), "1:1", "limit"},
+		{"huge", strings.Repeat("#\n", 1<<20), "1:1", "256 KiB"},
+		// Each of these would take the daemon's stack or seconds of its time.
+		{"deep lists", strings.Repeat("[", 1<<17), "1:65", "too deep"},
+		{"deep mappings", strings.Repeat("{a: ", 1<<15), "1:257", "too deep"},
+		{"deep blocks on a line", strings.Repeat("- ", 1<<16), "1:513", "too deep"},
+		{"deep complex keys", "a: 1\n" + strings.Repeat("? ", 1<<16), "2:513", "too deep"},
+		{"many anchors", strings.Repeat("&a ", 1<<15), "1:769", "too deep"},
+		{"many keys", strings.Repeat("k: 1\n", 20000), "12001:2", "too many keys"},
 		{"many rules", "rules:\n" + strings.Repeat("  - {action: deny, tools: [x]}\n", 1001), "2:3", "1001 rules"},
 	}
 	for _, tt := range tests {
@@ -113,7 +120,7 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "rules: []", "default: {CONFIRM: deny}\nexpires_in: 2h\napprovers: [operator]\n",
 		"rules:\n  - name: a\n    action: ask\n    tools: [\"*\", 'b?']\n    tiers: [ESCALATE]\n    reason: |\n      because\n    four_eyes: true\n",
-		"a: &x [*x]\n", "? a\n: b\n", "<<: {a: 1}\n", "a: !!binary |\n  x\n", "rules: [{action: deny, callers: [\"[a-\"]}]", "a: \x00", "\ufeffrules: []\n", "%YAML 1.1\n---\nrules: []\n",
+		"a: &x [*x]\n", "? a\n: b\n", "<<: {a: 1}\n", "a: !!binary |\n  x\n", "rules: [{action: deny, callers: [\"[a-\"]}]", "a: \x00", "\ufeffrules: []\n", "%YAML 1.1\n---\nrules: []\n", strings.Repeat("[", 70), strings.Repeat("- ", 300), "-\n -\n  -\n   -\n",
 	} {
 		f.Add([]byte(seed))
 	}
