@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/toold-dev/toold/call"
@@ -14,9 +15,13 @@ import (
 
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
 func (p *pass) after(ctx context.Context, out *end) []store.Record {
+	if c := p.l.record(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
+		out.executed = c.Executed // it had asked before
+	}
 	if !out.after || p.in == nil {
 		return nil
 	}
+	out.result = copyResult(out.result) // the tool's own stays as it is
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
 	for _, entry := range p.l.e.cfg.Hooks.After {
@@ -36,6 +41,9 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 		if got.Result != nil {
 			out.result.Data, out.result.Message = got.Result.Data, got.Result.Message
 			out.result.Content, out.result.Display, out.result.Metadata = got.Result.Content, got.Result.Display, got.Result.Metadata
+			if out.result.Error != nil && got.Result.Error != nil {
+				out.result.Error.Message, out.result.Error.Violations = got.Result.Error.Message, got.Result.Error.Violations
+			}
 		}
 		out.commands = append(out.commands, got.Documents...)
 		for _, r := range got.Records {
@@ -63,7 +71,12 @@ func hide(r *tool.Result, name string) {
 
 func copyResult(r *tool.Result) *tool.Result {
 	c := *r
-	c.Content = slices.Clone(r.Content)
+	c.Content, c.Artifacts, c.Metadata = slices.Clone(r.Content), slices.Clone(r.Artifacts), maps.Clone(r.Metadata)
+	if r.Error != nil {
+		e := *r.Error
+		e.Violations = slices.Clone(e.Violations)
+		c.Error = &e
+	}
 	return &c
 }
 

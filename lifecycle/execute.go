@@ -154,9 +154,7 @@ func (p *pass) asks(r *tool.Result) end {
 	}
 	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
 	if err := checkTicket(t, true); err != nil {
-		return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
-			Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: err.Error(),
-		})}
+		return p.unaskable(call.OriginTool, err)
 	}
 	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, executed: call.Started}
 }

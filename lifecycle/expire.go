@@ -131,7 +131,7 @@ func (l *live) lookupPass() *pass {
 	p := &pass{l: l, arguments: call.Parse(c.Effective)}
 	if def, ok := l.e.lookup(c); ok {
 		p.def = def
-		p.effective, _ = p.arguments.Arguments(0)
+		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.makeInput()
 		in := *p.in
 		in.Assessment, in.Description = c.Assessment, c.Description

@@ -47,21 +47,17 @@ func (l *live) finalStep(p *pass, out *end) step {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		hide(result, "spool")
 	}
-	executed := out.executed
-	if executed == call.NotStarted && c.Executed != call.NotStarted {
-		executed = c.Executed // it had asked before
-	}
 	now := time.Now()
 	if n := len(c.Attempts); n > 0 && p.attempt == n {
 		result.Duration = now.Sub(c.Attempts[n-1].Started)
 	}
-	outcome := call.Outcome{Status: out.status, Executed: executed, Result: result}
+	outcome := call.Outcome{Status: out.status, Executed: out.executed, Result: result}
 	documents, events := p.documentChanges(out.commands)
 	s := step{
 		durability: store.Full, documents: documents,
 		events: append(events, call.Event{Type: call.EventFinished, Time: now, Outcome: &outcome}),
 		apply: func(c *call.Call) {
-			c.Status, c.Executed, c.Result, c.Ended = out.status, executed, result, now
+			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
 			endAttempt(c, p.attempt, now)
 			closeRound(c, false)
 		},

@@ -27,6 +27,7 @@ type world struct {
 	cfg   lifecycle.Config
 	e     *lifecycle.Engine
 	tools *toolbox
+	past  []*lifecycle.Engine // that crashed
 }
 
 // toolbox is a registry by id, as cmd/toold makes one.
@@ -47,12 +48,18 @@ func (b *toolbox) Lookup(id string) (*lifecycle.Definition, bool) {
 
 func (b *toolbox) set(t *testing.T, tools ...tool.Tool) {
 	t.Helper()
+	b.put(tools...)
+}
+
+// put replaces all tools; they have to be valid.
+func (b *toolbox) put(tools ...tool.Tool) {
+	r := registry.New(registry.Config{})
+	if err := r.Register("test", tools...); err != nil {
+		panic(err)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.r = registry.New(registry.Config{})
-	if err := b.r.Register("test", tools...); err != nil {
-		t.Fatal(err)
-	}
+	b.r = r
 }
 
 type answers struct{}
@@ -128,19 +135,33 @@ func (w *world) open() {
 	w.e = e
 }
 
-// crash ends the daemon as kill -9 would, and starts the next one. What ran is cut off from the journal.
+// crash ends the daemon as kill -9 would, and starts the next one. What ran is cut off from the journal and stopped.
 func (w *world) crash() {
 	w.t.Helper()
-	w.store = w.store.Crash()
+	w.kill()
 	w.open()
+}
+
+// kill ends the daemon as kill -9 would. What it still does goes nowhere.
+func (w *world) kill() {
+	w.store = w.store.Crash()
+	w.past = append(w.past, w.e)
+	drain(w.e)
 }
 
 // stop drains: a bubble must not be left with goroutines.
 func (w *world) stop() {
+	drain(w.e)
+	for _, e := range w.past {
+		drain(e)
+	}
+	synctest.Wait()
+}
+
+func drain(e *lifecycle.Engine) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	w.e.Drain(ctx)
-	synctest.Wait()
+	e.Drain(ctx)
 }
 
 var (

@@ -69,11 +69,11 @@ func (l *live) run(ctx context.Context, p *pass) {
 	defer l.e.leave()
 	out := p.guarded(ctx)
 	for _, release := range p.releases {
-		release()
+		_ = safely(func() error { release(); return nil })
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errJournal):
-		// Nobody knows what the journal holds: recovery decides.
+		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	case out.refused != nil:
 		l.lose(out.refused)
 	case out.ticket != nil:

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
@@ -21,7 +22,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	p.def, _ = l.e.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
-		p.effective, _ = p.arguments.Arguments(0)
+		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.makeInput()
 	}
 	l.mu.Lock()
@@ -29,15 +30,18 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 		l.filters = l.e.filtersOf(p)
 	}
 	l.mu.Unlock()
+	holds := p.def == nil || d.AppliesTo == "" || d.AppliesTo == approvalDigest(c, p.def, &s, p.decidedArguments(&s, &d))
 	switch {
 	case d.Action == tool.Cancel:
 		l.settleRun(ctx, p, declined(d.Reason))
 		p.abandoned(&s)
-	case s.ResumeMode == tool.UseDecisionAsToolResult:
+	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
 		l.settleRun(ctx, p, answered(d.Result))
 	default:
 		p.rewritten = true
-		p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
+		if holds { // else the tool is not what the question was about: it asks again
+			p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
+		}
 		switch {
 		case s.ResumeMode == tool.PassDecisionToTool:
 			p.arguments, p.rewritten = call.Parse(d.Result), false
@@ -48,11 +52,24 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	}
 }
 
+// decidedArguments are what a decision was given for.
+func (p *pass) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Arguments {
+	text := d.Arguments
+	if s.ResumeMode == tool.PassDecisionToTool {
+		text = d.Result
+	}
+	if text == "" {
+		return p.effective
+	}
+	args, _ := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments) // it was checked when it was decided
+	return args
+}
+
 // settleRun ends a resumed call without its tool.
 func (l *live) settleRun(ctx context.Context, p *pass, out end) {
 	defer l.release()
 	defer l.e.leave()
-	if stopped := p.stopped(ctx); stopped != nil && out.status == call.Succeeded {
+	if stopped := p.stopped(ctx); stopped != nil && out.status == call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
 		out = *stopped
 	}
 	if out.status == call.Succeeded && p.def != nil {

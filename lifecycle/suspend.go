@@ -11,7 +11,6 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // maxTicket bounds what a ticket may carry, in bytes.
@@ -49,16 +48,22 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	s, err := p.suspension(&out)
 	if err != nil {
-		l.finish(ctx, p, *p.hookFailed(out.origin, err))
+		l.finish(ctx, p, p.unaskable(out.origin, err))
 		return
 	}
-	if refused := p.nobody(s); refused != nil {
+	if refused := p.nobody(s, or(out.executed, call.NotStarted)); refused != nil {
 		l.finish(ctx, p, *refused)
 		return
 	}
 	now := time.Now()
 	documents, events := p.documentChanges(out.commands)
-	err = l.commit(step{
+	l.slot <- struct{}{}
+	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
+		l.unslot()
+		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
+		return
+	}
+	err = l.commitSlotted(step{
 		durability: store.Full, documents: documents,
 		events: append(events, call.Event{Type: call.EventSuspended, Suspension: s}),
 		apply: func(c *call.Call) {
@@ -71,14 +76,46 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 			endAttempt(c, p.attempt, now)
 		},
 	})
+	l.unslot()
 	if err != nil {
-		l.e.log.Error("suspension not stored", zap.String("call_id", l.key.ID), zap.Error(err))
-		if failed := p.unwritten(err); failed.refused != nil {
-			l.lose(failed.refused)
-		} else {
-			l.finish(ctx, p, *failed)
-		}
+		l.unasked(ctx, p, &out, err)
 	}
+}
+
+// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask.
+func (p *pass) mustEnd(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) {
+		return cause
+	}
+	if wish := p.l.record().Cancel; wish != nil {
+		return cancelled(wish.Reason)
+	}
+	return nil
+}
+
+// unasked ends a call whose question the journal did not take.
+func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
+	failed := p.unwritten(err)
+	switch {
+	case failed.refused != nil:
+		l.lose(failed.refused)
+		return
+	case out.origin == call.OriginTool: // it ran: nobody may take it for a call that did not
+		failed = &end{status: call.Failed, executed: call.Started, after: true, result: failure(&tool.Error{
+			Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: err.Error(),
+		})}
+	}
+	l.finish(ctx, p, *failed)
+}
+
+// unaskable is the end of a call whose question nobody could answer as it is.
+func (p *pass) unaskable(origin string, err error) end {
+	if origin != call.OriginTool {
+		return *p.hookFailed(origin, err)
+	}
+	return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
+		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: err.Error(),
+	})}
 }
 
 // suspension builds the stored question.
@@ -120,7 +157,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 }
 
 // nobody refuses a call whose question nobody could answer.
-func (p *pass) nobody(s *call.Suspension) *end {
+func (p *pass) nobody(s *call.Suspension, executed call.Executed) *end {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}
@@ -136,7 +173,7 @@ func (p *pass) nobody(s *call.Suspension) *end {
 	if s.Approvers.DistinctFromCaller {
 		who += " other than " + c.Caller.Subject
 	}
-	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
 		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and there is nobody",
 	})}
 }

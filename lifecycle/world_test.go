@@ -1,0 +1,227 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start executes a call as a stream would and returns its watcher.
+func (w *world) start(s call.Spec, o lifecycle.ExecuteOptions) *lifecycle.Watcher {
+	w.t.Helper()
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, o)
+	if err != nil {
+		w.t.Fatalf("execute: %v", err)
+	}
+	return watcher
+}
+
+// begin starts a detached call and returns when everything that it does by itself is done.
+func (w *world) begin(s call.Spec) string {
+	w.t.Helper()
+	w.start(s, lifecycle.ExecuteOptions{}).Close()
+	synctest.Wait()
+	return s.ID
+}
+
+func (w *world) get(id string) *call.Call {
+	w.t.Helper()
+	c, err := w.e.Get(w.t.Context(), carol, id)
+	if err != nil {
+		w.t.Fatalf("get %s: %v", id, err)
+	}
+	return c
+}
+
+// log returns the whole log of a call as it is told to who comes late.
+func (w *world) log(id string) []call.Event {
+	w.t.Helper()
+	watcher, err := w.e.Watch(w.t.Context(), carol, id, "c1.1.0", false)
+	if err != nil {
+		w.t.Fatalf("watch %s: %v", id, err)
+	}
+	list, _ := events(w.t, watcher)
+	return list
+}
+
+// answer decides the open question of a call and waits for what follows.
+func (w *world) answer(p tool.Principal, c *call.Call, d tool.Decision) *call.Call {
+	w.t.Helper()
+	next, err := w.resume(p, c, d)
+	if err != nil {
+		w.t.Fatalf("resume: %v", err)
+	}
+	return next
+}
+
+func yes() tool.Decision { return tool.Decision{Action: tool.Resume} }
+func no(reason string) tool.Decision {
+	return tool.Decision{Action: tool.Cancel, Reason: reason}
+}
+
+// checkLog holds the log of a call to what every log must be: numbered from 1, one terminal event at most, which is last
+// and says what the record says.
+func (w *world) checkLog(id string) []call.Event {
+	w.t.Helper()
+	c, list := w.get(id), w.log(id)
+	types(w.t, 1, list)
+	terminal := 0
+	for i, ev := range list {
+		if ev.Type != call.EventFinished {
+			continue
+		}
+		terminal++
+		if i != len(list)-1 {
+			w.t.Errorf("event %d of %d is terminal", i+1, len(list))
+		}
+		if ev.Outcome.Status != c.Status || ev.Outcome.Executed != c.Executed || ev.Outcome.Result.ModelText() != c.Result.ModelText() {
+			w.t.Errorf("told %s %s %q; the record has %s %s %q", ev.Outcome.Status, ev.Outcome.Executed, ev.Outcome.Result.ModelText(),
+				c.Status, c.Executed, c.Result.ModelText())
+		}
+	}
+	if want := map[bool]int{true: 1}[c.Status.Terminal()]; terminal != want {
+		w.t.Errorf("call %s is %s and has %d terminal events", id, c.Status, terminal)
+	}
+	return list
+}
+
+// allow is what configures several parts of an engine.
+func both(changes ...func(*lifecycle.Config)) func(*lifecycle.Config) {
+	return func(c *lifecycle.Config) {
+		for _, change := range changes {
+			change(c)
+		}
+	}
+}
+
+// afterHook records what After hooks are shown.
+type afterHook struct {
+	mu   sync.Mutex
+	seen map[string][]hook.Outcome
+}
+
+func (h *afterHook) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.AfterResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seen == nil {
+		h.seen = map[string][]hook.Outcome{}
+	}
+	h.seen[in.CallID] = append(h.seen[in.CallID], o)
+	return hook.AfterResult{}, nil
+}
+
+// saw reports whether the outcome of a call was shown, as it is in the record and once.
+func (h *afterHook) saw(c *call.Call) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, o := range h.seen[c.ID] {
+		if o.Status == c.Status && o.Executed == c.Executed {
+			n++
+		}
+	}
+	return n == 1
+}
+
+// Hooks from functions.
+type (
+	rewriteFunc func(in *hook.Input) (string, error)
+	admitFunc   func(in *hook.Input) (func(), error)
+	beforeFunc  func(in *hook.Input) ([]tool.Command, error)
+	afterFunc   func(o hook.Outcome) (hook.AfterResult, error)
+	filterFunc  func(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record)
+)
+
+func (f rewriteFunc) Rewrite(_ context.Context, in *hook.Input) (string, error)       { return f(in) }
+func (f admitFunc) Admit(_ context.Context, in *hook.Input) (func(), error)           { return f(in) }
+func (f beforeFunc) Before(_ context.Context, in *hook.Input) ([]tool.Command, error) { return f(in) }
+func (f filterFunc) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+	return f(in)
+}
+func (f afterFunc) After(_ context.Context, _ *hook.Input, o hook.Outcome) (hook.AfterResult, error) {
+	return f(o)
+}
+
+// probe is a tool whose runs are counted and held up.
+type probe struct {
+	hold bool // waits for free
+	deaf bool // does not hear its cancellation
+	runs atomic.Int64
+
+	mu    sync.Mutex
+	open  chan struct{}
+	calls []tool.Call
+}
+
+func held() *probe { return &probe{hold: true} }
+
+// opened is made when it is first asked for: a channel belongs to the bubble that made it.
+func (p *probe) opened() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open == nil {
+		p.open = make(chan struct{})
+	}
+	return p.open
+}
+
+// free lets all runs go on, and those that come.
+func (p *probe) free() { close(p.opened()) }
+
+func (p *probe) tool(id string, e tool.Effects) tool.Tool {
+	return p.toolAs(tool.Descriptor{ID: id, Effects: e})
+}
+
+func (p *probe) toolAs(d tool.Descriptor) tool.Tool {
+	d.Parameters = json.RawMessage(anyObject)
+	return tool.Func(d, p.run)
+}
+
+func (p *probe) run(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	p.runs.Add(1)
+	p.mu.Lock()
+	p.calls = append(p.calls, *c)
+	p.mu.Unlock()
+	done := ctx.Done()
+	if p.deaf {
+		done = nil
+	}
+	if p.hold {
+		select {
+		case <-p.opened():
+		case <-done:
+			return nil, context.Cause(ctx)
+		}
+	}
+	return &tool.Result{Status: tool.StatusSuccess, Data: c.Arguments.Text()}, nil
+}
+
+func (p *probe) seen() []tool.Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]tool.Call(nil), p.calls...)
+}
+
+// asks is a tool that asks a question of its own until it is answered.
+func asks(id string, t tool.Ticket) tool.Tool {
+	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			return tool.SuspendedWith(t), nil
+		}
+		return &tool.Result{Status: tool.StatusSuccess, Data: c.Resume.Result}, nil
+	})
+}
+
+const year = 365 * 24 * time.Hour
