@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Definitions shows a registry to the engine as the tools that there are.
+func Definitions(r *registry.Registry) lifecycle.Tools { return definitions{r} }
+
+type definitions struct{ *registry.Registry }
+
+func (d definitions) Lookup(id string) (*lifecycle.Definition, bool) {
+	e, ok := d.Registry.Lookup(id)
+	if !ok {
+		return nil, false
+	}
+	return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
+}
+
+// Answers shows a registry to the engine as what checks answers.
+func Answers(r *registry.Registry) lifecycle.Answers { return answers{r} }
+
+type answers struct{ r *registry.Registry }
+
+func (a answers) Compile(schema json.RawMessage) error {
+	_, err := a.r.CompileSchema(schema)
+	return err
+}
+
+func (a answers) Validate(schema json.RawMessage, answer any) ([]tool.Violation, error) {
+	s, err := a.r.CompileSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	return s.Validate(answer), nil
+}
+
+// Hide reports whether a tool does not exist for a principal.
+type Hide func(tool.Principal, *tool.Descriptor) bool
+
+// Tools shows a registry to the doors, without the tools that are hidden from who asks. A nil hide hides nothing.
+func Tools(r *registry.Registry, hide Hide) server.Tools { return tools{r, hide} }
+
+type tools struct {
+	r    *registry.Registry
+	hide Hide
+}
+
+func (t tools) offer(p tool.Principal) registry.Offer {
+	if t.hide == nil {
+		return registry.Offer{}
+	}
+	return registry.Offer{Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
+}
+
+func (t tools) List(p tool.Principal, f server.ToolFilter) []server.Tool {
+	offer := t.offer(p)
+	offer.Allow, offer.Exclude = f.Allow, f.Exclude
+	entries, _ := t.r.View(offer).List(registry.Filter{Category: f.Category, Source: f.Source}, registry.Page{})
+	out := make([]server.Tool, len(entries))
+	for i, e := range entries {
+		out[i] = server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}
+	}
+	return out
+}
+
+func (t tools) Lookup(p tool.Principal, name string) (server.Tool, bool) {
+	e, ok := t.r.View(t.offer(p)).Lookup(name)
+	if !ok {
+		return server.Tool{}, false
+	}
+	return server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, true
+}
+
+func (t tools) Watch(p tool.Principal) func(context.Context) error {
+	w := t.r.Watch(t.offer(p))
+	return func(ctx context.Context) error {
+		_, err := w.Next(ctx)
+		return err
+	}
+}

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// admin is the AdminService.
+type admin struct {
+	tooldv1.UnsafeAdminServiceServer
+	admin Admin
+}
+
+// GetInfo describes the daemon.
+func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
+	i := s.admin.Info(ctx)
+	l := &i.Limits
+	resp := &tooldv1.GetInfoResponse{
+		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: fromTime(i.Started),
+		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace,
+		Addresses: each(i.Addresses, func(a *Address) *tooldv1.Address {
+			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
+		}),
+		IsolationFacts: each(i.Isolation, func(f *IsolationFact) *tooldv1.IsolationFact {
+			return &tooldv1.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
+		}),
+		Limits: &tooldv1.Limits{
+			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: l.Frame, Content: l.Content, Message: MaxMessage,
+			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
+			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
+		},
+	}
+	return resp, nil
+}
+
+// Reload reads rules and configuration again.
+func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.ReloadResponse, error) {
+	r, err := s.admin.Reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.ReloadResponse{
+		Changed: slices.Sorted(slices.Values(r.Changed)), NeedsRestart: slices.Sorted(slices.Values(r.NeedsRestart)),
+	}, nil
+}
+
+// Drain begins to stop.
+func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.DrainResponse, error) {
+	var period *time.Duration
+	if req.Period != nil {
+		d, err := toDuration("period", req.Period)
+		if err != nil {
+			return nil, err
+		}
+		period = &d
+	}
+	deadline, running := s.admin.Drain(period)
+	return &tooldv1.DrainResponse{Deadline: timestamppb.New(deadline), Running: int64(running)}, nil
+}
+
+var levels = []string{"debug", "info", "warn", "error"} // in the order of LogLevel, from 1
+
+// SetLogLevel changes what is logged.
+func (s *admin) SetLogLevel(_ context.Context, req *tooldv1.SetLogLevelRequest) (*tooldv1.SetLogLevelResponse, error) {
+	i := int(req.GetLevel()) - 1
+	if i < 0 || i >= len(levels) {
+		return nil, call.InvalidField("level", "is required: DEBUG, INFO, WARN or ERROR")
+	}
+	previous := s.admin.SetLogLevel(levels[i])
+	return &tooldv1.SetLogLevelResponse{Previous: tooldv1.LogLevel(slices.Index(levels, previous) + 1)}, nil
+}

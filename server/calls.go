@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// calls is the CallService.
+type calls struct {
+	tooldv1.UnsafeCallServiceServer
+	engine Engine
+	tools  Tools
+}
+
+// ExecuteTool starts a call or attaches to it, and streams it.
+func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
+	ctx := stream.Context()
+	p := principal(ctx)
+	spec, err := toSpec(p, req.GetSpec())
+	if err != nil {
+		return err
+	}
+	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{
+		Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision(), Attended: true,
+	})
+	if err != nil {
+		return err
+	}
+	return pump(ctx, w, func(f *tooldv1.Frame) error {
+		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
+	})
+}
+
+// CallTool starts a call or attaches to it, and waits for its end.
+func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
+	p := principal(ctx)
+	wait, err := toWait(req.GetWait(), math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := toSpec(p, req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{})
+	if err != nil {
+		return nil, err
+	}
+	c, err := settle(ctx, w, wait)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.CallToolResponse{Call: fromCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
+}
+
+// settle waits for the end of a call, at most for d, and in any case until it is accepted: before that there is nothing
+// that the client could come back to.
+func settle(ctx context.Context, w Watcher, d time.Duration) (*call.Call, error) {
+	defer w.Close()
+	watching, cancel := untilDeadline(ctx)
+	defer cancel()
+	if d < math.MaxInt64 {
+		began := time.Now()
+		if _, err := w.Next(watching); err != nil {
+			return nil, err
+		}
+		d -= time.Since(began)
+	}
+	if d <= 0 {
+		return w.Call(), nil
+	}
+	c, err := w.Wait(watching, d)
+	if err == nil && c.LastSequence == 0 {
+		err = context.DeadlineExceeded
+	}
+	return c, err
+}
+
+// toWait checks how long to wait; absent is what the method says.
+func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error) {
+	if d == nil {
+		return absent, nil
+	}
+	if err := d.CheckValid(); err != nil || d.AsDuration() < 0 {
+		return 0, call.InvalidField("wait", "must be a duration of 0 or more")
+	}
+	return d.AsDuration(), nil
+}
+
+// ResumeTool answers a suspension and streams what follows.
+func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStreamingServer[tooldv1.ResumeToolResponse]) error {
+	ctx := stream.Context()
+	decision, err := toDecision(req.GetDecision())
+	if err != nil {
+		return err
+	}
+	w, err := s.engine.Resume(ctx, principal(ctx).Principal, &ResumeRequest{
+		SuspensionID: req.GetSuspensionId(), CallID: req.GetCallId(), Decision: decision,
+		WaitForDecision: req.GetWaitForDecision(), Cursor: req.GetCursor(),
+	})
+	if err != nil {
+		return err
+	}
+	return pump(ctx, w, func(f *tooldv1.Frame) error {
+		return stream.Send(&tooldv1.ResumeToolResponse{Frame: f})
+	})
+}
+
+// WatchCalls streams the events of a call or of many.
+func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
+	ctx := stream.Context()
+	w, err := s.watch(ctx, req)
+	if err != nil {
+		return err
+	}
+	last := &caughtUp{Watcher: w, told: req.GetFollow()}
+	return pump(ctx, last, func(f *tooldv1.Frame) error {
+		return stream.Send(&tooldv1.WatchCallsResponse{Frame: f})
+	})
+}
+
+func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watcher, error) {
+	p, cursor, follow := principal(ctx).Principal, req.GetCursor(), req.GetFollow()
+	if req.AfterSequence != nil {
+		switch _, one := req.GetSelector().(*tooldv1.WatchCallsRequest_CallId); {
+		case !one:
+			return nil, call.InvalidField("after_sequence", "is for a call; runs, threads and namespaces have cursors")
+		case cursor != "":
+			return nil, call.InvalidField("after_sequence", "excludes cursor; send one of the two")
+		case req.GetAfterSequence() < 0:
+			return nil, call.InvalidField("after_sequence", "is %d; 0 is the beginning", req.GetAfterSequence())
+		}
+		cursor = s.engine.CursorAfter(req.GetAfterSequence())
+	}
+	switch at := req.GetSelector().(type) {
+	case *tooldv1.WatchCallsRequest_CallId:
+		if at.CallId == "" {
+			return nil, call.InvalidField("call_id", "is required")
+		}
+		return s.engine.Watch(ctx, p, at.CallId, cursor, follow)
+	case *tooldv1.WatchCallsRequest_RunId:
+		if at.RunId == "" {
+			return nil, call.InvalidField("run_id", "is required")
+		}
+		return s.engine.WatchFeed(ctx, p, at.RunId, "", cursor, follow)
+	case *tooldv1.WatchCallsRequest_ThreadId:
+		if at.ThreadId == "" {
+			return nil, call.InvalidField("thread_id", "is required")
+		}
+		return s.engine.WatchFeed(ctx, p, "", at.ThreadId, cursor, follow)
+	case *tooldv1.WatchCallsRequest_Namespace:
+		if !at.Namespace {
+			return nil, call.InvalidField("namespace", "must be true")
+		}
+		return s.engine.WatchFeed(ctx, p, "", "", cursor, follow)
+	}
+	return nil, call.InvalidField("selector", "name a call, a run, a thread or the namespace")
+}
+
+// caughtUp makes a watch without follow end with the control that says so, also where the call has ended.
+type caughtUp struct {
+	Watcher
+	told bool
+}
+
+// Next implements [Watcher].
+func (w *caughtUp) Next(ctx context.Context) (Frame, error) {
+	f, err := w.Watcher.Next(ctx)
+	if err == nil {
+		w.told = w.told || f.CaughtUp || f.Closing
+		return f, nil
+	}
+	if w.told || !errors.Is(err, io.EOF) {
+		return f, err
+	}
+	w.told = true
+	return Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
+}

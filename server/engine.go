@@ -1,0 +1,211 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Engine carries calls through their life. All methods are called concurrently. What it cannot accept it answers with
+// a [*call.Refusal].
+type Engine interface {
+	// Execute starts a call, or attaches to the one that has its id.
+	Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o ExecuteOptions) (Watcher, error)
+	// Resume applies a decision and follows the call from there.
+	Resume(ctx context.Context, p tool.Principal, r *ResumeRequest) (Watcher, error)
+	// Watch follows a call by id.
+	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (Watcher, error)
+	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
+	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (Watcher, error)
+	// CursorAfter returns the cursor behind an event that the current daemon told.
+	CursorAfter(sequence int64) string
+
+	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
+	List(ctx context.Context, p tool.Principal, q *Query) (Page, error)
+	// Cancel asks a call to end and waits until it has, at most for wait.
+	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
+	// CancelAll does so for the calls of a run or thread, and returns the ids of those it asked.
+	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason string) ([]string, error)
+	// Describe says what would happen.
+	Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*Preview, error)
+	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error)
+	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
+	// EndRun returns the ids of the calls that it cancelled.
+	EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error)
+}
+
+// A Watcher follows one call or the calls of a feed. It belongs to one goroutine.
+type Watcher interface {
+	// Next returns the next frame, and io.EOF when the watch has come to its end. It waits no longer than ctx.
+	Next(ctx context.Context) (Frame, error)
+	// Wait returns the call when it is terminal or suspended, or as it is when d is over. It closes the watcher.
+	Wait(ctx context.Context, d time.Duration) (*call.Call, error)
+	// Call returns the watched call as it stands.
+	Call() *call.Call
+	Cursor() string
+	// Close ends the watch. Closing twice is no error.
+	Close()
+}
+
+// ExecuteOptions say how a caller follows its call.
+type ExecuteOptions struct {
+	Cursor          string // where the caller stands in the log of a call that it started earlier
+	WaitForDecision bool   // goes on over suspensions
+	Attended        bool   // the call ends when nobody watches it for the linger time
+}
+
+// A ResumeRequest answers a suspension.
+type ResumeRequest struct {
+	SuspensionID    string
+	CallID          string // cross-checked when it is set
+	Decision        tool.Decision
+	WaitForDecision bool
+	Cursor          string
+}
+
+// A Frame is what a watcher gets at once: events of one call, or one control.
+type Frame struct {
+	CallID string // of the events and the gap
+	Events []call.Event
+	Cursor string
+
+	Snapshot  *call.Call
+	Gap       *Gap
+	CaughtUp  bool
+	Heartbeat bool
+	Closing   bool // the daemon stops
+}
+
+// A Gap says that events are missing.
+type Gap struct {
+	LostTail  bool  // a crash took them; else retention trimmed them
+	FirstKept int64 // the next event that there is
+	Epoch     int64 // of what follows
+}
+
+// A Query selects calls; empty fields select all.
+type Query struct {
+	Statuses      []call.Status
+	Run, Thread   string
+	Tool, Action  string
+	CreatedAfter  time.Time // inclusive
+	CreatedBefore time.Time // exclusive
+	OldestFirst   bool
+	After         int64 // the position at which the page before ended; 0 begins
+	Limit         int
+}
+
+// A Page is a part of a list.
+type Page struct {
+	Calls  []*call.Call
+	Next   int64    // 0: this was the last page
+	Broken []string // ids of calls whose record cannot be read
+}
+
+// A Preview is what would happen to a call.
+type Preview struct {
+	Valid       bool
+	Error       *tool.Error
+	Effective   string
+	ToolDigest  string
+	Assessment  tool.Effects
+	Description tool.Description
+	Verdicts    []call.GateVerdict
+	Outcome     string // of the gates together, as in [call.GateVerdict.Kind]
+	Isolation   call.Isolation
+}
+
+// A Part is a range of an artifact.
+type Part struct {
+	Bytes    []byte
+	Size     int64 // of the whole, by now
+	EOF      bool
+	MIMEType string
+}
+
+// A Run says where a run stands.
+type Run struct {
+	ID        string
+	State     string // OPEN, WAITING, BLOCKED or ENDED
+	Reason    string
+	BlockedBy string
+	Changed   time.Time // when it was blocked or ended
+	Counts    map[call.Status]int
+}
+
+// Tools are what can be called.
+type Tools interface {
+	// List returns the tools that a principal sees, sorted by id.
+	List(p tool.Principal, f ToolFilter) []Tool
+	// Lookup finds a tool that a principal sees by id or alias.
+	Lookup(p tool.Principal, name string) (Tool, bool)
+	// Watch returns a function that waits until what the principal sees may have changed since the call before, the
+	// first time since Watch. It ends with ctx's error.
+	Watch(p tool.Principal) func(context.Context) error
+}
+
+// A ToolFilter narrows a list; empty fields narrow nothing.
+type ToolFilter struct {
+	Allow, Exclude   []string // globs
+	Source, Category string
+}
+
+// A Tool is a descriptor with its digest. It is shared: read it only.
+type Tool struct {
+	Descriptor *tool.Descriptor
+	Digest     string
+}
+
+// An Admin is what operators do with the daemon.
+type Admin interface {
+	// Info describes the daemon as it is now; the server adds what it knows itself.
+	Info(ctx context.Context) Info
+	// Reload reads rules and configuration again.
+	Reload(ctx context.Context) (Reloaded, error)
+	// Drain begins to stop. A nil period is the configured one. A second one only reports.
+	Drain(period *time.Duration) (deadline time.Time, running int)
+	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
+	SetLogLevel(level string) (previous string)
+}
+
+// Reloaded says what a reload did.
+type Reloaded struct {
+	Changed      []string // parts that have something new
+	NeedsRestart []string // settings that hold only after a restart
+}
+
+// Info describes a daemon.
+type Info struct {
+	Version, Commit string
+	Store           string // sqlite, memory …
+	StoreID         string
+	Epoch           int64
+	Started         time.Time
+	Addresses       []Address
+	Limits          Limits
+	Features        []string
+	Isolation       []IsolationFact
+	Draining        bool
+}
+
+// An Address is where a daemon listens.
+type Address struct {
+	Network, Address string
+	TLS              bool
+}
+
+// Limits are what a daemon refuses or cuts; sizes are in bytes.
+type Limits struct {
+	Arguments, Result, Ticket, Frame, Content, Message int64
+	RunningCalls, QueuedCalls                          int
+	Suspension, Retention                              time.Duration
+}
+
+// An IsolationFact is one thing that holds, or does not hold, around processes.
+type IsolationFact struct {
+	Name              string
+	Held              bool
+	Mechanism, Detail string
+}

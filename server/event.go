@@ -1,0 +1,116 @@
+package server
+
+import (
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// eventBlock is what every event needs, in one allocation.
+type eventBlock struct {
+	event tooldv1.CallEvent
+	time  timestamppb.Timestamp
+}
+
+// fromFrame translates a frame.
+func fromFrame(f *Frame) *tooldv1.Frame {
+	out := &tooldv1.Frame{Cursor: f.Cursor}
+	switch {
+	case len(f.Events) > 0:
+		blocks := make([]eventBlock, len(f.Events))
+		out.Events = make([]*tooldv1.CallEvent, len(f.Events))
+		for i := range f.Events {
+			b := &blocks[i]
+			fillEvent(b, f.CallID, &f.Events[i])
+			out.Events[i] = &b.event
+		}
+	case f.Snapshot != nil:
+		out.Control = &tooldv1.Frame_Snapshot{Snapshot: fromCall(f.Snapshot)}
+	case f.Gap != nil:
+		out.Control = &tooldv1.Frame_Gap{Gap: fromGap(f.CallID, f.Gap)}
+	case f.CaughtUp:
+		out.Control = &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}
+	case f.Closing:
+		return closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, f.Cursor)
+	case f.Heartbeat:
+		out.Cursor = ""
+		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
+	}
+	return out
+}
+
+func fromGap(callID string, g *Gap) *tooldv1.Gap {
+	out := &tooldv1.Gap{Reason: tooldv1.GapReason_GAP_REASON_TRIMMED, CallId: callID, FirstKept: g.FirstKept, Epoch: g.Epoch}
+	if g.LostTail {
+		out.Reason = tooldv1.GapReason_GAP_REASON_LOST_TAIL
+	}
+	return out
+}
+
+func fillEvent(b *eventBlock, callID string, e *call.Event) {
+	b.event.CallId, b.event.Sequence = callID, e.Sequence
+	b.time.Seconds, b.time.Nanos = e.Time.Unix(), int32(e.Time.Nanosecond())
+	b.event.Time = &b.time
+	switch e.Type {
+	case call.EventAccepted:
+		b.event.Event = &tooldv1.CallEvent_Accepted{Accepted: fromAccepted(e.Accepted)}
+	case call.EventAttemptStarted:
+		b.event.Event = &tooldv1.CallEvent_AttemptStarted{AttemptStarted: &tooldv1.AttemptStarted{Attempt: int32(e.Attempt)}}
+	case call.EventFinished:
+		b.event.Event = &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{
+			Status: fromStatus(e.Outcome.Status), Executed: fromExecuted(e.Outcome.Executed), Result: fromResult(e.Outcome.Result),
+		}}
+	case call.EventOutput:
+		b.event.Event = &tooldv1.CallEvent_Output{Output: &tooldv1.Output{
+			Stream: e.Output.Stream, Offset: e.Output.Offset, Data: e.Output.Bytes, Length: int64(e.Output.Length),
+		}}
+	case call.EventProgress:
+		b.event.Event = &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{
+			Status: fromProgressStatus(e.Progress.Status), Fraction: e.Progress.Fraction, Message: e.Progress.Message,
+			Loaded: e.Progress.Loaded, Total: e.Progress.Total,
+		}}
+	case call.EventQueued:
+		b.event.Event = &tooldv1.CallEvent_Queued{Queued: &tooldv1.CallQueued{}}
+	default:
+		fillRareEvent(b, e)
+	}
+}
+
+func fillRareEvent(b *eventBlock, e *call.Event) {
+	switch e.Type {
+	case call.EventStatusChanged:
+		b.event.Event = &tooldv1.CallEvent_StatusChanged{StatusChanged: &tooldv1.StatusChanged{Status: fromStatus(e.Status)}}
+	case call.EventGateDecided:
+		b.event.Event = &tooldv1.CallEvent_GateDecided{GateDecided: &tooldv1.GateDecided{Verdict: fromVerdict(e.Verdict)}}
+	case call.EventActivitySnapshot:
+		b.event.Event = &tooldv1.CallEvent_ActivitySnapshot{ActivitySnapshot: &tooldv1.ActivitySnapshot{
+			ActivityId: e.Activity.ID, ActivityType: e.Activity.Type, Content: e.Activity.Content,
+		}}
+	case call.EventActivityDelta:
+		b.event.Event = &tooldv1.CallEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: e.Activity.ID, Patch: e.Activity.Patch}}
+	case call.EventSuspended:
+		b.event.Event = &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{Suspension: fromSuspension(e.Suspension)}}
+	case call.EventResumed:
+		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: fromDecision(e.Decision, nil)}}
+	case call.EventCancelRequested:
+		b.event.Event = &tooldv1.CallEvent_CancelRequested{CancelRequested: &tooldv1.CancelRequested{Request: fromCancel(e.Cancel)}}
+	case call.EventDocumentChanged:
+		d := e.Document
+		b.event.Event = &tooldv1.CallEvent_DocumentChanged{DocumentChanged: &tooldv1.DocumentChanged{
+			Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, Revision: d.Revision,
+		}}
+	case call.EventStateConflict:
+		d := e.Document
+		b.event.Event = &tooldv1.CallEvent_StateConflict{StateConflict: &tooldv1.StateConflict{
+			Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, ExpectedRevision: d.Expected, FoundRevision: d.Revision,
+		}}
+	}
+	// A kind without a form in the API travels as its number alone: the log has no holes.
+}
+
+func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
+	return &tooldv1.CallAccepted{
+		Tool: a.Tool, ToolDigest: a.ToolDigest, Durability: fromClass(a.Class), RunId: a.Run, ThreadId: a.Thread, ModelCallId: a.ModelCallID,
+	}
+}

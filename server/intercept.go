@@ -1,0 +1,151 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// method is an entry of the table with its counts.
+type method struct {
+	access
+	meter
+}
+
+// errStopping ends streams that have no end of their own.
+var errStopping = &call.Refusal{
+	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; come back to the next one", RetryAfter: time.Second,
+}
+
+// admit finds a method and who asks for it, and refuses who may not.
+func (s *Server) admit(ctx context.Context, name string) (*method, *identity, error) {
+	m := s.methods[name]
+	if m == nil {
+		return &s.unknown, nobody, call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", name)
+	}
+	if m.public {
+		return m, nobody, nil
+	}
+	id, err := s.cfg.Auth.identify(ctx)
+	if err != nil {
+		return m, nobody, err
+	}
+	if id.roles&m.roles == 0 {
+		return m, id, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", name, m.roles.names(), id.Subject, id.Roles)
+	}
+	return m, id, nil
+}
+
+// unary is the chain around every method that answers once.
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	m, id, err := s.admit(ctx, info.FullMethod)
+	m.running.Add(1)
+	if err != nil {
+		return nil, s.done(ctx, info.FullMethod, m, id, err)
+	}
+	ctx = withIdentity(ctx, id)
+	if m.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.limit)
+		defer cancel()
+	}
+	resp, err := handler(ctx, req)
+	if err != nil {
+		resp = nil
+	}
+	return resp, s.done(ctx, info.FullMethod, m, id, err)
+}
+
+// stream is the chain around every method that streams.
+func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	ctx := ss.Context()
+	m, id, err := s.admit(ctx, info.FullMethod)
+	m.running.Add(1)
+	if err != nil {
+		return s.done(ctx, info.FullMethod, m, id, err)
+	}
+	ctx = withIdentity(ctx, id)
+	if !id.expires.IsZero() { // what a credential opened ends with it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, id.expires, expired(id.expires))
+		defer cancel()
+	}
+	if m.unending {
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx)
+		defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
+		defer cancel(nil)
+	}
+	err = handler(srv, &identified{ss, ctx})
+	if err != nil && ctx.Err() != nil && ss.Context().Err() == nil { // handlers that are not ours do not know why
+		err = context.Cause(ctx)
+	}
+	return s.done(ctx, info.FullMethod, m, id, err)
+}
+
+// identified is a stream with who asked in its context.
+type identified struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *identified) Context() context.Context { return s.ctx }
+
+// done counts, writes down who was not let through, and makes the status.
+func (s *Server) done(ctx context.Context, name string, m *method, id *identity, err error) error {
+	if err == nil {
+		m.end(codes.OK)
+		return nil
+	}
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) {
+		s.logRefusal(ctx, name, id, refusal)
+	}
+	err = s.toStatus(name, err)
+	m.end(status.Code(err))
+	return err
+}
+
+// logRefusal tells the operator who was not let in or not allowed; other refusals are the daily business of clients.
+func (s *Server) logRefusal(ctx context.Context, name string, id *identity, r *call.Refusal) {
+	level := zap.DebugLevel
+	if slices.Contains([]call.RefusalKind{call.Unauthenticated, call.PermissionDenied}, r.Kind) {
+		level = zap.WarnLevel
+	}
+	entry := s.log.Check(level, "request refused")
+	if entry == nil || level == zap.WarnLevel && !s.refusals.allow(time.Now()) {
+		return
+	}
+	from := ""
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		from = p.Addr.String()
+	}
+	entry.Write(zap.String("method", name), zap.String("namespace", id.Namespace), zap.String("subject", id.Subject),
+		zap.String("from", from), zap.String("reason", r.Reason), zap.String("why", r.Message), zap.Int64("left_out", s.refusals.dropped.Swap(0)))
+}
+
+// sparse lets at most ten lines a second through, so that who knocks without end does not fill the disk.
+type sparse struct {
+	second, lines, dropped atomic.Int64
+}
+
+func (s *sparse) allow(now time.Time) bool {
+	if second := now.Unix(); s.second.Swap(second) != second {
+		s.lines.Store(0)
+	}
+	if s.lines.Add(1) <= 10 {
+		return true
+	}
+	s.dropped.Add(1)
+	return false
+}

@@ -1,0 +1,176 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// GetCall returns the record of a call.
+func (s *calls) GetCall(ctx context.Context, req *tooldv1.GetCallRequest) (*tooldv1.GetCallResponse, error) {
+	if err := required("call_id", req.GetCallId()); err != nil {
+		return nil, err
+	}
+	mask, err := newMask(req.GetReadMask())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.engine.Get(ctx, principal(ctx).Principal, req.GetCallId())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.GetCallResponse{Call: mask.apply(fromCall(c)), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
+}
+
+// ListCalls returns a page of the calls that the principal may see.
+func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*tooldv1.ListCallsResponse, error) {
+	p := principal(ctx)
+	mask, err := newMask(req.GetReadMask())
+	if err != nil {
+		return nil, err
+	}
+	q, err := toQuery(req)
+	if err != nil {
+		return nil, err
+	}
+	bound := listBinding(p, q)
+	if q.After, err = openToken(req.GetPageToken(), bound); err != nil {
+		return nil, err
+	}
+	page, err := s.engine.List(ctx, p.Principal, q)
+	if err != nil {
+		return nil, err
+	}
+	resp := &tooldv1.ListCallsResponse{NextPageToken: sealToken(page.Next, bound), BrokenCallIds: page.Broken}
+	for _, c := range page.Calls {
+		resp.Calls = append(resp.Calls, mask.apply(fromCall(c)))
+	}
+	return resp, nil
+}
+
+// CancelCall asks a call to end.
+func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) (*tooldv1.CancelCallResponse, error) {
+	if err := errors.Join(required("call_id", req.GetCallId()), short("reason", req.GetReason(), maxReason)); err != nil {
+		return nil, err
+	}
+	wait, err := toWait(req.GetWait(), 0)
+	if err != nil {
+		return nil, err
+	}
+	waiting, cancel := untilDeadline(ctx)
+	defer cancel()
+	c, err := s.engine.Cancel(waiting, principal(ctx).Principal, req.GetCallId(), req.GetReason(), wait)
+	if err != nil {
+		return nil, err
+	}
+	resp := &tooldv1.CancelCallResponse{Call: fromCall(c)}
+	resp.Processes = resp.Call.GetResult().GetProcesses()
+	return resp, nil
+}
+
+// CancelCalls asks the calls of a run or thread to end.
+func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest) (*tooldv1.CancelCallsResponse, error) {
+	if err := short("reason", req.GetReason(), maxReason); err != nil {
+		return nil, err
+	}
+	if req.GetRunId() == "" && req.GetThreadId() == "" {
+		return nil, call.InvalidField("selector", "name a run or a thread")
+	}
+	ids, err := s.engine.CancelAll(ctx, principal(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.CancelCallsResponse{CallIds: ids}, nil
+}
+
+// DescribeCall says what would happen.
+func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallRequest) (*tooldv1.DescribeCallResponse, error) {
+	p := principal(ctx)
+	spec, err := toSpec(p, req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.engine.Describe(ctx, p.Principal, spec)
+	if err != nil {
+		var refusal *call.Refusal
+		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end so
+			return &tooldv1.DescribeCallResponse{Error: fromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
+		}
+		return nil, err
+	}
+	resp := &tooldv1.DescribeCallResponse{Valid: v.Valid, Tool: spec.Tool, ToolDigest: v.ToolDigest}
+	if t, ok := s.tools.Lookup(p.Principal, spec.Tool); ok {
+		resp.Tool = t.Descriptor.ID
+	}
+	if !v.Valid {
+		resp.Error = fromToolError(v.Error)
+		return resp, nil
+	}
+	resp.EffectiveArguments = v.Effective
+	resp.Assessment = fromEffects(v.Assessment)
+	resp.Description = fromDescription(&v.Description)
+	resp.Verdicts = fromVerdicts(v.Verdicts)
+	resp.Outcome = fromVerdictKind(v.Outcome)
+	resp.Isolation = fromIsolation(&v.Isolation)
+	return resp, nil
+}
+
+// The ranges of ReadArtifact.
+const (
+	defaultRange = 256 << 10
+	maxRange     = 512 << 10
+)
+
+// ReadArtifact returns a range of what a call printed or saved.
+func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
+	if err := errors.Join(required("call_id", req.GetCallId()), required("name", req.GetName())); err != nil {
+		return nil, err
+	}
+	limit := req.GetLimit()
+	switch {
+	case req.GetOffset() < 0:
+		return nil, call.InvalidField("offset", "is %d; 0 is the beginning", req.GetOffset())
+	case limit < 0:
+		return nil, call.InvalidField("limit", "is %d; 0 is 256 KiB", limit)
+	case limit == 0:
+		limit = defaultRange
+	}
+	part, err := s.engine.ReadArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), req.GetOffset(), int(min(limit, maxRange)))
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.ReadArtifactResponse{Data: part.Bytes, TotalSize: part.Size, Eof: part.EOF, MimeType: part.MIMEType}, nil
+}
+
+// GetRun says where a run stands.
+func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv1.GetRunResponse, error) {
+	if err := required("run_id", req.GetRunId()); err != nil {
+		return nil, err
+	}
+	p := principal(ctx)
+	r, err := s.engine.Run(ctx, p.Principal, req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.GetRunResponse{Run: fromRun(r, p.Namespace)}, nil
+}
+
+// EndRun ends a run.
+func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv1.EndRunResponse, error) {
+	if err := errors.Join(required("run_id", req.GetRunId()), short("reason", req.GetReason(), maxReason)); err != nil {
+		return nil, err
+	}
+	p := principal(ctx)
+	ids, err := s.engine.EndRun(ctx, p.Principal, req.GetRunId(), req.GetReason())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.engine.Run(ctx, p.Principal, req.GetRunId())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.EndRunResponse{Run: fromRun(r, p.Namespace), CancelledCallIds: ids}, nil
+}

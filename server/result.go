@@ -1,0 +1,89 @@
+package server
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+func fromResult(r *tool.Result) *tooldv1.ToolResult {
+	if r == nil {
+		return nil
+	}
+	out := &tooldv1.ToolResult{
+		Status: fromResultStatus(r.Status), Data: r.Data, Message: r.Message, ToolName: r.ToolName, Truncated: r.Truncated,
+		Metadata: r.Metadata, DisplayPreference: fromDisplay(r.Display), Content: each(r.Content, fromContent),
+		Artifacts: each(r.Artifacts, func(a *tool.Artifact) *tooldv1.Artifact {
+			return &tooldv1.Artifact{Name: a.Name, MimeType: a.MIMEType, Size: a.Size}
+		}),
+		Duration: durationpb.New(r.Duration),
+	}
+	if r.Error != nil {
+		out.Error = fromToolError(r.Error)
+	}
+	if r.Error != nil || r.Status == tool.StatusError {
+		out.ModelText = r.ModelText()
+	}
+	if r.Process != nil {
+		out.Processes = fromProcesses(r.Process)
+	}
+	return out
+}
+
+func fromToolError(e *tool.Error) *tooldv1.ToolError {
+	return &tooldv1.ToolError{
+		Code: fromErrorCode(e.Code), Reason: e.Reason, Message: e.Message, Aborted: e.Aborted, Retryable: e.Retryable,
+		RetryAfter: fromDuration(e.RetryAfter), DeveloperMessage: e.DeveloperMessage, TerminateRun: e.TerminateRun,
+		FieldViolations: each(e.Violations, func(v *tool.Violation) *tooldv1.FieldViolation {
+			return &tooldv1.FieldViolation{Field: v.Field, Description: v.Description}
+		}),
+	}
+}
+
+func fromProcesses(p *tool.ProcessReport) *tooldv1.ProcessReport {
+	out := &tooldv1.ProcessReport{KillUnverified: len(p.KillUnverified) > 0}
+	unverified := make(map[int]bool, len(p.KillUnverified))
+	for _, pid := range p.KillUnverified {
+		unverified[pid] = true
+		out.Killed = append(out.Killed, &tooldv1.KilledProcess{ProcessId: int64(pid)})
+	}
+	for _, pid := range p.Killed {
+		if !unverified[pid] {
+			out.Killed = append(out.Killed, &tooldv1.KilledProcess{ProcessId: int64(pid), ConfirmedAt: fromTime(p.ConfirmedAt)})
+		}
+	}
+	return out
+}
+
+func fromSuspension(s *call.Suspension) *tooldv1.Suspension {
+	out := &tooldv1.Suspension{
+		SuspensionId: s.ID, Round: int32(s.Round), Action: s.Action, Message: s.Message, Parameters: string(s.Parameters),
+		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: fromTime(s.ExpiresAt),
+		Description: fromDescription(&s.Description), Origin: s.Origin, CreatedAt: fromTime(s.Created), DefaultResult: s.DefaultResult,
+		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL,
+		Pending:  &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
+		RememberOptions: each(s.RememberOptions, func(o *string) *tooldv1.RememberOption {
+			return &tooldv1.RememberOption{Option: *o, Title: *o}
+		}),
+	}
+	if s.DefaultResult != "" {
+		out.OnExpiry = tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT
+	}
+	if a := s.Approvers; a != nil {
+		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count)}
+	}
+	return out
+}
+
+func fromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
+	out := &tooldv1.Decision{
+		DecisionId: d.ID, Action: fromAction(d.Action), Result: d.Result, Arguments: d.Arguments, Reason: d.Reason,
+		ExpectedDigest: d.ExpectedDigest, DecidedBy: fromPrincipal(&d.DecidedBy), Time: fromTime(d.Time), AppliesTo: d.AppliesTo,
+	}
+	if s != nil {
+		out.SuspensionId, out.Round = s.ID, int32(s.Round)
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// MaxMessage is the largest message, in bytes, that a client may send.
+const MaxMessage = 4 << 20
+
+// A Config is what a server is made of.
+type Config struct {
+	Engine Engine      // required
+	Tools  Tools       // required
+	Admin  Admin       // required
+	Auth   *Auth       // required
+	TLS    *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
+	Log    *zap.Logger // nil drops
+
+	// StreamWorkers is how many requests are served by goroutines that stay: about as many as run at once. 0 means 64.
+	StreamWorkers int
+	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
+	MaxStreams int
+	// MaxHeader bounds the headers of a request, in bytes; 0 means 16 KiB.
+	MaxHeader int
+}
+
+// A Server serves the API on any number of listeners.
+type Server struct {
+	cfg     Config
+	log     *zap.Logger
+	grpc    *grpc.Server
+	health  *health.Server
+	methods map[string]*method
+	unknown method // counts methods that the table does not name
+
+	refusals sparse
+
+	stopping context.Context // ends when unending streams must
+	stop     context.CancelFunc
+
+	check sync.Once
+	bad   error // why nothing is served
+}
+
+// New returns a server that is not ready yet: see [Server.SetReady].
+func New(cfg Config) (*Server, error) {
+	if cfg.Engine == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
+		return nil, errors.New("server: engine, tools, admin and auth are required")
+	}
+	cfg.fill()
+	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	for name, a := range table() {
+		s.methods[name] = &method{access: a}
+	}
+	s.grpc = grpc.NewServer(s.options()...)
+	tooldv1.RegisterCallServiceServer(s.grpc, &calls{engine: cfg.Engine, tools: cfg.Tools})
+	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
+	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin})
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.SetReady(false)
+	return s, nil
+}
+
+func (c *Config) fill() {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.StreamWorkers == 0 {
+		c.StreamWorkers = 64
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = 2048
+	}
+	if c.MaxHeader == 0 {
+		c.MaxHeader = 16 << 10
+	}
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	var secure credentials.TransportCredentials
+	if s.cfg.TLS != nil {
+		c := s.cfg.TLS.Clone()
+		c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
+		secure = credentials.NewTLS(c)
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(newDoor(s.cfg.Auth, secure)),
+		grpc.ChainUnaryInterceptor(s.unary, recovery.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(s.stream, recovery.StreamServerInterceptor()),
+		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
+		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
+		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.ConnectionTimeout(10 * time.Second), // of the handshake
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}
+}
+
+// RegisterService adds a service, before the first Serve. Each of its methods needs an entry in the table of access.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	s.grpc.RegisterService(desc, impl)
+}
+
+// Serve takes connections until Shutdown. It fails at once when a registered method is not in the table of access. The
+// listener is closed in any case.
+func (s *Server) Serve(lis net.Listener) error {
+	s.check.Do(func() { s.bad = checkTable(table(), s.grpc.GetServiceInfo()) })
+	if s.bad != nil {
+		lis.Close()
+		return s.bad
+	}
+	if err := s.grpc.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve on %s: %w", lis.Addr(), err)
+	}
+	return nil
+}
+
+// services are the names that the health service knows; "" is the daemon as a whole.
+var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName}
+
+// SetReady tells who asks for the daemon's health whether to send requests.
+func (s *Server) SetReady(ready bool) {
+	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if ready {
+		state = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	for _, name := range services {
+		s.health.SetServingStatus(name, state)
+	}
+}
+
+// Shutdown stops taking connections, ends streams that have no end of their own, lets the requests that are open come to
+// theirs until ctx is done, and cuts what is left. The engine's own streams end when the engine is drained.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.SetReady(false)
+	s.stop()
+	hard := context.AfterFunc(ctx, s.grpc.Stop)
+	defer hard()
+	s.grpc.GracefulStop()
+}

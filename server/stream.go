@@ -1,0 +1,56 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// errDeadlineNear ends the watching a little before the client's deadline, so that the client still hears where it stood.
+var errDeadlineNear = errors.New("the deadline of the stream is near")
+
+// untilDeadline returns a context that ends shortly before ctx has to: a tenth of the time that is left, at most 250 ms.
+func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return ctx, func() {}
+	}
+	margin := min(time.Until(deadline)/10, 250*time.Millisecond)
+	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
+}
+
+// pump sends what a watcher sees until its end. It closes the watcher.
+func pump(ctx context.Context, w Watcher, send func(*tooldv1.Frame) error) error {
+	defer w.Close()
+	watching, cancel := untilDeadline(ctx)
+	defer cancel()
+	for {
+		f, err := w.Next(watching)
+		if err != nil {
+			return ended(watching, ctx, w, err, send)
+		}
+		if err := send(fromFrame(&f)); err != nil {
+			return err
+		}
+	}
+}
+
+// ended says how a stream ends whose watcher has no more frames.
+func ended(watching, ctx context.Context, w Watcher, err error, send func(*tooldv1.Frame) error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case ctx.Err() == nil && watching.Err() != nil:
+		return send(closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor()))
+	case ctx.Err() != nil:
+		return context.Cause(ctx) // the client went, or its credential expired
+	}
+	return err
+}
+
+func closing(reason tooldv1.ClosingReason, cursor string) *tooldv1.Frame {
+	return &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Closing{Closing: &tooldv1.Closing{Reason: reason}}}
+}

@@ -1,0 +1,178 @@
+package server
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// fromTime leaves a zero time out.
+func fromTime(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}
+
+// fromDuration leaves zero out.
+func fromDuration(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+func each[From, To any](in []From, f func(*From) To) []To {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]To, len(in))
+	for i := range in {
+		out[i] = f(&in[i])
+	}
+	return out
+}
+
+// fromCall translates a record. Strings are shared, not copied.
+func fromCall(c *call.Call) *tooldv1.Call {
+	out := &tooldv1.Call{
+		CallId: c.ID, Status: fromStatus(c.Status), Executed: fromExecuted(c.Executed), Tool: c.Tool,
+		RequestedArguments: c.Requested, EffectiveArguments: c.Effective,
+		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: fromTime(c.Created), EndedAt: fromTime(c.Ended), StartedAt: fromTime(c.Started),
+		Namespace: c.Namespace, Caller: fromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
+		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt), Isolation: fromIsolation(&c.Isolation),
+		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf, RewrittenBy: c.Rewriters,
+		Detached: c.Detached, BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
+		Run: fromRunOf(c), Timeouts: fromTimeouts(c.Timeouts),
+	}
+	if c.Status.Terminal() {
+		out.Result = fromResult(c.Result)
+	}
+	if c.Assessment != (tool.Effects{}) {
+		out.Assessment = fromEffects(c.Assessment)
+	}
+	if c.Description.Kind != "" {
+		out.Description = fromDescription(&c.Description)
+	}
+	if s := c.Open(); s != nil {
+		out.Suspension = fromSuspension(s)
+	}
+	if c.Cancel != nil {
+		out.CancelRequest = fromCancel(c.Cancel)
+	}
+	for i := range c.Rounds {
+		if r := &c.Rounds[i]; r.Decision != nil {
+			out.Decisions = append(out.Decisions, fromDecision(r.Decision, &r.Suspension))
+		}
+	}
+	return out
+}
+
+// fromRunOf returns nil for a call that belongs to nothing.
+func fromRunOf(c *call.Call) *tooldv1.Run {
+	r := &c.Run
+	out := &tooldv1.Run{
+		RunId: r.ID, ThreadId: r.Thread, ParentRunId: r.ParentRun, ParentThreadId: r.ParentThread, ParentCallId: r.ParentCall,
+		Origin: r.Origin, Labels: r.Labels, OnBehalfOf: c.OnBehalfOf,
+	}
+	a := &r.Agent
+	agent := a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0
+	if agent {
+		out.Agent = &tooldv1.Agent{AgentId: a.ID, Spec: a.Spec}
+		if len(a.Allow)+len(a.Exclude) > 0 {
+			out.Agent.Tools = &tooldv1.OfferedTools{Allow: a.Allow, Exclude: a.Exclude}
+		}
+	}
+	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf
+	if anything == "" && !agent && len(r.Labels) == 0 && !r.Unattended {
+		return nil
+	}
+	out.Mode = tooldv1.RunMode_RUN_MODE_ATTENDED
+	if r.Unattended {
+		out.Mode = tooldv1.RunMode_RUN_MODE_UNATTENDED
+	}
+	return out
+}
+
+func fromTimeouts(t tool.Timeouts) *tooldv1.Timeouts {
+	if t == (tool.Timeouts{}) {
+		return nil
+	}
+	return &tooldv1.Timeouts{Queue: fromDuration(t.Queue), Attempt: fromDuration(t.Attempt)}
+}
+
+func fromPrincipal(p *tool.Principal) *tooldv1.Principal {
+	if p.Subject == "" {
+		return nil
+	}
+	return &tooldv1.Principal{Subject: p.Subject, Method: p.Method, Namespace: p.Namespace, Roles: fromRoles(p.Roles)}
+}
+
+func fromRoles(names []string) []tooldv1.Role {
+	return each(names, func(name *string) tooldv1.Role { return fromRole(*name) })
+}
+
+func fromEffects(e tool.Effects) *tooldv1.Assessment {
+	e = e.Normal()
+	return &tooldv1.Assessment{
+		Mutability: fromMutability(e.Mutability), Safety: fromSafety(e.Safety), Tier: fromTier(e.Tier),
+		ConcurrencySafe: e.ConcurrencySafe, OpenWorld: e.OpenWorld,
+	}
+}
+
+func fromDescription(d *tool.Description) *tooldv1.Description {
+	return &tooldv1.Description{
+		Kind: fromKind(d.Kind), Title: d.Title, Preview: each(d.Preview, fromContent), Notes: d.Notes, Basis: d.Basis, Degraded: d.Degraded,
+		Locations: each(d.Locations, func(l *tool.Location) *tooldv1.Location {
+			return &tooldv1.Location{Path: l.Path, Line: int32(l.Line)}
+		}),
+	}
+}
+
+func fromContent(c *tool.Content) *tooldv1.Content {
+	return &tooldv1.Content{
+		Type: fromContentType(c.Type), Text: c.Text, MimeType: c.MIMEType, Data: c.Data, Artifact: c.Artifact, Uri: c.URI, Name: c.Name,
+	}
+}
+
+func fromVerdicts(in []call.GateVerdict) []*tooldv1.Verdict { return each(in, fromVerdict) }
+
+func fromVerdict(v *call.GateVerdict) *tooldv1.Verdict {
+	return &tooldv1.Verdict{Gate: v.Gate, Action: fromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered}
+}
+
+func fromAttempt(a *call.Attempt) *tooldv1.Attempt {
+	return &tooldv1.Attempt{
+		Attempt: int32(a.Number), Epoch: a.Epoch, StartedAt: fromTime(a.Started), EndedAt: fromTime(a.Ended),
+	}
+}
+
+func fromCancel(r *call.CancelRequest) *tooldv1.CancelRequest {
+	return &tooldv1.CancelRequest{Reason: r.Reason, RequestedBy: fromPrincipal(&r.By), Time: fromTime(r.Time), Cause: r.Cause}
+}
+
+func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
+	out := &tooldv1.Isolation{Required: fromLevel(i.Required), Network: fromNetwork(i.Network)}
+	for _, name := range slices.Sorted(maps.Keys(i.Facts)) {
+		out.Facts = append(out.Facts, &tooldv1.IsolationFact{Name: name, Held: i.Facts[name]})
+	}
+	return out
+}
+
+func fromRun(r *Run, namespace string) *tooldv1.RunSummary {
+	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
+	return &tooldv1.RunSummary{
+		RunId: r.ID, State: fromRunState(r.State), BlockedReason: r.Reason, BlockedCallId: r.BlockedBy, Namespace: namespace, ChangedAt: fromTime(r.Changed),
+		Calls: &tooldv1.CallCounts{
+			New: n(call.New), Running: n(call.Running), Suspended: n(call.Suspended), Resuming: n(call.Resuming),
+			Succeeded: n(call.Succeeded), Failed: n(call.Failed), Cancelled: n(call.Cancelled),
+		},
+	}
+}
