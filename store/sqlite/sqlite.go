@@ -32,7 +32,10 @@ type Config struct {
 	Moved bool
 	// MaxBytes bounds the database file; beyond it the disk counts as full. 0 is no bound.
 	MaxBytes int64
-	MaxOpen  int // descriptors of the spool; 0 means 256
+	// CheckBytes is the size up to which a database that was not closed in order is looked through before it serves.
+	// 0 means 1 GiB.
+	CheckBytes int64
+	MaxOpen    int // descriptors of the spool; 0 means 256
 	// FailPoint, for tests, is called at the named points of a write: begin, write, commit, committed, and close. Its
 	// error is taken for the disk's. Some tests kill the process in it.
 	FailPoint func(point string) error
@@ -63,15 +66,15 @@ var _ interface {
 	store.RecordReader
 } = (*Store)(nil)
 
-const (
-	readerCount  = 4
-	checkAtStart = 1 << 30 // a damaged file up to this size is found before serving
-)
+const readerCount = 4
 
 // Open opens the journal in cfg.Dir, or makes it, and begins an epoch. The caller closes it.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.CheckBytes == 0 {
+		cfg.CheckBytes = 1 << 30
 	}
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) error { return nil }
@@ -122,7 +125,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	if m.epoch > 0 && !m.clean {
 		if info, err := os.Stat(s.files.database); err != nil {
 			return err
-		} else if info.Size() <= checkAtStart {
+		} else if info.Size() <= s.cfg.CheckBytes {
 			if err := check(ctx, conn); err != nil {
 				return err
 			}

@@ -1,0 +1,237 @@
+package sqlite_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
+)
+
+var rows = flag.Int("rows", 20_000, "calls in the journal of the reading benchmarks; a million at night")
+
+// benchCall is a call like those of the engine, with 200 bytes of arguments.
+func benchCall(id string) *call.Call {
+	arguments := fmt.Sprintf(`{"path":"/workspace/project/internal/server/handler.go","text":"%0120d","limit":10}`, 7)
+	return &call.Call{Namespace: "ns", ID: id, Tool: "edit_file", ToolDigest: "6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b",
+		Run: tool.Run{ID: "run-" + id[:8], Thread: "thread-" + id[:6]}, Caller: tool.Principal{Namespace: "ns", Subject: "orchestrator", Roles: []string{"caller"}, Method: "token"},
+		RequestDigest: "d4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab35", Requested: arguments, Effective: arguments,
+		Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(), Revision: 1, LastSequence: 1, Epochs: []call.EpochStart{{Epoch: 1, First: 1}}}
+}
+
+func benchStep(c *call.Call, to call.Status, kind call.EventType) *store.Change {
+	next := *c
+	next.Revision++
+	next.LastSequence++
+	e := call.Event{Sequence: next.LastSequence, Time: time.Now(), Type: kind}
+	if next.Status = to; to.Terminal() {
+		next.Ended, next.Executed = time.Now(), call.Finished
+		next.Result = &tool.Result{ToolName: next.Tool, Status: tool.StatusSuccess, Data: `{"replaced":1}`, Message: "Replaced 1 occurrence."}
+		e.Outcome = &call.Outcome{Status: to, Executed: call.Finished, Result: next.Result}
+	} else {
+		next.Attempts = []call.Attempt{{Number: 1, Epoch: 1, Started: time.Now()}}
+		e.Attempt = 1
+	}
+	*c = next
+	return &store.Change{Call: &next, Events: []call.Event{e}}
+}
+
+func must(b *testing.B, err error) {
+	if err != nil {
+		b.Error(err)
+	}
+}
+
+// BenchmarkTransitions measures durable transitions, an intent and a result for each call that was accepted, against an
+// append of the same number of bytes with fdatasync, batched alike.
+func BenchmarkTransitions(b *testing.B) {
+	for _, writers := range []int{1, 64} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
+			var ids atomic.Int64
+			spread(b, writers, b.N, func(n int) {
+				for ; n > 0; n -= 3 {
+					c := benchCall(fmt.Sprintf("%016d", ids.Add(1)))
+					must(b, s.Commit(b.Context(), creation(c)))
+					must(b, s.Commit(b.Context(), benchStep(c, call.Running, call.EventAttemptStarted)))
+					must(b, s.Commit(b.Context(), benchStep(c, call.Succeeded, call.EventFinished)))
+				}
+			})
+			transitions := float64(b.N) / b.Elapsed().Seconds()
+			raw := rawAppend(b, writers, max(b.N, 20*writers), 1100)
+			b.ReportMetric(transitions, "transitions/s")
+			b.ReportMetric(raw, "raw/s")
+			b.ReportMetric(transitions/raw, "ratio")
+		})
+	}
+}
+
+func spread(b *testing.B, writers, n int, f func(n int)) {
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() { f((n + writers - 1) / writers) })
+	}
+	wg.Wait()
+	b.StopTimer()
+}
+
+// rawAppend is what the disk could do: writers hand records to one goroutine that appends what is there and syncs once.
+func rawAppend(b *testing.B, writers, n, size int) float64 {
+	f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	var mu sync.Mutex
+	queue := []chan struct{}{}
+	arrived := sync.NewCond(&mu)
+	stopping := false
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for {
+			mu.Lock()
+			for len(queue) == 0 && !stopping {
+				arrived.Wait()
+			}
+			group := queue
+			queue = nil
+			mu.Unlock()
+			if len(group) == 0 {
+				return
+			}
+			if _, err := f.Write(make([]byte, size*len(group))); err != nil {
+				b.Error(err)
+			}
+			must(b, unix.Fdatasync(int(f.Fd())))
+			for _, done := range group {
+				close(done)
+			}
+		}
+	})
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for range n / writers {
+				done := make(chan struct{})
+				mu.Lock()
+				queue = append(queue, done)
+				arrived.Signal()
+				mu.Unlock()
+				<-done
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(began)
+	mu.Lock()
+	stopping = true
+	arrived.Signal()
+	mu.Unlock()
+	writer.Wait()
+	return float64(n/writers*writers) / elapsed.Seconds()
+}
+
+// BenchmarkReadOnly writes calls that have ended, each as one row, behind their callers.
+func BenchmarkReadOnly(b *testing.B) {
+	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 1024)
+	b.ResetTimer()
+	for i := range b.N {
+		c := benchCall(fmt.Sprintf("%016d", i))
+		c.Class = call.Behind
+		change := benchStep(c, call.Succeeded, call.EventFinished)
+		change.Call.Revision, change.Call.LastSequence = 1, 3
+		change.Create, change.Durability = true, store.Normal
+		change.Events = []call.Event{{Sequence: 1, Type: call.EventAccepted}, {Sequence: 2, Type: call.EventAttemptStarted, Attempt: 1}, change.Events[0]}
+		change.Events[2].Sequence = 3
+		wg.Add(1)
+		slots <- struct{}{}
+		s.Submit(change, func(err error) { must(b, err); <-slots; wg.Done() })
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
+}
+
+// filled is a journal of many calls, every tenth of which waits for an answer.
+func filled(b *testing.B) *sqlite.Store {
+	b.Helper()
+	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 2048)
+	for i := range *rows {
+		c := benchCall(fmt.Sprintf("%016d", i))
+		change := creation(c)
+		change.Durability = store.Normal
+		if i%10 == 0 {
+			c.Status = call.Suspended
+			c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, Round: 1, Action: "approval", Message: "May it?", Digest: c.RequestDigest, ExpiresAt: time.Now().Add(time.Hour)}}}
+		}
+		wg.Add(1)
+		slots <- struct{}{}
+		s.Submit(change, func(err error) { must(b, err); <-slots; wg.Done() })
+	}
+	wg.Wait()
+	return s
+}
+
+func BenchmarkRead(b *testing.B) {
+	s := filled(b)
+	b.Run("call", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			if _, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", i*7919%*rows))); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("oldest50", func(b *testing.B) {
+		for b.Loop() {
+			page, err := s.Calls(b.Context(), store.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 50})
+			if err != nil || len(page.Calls) != 50 {
+				b.Fatal(len(page.Calls), err)
+			}
+		}
+	})
+	b.Run("inbox50", func(b *testing.B) {
+		for b.Loop() {
+			page, err := s.Calls(b.Context(), store.Query{Namespace: "ns", Action: "approval", OldestFirst: true, Limit: 50})
+			if err != nil || len(page.Calls) != 50 {
+				b.Fatal(len(page.Calls), err)
+			}
+		}
+	})
+	b.Run("newest50", func(b *testing.B) {
+		for b.Loop() {
+			if page, err := s.Calls(b.Context(), store.Query{Namespace: "ns", Limit: 50}); err != nil || len(page.Calls) != 50 {
+				b.Fatal(len(page.Calls), err)
+			}
+		}
+	})
+	b.Run("decode", func(b *testing.B) { // what of a get is JSON
+		c, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", 0)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		record, err := call.EncodeCall(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if _, err := call.DecodeCall(record); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+// points lets a test decide at each point of a write.
+type points struct {
+	mu   sync.Mutex
+	at   func(point string) error
+	seen map[string]int
+}
+
+func (p *points) fail(point string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen == nil {
+		p.seen = map[string]int{}
+	}
+	p.seen[point]++
+	if p.at == nil {
+		return nil
+	}
+	return p.at(point)
+}
+
+func (p *points) set(at func(point string) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.seen = at, nil
+}
+
+func (p *points) count(point string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[point]
+}
+
+// An unknown COMMIT and a failing disk end the store: recovery decides.
+func TestFatal(t *testing.T) {
+	disk := errors.New("input/output error")
+	for _, point := range []string{"commit", "committed"} {
+		t.Run(point, func(t *testing.T) {
+			var p points
+			dir := t.TempDir()
+			s := open(t, sqlite.Config{Dir: dir, FailPoint: p.fail})
+			if err := s.Commit(t.Context(), creation(newCall("before"))); err != nil {
+				t.Fatal(err)
+			}
+			p.set(func(at string) error {
+				if at == point {
+					return disk
+				}
+				return nil
+			})
+			if err := s.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrFatal) {
+				t.Fatalf("Commit = %v, want ErrFatal", err)
+			}
+			p.set(nil)
+			if err := s.Commit(t.Context(), creation(newCall("b"))); !errors.Is(err, store.ErrFatal) {
+				t.Errorf("later Commit = %v, want ErrFatal", err)
+			}
+			if _, err := s.Call(t.Context(), key("before")); !errors.Is(err, store.ErrFatal) {
+				t.Errorf("later Call = %v, want ErrFatal", err)
+			}
+			closeStore(t, s)
+			s = open(t, sqlite.Config{Dir: dir})
+			if s.Identity().Clean {
+				t.Error("the end counts as clean")
+			}
+			if _, err := s.Call(t.Context(), key("before")); err != nil {
+				t.Errorf("acknowledged call after the failure: %v", err)
+			}
+		})
+	}
+}
+
+// What makes a whole group fail is tried one by one, so that only the cause fails.
+func TestGroupIsTriedAgain(t *testing.T) {
+	var p points
+	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
+	odd := errors.New("odd")
+	var wg sync.WaitGroup
+	results := make([]error, 10)
+	held := hold(t, s, &p, func(point string) error {
+		if n := p.seen["write"]; point == "write" && (n == 1 || n == 4) { // the group, then its third alone
+			return odd
+		}
+		return nil
+	})
+	for i := range results {
+		wg.Add(1)
+		s.Submit(creation(newCall(fmt.Sprint("c", i))), func(err error) { results[i] = err; wg.Done() })
+	}
+	held()
+	wg.Wait()
+	for i, err := range results {
+		if want := i == 2; errors.Is(err, odd) != want || !want && err != nil {
+			t.Errorf("change %d: %v", i, err)
+		}
+		_, err := s.Call(t.Context(), key(fmt.Sprint("c", i)))
+		if want := i == 2; errors.Is(err, store.ErrNotFound) != want || !want && err != nil {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
+
+// hold keeps the writer busy until the function that it returns is called; then next decides.
+func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (release func()) {
+	t.Helper()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	s.Submit(creation(newCall(fmt.Sprint("hold", time.Now().UnixNano()))), func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		close(entered)
+		<-leave
+	})
+	<-entered
+	p.set(next)
+	return func() { close(leave) }
+}
+
+// What is there is one group, and Full changes go first.
+func TestLanes(t *testing.T) {
+	var p points
+	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
+	release := hold(t, s, &p, nil)
+	var mu sync.Mutex
+	var order []string
+	var wg sync.WaitGroup
+	for i := range 200 {
+		change := creation(newCall(fmt.Sprint("c", i)))
+		name := "full"
+		if i%2 == 0 {
+			change.Durability, name = store.Normal, "normal"
+		}
+		wg.Add(1)
+		s.Submit(change, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			order = append(order, name)
+			mu.Unlock()
+			wg.Done()
+		})
+	}
+	release()
+	wg.Wait()
+	for i, name := range order {
+		if want := i < 100; (name == "full") != want {
+			t.Fatalf("place %d is %s", i, name)
+		}
+	}
+	if got := p.count("commit"); got != 1 {
+		t.Errorf("%d commits, want one", got)
+	}
+}
+
+// A full disk refuses, loses nothing, and goes on by itself.
+func TestFull(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	var mu sync.Mutex
+	s := open(t, sqlite.Config{Dir: dir, MaxBytes: 1 << 20, Now: func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(time.Millisecond)
+		return now
+	}})
+	var kept []string
+	for i := 0; ; i++ {
+		c := newCall(fmt.Sprint("c", i))
+		c.Requested = fmt.Sprintf("%020000d", i)
+		c.Status, c.Ended = call.Failed, now
+		err := s.Commit(t.Context(), creation(c))
+		if errors.Is(err, store.ErrFull) {
+			break
+		}
+		if err != nil || i > 1000 {
+			t.Fatalf("Commit %d = %v, want ErrFull", i, err)
+		}
+		kept = append(kept, c.ID)
+	}
+	if !s.Full() {
+		t.Error("Full() is false on a full disk")
+	}
+	for _, id := range kept {
+		if _, err := s.Call(t.Context(), key(id)); err != nil {
+			t.Fatalf("acknowledged call %s: %v", id, err)
+		}
+	}
+	if _, err := s.Call(t.Context(), key(fmt.Sprint("c", len(kept)))); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("refused call: %v, want ErrNotFound", err)
+	}
+	if keys, err := s.Trim(t.Context(), now.Add(time.Hour), time.Time{}, time.Time{}, 20); err != nil || len(keys) != 20 {
+		t.Fatalf("Trim = %d, %v", len(keys), err)
+	}
+	if err := s.Commit(t.Context(), creation(newCall("after"))); err != nil {
+		t.Errorf("Commit with room again = %v", err)
+	}
+	mu.Lock()
+	now = now.Add(2 * time.Second)
+	mu.Unlock()
+	if s.Full() {
+		t.Error("Full() stays true with room again")
+	}
+}
+
+// The first time that the disk is full the reserve is given up and the same group goes through.
+func TestReserve(t *testing.T) {
+	var p points
+	dir := t.TempDir()
+	s := open(t, sqlite.Config{Dir: dir, FailPoint: p.fail})
+	reserve := func() bool {
+		found, err := filepath.Glob(filepath.Join(dir, "reserve"))
+		return err == nil && len(found) == 1
+	}
+	if !reserve() || s.Full() {
+		t.Fatal("no reserve at start")
+	}
+	p.set(func(point string) error {
+		if point == "write" && reserve() {
+			return fmt.Errorf("%w: no space left on device", store.ErrFull)
+		}
+		return nil
+	})
+	if err := s.Commit(t.Context(), creation(newCall("a"))); err != nil {
+		t.Errorf("Commit = %v; the reserve is for this", err)
+	}
+	if reserve() || !s.Full() {
+		t.Error("the reserve is still there")
+	}
+	p.set(func(point string) error {
+		if point == "write" {
+			return store.ErrFull
+		}
+		return nil
+	})
+	if err := s.Commit(t.Context(), creation(newCall("b"))); !errors.Is(err, store.ErrFull) {
+		t.Errorf("Commit without a reserve = %v, want ErrFull", err)
+	}
+	if _, err := s.Call(t.Context(), key("a")); err != nil {
+		t.Errorf("Call on a full disk = %v", err)
+	}
+}
