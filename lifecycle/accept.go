@@ -125,6 +125,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	w := freshWatcher(l, o)
 	ctx := l.start()
 	close(l.ready)
+	pass.refusal = pass.check()
 	go l.run(ctx, pass)
 	return w
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // parse checks the arguments: the one parse was made at the door.
-func (p *pass) parse(context.Context) *end {
+func (p *pass) parse() *end {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
 		err = p.valid(args)

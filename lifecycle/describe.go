@@ -39,7 +39,11 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l := &live{e: e, key: c.Key(), c: c}
 	pass := &pass{l: l, def: def, arguments: call.Parse(spec.Arguments)}
 	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
-	for _, step := range []func(context.Context) *end{pass.parse, pass.rewrite, pass.assess} {
+	if end := pass.check(); end != nil {
+		out.Error = end.result.Error
+		return out, nil
+	}
+	for _, step := range []func(context.Context) *end{pass.rewrite, pass.assess} {
 		if end := step(ctx); end != nil {
 			out.Error = end.result.Error
 			return out, nil

@@ -27,7 +27,9 @@ type disk struct {
 	ahead time.Duration
 }
 
-func (d *disk) dir() string { return filepath.Join(d.root, string(rune('a'+d.n%26))+strings.Repeat("x", d.n/26)) }
+func (d *disk) dir() string {
+	return filepath.Join(d.root, string(rune('a'+d.n%26))+strings.Repeat("x", d.n/26))
+}
 
 func (d *disk) now() time.Time {
 	d.mu.Lock()

@@ -20,6 +20,8 @@ type pass struct {
 	def       *Definition
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
+	checked   bool           // resolved and parsed, with refusal as the outcome
+	refusal   *end
 	resume    *tool.ResumeInput
 	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
 	in        *hook.Input
@@ -96,8 +98,17 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 			out = p.panicked(r, call.NotStarted)
 		}
 	}()
+	if !p.checked {
+		p.refusal = p.check()
+	}
+	if p.refusal != nil {
+		if out := p.stopped(ctx); out != nil {
+			return *out
+		}
+		return *p.refusal
+	}
 	for _, step := range []func(context.Context) *end{
-		p.resolve, p.parse, p.rewrite, p.assess, p.gate, p.queue, p.admit, p.before, p.intent,
+		p.rewrite, p.assess, p.gate, p.queue, p.admit, p.before, p.intent,
 	} {
 		if out := p.stopped(ctx); out != nil {
 			return *out
@@ -112,8 +123,24 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 	return p.execute(ctx)
 }
 
+// check is the part of the path that waits for nothing. A new call makes it in the goroutine of its caller, whose stack
+// has grown already: validation on a fresh one costs twice as much.
+func (p *pass) check() (out *end) {
+	defer func() {
+		if r := recover(); r != nil {
+			caught := p.panicked(r, call.NotStarted)
+			out = &caught
+		}
+	}()
+	p.checked = true
+	if out := p.resolve(); out != nil {
+		return out
+	}
+	return p.parse()
+}
+
 // resolve ends calls of tools that are not there.
-func (p *pass) resolve(context.Context) *end {
+func (p *pass) resolve() *end {
 	if p.def != nil {
 		return nil
 	}
