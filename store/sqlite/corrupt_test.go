@@ -1,0 +1,224 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
+)
+
+// populate makes two calls, broken and sound, with a row of each kind.
+func populate(t *testing.T, dir string) {
+	t.Helper()
+	s := open(t, sqlite.Config{Dir: dir})
+	for _, id := range []string{"broken", "sound"} {
+		c := newCall(id)
+		c.Run.ID = "run-" + id
+		commit(t, s, creation(c))
+		next := func(to call.Status) *store.Change {
+			c.Revision++
+			c.LastSequence++
+			c.Status = to
+			return &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventStatusChanged, Status: to}}}
+		}
+		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + id, Action: "approval", ExpiresAt: time.Now().Add(-time.Hour)}}}
+		commit(t, s, next(call.Suspended))
+		change := next(call.Resuming)
+		change.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Decision: tool.Decision{ID: "d-" + id}}
+		change.Documents = []store.DocumentChange{{ScopeID: "run-" + id, Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: `"value"`}}}
+		change.Records = []store.Record{{Kind: "kind-" + id, Key: "k", Bytes: []byte("bytes")}}
+		commit(t, s, change)
+	}
+	closeStore(t, s)
+}
+
+func commit(t *testing.T, s *sqlite.Store, c *store.Change) {
+	t.Helper()
+	if err := s.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read reads every kind of row of a call, and says which it got.
+func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
+	_, callErr := s.Call(t.Context(), key(id))
+	_, byErr := s.CallBySuspension(t.Context(), "ns", "s-"+id)
+	first, _, firstErr := s.Events(t.Context(), key(id), 0, 1)
+	if firstErr == nil && (len(first) != 1 || first[0].Sequence != 1) {
+		firstErr = fmt.Errorf("events %+v", first)
+	}
+	_, _, restErr := s.Events(t.Context(), key(id), 1, 1)
+	_, decisionErr := s.Decision(t.Context(), "ns", "d-"+id)
+	_, documentErr := s.Documents(t.Context(), "ns", tool.RunScope, "run-"+id)
+	_, recordErr := s.Records(t.Context(), "ns", "kind-"+id, 0, 10)
+	return map[string]error{"call": callErr, "suspension": byErr, "first": firstErr, "rest": restErr, "decision": decisionErr, "document": documentErr, "record": recordErr}
+}
+
+// P9: a row with a flipped bit is refused, alone.
+func TestFlippedBits(t *testing.T) {
+	flip := func(column string) string { // the tenth byte of a value
+		return fmt.Sprintf("%[1]s = CAST(substr(%[1]s, 1, 4) || 'X' || substr(%[1]s, 6) AS BLOB)", column)
+	}
+	tests := []struct {
+		name, script string
+		broken       []string
+	}{
+		{"record", "UPDATE calls SET " + flip("record") + " WHERE call_id = 'broken'", []string{"call", "suspension"}},
+		{"status", "UPDATE calls SET status = 'SUCCEEDED' WHERE call_id = 'broken'", []string{"call", "suspension"}},
+		{"revision", "UPDATE calls SET revision = revision + 64 WHERE call_id = 'broken'", []string{"call", "suspension"}},
+		{"a record in another's row", "UPDATE calls SET record = (SELECT record FROM calls WHERE call_id = 'sound') WHERE call_id = 'broken'", []string{"call", "suspension"}},
+		{"first events", "UPDATE calls SET " + flip("events") + " WHERE call_id = 'broken'", []string{"first"}},
+		{"later events", "UPDATE events SET " + flip("events") + " WHERE call = (SELECT position FROM calls WHERE call_id = 'broken')", []string{"rest"}},
+		{"decision", "UPDATE decisions SET " + flip("decision") + " WHERE id = 'd-broken'", []string{"decision"}},
+		{"document", "UPDATE documents SET value = '\"valve\"' WHERE scope_id = 'run-broken'", []string{"document"}},
+		{"plugin record", "UPDATE records SET bytes = CAST('bites' AS BLOB) WHERE kind = 'kind-broken'", []string{"record"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			populate(t, dir)
+			script(t, dir, tt.script)
+			s := open(t, sqlite.Config{Dir: dir})
+			broken := map[string]bool{}
+			for _, b := range tt.broken {
+				broken[b] = true
+			}
+			for kind, err := range read(t, s, "broken") {
+				if errors.Is(err, store.ErrCorrupt) != broken[kind] || !broken[kind] && err != nil {
+					t.Errorf("%s of the broken call: %v", kind, err)
+				}
+			}
+			for kind, err := range read(t, s, "sound") {
+				if err != nil {
+					t.Errorf("%s of the sound call: %v", kind, err)
+				}
+			}
+			checkLists(t, s, broken["call"])
+		})
+	}
+}
+
+// checkLists looks at what reads many calls: the broken one is named, and hides no other.
+func checkLists(t *testing.T, s *sqlite.Store, broken bool) {
+	t.Helper()
+	for _, limit := range []int{1, 50} {
+		var calls, corrupt int
+		for q := (store.Query{Namespace: "ns", Limit: limit}); ; {
+			page, err := s.Calls(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls, corrupt = calls+len(page.Calls), corrupt+len(page.Corrupt)
+			if q.After = page.Next; q.After == 0 {
+				break
+			}
+		}
+		if broken && (calls != 1 || corrupt != 1) || !broken && calls != 2 {
+			t.Errorf("Calls by %d: %d calls and %d corrupt", limit, calls, corrupt)
+		}
+	}
+	var refused []string
+	err := s.Unfinished(t.Context(), func(key call.Key, c *call.Call, err error) error {
+		if err != nil {
+			refused = append(refused, key.ID)
+			if !errors.Is(err, store.ErrCorrupt) || c != nil {
+				t.Errorf("visit(%v, %v, %v)", key, c, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(refused) > 1 || !broken && len(refused) != 0 {
+		t.Errorf("Unfinished refused %v, %v", refused, err)
+	}
+	sound := false
+	for after := int64(0); ; {
+		entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, after, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(entries) == 0 {
+			break
+		}
+		if after = entries[0].Position; after > newest {
+			t.Fatalf("position %d beyond %d", after, newest)
+		}
+		sound = entries[0].Key.ID == "sound"
+	}
+	if !sound {
+		t.Error("the feed stops at the broken events")
+	}
+}
+
+// Broken calls that are due hide no other that is.
+func TestDueBehindBroken(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlite.Config{Dir: dir})
+	for i := range 5 {
+		c := newCall(fmt.Sprint("c", i))
+		c.Status = call.Suspended
+		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, ExpiresAt: time.Unix(int64(i+1), 0)}}}
+		commit(t, s, creation(c))
+	}
+	closeStore(t, s)
+	script(t, dir, "UPDATE calls SET crc = crc + 1 WHERE call_id < 'c3'")
+	s = open(t, sqlite.Config{Dir: dir})
+	for _, limit := range []int{1, 2, 10} {
+		due, err := s.Due(t.Context(), limit)
+		if want := min(limit, 2); err != nil || len(due) != want || due[0].ID != "c3" {
+			t.Errorf("Due(%d) = %d calls, %v, want %d from c3", limit, len(due), err, want)
+		}
+	}
+}
+
+// Whatever bit of the file flips: what is read is what was written, or it is refused. Nothing is made up.
+func TestRandomBits(t *testing.T) {
+	origin := t.TempDir()
+	populate(t, origin)
+	image, err := os.ReadFile(filepath.Join(origin, "journal.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, sqlite.Config{Dir: origin})
+	want, err := s.Call(t.Context(), key("sound"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	refused := 0
+	for range 150 {
+		bad := append([]byte(nil), image...)
+		bit := random.IntN(len(bad) * 8)
+		bad[bit/8] ^= 1 << (bit % 8)
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "journal.db"), bad, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+		if err != nil {
+			refused++
+			continue
+		}
+		got, err := s.Call(t.Context(), key("sound"))
+		if err == nil && (got.Requested != want.Requested || got.Status != want.Status || got.Revision != want.Revision || len(got.Rounds) != 1 || got.Rounds[0].Suspension.ID != "s-sound") {
+			t.Errorf("seed %d, bit %d: read %+v", seed, bit, got)
+		}
+		for kind, err := range read(t, s, "broken") {
+			if err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
+				t.Logf("seed %d, bit %d: %s: %v", seed, bit, kind, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			refused++
+		}
+	}
+	t.Logf("%d of 150 were refused as a whole", refused)
+}
