@@ -65,6 +65,7 @@ func TestViolations(t *testing.T) {
 		{"pattern", `{"properties":{"p":{"pattern":"^[a-z]+$"}}}`, `{"p":"A"}`, []string{`p: is "A"; want a match of the regular expression "^[a-z]+$"`}},
 		{"pattern of names", `{"propertyNames":{"pattern":"^[a-z]+$"}}`, `{"A":1}`, []string{`A: is "A"; want a match of the regular expression "^[a-z]+$"`}},
 		{"format is asserted", `{"properties":{"at":{"format":"date-time"}}}`, `{"at":"yesterday"}`, []string{`at: is "yesterday"; want the format "date-time"`}},
+		{"format is asserted where $schema is set, too", `{"$schema":"https://json-schema.org/draft/2020-12/schema","format":"date"}`, `"x"`, []string{`: is "x"; want the format "date"`}},
 		{"format regex", `{"format":"regex"}`, `"(?=a)"`, []string{`: is "(?=a)"; want the format "regex"`}},
 		{"not", `{"not":{"type":"string"}}`, `"a"`, []string{`: is "a", which is excluded`}},
 		{"forms by type", `{"properties":{"v":{"anyOf":[{"type":"string"},{"type":"null"},{"type":["integer","null"]}]}}}`, `{"v":true}`, []string{`v: is true; want a string or null or an integer`}},
@@ -292,7 +293,7 @@ func TestValuesThatAreNoJSON(t *testing.T) {
 	}
 }
 
-func TestCompileSchemaReadsNoFile(t *testing.T) {
+func TestUnknownVocabularyIsNotFetched(t *testing.T) {
 	// A listener stands for the network; a refused reference must not even resolve a name.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
