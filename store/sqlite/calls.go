@@ -85,11 +85,13 @@ func (r *callRow) decode() (*call.Call, error) {
 	return c, nil
 }
 
+const selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ? AND call_id = ?"
+
 // Call returns a call.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	var row *callRow
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		err := query(conn, "SELECT "+callColumns+" FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
+		err := query(conn, selectCall, func(st *sqlite.Stmt) error {
 			r := scanCall(st)
 			row = &r
 			return nil
@@ -145,19 +147,20 @@ func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 	}
 }
 
+const selectUnfinished = "SELECT " + callColumns + ` FROM calls WHERE position IN (
+	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > ?
+	ORDER BY position LIMIT ?) ORDER BY position`
+
 // Unfinished visits what recovery has to look at. No snapshot is held while visit runs, so it may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	const page = 128
 	for after := int64(0); ; {
 		var rows []callRow
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, "SELECT "+callColumns+` FROM calls WHERE position IN (
-				SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > ?
-				ORDER BY position LIMIT ?) ORDER BY position`,
-				func(st *sqlite.Stmt) error {
-					rows = append(rows, scanCall(st))
-					return nil
-				}, after, page)
+			return query(conn, selectUnfinished, func(st *sqlite.Stmt) error {
+				rows = append(rows, scanCall(st))
+				return nil
+			}, after, page)
 		})
 		if err != nil {
 			return err

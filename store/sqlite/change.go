@@ -55,6 +55,8 @@ func (w *writer) applyChange(o *op) error {
 	return err
 }
 
+const selectStanding = "SELECT position, status, revision, last_sequence FROM calls WHERE namespace = ? AND call_id = ?"
+
 // permit says whether a change may be made, and of which call. Of several reasons against it the first counts: a
 // replayed decision is told as one even when it comes too late.
 func (w *writer) permit(c *store.Change, now time.Time) (position int64, was call.Status, err error) {
@@ -66,7 +68,7 @@ func (w *writer) permit(c *store.Change, now time.Time) (position int64, was cal
 	key := c.Name()
 	var standing store.Standing
 	found := false
-	err = query(w.conn, "SELECT position, status, revision, last_sequence FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
+	err = query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
 		found, position = true, st.ColumnInt64(0)
 		standing = store.Standing{Status: call.Status(st.ColumnText(1)), Revision: st.ColumnInt64(2), LastSequence: st.ColumnInt64(3)}
 		return nil

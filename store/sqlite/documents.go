@@ -37,11 +37,13 @@ func sumDocument(namespace string, k store.DocumentKey, revision int64, value st
 	return sum([]byte(value), namespace, string(k.Scope), k.ScopeID, k.Key, strconv.FormatInt(revision, 10))
 }
 
+const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
+
 // Documents returns all documents of one scope. A broken one refuses them all: a snapshot without it would be read as
 // if it were not there.
 func (s *Store) Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) (docs []tool.Document, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key", func(st *sqlite.Stmt) error {
+		return query(conn, selectDocuments, func(st *sqlite.Stmt) error {
 			d := tool.Document{Scope: scope, ScopeID: scopeID, Key: st.ColumnText(0), Revision: st.ColumnInt64(1), Value: st.ColumnText(3)}
 			if sumDocument(namespace, store.DocumentKey{Scope: scope, ScopeID: scopeID, Key: d.Key}, d.Revision, d.Value) != uint32(st.ColumnInt64(2)) {
 				return fmt.Errorf("%w: document %s", store.ErrCorrupt, d.Key)

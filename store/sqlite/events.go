@@ -39,6 +39,8 @@ func (c *chunk) decode() ([]call.Event, error) {
 	return events, nil
 }
 
+const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
+
 // Events returns a part of a call's log. A broken chunk is refused when it is the first that was asked for, so that
 // what stands before it can be read.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
@@ -58,7 +60,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		if have >= limit {
 			return nil
 		}
-		return query(conn, "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?", func(st *sqlite.Stmt) error {
+		return query(conn, selectEvents, func(st *sqlite.Stmt) error {
 			chunks = append(chunks, chunk{call: position, first: st.ColumnInt64(0), last: st.ColumnInt64(1), crc: uint32(st.ColumnInt64(2)), events: columnBytes(st, 3)})
 			if int(st.ColumnInt64(1)-after) >= limit {
 				return errEnough

@@ -85,17 +85,19 @@ const (
 	feedEvents = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 		FROM events e CROSS JOIN calls c ON c.position = e.call WHERE `
 	feedCalls = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1, c.events_last, c.events_crc, c.events
-		FROM calls c WHERE c.events_last IS NOT NULL AND `
+		FROM calls c NOT INDEXED WHERE c.events_last IS NOT NULL AND ` // but by position
 	// The empty words of a feed select all.
 	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6)`
+	scanEvents = feedEvents + "e.position > ?1 AND e.position <= ?2" + feedFilter + " ORDER BY e.position LIMIT ?7"
+	scanCalls  = feedCalls + "c.position > ?1 AND c.position <= ?2" + feedFilter + " ORDER BY c.position LIMIT ?7"
 )
 
 // scan reads what of the feed is at positions up to to.
 func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
 	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit}
-	err := query(conn, feedEvents+"e.position > ?1 AND e.position <= ?2"+feedFilter+" ORDER BY e.position LIMIT ?7", r.add, args...)
+	err := query(conn, scanEvents, r.add, args...)
 	if err == nil {
-		err = query(conn, feedCalls+"c.position > ?1 AND c.position <= ?2"+feedFilter+" ORDER BY c.position LIMIT ?7", r.add, args...)
+		err = query(conn, scanCalls, r.add, args...)
 	}
 	return err
 }
@@ -106,20 +108,26 @@ func (r *feedReader) add(st *sqlite.Stmt) error {
 	return nil
 }
 
+// seekIn is the statement that finds the positions of a run's or thread's next events; both indexes cover it.
+func seekIn(group string) string {
+	calls := " FROM calls c INDEXED BY calls_" + group
+	which := " WHERE c.namespace = ?2 AND c." + group + "_id = ?3 AND c." + group + "_id <> ''"
+	events := "SELECT e.position, 1" + calls + " CROSS JOIN events e INDEXED BY events_call ON e.call = c.position" + which + " AND e.position > ?1 ORDER BY 1 LIMIT ?4"
+	return "SELECT * FROM (" + events + ") UNION ALL SELECT * FROM (SELECT c.position, 0" + calls + which + " AND c.position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4"
+}
+
 // seek finds what comes next through the calls of the run or thread.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
-	selects, id := " FROM calls c INDEXED BY calls_run", r.f.Run
-	which := " c.namespace = ?2 AND c.run_id = ?3 AND c.run_id <> ''"
-	if r.f.Run == "" {
-		selects, id, which = " FROM calls c INDEXED BY calls_thread", r.f.Thread, " c.namespace = ?2 AND c.thread_id = ?3 AND c.thread_id <> ''"
+	text, id := seekIn("run"), r.f.Run
+	if id == "" {
+		text, id = seekIn("thread"), r.f.Thread
 	}
 	type place struct {
 		position int64
 		chunk    bool
 	}
 	var places []place
-	err := query(conn, "SELECT e.position, 1"+selects+" CROSS JOIN events e INDEXED BY events_call ON e.call = c.position WHERE"+which+" AND e.position > ?1"+
-		" UNION ALL SELECT c.position, 0"+selects+" WHERE"+which+" AND c.position > ?1 ORDER BY 1 LIMIT ?4", func(st *sqlite.Stmt) error {
+	err := query(conn, text, func(st *sqlite.Stmt) error {
 		places = append(places, place{st.ColumnInt64(0), st.ColumnBool(1)})
 		return nil
 	}, r.after, r.f.Namespace, id, nearby)

@@ -66,14 +66,19 @@ func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) err
 	}
 }
 
+const (
+	selectRunCounts = "SELECT status, count(*) FROM calls INDEXED BY calls_run WHERE namespace = ? AND run_id = ? AND run_id <> '' GROUP BY status"
+	selectCounts    = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status"
+)
+
 // RunCounts returns how many calls of a run have each status.
 func (s *Store) RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error) {
-	return s.counts(ctx, "SELECT status, count(*) FROM calls INDEXED BY calls_run WHERE namespace = ? AND run_id = ? AND run_id <> '' GROUP BY status", namespace, id)
+	return s.counts(ctx, selectRunCounts, namespace, id)
 }
 
 // Counts returns how many calls have each status that is not terminal.
 func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
-	return s.counts(ctx, "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status")
+	return s.counts(ctx, selectCounts)
 }
 
 func (s *Store) counts(ctx context.Context, text string, args ...any) (map[call.Status]int, error) {
@@ -97,11 +102,14 @@ func (w *writer) insertRecord(namespace, callID string, r store.Record, now time
 		w.next(), namespace, r.Kind, r.Key, callID, nanos(now), sum(r.Bytes, namespace, r.Kind, r.Key, callID), r.Bytes)
 }
 
+const selectRecords = `SELECT position, key, call_id, created, crc, bytes FROM records INDEXED BY records_kind
+	WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?`
+
 // Records reads back what plugins stored. A broken one is left out when others stand before it, and refused when it is
 // the first: who goes on from its position reads the rest.
 func (s *Store) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, "SELECT position, key, call_id, created, crc, bytes FROM records INDEXED BY records_kind WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?", func(st *sqlite.Stmt) error {
+		return query(conn, selectRecords, func(st *sqlite.Stmt) error {
 			r := store.StoredRecord{Position: st.ColumnInt64(0), CallID: st.ColumnText(2), Time: columnTime(st, 3),
 				Record: store.Record{Kind: kind, Key: st.ColumnText(1), Bytes: columnBytes(st, 5)}}
 			if sum(r.Bytes, namespace, kind, r.Key, r.CallID) != uint32(st.ColumnInt64(4)) {

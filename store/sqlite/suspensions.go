@@ -29,9 +29,17 @@ func (w *writer) writeSuspensions(c *call.Call, position int64) error {
 	return nil
 }
 
+const (
+	selectBySuspension = "SELECT " + callColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)"
+	selectDue          = "SELECT " + callColumns + ` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
+		WHERE open = 1 AND expires <= ? ORDER BY expires LIMIT ? OFFSET ?`
+	selectNextExpiry = "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL"
+	selectDecision   = "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?"
+)
+
 // CallBySuspension returns the call that has, or had, this suspension.
 func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
-	return s.one(ctx, "SELECT "+callColumns+" FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)", namespace, id)
+	return s.one(ctx, selectBySuspension, namespace, id)
 }
 
 // one returns the call that a statement selects.
@@ -58,8 +66,7 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 	for skip := 0; len(due) < limit; {
 		var rows []callRow
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, "SELECT "+callColumns+` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
-				WHERE open = 1 AND expires <= ? ORDER BY expires, call LIMIT ? OFFSET ?`, func(st *sqlite.Stmt) error {
+			return query(conn, selectDue, func(st *sqlite.Stmt) error {
 				rows = append(rows, scanCall(st))
 				return nil
 			}, s.clock.now(), limit, skip)
@@ -82,7 +89,7 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 // NextExpiry returns when the next open suspension expires.
 func (s *Store) NextExpiry(ctx context.Context) (at time.Time, err error) {
 	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL", func(st *sqlite.Stmt) error {
+		return query(conn, selectNextExpiry, func(st *sqlite.Stmt) error {
 			at = columnTime(st, 0)
 			return nil
 		})
@@ -119,7 +126,7 @@ func (s *Store) Decision(ctx context.Context, namespace, id string) (*store.Deci
 	var b []byte
 	var crc uint32
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?", func(st *sqlite.Stmt) error {
+		return query(conn, selectDecision, func(st *sqlite.Stmt) error {
 			crc, b = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
 			return nil
 		}, namespace, id)

@@ -28,15 +28,17 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	return gone, nil
 }
 
+const selectOld = "SELECT " + callColumns + `, ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND (thread_id = '' OR NOT EXISTS (
+	SELECT 1 FROM calls t INDEXED BY calls_thread WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.thread_id <> '' AND t.status = 'SUSPENDED'))
+	ORDER BY ended LIMIT ?`
+
 func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
 	type old struct {
 		callRow
 		ended int64
 	}
 	var rows []old
-	err = query(w.conn, "SELECT "+callColumns+`, ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND (thread_id = '' OR NOT EXISTS (
-		SELECT 1 FROM calls t INDEXED BY calls_thread WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.thread_id <> '' AND t.status = 'SUSPENDED'))
-		ORDER BY ended LIMIT ?`, func(st *sqlite.Stmt) error {
+	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
 		rows = append(rows, old{scanCall(st), st.ColumnInt64(8)})
 		return nil
 	}, nanos(before), limit)

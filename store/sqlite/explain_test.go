@@ -1,0 +1,87 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// TestPlans holds which statement uses which index. It is inside the package because the statements are.
+func TestPlans(t *testing.T) {
+	conn, err := openConn(filepath.Join(t.TempDir(), "journal.db"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := migrate(conn); err != nil {
+		t.Fatal(err)
+	}
+	list := func(q store.Query) string {
+		text, _ := plan(q)
+		return text
+	}
+	const sorts, merges = "TEMP B-TREE", "MERGE"
+	tests := []struct {
+		name, text, index string
+		may               string // what else is expected of the plan
+	}{
+		{"standing", selectStanding, "calls_id", ""},
+		{"call", selectCall, "calls_id", ""},
+		{"unfinished", selectUnfinished, "calls_status", sorts}, // few, at start only
+		{"events", selectEvents, "events_call", ""},
+		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
+		{"due", selectDue, "suspensions_expires", ""},
+		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
+		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
+		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
+		{"run counts", selectRunCounts, "calls_run", sorts}, // of one run
+		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
+		{"records", selectRecords, "records_kind", ""},
+		{"old", selectOld, "calls_ended", ""},
+		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
+		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
+		{"feed of a run", seekIn("run"), "COVERING INDEX calls_run", sorts + merges}, // of one run's positions alone
+		{"feed of a thread", seekIn("thread"), "COVERING INDEX calls_thread", sorts + merges},
+		{"inbox", list(store.Query{Namespace: "n", Action: "a", OldestFirst: true}), "suspensions_open (namespace=? AND action=? AND call>?)", ""},
+		{"waiting", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}, OldestFirst: true}), "calls_status (status=? AND namespace=? AND rowid>?)", ""},
+		{"waiting, newest", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}}), "calls_status (status=? AND namespace=? AND rowid<?)", ""},
+		{"two statuses", list(store.Query{Namespace: "n", Statuses: []call.Status{call.New, call.Failed}}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
+		{"namespace", list(store.Query{Namespace: "n"}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
+		{"run", list(store.Query{Namespace: "n", Run: "r"}), "calls_run (namespace=? AND run_id=? AND rowid<?)", ""},
+		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), "calls_thread (namespace=? AND thread_id=? AND rowid<?)", ""},
+		{"parent", list(store.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
+		{"batch", list(store.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
+		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := explain(t, conn, tt.text)
+			if !strings.Contains(got, tt.index) {
+				t.Errorf("does not use %s:\n%s", tt.index, got)
+			}
+			for _, bad := range []string{"SCAN calls", "SCAN events", "SCAN suspensions", "SCAN c\n", "SCAN e\n", sorts, merges} {
+				if !strings.Contains(tt.may, bad) && strings.Contains(got, bad) {
+					t.Errorf("%s:\n%s", bad, got)
+				}
+			}
+		})
+	}
+}
+
+func explain(t *testing.T, conn *sqlite.Conn, text string) string {
+	t.Helper()
+	var plan strings.Builder
+	err := query(conn, "EXPLAIN QUERY PLAN "+text, func(st *sqlite.Stmt) error {
+		plan.WriteString(st.ColumnText(3) + "\n")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.String()
+}
