@@ -116,8 +116,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
 	}}
 	l.c = c
-	l.filters = e.filtersOf(pass)
-	l.unwritten = l.filterLocked([]call.Event{accepted})
+	l.unwritten = l.siftStep([]call.Event{accepted})
 	if c.Class == call.Behind {
 		l.numberLocked(l.unwritten)
 		l.tellLocked(l.unwritten)

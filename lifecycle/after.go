@@ -79,31 +79,3 @@ func copyResult(r *tool.Result) *tool.Result {
 	}
 	return &c
 }
-
-// filtersOf returns the functions through which the events of a call pass.
-func (e *Engine) filtersOf(p *pass) []func(call.Event) ([]call.Event, []hook.Record) {
-	if len(e.cfg.Hooks.Filter) == 0 {
-		return nil
-	}
-	in := p.filterInput()
-	var filters []func(call.Event) ([]call.Event, []hook.Record)
-	for _, entry := range e.cfg.Hooks.Filter {
-		if entry.Match.Holds(in) {
-			filters = append(filters, entry.Hook.Filter(in))
-		}
-	}
-	return filters
-}
-
-// filterInput is what filters know: they are made before the arguments were looked at.
-func (p *pass) filterInput() *hook.Input {
-	c := p.l.c
-	d := &tool.Descriptor{ID: c.Tool}
-	if p.def != nil {
-		d = p.def.Descriptor
-	}
-	return &hook.Input{
-		Namespace: c.Namespace, CallID: c.ID, Descriptor: d, ToolDigest: c.ToolDigest, Requested: c.Requested,
-		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Assessment: d.Effects.Normal(), Attempt: len(c.Attempts) + 1,
-	}
-}

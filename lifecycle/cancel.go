@@ -108,9 +108,8 @@ func (l *live) cancelSuspended(r call.CancelRequest) error {
 	p := l.lookupPass()
 	out := endOf(cancelled(r.Reason), call.NotStarted)
 	records := p.after(context.Background(), &out)
-	s := l.finalStep(p, &out)
+	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
-	s.events = append([]call.Event{{Type: call.EventCancelRequested, Cancel: &r}}, s.events...)
 	apply := s.apply
 	s.apply = func(c *call.Call) {
 		apply(c)
@@ -119,9 +118,11 @@ func (l *live) cancelSuspended(r call.CancelRequest) error {
 	suspension := l.record().LastRound().Suspension
 	err := l.commitSlotted(s)
 	l.unslot()
-	if err == nil {
-		p.abandoned(&suspension)
+	if err != nil {
+		l.resift()
+		return err
 	}
+	p.abandoned(&suspension)
 	return err
 }
 

@@ -107,7 +107,11 @@ func (l *live) storeExpired(s *call.Suspension) error {
 		c.Rounds = slices.Clone(c.Rounds)
 		c.Rounds[len(c.Rounds)-1].Expired = true
 	}
-	return l.commitSlotted(final)
+	err := l.commitSlotted(final)
+	if err != nil {
+		l.resift()
+	}
+	return err
 }
 
 func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
@@ -137,10 +141,5 @@ func (l *live) lookupPass() *pass {
 		in.Assessment, in.Description = c.Assessment, c.Description
 		p.in = &in
 	}
-	l.mu.Lock()
-	if l.filters == nil {
-		l.filters = l.e.filtersOf(p)
-	}
-	l.mu.Unlock()
 	return p
 }

@@ -37,25 +37,26 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 	}
 }
 
-// finalStep builds the last step of a call.
-func (l *live) finalStep(p *pass, out *end) step {
+// finalStep builds the last step of a call; before is what is told in it before how the call ended.
+func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	c := l.record()
 	result := copyResult(out.result)
 	result.ToolName = c.Tool
 	result.Process = p.process
-	if err := p.shorten(result); err != nil {
-		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
-		hide(result, "spool")
-	}
 	now := time.Now()
 	if n := len(c.Attempts); n > 0 && p.attempt == n {
 		result.Duration = now.Sub(c.Attempts[n-1].Started)
 	}
-	outcome := call.Outcome{Status: out.status, Executed: out.executed, Result: result}
 	documents, events := p.documentChanges(out.commands)
+	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
+	events, result = l.siftEnd(append(append(before, events...), finished), out)
+	events = append(p.letGo, events...)
+	if err := p.shorten(result); err != nil {
+		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
+		hide(result, "spool")
+	}
 	s := step{
-		durability: store.Full, documents: documents,
-		events: append(events, call.Event{Type: call.EventFinished, Time: now, Outcome: &outcome}),
+		durability: store.Full, documents: documents, events: events, sifted: true,
 		apply: func(c *call.Call) {
 			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
 			endAttempt(c, p.attempt, now)
@@ -66,6 +67,30 @@ func (l *live) finalStep(p *pass, out *end) step {
 		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
 	}
 	return s
+}
+
+// siftEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
+// record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
+func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, *tool.Result) {
+	last := events[len(events)-1]
+	events = l.siftStep(events)
+	for i := range events {
+		if o := events[i].Outcome; o != nil && o.Result != nil {
+			last = events[i]
+			events = slices.Delete(events, i, i+1)
+			break
+		}
+	}
+	result := copyResult(last.Outcome.Result)
+	result.Status = out.result.Status
+	if e := out.result.Error; e != nil {
+		if result.Error == nil {
+			result.Error = &tool.Error{}
+		}
+		result.Error.Code, result.Error.Aborted, result.Error.TerminateRun = e.Code, e.Aborted, e.TerminateRun
+	}
+	last.Outcome = &call.Outcome{Status: out.status, Executed: out.executed, Result: result}
+	return append(events, last), result
 }
 
 func endAttempt(c *call.Call, number int, now time.Time) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"go.uber.org/zap"
 )
@@ -23,6 +22,10 @@ type live struct {
 	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
 	slot chan struct{}
 
+	// order is held while events pass through the filters, and is taken before mu.
+	order   sync.Mutex
+	filters []filter // nil: not made yet
+
 	refs int // guarded by Engine.mu
 
 	mu sync.Mutex
@@ -35,21 +38,26 @@ type live struct {
 	last      int64 // newest number given
 	written   int64 // newest number in the journal
 	tail      []call.Event
+	tailSize  int   // bytes that it holds
+	stalled   bool  // the journal refused what is unwritten: it is tried again a little later
 	told      int64 // newest number told; tail ends with it
 	lost      error // the call never came to be: told to who watches
 	changed   chan struct{}
-	waiting   bool // somebody waits for changed
-	filters   []func(call.Event) ([]call.Event, []hook.Record)
+	waiting   bool       // somebody waits for changed
 	reopen    *store.Run // the run that this call opens anew; stored with its first change
 	dirty     bool       // in the engine's list of calls to write behind
 
 	watchers int
 	linger   *time.Timer
 	cancel   context.CancelCauseFunc // of the running pass; nil when none runs
+	ctx      context.Context         // of the newest pass
 }
 
-// tailEvents bounds what a call keeps of its log in memory; older events are read back from the journal.
-const tailEvents = 512
+// A call keeps about so much of its log in memory; older events are read back from the journal.
+const (
+	tailEvents = 512
+	tailBytes  = 512 << 10
+)
 
 // acquire returns the call in memory, loading it if need be, with one reference that the caller must release.
 func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
@@ -143,6 +151,7 @@ func (l *live) stop(cause error) {
 type step struct {
 	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
 	events     []call.Event
+	sifted     bool // the events passed the filters
 	durability store.Durability
 
 	notAfter, notBefore time.Time
@@ -159,6 +168,9 @@ func (s *step) needsSync() bool {
 
 // advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
 func (l *live) advance(s step) error {
+	if !s.sifted {
+		s.events, s.sifted = l.siftStep(s.events), true
+	}
 	l.mu.Lock()
 	if l.c.Class != call.Behind || s.needsSync() || l.c.Status == call.Suspended {
 		l.mu.Unlock()
@@ -170,7 +182,7 @@ func (l *live) advance(s step) error {
 		return err
 	}
 	l.c = next
-	events := l.filterLocked(s.events)
+	events := s.events
 	l.numberLocked(events)
 	l.unwritten = append(l.unwritten, events...)
 	l.tellLocked(events)
@@ -203,6 +215,9 @@ func (l *live) commit(s step) error {
 
 // commitSlotted is commit for who has the slot.
 func (l *live) commitSlotted(s step) error {
+	if !s.sifted {
+		s.events = l.siftStep(s.events)
+	}
 	l.mu.Lock()
 	wasBehind := l.c.Class == call.Behind
 	next, err := l.nextLocked(&s)
@@ -212,7 +227,7 @@ func (l *live) commitSlotted(s step) error {
 	}
 	next.Class = call.Sync
 	earlier := l.unwritten
-	events := append(earlier[:len(earlier):len(earlier)], l.filterLocked(s.events)...)
+	events := append(earlier[:len(earlier):len(earlier)], s.events...)
 	before, epochs := l.last, l.c.Epochs
 	next.Epochs = l.numberWith(events, next.Epochs)
 	next.LastSequence = l.last
@@ -284,7 +299,7 @@ func (l *live) submit(change *store.Change) error {
 func (l *live) unslot() {
 	<-l.slot
 	l.mu.Lock()
-	more := l.c != nil && l.c.Class == call.Sync && l.stored && len(l.unwritten) > 0
+	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && len(l.unwritten) > 0
 	l.mu.Unlock()
 	if more {
 		l.kick()

@@ -1,6 +1,10 @@
 package lifecycle
 
 import (
+	"context"
+	"errors"
+	"time"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
@@ -8,19 +12,26 @@ import (
 // outputBacklog is how many bytes of output a call may have unwritten before its tool waits for the journal.
 const outputBacklog = 1 << 20
 
+// flushPause is how long what the journal refused is kept before it is tried again.
+const flushPause = 100 * time.Millisecond
+
 // emit adds events to the call's log. It waits for the journal only when the tool is faster than that.
 func (l *live) emit(events ...call.Event) error {
+	if l.over() {
+		return errEnded
+	}
+	events, err := l.sift(events)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
 	if l.c.Status.Terminal() {
 		l.mu.Unlock()
 		l.e.stats.late.Add(1)
 		return errEnded
 	}
-	events = l.filterLocked(events)
 	for i := range events {
-		if o := events[i].Output; o != nil {
-			l.size += len(o.Bytes)
-		}
+		l.size += weight(&events[i])
 	}
 	isBehind := l.c.Class == call.Behind
 	if isBehind {
@@ -30,32 +41,68 @@ func (l *live) emit(events ...call.Event) error {
 	if isBehind {
 		l.tellLocked(events)
 	}
-	full := l.size > outputBacklog || len(l.unwritten) > 4*tailEvents
+	full, ctx := l.stored && l.fullLocked(), l.ctx
 	l.mu.Unlock()
 	if isBehind {
 		l.e.behind.add(l)
-		if full {
-			l.e.behind.write(l)
-		}
-		return nil
 	}
 	if full {
-		l.slot <- struct{}{}
-		l.flushSlotted()
-		l.unslot()
-		return nil
+		return l.makeRoom(ctx)
 	}
-	l.kick()
+	if !isBehind {
+		l.kick()
+	}
 	return nil
+}
+
+// over reports, and counts, that the call has ended: what a tool says then is dropped.
+func (l *live) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.c.Status.Terminal() {
+		l.e.stats.late.Add(1)
+		return true
+	}
+	return false
+}
+
+func (l *live) fullLocked() bool { return l.size > outputBacklog || len(l.unwritten) > 4*tailEvents }
+
+// makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, whatever a tool
+// prints and however full the disk is.
+func (l *live) makeRoom(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		isBehind := l.c.Class == call.Behind
+		l.mu.Unlock()
+		if isBehind {
+			l.e.behind.write(l)
+		} else {
+			l.slot <- struct{}{}
+			l.flushSlotted()
+			l.unslot()
+		}
+		l.mu.Lock()
+		full := l.fullLocked()
+		l.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(flushPause):
+		}
+	}
 }
 
 // kick writes what is unwritten of a SYNC call, unless somebody who holds the slot will do so.
 func (l *live) kick() {
 	l.mu.Lock()
-	stored := l.stored
+	idle := !l.stored || l.stalled // the first step of the call, or the next try, takes it along
 	l.mu.Unlock()
-	if !stored {
-		return // the first step of the call takes it along
+	if idle {
+		return
 	}
 	select {
 	case l.slot <- struct{}{}:
@@ -68,6 +115,25 @@ func (l *live) kick() {
 		l.flushSlotted()
 		l.unslot()
 	}()
+}
+
+// stallLocked keeps what the journal refused for a while. A journal that has ended is not tried again.
+func (l *live) stallLocked(err error) {
+	if l.stalled {
+		return
+	}
+	l.stalled = true
+	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
+		return
+	}
+	l.retain()
+	time.AfterFunc(flushPause, func() {
+		defer l.release()
+		l.mu.Lock()
+		l.stalled = false
+		l.mu.Unlock()
+		l.kick()
+	})
 }
 
 // flushSlotted appends what is unwritten to the journal; the caller has the slot. What fails stays unwritten and goes
@@ -104,26 +170,11 @@ func (l *live) flushSlotted() {
 		l.unwritten = append(unnumber(events, before, wasBehind), l.unwritten...)
 		l.records = append(records, l.records...)
 		l.size += size
+		l.stallLocked(err)
 		return
 	}
 	l.written = events[len(events)-1].Sequence
 	l.tellLocked(events[toldBefore(events, l.told):])
-}
-
-// filterLocked passes events through the call's filters.
-func (l *live) filterLocked(events []call.Event) []call.Event {
-	for _, f := range l.filters {
-		var out []call.Event
-		for _, ev := range events {
-			kept, records := f(ev)
-			out = append(out, kept...)
-			for _, r := range records {
-				l.records = append(l.records, store.Record(r))
-			}
-		}
-		events = out
-	}
-	return events
 }
 
 // tellLocked shows numbered events to who watches.
@@ -132,6 +183,9 @@ func (l *live) tellLocked(events []call.Event) {
 		return
 	}
 	l.tail = append(l.tail, events...)
+	for i := range events {
+		l.tailSize += weight(&events[i])
+	}
 	l.told = events[len(events)-1].Sequence
 	l.trimTailLocked()
 	l.wakeLocked()
@@ -139,14 +193,17 @@ func (l *live) tellLocked(events []call.Event) {
 
 // trimTailLocked keeps the newest events, and all that are in no journal yet.
 func (l *live) trimTailLocked() {
-	if len(l.tail) <= 2*tailEvents {
+	if len(l.tail) <= 2*tailEvents && l.tailSize <= 2*tailBytes {
 		return
 	}
-	drop := len(l.tail) - tailEvents
-	for drop > 0 && l.tail[drop-1].Sequence > l.written {
-		drop--
+	drop := 0
+	for drop < len(l.tail) && l.tail[drop].Sequence <= l.written && (len(l.tail)-drop > tailEvents || l.tailSize > tailBytes) {
+		l.tailSize -= weight(&l.tail[drop])
+		drop++
 	}
-	l.tail = append([]call.Event(nil), l.tail[drop:]...)
+	if drop > 0 {
+		l.tail = append([]call.Event(nil), l.tail[drop:]...)
+	}
 }
 
 func (l *live) wakeLocked() {

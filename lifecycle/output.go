@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -17,8 +18,8 @@ type reporter struct {
 	p      *pass
 	closed atomic.Bool
 
-	// order keeps the offsets of output in the order of their events. It is held over a write to this call's own spool
-	// and nothing else waits for it.
+	// order keeps the pieces of one Output together. It is held over a write to this call's own spool and nothing else
+	// waits for it.
 	order sync.Mutex
 }
 
@@ -32,31 +33,42 @@ func (r *reporter) tell(ev call.Event) error {
 	return r.p.l.emit(ev)
 }
 
+// maxReport bounds what one progress or activity event carries, in bytes.
+const maxReport = 256 << 10
+
+func (r *reporter) report(ev call.Event) error {
+	if n := weight(&ev); n > maxReport {
+		return tool.Errorf(tool.InvalidArguments, "a report of %d bytes; at most %d are accepted", n, maxReport)
+	}
+	return r.tell(ev)
+}
+
 func (r *reporter) Progress(p tool.Progress) error {
-	return r.tell(call.Event{Type: call.EventProgress, Progress: &p})
+	return r.report(call.Event{Type: call.EventProgress, Progress: &p})
 }
 
 func (r *reporter) Activity(id, activityType, content string) error {
-	return r.tell(call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: id, Type: activityType, Content: content}})
+	return r.report(call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: id, Type: activityType, Content: content}})
 }
 
 func (r *reporter) ActivityDelta(id, patch string) error {
-	return r.tell(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: id, Patch: patch}})
+	return r.report(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: id, Patch: patch}})
 }
 
+// outputPiece is the most that one output event carries, so that every frame has room for one.
+const outputPiece = 64 << 10
+
 func (r *reporter) Output(stream string, b []byte) error {
-	if r.closed.Load() {
-		r.p.l.e.stats.late.Add(1)
-		return errEnded
-	}
 	r.order.Lock()
 	defer r.order.Unlock()
-	offset, err := r.p.l.e.store.Spool().Append(r.p.l.key, stream, b)
-	if err != nil {
-		return fmt.Errorf("output of %s: %w", stream, err)
+	for piece := range slices.Chunk(b, outputPiece) {
+		// The tool may use its buffer again.
+		err := r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: slices.Clone(piece)}})
+		if err != nil {
+			return err
+		}
 	}
-	kept := append([]byte(nil), b...) // the tool may use its buffer again
-	return r.tell(call.Event{Type: call.EventOutput, Output: &call.Output{Stream: stream, Offset: offset, Length: len(b), Bytes: kept}})
+	return nil
 }
 
 // SaveCheckpoint returns when the checkpoint is in the journal.

@@ -29,6 +29,7 @@ type pass struct {
 	commands  []tool.Command // of Before hooks, which commit with the call
 	releases  []func()       // of Admit hooks and places
 	attempt   int
+	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
 }
 
@@ -52,7 +53,7 @@ type end struct {
 func (l *live) start() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	l.mu.Lock()
-	l.cancel = cancel
+	l.cancel, l.ctx = cancel, ctx
 	wish := l.c.Cancel
 	l.mu.Unlock()
 	l.retain()

@@ -25,11 +25,6 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.makeInput()
 	}
-	l.mu.Lock()
-	if l.filters == nil {
-		l.filters = l.e.filtersOf(p)
-	}
-	l.mu.Unlock()
 	holds := p.def == nil || d.AppliesTo == "" || d.AppliesTo == approvalDigest(c, p.def, &s, p.decidedArguments(&s, &d))
 	switch {
 	case d.Action == tool.Cancel:

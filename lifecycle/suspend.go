@@ -63,9 +63,9 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
 		return
 	}
+	events = l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents,
-		events: append(events, call.Event{Type: call.EventSuspended, Suspension: s}),
+		durability: store.Full, documents: documents, events: events, sifted: true,
 		apply: func(c *call.Call) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
@@ -78,8 +78,19 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	})
 	l.unslot()
 	if err != nil {
+		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !reports(ev.Type) })
 		l.unasked(ctx, p, &out, err)
 	}
+}
+
+// siftQuestion passes a question through the filters, which may change what is told of it and not leave it out.
+func (l *live) siftQuestion(events []call.Event) []call.Event {
+	asked := events[len(events)-1]
+	events = l.siftStep(events)
+	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended }) {
+		events = append(events, asked)
+	}
+	return events
 }
 
 // mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask.

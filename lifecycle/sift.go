@@ -1,0 +1,163 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// A filter is one Filter hook's function for one call.
+type filter func(call.Event) ([]call.Event, []hook.Record)
+
+// sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
+// stored or told before. An error means that output was lost, and how.
+func (l *live) sift(events []call.Event) ([]call.Event, error) {
+	l.order.Lock()
+	defer l.order.Unlock()
+	if l.filters == nil && len(l.e.cfg.Hooks.Filter) > 0 {
+		l.filters = l.e.filtersOf(l.record())
+	}
+	var records []store.Record
+	for _, f := range l.filters {
+		var out []call.Event
+		for _, ev := range events {
+			kept, more := f(ev)
+			out = append(out, kept...)
+			for _, r := range more {
+				records = append(records, store.Record(r))
+			}
+		}
+		events = out
+	}
+	if len(records) > 0 {
+		l.mu.Lock()
+		l.records = append(l.records, records...)
+		l.mu.Unlock()
+	}
+	return l.spool(events)
+}
+
+// spool appends the bytes of output events and says in the events where they are. The caller has l.order, so offsets
+// have the order of the events.
+func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
+	kept = events[:0:len(events)]
+	for _, ev := range events {
+		if ev.Output != nil {
+			offset, appendErr := l.e.store.Spool().Append(l.key, ev.Output.Stream, ev.Output.Bytes)
+			if appendErr != nil {
+				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
+				continue
+			}
+			o := *ev.Output
+			o.Offset, o.Length = offset, len(o.Bytes)
+			ev.Output = &o
+		}
+		kept = append(kept, ev)
+	}
+	return kept, err
+}
+
+// siftStep is sift for a step: output that could not be kept does not stop it.
+func (l *live) siftStep(events []call.Event) []call.Event {
+	kept, err := l.sift(events)
+	if err != nil {
+		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
+	return kept
+}
+
+// resift makes filters anew after an end that was not stored: the call goes on.
+func (l *live) resift() {
+	l.order.Lock()
+	defer l.order.Unlock()
+	l.filters = nil
+}
+
+// filtersOf returns the functions through which the events of a call pass.
+func (e *Engine) filtersOf(c *call.Call) []filter {
+	d := &tool.Descriptor{ID: c.Tool}
+	if def, ok := e.lookup(c); ok {
+		d = def.Descriptor
+	}
+	in := &hook.Input{ // made before the arguments were looked at
+		Namespace: c.Namespace, CallID: c.ID, Descriptor: d, ToolDigest: c.ToolDigest, Requested: c.Requested,
+		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Assessment: d.Effects.Normal(), Attempt: len(c.Attempts) + 1,
+	}
+	filters := []filter{}
+	for _, entry := range e.cfg.Hooks.Filter {
+		if entry.Match.Holds(in) {
+			filters = append(filters, e.guard(entry.Name, in, entry.Hook))
+		}
+	}
+	return filters
+}
+
+// guard makes a filter of a hook. From a panic on it withholds what the hook did not look at: events that only report
+// are dropped, an outcome keeps how the call ended and nothing else.
+func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
+	var next filter
+	failed := safely(func() error { next = h.Filter(in); return nil })
+	note := func(err error) {
+		e.stats.hookFailures.Add(1)
+		e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", in.CallID), zap.Error(err))
+	}
+	if failed != nil {
+		note(failed)
+	}
+	return func(ev call.Event) (events []call.Event, records []hook.Record) {
+		if failed == nil {
+			failed = safely(func() error { events, records = next(ev); return nil })
+			if failed == nil {
+				return events, records
+			}
+			note(failed)
+		}
+		if reports(ev.Type) {
+			return nil, nil
+		}
+		if ev.Outcome != nil {
+			o := *ev.Outcome
+			o.Result = copyResult(o.Result)
+			hide(o.Result, name)
+			ev.Outcome = &o
+		}
+		return []call.Event{ev}, nil
+	}
+}
+
+// reports tells the events by which a tool shows what it does from those that are steps of the call.
+func reports(t call.EventType) bool {
+	switch t {
+	case call.EventProgress, call.EventOutput, call.EventActivitySnapshot, call.EventActivityDelta:
+		return true
+	}
+	return false
+}
+
+// weight is about how many bytes an event holds.
+func weight(ev *call.Event) int {
+	n := 0
+	switch {
+	case ev.Output != nil:
+		n = max(ev.Output.Length, len(ev.Output.Bytes))
+	case ev.Activity != nil:
+		n = len(ev.Activity.Content) + len(ev.Activity.Patch)
+	case ev.Progress != nil:
+		n = len(ev.Progress.Message)
+	case ev.Suspension != nil:
+		s := ev.Suspension
+		n = len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.Pending.Arguments)
+	case ev.Decision != nil:
+		n = len(ev.Decision.Result) + len(ev.Decision.Arguments)
+	case ev.Outcome != nil && ev.Outcome.Result != nil:
+		n = len(ev.Outcome.Result.Data) + len(ev.Outcome.Result.Message)
+		for _, c := range ev.Outcome.Result.Content {
+			n += len(c.Text) + len(c.Data)
+		}
+	}
+	return n
+}
