@@ -36,6 +36,9 @@ func TestT04PathsOutsideAreRefused(t *testing.T) {
 	} {
 		for id, args := range everyTool(path) {
 			r := b.refused(id, "OUTSIDE_WORKSPACE", args)
+			if r.Error.Code != tool.InvalidArguments {
+				t.Errorf("%s %s is refused only when it runs", id, path)
+			}
 			if strings.Contains(r.ModelText(), filepath.Dir(b.dir)) {
 				t.Errorf("%s names the host: %s", id, r.ModelText())
 			}

@@ -36,7 +36,7 @@ const (
 	defaultLines  = 2000 // of read
 	maxLines      = 5000
 	maxLineLength = 2000      // characters of a line, of read
-	textBudget    = 96 << 10  // bytes of shown text, as JSON
+	textBudget    = 88 << 10  // bytes of shown text, as JSON; the line that goes beyond is the last
 	outputBudget  = 256 << 10 // bytes of data and message: textBudget twice and the line numbers
 	inlineMedia   = 64 << 10  // bytes; what is bigger goes into an artifact
 	diffPreview   = 64 << 10  // bytes of diff that an approver sees

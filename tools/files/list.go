@@ -79,7 +79,7 @@ func entriesOf(ctx context.Context, dir File, most int) ([]fs.DirEntry, bool, er
 		if err := ctx.Err(); err != nil {
 			return nil, false, err
 		}
-		batch, err := dir.ReadDir(min(1024, most+1-len(all)))
+		batch, err := dir.ReadDir(max(1, min(1024, most+1-len(all))))
 		all = append(all, batch...)
 		if errors.Is(err, io.EOF) {
 			break

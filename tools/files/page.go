@@ -116,12 +116,7 @@ func (p *page) show(line []byte, length int) error {
 		p.lossy = true
 		text = strings.ToValidUTF8(text, "\ufffd")
 	}
-	cost := encodedLength(text) + 2
-	if p.shown > 0 && p.cost+cost > textBudget {
-		p.cost = textBudget + 1
-		return nil
-	}
-	p.cost += cost
+	p.cost += encodedLength(text) + 2
 	p.shown++
 	if p.shown > 1 {
 		p.numbered.WriteByte('\n')
