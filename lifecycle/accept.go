@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,7 +38,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 		}
 		spec.ID = newID()
 	}
-	l, fill := e.reference(call.Key{Namespace: p.Namespace, ID: spec.ID})
+	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: spec.ID})
 	if fill {
 		fresh, err := e.admitNew(ctx, l, generated, p, &spec)
 		if err != nil {
@@ -49,6 +50,22 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 		}
 	}
 	return e.attach(l, p, digest, o)
+}
+
+// unfilled is reference for a call that may be new: who only looked for it and found nothing is not waited on.
+func (e *Engine) unfilled(key call.Key) (*live, bool) {
+	for {
+		l, fill := e.reference(key)
+		if fill {
+			return l, true
+		}
+		<-l.ready
+		if !errors.Is(l.loadErr, store.ErrNotFound) {
+			return l, false
+		}
+		e.forget(l)
+		l.release()
+	}
 }
 
 // admitNew fills the place of a call that is not in memory. It reports whether the call is new.
@@ -132,19 +149,20 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 // lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
 func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
 	def, ok := e.cfg.Tools.Lookup(c.Tool)
-	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor.ID) {
+	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor) {
 		return nil, false
 	}
 	return def, true
 }
 
-func offered(a *tool.Agent, id string) bool {
+// offered reports whether an agent was given a tool. Leaving a tool out by an alias leaves it out.
+func offered(a *tool.Agent, d *tool.Descriptor) bool {
 	in := len(a.Allow) == 0
 	for _, g := range a.Allow {
-		in = in || hook.Glob(g, id)
+		in = in || hook.Glob(g, d.ID)
 	}
 	for _, g := range a.Exclude {
-		in = in && !hook.Glob(g, id)
+		in = in && !hook.Glob(g, d.ID) && !slices.ContainsFunc(d.Aliases, func(alias string) bool { return hook.Glob(g, alias) })
 	}
 	return in
 }

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"path"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -19,6 +21,11 @@ func (e *Engine) fence(spec *call.Spec) error {
 	}
 	if len(spec.Tool) > 64 {
 		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))
+	}
+	for _, g := range slices.Concat(spec.Run.Agent.Allow, spec.Run.Agent.Exclude) {
+		if _, err := path.Match(g, ""); err != nil {
+			return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
+		}
 	}
 	if spec.ID != "" {
 		return checkID("call_id", spec.ID, 16)
