@@ -2,12 +2,15 @@ package lifecycle
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"go.uber.org/zap"
 )
 
 // behindDelay is how long what a read-only call told may stay out of the journal; a call that has ended by then is one
@@ -25,6 +28,14 @@ type behind struct {
 	mu    sync.Mutex
 	dirty []*live
 	armed bool
+	// flights are what is on its way to the journal; each is closed when all of it is there, or was refused.
+	flights map[*flight]struct{}
+}
+
+// A flight is the calls that one flush writes.
+type flight struct {
+	left   atomic.Int64
+	landed chan struct{}
 }
 
 // add puts a call on the list, once.
@@ -41,7 +52,7 @@ func (b *behind) add(l *live) {
 	defer b.mu.Unlock()
 	b.dirty = append(b.dirty, l)
 	if len(b.dirty) == behindEarly {
-		go b.flush(nil)
+		go b.flush()
 	}
 	if !b.armed {
 		b.armed = true
@@ -49,7 +60,7 @@ func (b *behind) add(l *live) {
 			b.mu.Lock()
 			b.armed = false
 			b.mu.Unlock()
-			b.flush(nil)
+			b.flush()
 		})
 	}
 }
@@ -60,24 +71,41 @@ func (b *behind) full() bool {
 	return len(b.dirty) > behindMost
 }
 
-// flush writes what is on the list and calls done, if any, when all of it is written or has failed.
-func (b *behind) flush(done func()) {
+// flush starts to write what is on the list.
+func (b *behind) flush() {
 	b.mu.Lock()
 	dirty := b.dirty
 	b.dirty = nil
+	if len(dirty) == 0 {
+		b.mu.Unlock()
+		return
+	}
+	f := &flight{landed: make(chan struct{})}
+	f.left.Store(int64(len(dirty)))
+	if b.flights == nil {
+		b.flights = map[*flight]struct{}{}
+	}
+	b.flights[f] = struct{}{}
 	b.mu.Unlock()
-	var all sync.WaitGroup
 	for _, l := range dirty {
-		all.Add(1)
 		l.writeBehind(func() {
 			l.release()
-			all.Done()
+			if f.left.Add(-1) > 0 {
+				return
+			}
+			b.mu.Lock()
+			delete(b.flights, f)
+			b.mu.Unlock()
+			close(f.landed)
 		})
 	}
-	if done != nil {
-		all.Wait()
-		done()
-	}
+}
+
+// flying returns what is on its way.
+func (b *behind) flying() []*flight {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.flights))
 }
 
 // write writes one call now.
@@ -89,9 +117,10 @@ func (b *behind) write(l *live) {
 
 // settle returns when everything that was told before is in the journal, or could not be written.
 func (e *Engine) settle() {
-	written := make(chan struct{})
-	e.behind.flush(func() { close(written) })
-	<-written
+	e.behind.flush()
+	for _, f := range e.behind.flying() {
+		<-f.landed
+	}
 }
 
 // writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
@@ -146,15 +175,20 @@ func (l *live) behindWritten(change *store.Change, err error) {
 		go l.e.fatal(err)
 		return
 	}
-	if errors.Is(err, store.ErrFull) && !l.dirty {
+	if !errors.Is(err, store.ErrFull) {
+		l.e.log.Error("events of a read-only call are not in the journal", zap.String("call_id", l.key.ID), zap.Error(err))
+	} else if !l.dirty {
 		l.dirty = true
-		l.refsAgain()
+		l.writeLater()
 	}
 }
 
-// refsAgain puts a call whose write failed for want of room back on the list, a little later.
-func (l *live) refsAgain() {
+// writeLater puts a call whose write failed for want of room back on the list, a little later. The call stays in memory:
+// only there is it known.
+func (l *live) writeLater() {
+	l.retain()
 	time.AfterFunc(10*behindDelay, func() {
+		defer l.release()
 		l.mu.Lock()
 		l.dirty = false
 		l.mu.Unlock()

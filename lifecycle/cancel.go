@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -61,20 +62,49 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 	return l.cancelCall(ctx, r)
 }
 
-// unfinishedChildren lists the calls whose parent is this one: in memory first, where they all are unless they wait.
+// unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
+// and those that wait.
 func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]call.Key, error) {
-	page, err := e.store.Calls(ctx, store.Query{
-		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000,
+	keys := e.livingChildren(parent)
+	q := store.Query{
+		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000, OldestFirst: true,
 		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
-	})
-	if err != nil {
-		return nil, err
 	}
-	var keys []call.Key
-	for _, c := range page.Calls {
-		keys = append(keys, c.Key())
+	for {
+		page, err := e.store.Calls(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page.Calls {
+			if !slices.Contains(keys, c.Key()) {
+				keys = append(keys, c.Key())
+			}
+		}
+		if page.Next == 0 {
+			return keys, nil
+		}
+		q.After = page.Next
 	}
-	return keys, nil
+}
+
+func (e *Engine) livingChildren(parent call.Key) (keys []call.Key) {
+	e.mu.Lock()
+	lives := e.livesLocked()
+	e.mu.Unlock()
+	for _, l := range lives {
+		select {
+		case <-l.ready:
+		default:
+			continue // it is being read: the journal has it
+		}
+		if l.loadErr != nil || l.key.Namespace != parent.Namespace {
+			continue
+		}
+		if c := l.record(); c.Run.ParentCall == parent.ID && !c.Status.Terminal() {
+			keys = append(keys, l.key)
+		}
+	}
+	return keys
 }
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.

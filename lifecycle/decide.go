@@ -108,6 +108,9 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 	if err != nil {
 		return nil, err
 	}
+	if err := l.checkCursor(r.Cursor); err != nil {
+		return nil, err // before anything is stored
+	}
 	from := cursor{e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
 	if err := l.storeDecision(next, s, &r.Decision, s.ExpiresAt); err != nil {
 		return nil, e.lostDecision(ctx, l, s, r, err)

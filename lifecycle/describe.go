@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -53,7 +54,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	out.Valid, out.Effective = true, pass.effective.Text()
 	out.Assessment, out.Description = pass.in.Assessment, pass.in.Description
 	out.Verdicts, out.Outcome, out.Reason = a.verdicts, string(a.verdict.Kind()), reasonOf(a.verdict)
-	if a.failed != nil {
+	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
 	}
 	return out, nil

@@ -37,12 +37,13 @@ func (p *pass) gate(ctx context.Context) *end {
 			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // the call is not over: this is its path
 		}
 	}
-	if a.failed != nil {
+	switch {
+	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
+		return blocked(a.verdict.Reason())
+	case a.failed != nil:
 		return a.failed
 	}
 	switch a.verdict.Kind() {
-	case hook.KindBlock:
-		return blocked(a.verdict.Reason())
 	case hook.KindSuspend:
 		t := a.verdict.Ticket()
 		return &end{ticket: &t, origin: a.gate}

@@ -114,6 +114,15 @@ func (l *live) release() {
 	}
 }
 
+// forget takes a call that is not in the journal out of memory, whoever still looks at it: its id is free.
+func (e *Engine) forget(l *live) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lives[l.key] == l {
+		delete(e.lives, l.key)
+	}
+}
+
 // retain adds a reference to a call that the caller holds one of.
 func (l *live) retain() {
 	l.e.mu.Lock()

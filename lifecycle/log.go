@@ -227,4 +227,7 @@ func (l *live) lose(err error) {
 	defer l.mu.Unlock()
 	l.lost = err
 	l.wakeLocked()
+	if !l.stored {
+		l.e.forget(l)
+	}
 }

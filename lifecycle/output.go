@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -84,7 +85,8 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 	if r.closed.Load() {
 		return tool.Artifact{}, errEnded
 	}
-	if _, err := r.p.l.e.store.Spool().Append(r.p.l.key, name, b); err != nil {
+	name, err := r.p.l.saveArtifact(name, b)
+	if err != nil {
 		return tool.Artifact{}, err
 	}
 	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, nil
@@ -131,12 +133,31 @@ func (p *pass) shorten(r *tool.Result) error {
 }
 
 func (p *pass) keep(r *tool.Result, name, mimeType, text string) (string, error) {
-	if _, err := p.l.e.store.Spool().Append(p.l.key, name, []byte(text)); err != nil {
+	name, err := p.l.saveArtifact(name, []byte(text))
+	if err != nil {
 		return "", err
 	}
 	r.Truncated = true
 	r.Artifacts = append(r.Artifacts, tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(text))})
 	return name, nil
+}
+
+// saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.
+func (l *live) saveArtifact(name string, b []byte) (string, error) {
+	spool := l.e.store.Spool()
+	unique := name
+	for n := 2; ; n++ {
+		_, err := spool.Size(l.key, unique)
+		if errors.Is(err, store.ErrNotFound) {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		unique = fmt.Sprintf("%s-%d", name, n)
+	}
+	_, err := spool.Append(l.key, unique, b)
+	return unique, err
 }
 
 // ends returns the first and the last part of a text, together at most size bytes, cut between characters.

@@ -172,8 +172,12 @@ func (l *live) awaitCaller(p *pass) {
 	deadline := time.Now().Add(linger)
 	for linger < 0 || time.Now().Before(deadline) {
 		l.mu.Lock()
-		back := l.watchers > 0
+		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
+		if wish != nil {
+			l.finishFound(context.Background(), p, endOf(cancelled(wish.Reason), call.NotStarted))
+			return
+		}
 		if back {
 			l.again(p)
 			return

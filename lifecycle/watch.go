@@ -92,29 +92,42 @@ func newWatcher(l *live, o ExecuteOptions, follow bool) (*Watcher, error) {
 	return w, nil
 }
 
-// placeLocked finds where a cursor stands in the log as it is.
+// checkCursor refuses what newWatcher would refuse.
+func (l *live) checkCursor(text string) error {
+	if text == "" {
+		return nil
+	}
+	cur, err := parseCursor(text)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return (&Watcher{l: l}).placeLocked(cur)
+}
+
+// placeLocked finds where a cursor stands in the log as it is: events up to the last one of its epoch are what it knew.
 func (w *Watcher) placeLocked(cur cursor) error {
 	l := w.l
-	current := *l.c
-	current.LastSequence = l.told
-	last, known := current.LastIn(cur.epoch)
-	newest := cur.epoch >= l.e.epoch || known && len(current.Epochs) > 0 && current.Epochs[len(current.Epochs)-1].Epoch == cur.epoch && cur.epoch == l.e.epoch
+	last := l.told // that its epoch, or one before it, wrote
+	for _, s := range l.c.Epochs {
+		if s.Epoch > cur.epoch {
+			last = s.First - 1
+			break
+		}
+	}
 	switch {
 	case cur.epoch > l.e.epoch:
 		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor is of a daemon that has not started yet")
-	case cur.sequence == 0:
-		w.after = 0
-	case known && cur.sequence <= last:
+	case cur.sequence <= last:
 		w.after = cur.sequence
-	case cur.sequence <= l.told && current.EpochOf(cur.sequence) <= cur.epoch && !known:
-		// A cursor may be told by a later daemon than the one that wrote the event.
-		w.after = cur.sequence
-	case newest:
+	case cur.epoch == l.e.epoch:
 		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.told)
 	default: // a crash took what the cursor knew
 		w.gap = &Gap{LostTail: true, Epoch: l.e.epoch}
 		w.after = last
 	}
+	w.epoch = l.c.EpochOf(w.after)
 	return nil
 }
 
@@ -292,7 +305,7 @@ func (w *Watcher) hand(ctx context.Context, events []call.Event) (Frame, error) 
 			return Frame{}, storeRefusal(err, w.l.key.ID)
 		}
 		if first > w.after+1 {
-			w.after = first - 1
+			w.after, w.epoch = first-1, w.l.epochOf(first-1)
 			return Frame{Key: w.l.key, Gap: &Gap{FirstKept: first, Epoch: w.l.epochOf(first)}, Cursor: w.Cursor()}, nil
 		}
 		if len(kept) == 0 {
@@ -330,10 +343,7 @@ func (l *live) epochOf(sequence int64) int64 {
 func fitting(events []call.Event) []call.Event {
 	size := 0
 	for i := range events {
-		if o := events[i].Output; o != nil {
-			size += o.Length
-		}
-		if size > frameBytes && i > 0 {
+		if size += weight(&events[i]); size > frameBytes && i > 0 {
 			return events[:i]
 		}
 	}
