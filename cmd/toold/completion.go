@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+const completionTime = time.Second // a shell that waits longer is worse than one that offers nothing
+
+// complete asks the daemon for the words that may stand first; who cannot ask it offers none.
+func (a *app) complete(args []string, word string, ask func(context.Context, *client) []string) ([]string, cobra.ShellCompDirective) {
+	const no = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 {
+		return nil, no
+	}
+	c, err := a.dial()
+	if err != nil {
+		return nil, no
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	var fitting []string
+	for _, w := range ask(ctx, c) {
+		if strings.HasPrefix(w, word) {
+			fitting = append(fitting, w)
+		}
+	}
+	return fitting, no
+}
+
+func (a *app) completeTools(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
+		page, err := c.tools.ListTools(ctx, &tooldv1.ListToolsRequest{})
+		if err != nil {
+			return nil
+		}
+		for _, t := range page.GetTools() {
+			title, _, _ := strings.Cut(strings.TrimSpace(t.GetDescription()), "\n")
+			words = append(words, show.Line(t.GetId())+"\t"+show.Line(title))
+		}
+		return words
+	})
+}
+
+func (a *app) completeCalls(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
+		page, err := c.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"call_id", "status", "tool"}}})
+		if err != nil {
+			return nil
+		}
+		for _, call := range page.GetCalls() {
+			words = append(words, show.Line(call.GetCallId())+"\t"+show.Line(call.GetTool())+" "+show.Status(call.GetStatus()))
+		}
+		return words
+	})
+}
+
+func (a *app) completeWaiting(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
+		page, err := c.calls.ListCalls(ctx, waiting())
+		if err != nil {
+			return nil
+		}
+		for _, call := range page.GetCalls() {
+			s := call.GetSuspension()
+			words = append(words, show.Line(s.GetSuspensionId())+"\t"+show.Line(s.GetPending().GetName()+" "+s.GetDescription().GetTitle()))
+		}
+		return words
+	})
+}

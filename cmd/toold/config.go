@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Config is the configuration of a daemon. Its YAML file, the environment and the flags of serve name the same settings;
+// the zero value of a field is what an empty or zero setting means, not the default ([defaults]).
+type Config struct {
+	Data       string    `koanf:"data"`        // directory of the store; "" is refused
+	Workspace  string    `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
+	Listen     Listen    `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
+	TLS        TLS       `koanf:"tls"`         // of the TCP listener; zero: none
+	Auth       Auth      `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
+	Rules      string    `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
+	SingleUser bool      `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
+	Limits     Limits    `koanf:"limits"`
+	Timeouts   Timeouts  `koanf:"timeouts"`
+	Retention  Retention `koanf:"retention"`
+	Log        Log       `koanf:"log"`
+	Bash       Bash      `koanf:"bash"`
+	Metrics    Metrics   `koanf:"metrics"`
+	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
+	// what is in a file or the environment would say it again at every start.
+	Moved bool `koanf:"-"`
+
+	loaded loaded
+}
+
+// Listen says where clients reach the daemon.
+type Listen struct {
+	TCP  string `koanf:"tcp"`  // host:port; ":port" is the loopback address, port 0 a free one; "": no TCP
+	Unix string `koanf:"unix"` // path of a socket, "<data>" stands for the data directory; "": none
+}
+
+// TLS names PEM files of the TCP listener.
+type TLS struct {
+	Cert     string `koanf:"cert"`      // with Key; both "": no TLS
+	Key      string `koanf:"key"`       // with Cert
+	ClientCA string `koanf:"client_ca"` // clients show a certificate that these sign; "": none is asked for
+}
+
+// Auth is who may do what.
+type Auth struct {
+	Tokens []Token `koanf:"tokens"` // none: the token of the first start, and the unix socket's peer
+}
+
+// Token is a static token, kept as its hash.
+type Token struct {
+	Name      string    `koanf:"name"`      // the subject; required; may have several tokens
+	Namespace string    `koanf:"namespace"` // "": default
+	Roles     []string  `koanf:"roles"`     // caller, delegate, approver, operator, viewer, worker; none is refused
+	Hash      string    `koanf:"hash"`      // sha256:<64 hex digits>, as "toold token hash" prints it; required
+	Expires   time.Time `koanf:"expires"`   // zero: never
+}
+
+// Limits bound what calls may take. None may be zero.
+type Limits struct {
+	Concurrency  int `koanf:"concurrency"`   // calls that run at once
+	QueueLength  int `koanf:"queue_length"`  // calls that wait for a place; more are refused
+	Arguments    int `koanf:"arguments"`     // bytes of a call's arguments; at most 1 MiB
+	OutputBudget int `koanf:"output_budget"` // bytes that a result keeps of output; at most 256 KiB
+}
+
+// Timeouts are the clocks of calls. None may be zero but Linger.
+type Timeouts struct {
+	Queue   time.Duration `koanf:"queue"`   // waiting for a place
+	Attempt time.Duration `koanf:"attempt"` // from intent to result
+	Linger  time.Duration `koanf:"linger"`  // for which a call goes on unwatched; 0: not at all; negative ("never"): to its end
+	Grace   time.Duration `koanf:"grace"`   // for a tool to heed its cancellation
+	Expiry  time.Duration `koanf:"expiry"`  // of tickets that say nothing else
+	Drain   time.Duration `koanf:"drain"`   // for running calls when the daemon stops; 0: none
+}
+
+// Retention is how long ended calls are kept. Neither may be zero.
+type Retention struct {
+	Calls      time.Duration `koanf:"calls"`      // with everything
+	Tombstones time.Duration `koanf:"tombstones"` // their ids, so that none runs twice; at least Calls
+}
+
+// Log says what is logged, to standard error.
+type Log struct {
+	Level  string `koanf:"level"`  // debug, info, warn, error; "" is refused
+	Format string `koanf:"format"` // json, console; "": console on a terminal, else json
+}
+
+// Bash is about the tool bash.
+type Bash struct {
+	Env     []string      `koanf:"env"`     // NAME=value, added to the small environment of commands
+	Timeout time.Duration `koanf:"timeout"` // the longest that a command may run; 0 is refused, at most 10 min
+}
+
+// Metrics says where the numbers for Prometheus are.
+type Metrics struct {
+	Listen string `koanf:"listen"` // host:port on the loopback address; "": nowhere
+}
+
+// defaults is the configuration of a daemon that was told nothing.
+func defaults() Config {
+	return Config{
+		Data:      "./data",
+		Workspace: "./workspace",
+		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
+		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10},
+		Timeouts: Timeouts{
+			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
+			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second,
+		},
+		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
+		Log:       Log{Level: "info"},
+		Bash:      Bash{Timeout: 10 * time.Minute},
+	}
+}
+
+const (
+	defaultTCP = "127.0.0.1:7130"
+	dataMark   = "<data>" // stands for the data directory in listen.unix
+	socketName = "toold.sock"
+	tokenName  = "token"
+
+	maxArguments = 1 << 20   // the contract's hard ceiling
+	maxOutput    = 256 << 10 // of an inline result
+)
+
+// resolve replaces what stands for something else: the data directory in the socket's path, the loopback address for an
+// empty host.
+func (c *Config) resolve() {
+	c.Listen.Unix = strings.ReplaceAll(c.Listen.Unix, dataMark, c.Data)
+	c.Listen.TCP = loopbackHost(c.Listen.TCP)
+	c.Metrics.Listen = loopbackHost(c.Metrics.Listen)
+	for i := range c.Auth.Tokens {
+		c.Auth.Tokens[i].Namespace = cmp.Or(c.Auth.Tokens[i].Namespace, "default")
+	}
+}
+
+// loopbackHost gives an address without host the loopback address: without a thought nobody listens on all networks.
+func loopbackHost(address string) string {
+	if strings.HasPrefix(address, ":") {
+		return "127.0.0.1" + address
+	}
+	return address
+}
+
+// TokenFile is where the token of the first start lies.
+func (c *Config) TokenFile() string { return filepath.Join(c.Data, tokenName) }

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "config", Short: "Show or check the configuration", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	shown := &cobra.Command{
+		Use: "show", Short: "Print the configuration that holds, and where each value comes from", Args: noArgs,
+		Long: "Prints the configuration as YAML, with the source of each value. Secrets are left out.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.config(c)
+			if err != nil {
+				return err
+			}
+			_, err = io.WriteString(a.out, configText(cfg))
+			return err
+		},
+	}
+	configFlags(shown.Flags())
+	checked := &cobra.Command{
+		Use: "check", Short: "Do what serve does before it opens its store, and say what is wrong", Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := a.config(c)
+			if err != nil {
+				return err
+			}
+			if err := check(c.Context(), cfg); err != nil {
+				return codedError{err, exitUsage}
+			}
+			fmt.Fprintln(a.out, "the configuration is good")
+			return nil
+		},
+	}
+	configFlags(checked.Flags())
+	c.AddCommand(shown, checked)
+	return c
+}
+
+const hidden = "(hidden)"
+
+// configText writes a configuration as its file would be, with a comment behind each value that says who set it.
+func configText(c *Config) string {
+	values := valuesOf(*c)
+	var b strings.Builder
+	var group []string
+	for _, s := range settings() {
+		parts := strings.Split(s.key, ".")
+		for depth, name := range parts[:len(parts)-1] {
+			if len(group) <= depth || group[depth] != name {
+				b.WriteString(strings.Repeat("  ", depth) + name + ":\n")
+				group = append(group[:depth:depth], name)
+			}
+		}
+		group = group[:len(parts)-1]
+		margin := strings.Repeat("  ", len(parts)-1)
+		line := margin + parts[len(parts)-1] + ": "
+		var below string
+		if s.isList() {
+			line, below = listText(line, margin, values[s.key])
+		} else {
+			line += scalarText(values[s.key])
+		}
+		fmt.Fprintf(&b, "%-44s # %s\n%s", line, show.Line(c.loaded.from[s.key]), below)
+	}
+	return b.String()
+}
+
+func scalarText(v any) string {
+	if s, isText := v.(string); isText {
+		return quote(s)
+	}
+	return plain(v)
+}
+
+// listText writes a list without what is secret in it: hashes of tokens, values of variables.
+func listText(line, margin string, v any) (head, below string) {
+	if reflect.ValueOf(v).Len() == 0 {
+		return line + "[]", ""
+	}
+	var b strings.Builder
+	switch list := v.(type) {
+	case []Token:
+		for _, t := range list {
+			fmt.Fprintf(&b, "%s  - name: %s\n%s    namespace: %s\n%s    roles: [%s]\n%s    hash: %s\n", margin, quote(t.Name), margin, quote(t.Namespace),
+				margin, strings.Join(t.Roles, ", "), margin, hidden)
+			if !t.Expires.IsZero() {
+				fmt.Fprintf(&b, "%s    expires: %s\n", margin, t.Expires.UTC().Format(time.RFC3339))
+			}
+		}
+	case []string:
+		for _, e := range list {
+			name, _, _ := strings.Cut(e, "=")
+			fmt.Fprintf(&b, "%s  - %s\n", margin, quote(name+"="+hidden))
+		}
+	}
+	return strings.TrimSuffix(line, " "), b.String()
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// validate says everything that is wrong with the values. It opens no file.
+func (c *Config) validate() error {
+	var problems []error
+	wrong := func(key, format string, args ...any) {
+		problems = append(problems, fmt.Errorf("%s: %s%s", key, fmt.Sprintf(format, args...), c.saidBy(key)))
+	}
+	c.validatePlaces(wrong)
+	c.validateNumbers(wrong)
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		wrong("log.level", "%q is not debug, info, warn or error", c.Log.Level)
+	}
+	if !slices.Contains([]string{"", "json", "console"}, c.Log.Format) {
+		wrong("log.format", "%q is not json or console", c.Log.Format)
+	}
+	for i, e := range c.Bash.Env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsRune(e, 0) {
+			wrong("bash.env", "entry %d is not NAME=value", i+1)
+		}
+	}
+	c.validateTokens(wrong)
+	if err := checkExposure(c); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+type complaint func(key, format string, args ...any)
+
+// saidBy tells who said a wrong value; nobody needs to be told of a default.
+func (c *Config) saidBy(key string) string {
+	if by := c.loaded.from[key]; by != "" && by != "default" {
+		return " (" + by + ")"
+	}
+	return ""
+}
+
+func (c *Config) validatePlaces(wrong complaint) {
+	if c.Data == "" {
+		wrong("data", "is empty")
+	}
+	if c.Workspace == "" {
+		wrong("workspace", "is empty")
+	}
+	if c.Listen.TCP == "" && c.Listen.Unix == "" {
+		wrong("listen", "neither tcp nor unix: nobody could reach the daemon")
+	}
+	if err := checkAddress(c.Listen.TCP); err != nil {
+		wrong("listen.tcp", "%v", err)
+	}
+	if err := checkAddress(c.Metrics.Listen); err != nil {
+		wrong("metrics.listen", "%v", err)
+	} else if c.Metrics.Listen != "" && !isLoopback(c.Metrics.Listen) {
+		wrong("metrics.listen", "%s is beyond loopback, and the numbers are shown to whoever asks", c.Metrics.Listen)
+	}
+	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
+		wrong("tls", "cert and key go together")
+	}
+	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
+		wrong("tls.client_ca", "needs cert and key")
+	}
+}
+
+func (c *Config) validateNumbers(wrong complaint) {
+	for _, n := range []struct {
+		key         string
+		value, most int
+	}{
+		{"limits.concurrency", c.Limits.Concurrency, 100_000},
+		{"limits.queue_length", c.Limits.QueueLength, 1_000_000},
+		{"limits.arguments", c.Limits.Arguments, maxArguments},
+		{"limits.output_budget", c.Limits.OutputBudget, maxOutput},
+	} {
+		if n.value < 1 || n.value > n.most {
+			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)
+		}
+	}
+	const year = 365 * 24 * time.Hour
+	for _, d := range []struct {
+		key               string
+		value, from, most time.Duration
+	}{
+		{"timeouts.queue", c.Timeouts.Queue, time.Millisecond, 24 * time.Hour},
+		{"timeouts.attempt", c.Timeouts.Attempt, time.Millisecond, 7 * 24 * time.Hour},
+		{"timeouts.linger", c.Timeouts.Linger, never, 365 * 24 * time.Hour},
+		{"timeouts.grace", c.Timeouts.Grace, time.Millisecond, time.Hour},
+		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, year},
+		{"timeouts.drain", c.Timeouts.Drain, 0, time.Hour},
+		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},
+		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},
+		{"bash.timeout", c.Bash.Timeout, time.Second, 10 * time.Minute},
+	} {
+		switch {
+		case d.value < 0 && d.from >= 0:
+			wrong(d.key, "has to end: between %s and %s", durationText(d.from), durationText(d.most))
+		case d.value < d.from || d.value > d.most:
+			wrong(d.key, "%s is not between %s and %s", durationText(d.value), durationText(d.from), durationText(d.most))
+		}
+	}
+	if c.Retention.Tombstones < c.Retention.Calls {
+		wrong("retention.tombstones", "%s is less than the %s for which calls are kept",
+			durationText(c.Retention.Tombstones), durationText(c.Retention.Calls))
+	}
+}
+
+func (c *Config) validateTokens(wrong complaint) {
+	known := []string{"caller", "delegate", "approver", "operator", "viewer", "worker"}
+	seen := map[string]bool{}
+	for i, t := range c.Auth.Tokens {
+		here := func(format string, args ...any) {
+			wrong("auth.tokens", "entry %d: %s", i+1, fmt.Sprintf(format, args...))
+		}
+		if t.Name == "" {
+			here("has no name")
+		}
+		if _, err := t.Sum(); err != nil {
+			here("%v", err)
+		}
+		if seen[t.Hash] {
+			here("the same hash stands twice")
+		}
+		seen[t.Hash] = true
+		if len(t.Roles) == 0 {
+			here("has no roles, and could do nothing")
+		}
+		for _, role := range t.Roles {
+			if !slices.Contains(known, role) {
+				here("role %q is not one of %s", role, strings.Join(known, ", "))
+			}
+		}
+	}
+}
+
+const hashPrefix = "sha256:"
+
+// Sum returns the SHA-256 of the token. Tokens are long and random, so that a slow hash would protect nothing.
+func (t Token) Sum() (sum [32]byte, err error) {
+	digits, ok := strings.CutPrefix(t.Hash, hashPrefix)
+	b, hexErr := hex.DecodeString(digits)
+	if !ok || hexErr != nil || len(b) != len(sum) {
+		return sum, errors.New("hash is not sha256:<64 hex digits>; make one with: toold token hash")
+	}
+	return [32]byte(b), nil
+}
+
+// checkExposure refuses to listen beyond loopback without TLS and authentication that an operator has set up. The token
+// of the first start does not count: it is the one of this machine's user.
+func checkExposure(c *Config) error {
+	if c.Listen.TCP == "" || isLoopback(c.Listen.TCP) {
+		return nil
+	}
+	var missing []string
+	if c.TLS.Cert == "" {
+		missing = append(missing, "TLS (tls.cert, tls.key)")
+	}
+	if len(c.Auth.Tokens) == 0 && c.TLS.ClientCA == "" {
+		missing = append(missing, "authentication (auth.tokens or tls.client_ca)")
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("listen.tcp: %s is reachable from other machines, which needs %s%s",
+		c.Listen.TCP, strings.Join(missing, " and "), c.saidBy("listen.tcp"))
+}
+
+// isLoopback reports whether address can be reached from this machine alone. A name counts only when it is localhost:
+// what another name means is for others to say, and may change.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// checkAddress takes host:port, and nothing.
+func checkAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", address)
+	}
+	if _, err := netip.ParseAddrPort("127.0.0.1:" + port); err != nil {
+		return fmt.Errorf("%q has no port between 0 and 65535", address)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// edit lets the user change JSON text in an editor and returns what came of it. The editor runs on the user's terminal
+// with the user's rights; nothing of the daemon is in it.
+func (a *app) edit(ctx context.Context, text string) (string, error) {
+	dir, err := os.MkdirTemp("", "toold-edit-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, []byte(text), "", "  "); err != nil {
+		return "", fmt.Errorf("the arguments are not JSON: %w", err)
+	}
+	pretty.WriteByte('\n')
+	file := filepath.Join(dir, "arguments.json")
+	if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
+		return "", err
+	}
+	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"), "vi")
+	// The variable may hold options, so a shell splits it; the file is an argument and no part of the text.
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", file)
+	command.Stdin, command.Stdout, command.Stderr, command.Env = a.in, a.err, a.err, a.environ
+	if err := command.Run(); err != nil {
+		return "", fmt.Errorf("editor %s: %w", editor, err)
+	}
+	edited, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	after := strings.TrimSpace(string(edited))
+	switch {
+	case after == "":
+		return "", codedError{fmt.Errorf("the file is empty; nothing was decided"), exitFailed}
+	case after == strings.TrimSpace(pretty.String()):
+		return "", codedError{fmt.Errorf("the arguments are as they were; nothing was decided (without --edit they are approved as they are)"), exitFailed}
+	case !json.Valid([]byte(after)):
+		return "", codedError{fmt.Errorf("that is not JSON; nothing was decided"), exitUsage}
+	}
+	return after, nil
+}

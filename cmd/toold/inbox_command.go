@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func waiting() *tooldv1.ListCallsRequest {
+	return &tooldv1.ListCallsRequest{
+		Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED},
+		Order:    tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
+		PageSize: 25,
+	}
+}
+
+// eachWaiting goes through the calls that wait, oldest first, until take says no.
+func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
+	for {
+		page, err := c.calls.ListCalls(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, call := range page.GetCalls() {
+			if call.GetSuspension() != nil && !take(call) {
+				return nil
+			}
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+func (a *app) inboxCommand() *cobra.Command {
+	var action, run, thread string
+	var limit int
+	c := &cobra.Command{
+		Use:   "inbox [SUSPENSION|CALL]",
+		Short: "List what waits for a decision, oldest first, or show one ticket whole",
+		Example: `  toold inbox
+  toold inbox 0198c1
+  toold inbox --action approval -o jsonl`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("%s takes one SUSPENSION or CALL, or none for the list", c.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeWaiting,
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			if len(args) == 1 {
+				call, err := findWaiting(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return a.print(call, a.outView().Ticket(call, call.GetSuspension()))
+			}
+			request := waiting()
+			request.Action, request.RunId, request.ThreadId = action, run, thread
+			var all []*tooldv1.Call
+			more := false
+			err := eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
+				more = limit > 0 && len(all) == limit
+				if !more {
+					all = append(all, call)
+				}
+				return !more
+			})
+			if err != nil {
+				return err
+			}
+			return a.printInbox(all, more)
+		}),
+	}
+	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
+	c.Flags().StringVar(&run, "run", "", "only of this run")
+	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
+	a.outputFlag(c, formTable, formJSON, formJSONL)
+	return c
+}
+
+func (a *app) printInbox(all []*tooldv1.Call, more bool) error {
+	entries := make([]string, len(all))
+	for i, call := range all {
+		entries[i] = a.outView().Waiting(call)
+	}
+	if err := printList(a, all, strings.Join(entries, "\n")); err != nil {
+		return err
+	}
+	switch {
+	case more:
+		fmt.Fprintf(a.err, "\nthe oldest %d; there are more: --limit 0\n", len(all))
+	case len(all) == 0:
+		io.WriteString(a.err, "nothing waits\n")
+	}
+	return nil
+}
+
+// findWaiting finds the suspended call that name means: the id of the suspension or of the call, or a beginning of one
+// that no other has.
+func findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, error) {
+	var exact *tooldv1.Call
+	var near []*tooldv1.Call
+	err := eachWaiting(ctx, c, waiting(), func(call *tooldv1.Call) bool {
+		suspension := call.GetSuspension().GetSuspensionId()
+		if name == suspension || name == call.GetCallId() {
+			exact = call
+			return false
+		}
+		if strings.HasPrefix(suspension, name) || strings.HasPrefix(call.GetCallId(), name) {
+			near = append(near, call)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case exact != nil:
+		return exact, nil
+	case len(near) == 1:
+		return near[0], nil
+	case len(near) > 1:
+		var ids strings.Builder
+		for _, call := range near[:min(len(near), 5)] {
+			fmt.Fprintf(&ids, "\n  %s  %s", show.Line(call.GetSuspension().GetSuspensionId()), show.Line(call.GetTool()))
+		}
+		return nil, usagef("%d of those that wait begin with %q:%s", len(near), name, ids.String())
+	}
+	return nil, codedError{fmt.Errorf("nothing that waits is called %q; toold inbox lists what does", name), exitNotFound}
+}

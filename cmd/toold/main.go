@@ -1,0 +1,55 @@
+// Command toold runs tools for orchestrators of language models: the daemon ("toold serve") and its command line.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// version is set when the binary is built for others.
+var version = "unknown"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := &app{
+		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
+		inTerminal: isTerminal(os.Stdin), outTerminal: isTerminal(os.Stdout), errTerminal: isTerminal(os.Stderr),
+	}
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends at once
+	}()
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// An app is the command line with what it is connected to. Tests give it pipes.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	environ  []string
+	now      func() time.Time
+	// On a terminal foreign bytes are escaped, and there may be colour, a spinner and questions.
+	inTerminal, outTerminal, errTerminal bool
+
+	connection connection
+	output     string // of commands that have --output
+	screen     *screen
+	started    bool // a command began to run: what goes wrong from here on is no usage error by itself
+}
+
+func (a *app) getenv(name string) string { return lookup(a.environ, name) }
+
+// color reports whether a stream takes colours: only a terminal does, and NO_COLOR has the last word.
+func (a *app) color(terminal bool) bool {
+	return terminal && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+}

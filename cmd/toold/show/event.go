@@ -1,0 +1,116 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Event writes one event on a line, for the progress of a call. Output is not progress: it gives an empty string.
+func (v View) Event(e *tooldv1.CallEvent) string {
+	say := func(word, color, rest string) string {
+		return v.paint(color, fmt.Sprintf("%-10s", word)) + " " + strings.TrimRight(rest, " ") + "\n"
+	}
+	switch {
+	case e.GetAccepted() != nil:
+		a := e.GetAccepted()
+		return say("accepted", dim, v.paint(bold, Line(a.GetTool()))+"  "+cut(Line(a.GetDescription().GetTitle()), tableWidth))
+	case e.GetQueued() != nil:
+		return say("queued", dim, "waits for a place")
+	case e.GetAttemptStarted() != nil:
+		return say("running", accent, fmt.Sprintf("attempt %d", e.GetAttemptStarted().GetAttempt()))
+	case e.GetStatusChanged() != nil:
+		s := e.GetStatusChanged().GetStatus()
+		return say(strings.ToLower(Status(s)), statusColor(s), "")
+	case e.GetGateDecided() != nil:
+		return say("gate", waits, verdict(e.GetGateDecided().GetVerdict()))
+	case e.GetProgress() != nil:
+		return say("progress", accent, Progress(e.GetProgress()))
+	case e.GetActivitySnapshot() != nil:
+		a := e.GetActivitySnapshot()
+		return say("activity", dim, cut(Line(a.GetActivityId()+" "+a.GetActivityType()+" "+a.GetContent()), tableWidth))
+	case e.GetActivityDelta() != nil:
+		a := e.GetActivityDelta()
+		return say("activity", dim, cut(Line(a.GetActivityId()+" "+a.GetPatch()), tableWidth))
+	case e.GetSuspended() != nil:
+		s := e.GetSuspended().GetSuspension()
+		return say("suspended", waits, Line(s.GetAction())+quoted(s.GetMessage())) + say("", "", answerCommand(s))
+	case e.GetVoteRecorded() != nil:
+		w := e.GetVoteRecorded()
+		return say("vote", waits, fmt.Sprintf("%s by %s, %d of %d", name(w.GetVote().GetAction()), principal(w.GetVote().GetVoter()), w.GetVotes(), w.GetNeeded()))
+	case e.GetResumed() != nil:
+		return say("decided", good, v.decision(e.GetResumed().GetDecision()))
+	case e.GetCancelRequested() != nil:
+		r := e.GetCancelRequested().GetRequest()
+		return say("cancel", waits, cause(r.GetCause())+" by "+principal(r.GetRequestedBy())+quoted(r.GetReason()))
+	case e.GetDocumentChanged() != nil:
+		d := e.GetDocumentChanged()
+		return say("document", dim, fmt.Sprintf("%s %s, revision %d", strings.ToLower(name(d.GetScope())), Line(d.GetKey()), d.GetRevision()))
+	case e.GetStateConflict() != nil:
+		d := e.GetStateConflict()
+		return say("conflict", waits, fmt.Sprintf("%s %s was changed by somebody else; the command is dropped", strings.ToLower(name(d.GetScope())), Line(d.GetKey())))
+	case e.GetFinished() != nil:
+		return v.Finished(e.GetFinished())
+	}
+	return ""
+}
+
+// Progress writes how far a tool is.
+func Progress(p *tooldv1.Progress) string {
+	var parts []string
+	switch {
+	case p.GetTotal() > 0:
+		parts = append(parts, fmt.Sprintf("%s of %s", Number(p.GetLoaded()), Number(p.GetTotal())))
+	case p.GetFraction() > 0:
+		parts = append(parts, fmt.Sprintf("%.0f %%", 100*min(max(p.GetFraction(), 0), 1)))
+	}
+	if s := p.GetStatus(); s != tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING && s != 0 {
+		parts = append(parts, strings.ToLower(name(s)))
+	}
+	if m := p.GetMessage(); m != "" {
+		parts = append(parts, cut(Line(m), tableWidth))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// Finished writes the end of a call on a line, and its error and killed processes on the lines after it. The text of the
+// result is data and not here.
+func (v View) Finished(f *tooldv1.CallFinished) string {
+	r := f.GetResult()
+	rest := ""
+	if d := r.GetDuration(); d.AsDuration() > 0 {
+		rest = "in " + Duration(d.AsDuration())
+	}
+	if x := f.GetExecuted(); x != tooldv1.Executed_EXECUTED_FINISHED && x != 0 {
+		rest = strings.TrimPrefix(rest+", "+strings.ToLower(strings.ReplaceAll(name(x), "_", " ")), ", ")
+	}
+	text := v.paint(statusColor(f.GetStatus()), fmt.Sprintf("%-10s", strings.ToLower(Status(f.GetStatus())))) + " " + rest
+	text = strings.TrimRight(text, " ") + "\n"
+	if e := r.GetError(); e != nil {
+		text += indent(v.Error(e))
+	}
+	return text + indent(v.Processes(r.GetProcesses()))
+}
+
+// Control writes a frame's control that a person should know of; the others give an empty string.
+func (v View) Control(f *tooldv1.Frame) string {
+	switch {
+	case f.GetGap() != nil:
+		g := f.GetGap()
+		why := "the beginning of the log was trimmed"
+		if g.GetReason() == tooldv1.GapReason_GAP_REASON_LOST_TAIL {
+			why = "a crash took events that were told; what counts goes on"
+		}
+		return v.paint(waits, "gap") + fmt.Sprintf("        %s at event %d, epoch %d\n", why, g.GetFirstKept(), g.GetEpoch())
+	case f.GetLagged() != nil:
+		return v.paint(waits, "lagged") + "     this watcher was too slow and was cut off\n"
+	case f.GetClosing().GetReason() == tooldv1.ClosingReason_CLOSING_REASON_DRAIN:
+		return v.paint(waits, "closing") + "    the daemon drains\n"
+	case f.GetSnapshot() != nil:
+		c := f.GetSnapshot()
+		return v.paint(dim, "snapshot") + "   " + v.paint(bold, Line(c.GetTool())) + "  " + v.paint(statusColor(c.GetStatus()), Status(c.GetStatus())) +
+			fmt.Sprintf(", %d events so far\n", c.GetLastSequence())
+	}
+	return ""
+}

@@ -1,0 +1,204 @@
+// Package show writes what the daemon says for the eyes of a person: tables, tickets, events, results.
+//
+// All of it is pure: messages in, text out. Whatever a tool, a model or a file may have written is foreign, and is escaped
+// before it reaches a terminal: control characters, ANSI sequences, marks that turn the direction of writing and
+// characters that nobody sees become \xNN or \uNNNN. Nothing that somebody agrees to is shortened without saying so.
+package show
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// Line escapes foreign text for one line; line breaks and tabs are escaped too.
+func Line(s string) string { return escape(s, false) }
+
+// Text escapes foreign text of many lines: line breaks and tabs stay.
+func Text(s string) string { return escape(s, true) }
+
+func escape(s string, lines bool) string {
+	if isPlain(s, lines) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		writeRune(&b, r, s[i:i+size], lines)
+		i += size
+	}
+	return b.String()
+}
+
+func isPlain(s string, lines bool) bool {
+	for _, r := range s {
+		if r == utf8.RuneError || !visible(r) && (!lines || r != '\n' && r != '\t') {
+			return false
+		}
+	}
+	return true
+}
+
+func writeRune(b *strings.Builder, r rune, raw string, lines bool) {
+	switch {
+	case r == utf8.RuneError && len(raw) == 1:
+		fmt.Fprintf(b, `\x%02x`, raw[0])
+	case visible(r), lines && (r == '\n' || r == '\t'):
+		b.WriteString(raw)
+	case r == '\n':
+		b.WriteString(`\n`)
+	case r == '\r':
+		b.WriteString(`\r`)
+	case r == '\t':
+		b.WriteString(`\t`)
+	case r < 0x80:
+		fmt.Fprintf(b, `\x%02x`, r)
+	case r < 0x10000:
+		fmt.Fprintf(b, `\u%04x`, r)
+	default:
+		fmt.Fprintf(b, `\U%08x`, r)
+	}
+}
+
+// visible reports whether a terminal shows r, as itself and where it stands. The letters that Unicode wants to be ignored
+// are letters to Go, and a Hangul filler is as good as a space to hide behind.
+func visible(r rune) bool {
+	switch {
+	case r < 0x80:
+		return r >= ' ' && r < 0x7f
+	case r == 0x2800: // the braille pattern without dots
+		return false
+	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r), unicode.Is(unicode.Variation_Selector, r):
+		return false
+	}
+	return unicode.IsPrint(r)
+}
+
+// JSON escapes the same characters in JSON text, as JSON does, so that it stays the same JSON. Valid JSON has them in its
+// strings only.
+func JSON(text string) string {
+	if isPlain(text, true) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case visible(r), r == '\n', r == '\t', r == utf8.RuneError:
+			b.WriteString(text[i : i+size])
+		case r >= 0x10000:
+			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// An Escaper escapes a stream of bytes that is cut anywhere. The zero value is ready.
+type Escaper struct{ rest []byte }
+
+// Escape returns what of the stream so far can be shown now.
+func (e *Escaper) Escape(chunk []byte) string {
+	all := append(e.rest, chunk...)
+	whole := len(all)
+	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
+		if start := len(all) - back; utf8.RuneStart(all[start]) {
+			if !utf8.FullRune(all[start:]) {
+				whole = start
+			}
+			break
+		}
+	}
+	e.rest = append([]byte(nil), all[whole:]...)
+	return Text(string(all[:whole]))
+}
+
+// Flush returns what is left at the end of the stream.
+func (e *Escaper) Flush() string {
+	rest := string(e.rest)
+	e.rest = nil
+	return Text(rest)
+}
+
+// columns is how many columns of a terminal safe text takes.
+func columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeColumns(r)
+	}
+	return n
+}
+
+func runeColumns(r rune) int {
+	switch {
+	case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
+		return 0
+	case r < 0x1100:
+		return 1
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	default:
+		return 1
+	}
+}
+
+// cut shortens safe text to n columns; … stands for what is gone.
+func cut(s string, n int) string {
+	if columns(s) <= n {
+		return s
+	}
+	taken := 0
+	for i, r := range s {
+		if taken += runeColumns(r); taken > n-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// The shortest runs that are counted instead of written out.
+const (
+	longRun   = 200 // of one character
+	longBlank = 12  // of line breaks
+)
+
+// fold writes long runs of one character as their number: ten megabytes of spaces cannot push what follows them out of
+// sight. Nothing is lost, the mark says what stood there.
+func fold(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		end := i + size
+		for strings.HasPrefix(s[end:], s[i:i+size]) {
+			end += size
+		}
+		n := (end - i) / size
+		switch {
+		case r == '\n' && n >= longBlank:
+			b.WriteString("\n⟨" + Number(int64(n)) + " line breaks⟩\n")
+		case r != '\n' && n >= longRun:
+			b.WriteString("⟨" + Number(int64(n)) + " × " + runName(r, s[i:i+size]) + "⟩")
+		default:
+			b.WriteString(s[i:end])
+		}
+		i = end
+	}
+	return b.String()
+}
+
+func runName(r rune, raw string) string {
+	switch r {
+	case ' ':
+		return "space"
+	case '\t':
+		return "tab"
+	}
+	return "'" + Line(raw) + "'"
+}

@@ -1,0 +1,233 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Ticket writes the open question of a call with everything that an answer covers: the arguments whole, the description,
+// its diff, who may answer and until when. suspension is the one that is answered.
+func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
+	var b strings.Builder
+	d := s.GetDescription()
+	title := d.GetTitle()
+	if title == "" {
+		title = s.GetPending().GetName()
+	}
+	b.WriteString(v.paint(bold+";"+waits, strings.ToUpper(Line(s.GetAction()))) + "  " + v.paint(bold, Line(title)) + "\n")
+	b.WriteString(v.fields(
+		"suspension", Line(s.GetSuspensionId()),
+		"call", Line(s.GetPending().GetId()),
+		"tool", Line(s.GetPending().GetName()),
+		"asked by", v.askedBy(c, s),
+		"run", v.runOf(c.GetRun()),
+		"effect", effect(c.GetAssessment(), d.GetKind()),
+		"isolation", isolation(c.GetIsolation()),
+		"answered by", approvers(s.GetApprovers()),
+		"waits since", v.clock(s.GetCreatedAt()),
+		"expires", v.clock(s.GetExpiresAt())+onExpiry(s),
+		"digest", Line(s.GetDigest()),
+	))
+	if m := s.GetMessage(); m != "" {
+		b.WriteString("\n" + v.paint(bold, "Question") + "\n" + indent(fold(Text(m))))
+	}
+	if r := resumeMode(s.GetResumeMode()); r != "" {
+		b.WriteString(indent(v.paint(dim, r)))
+	}
+	arguments := s.GetPending().GetArguments()
+	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)))
+	b.WriteString(v.describe(d, arguments))
+	if p := s.GetParameters(); p != "" {
+		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
+	}
+	if r := s.GetResponseSchema(); r != "" {
+		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + "\n" + indent(v.longText("", r)))
+	}
+	return b.String()
+}
+
+// Waiting is one entry of the inbox: what waits, what would run, and the command that answers it. Long arguments are cut,
+// with their length.
+func (v View) Waiting(c *tooldv1.Call) string {
+	s := c.GetSuspension()
+	d := s.GetDescription()
+	title := d.GetTitle()
+	if title == "" {
+		title = s.GetPending().GetName()
+	}
+	head := fmt.Sprintf("%s  %s  %s", v.paint(waits, cut(Line(s.GetAction()), 20)), v.paint(bold, cut(Line(s.GetPending().GetName()), 20)),
+		v.paint(dim, v.age(s.GetCreatedAt())+" ago, expires in "+coarse(s.GetExpiresAt().AsTime().Sub(v.Now))))
+	var b strings.Builder
+	b.WriteString(head + "\n")
+	b.WriteString("  " + cut(Line(title), tableWidth-2) + "\n")
+	if m := s.GetMessage(); m != "" && m != title {
+		b.WriteString("  " + cut(Line(m), tableWidth-2) + "\n")
+	}
+	arguments := s.GetPending().GetArguments()
+	shown := fold(Line(JSON(arguments)))
+	if columns(shown) > 3*tableWidth {
+		shown = cut(shown, 3*tableWidth) + v.paint(dim, " ("+ArgumentsSize(arguments)+" in all)")
+	}
+	b.WriteString("  " + v.paint(dim, "runs") + " " + shown + "\n")
+	b.WriteString("  " + v.paint(dim, answerCommand(s)) + "\n")
+	return b.String()
+}
+
+func answerCommand(s *tooldv1.Suspension) string {
+	if s.GetResumeMode() == tooldv1.ResumeMode_RESUME_MODE_REPLAY_TOOL_CALL && s.GetResponseSchema() == "" {
+		return "toold approve " + Line(s.GetSuspensionId())
+	}
+	return "toold answer " + Line(s.GetSuspensionId()) + " …"
+}
+
+// describe writes a description after the arguments that it was made from. A text preview that the arguments hold word by
+// word says nothing new.
+func (v View) describe(d *tooldv1.Description, arguments string) string {
+	if d == nil {
+		return ""
+	}
+	var b strings.Builder
+	for i, l := range d.GetLocations() {
+		if i == 0 {
+			b.WriteString("\n" + v.paint(bold, "Touches") + "\n")
+		}
+		b.WriteString("  " + Line(l.GetPath()))
+		if l.GetLine() > 0 {
+			fmt.Fprintf(&b, ":%d", l.GetLine())
+		}
+		b.WriteString("\n")
+	}
+	for _, c := range d.GetPreview() {
+		if c.GetType() != tooldv1.ContentType_CONTENT_TYPE_TEXT || !containsValue(arguments, c.GetText()) {
+			b.WriteString("\n" + v.content(c))
+		}
+	}
+	for i, n := range d.GetNotes() {
+		if i == 0 {
+			b.WriteString("\n")
+		}
+		b.WriteString(v.paint(waits, "! ") + fold(Line(n)) + "\n")
+	}
+	if d.GetDegraded() {
+		b.WriteString(v.paint(waits, "! ") + "The tool could not describe this call.\n")
+	}
+	return b.String()
+}
+
+func containsValue(arguments, text string) bool {
+	members, _ := objectMembers(arguments)
+	for _, m := range members {
+		if value, isText := textOf(m.raw); isText && value == text {
+			return true
+		}
+	}
+	return false
+}
+
+func (v View) askedBy(c *tooldv1.Call, s *tooldv1.Suspension) string {
+	who := Line(s.GetOrigin())
+	if caller := c.GetCaller().GetSubject(); caller != "" {
+		who += ", for a call of " + Line(caller)
+	}
+	if other := c.GetRun().GetOnBehalfOf(); other != "" {
+		who += " on behalf of " + Line(other)
+	}
+	return who
+}
+
+func (v View) runOf(r *tooldv1.Run) string {
+	var parts []string
+	if r.GetRunId() != "" {
+		parts = append(parts, Line(r.GetRunId()))
+	}
+	if r.GetThreadId() != "" {
+		parts = append(parts, "thread "+Line(r.GetThreadId()))
+	}
+	if a := r.GetAgent().GetAgentId(); a != "" {
+		parts = append(parts, "agent "+Line(a))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func effect(a *tooldv1.Assessment, k tooldv1.Kind) string {
+	if a == nil {
+		return ""
+	}
+	parts := []string{name(a.GetSafety()), "tier " + name(a.GetTier())}
+	if name(a.GetMutability()) != name(a.GetSafety()) {
+		parts = append([]string{name(a.GetMutability())}, parts...)
+	}
+	if kind := name(k); kind != "" {
+		parts = append(parts, "kind "+kind)
+	}
+	if a.GetOpenWorld() {
+		parts = append(parts, "reaches what is not the operator's")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func isolation(i *tooldv1.Isolation) string {
+	if i == nil || i.GetRequired() == 0 {
+		return ""
+	}
+	text := "required " + name(i.GetRequired())
+	if n := name(i.GetNetwork()); n != "" {
+		text += ", network " + n
+	}
+	var held, not []string
+	for _, f := range i.GetFacts() {
+		if f.GetHeld() {
+			held = append(held, Line(f.GetName()))
+		} else {
+			not = append(not, Line(f.GetName()))
+		}
+	}
+	if held != nil {
+		text += "; applied " + strings.Join(held, " ")
+	}
+	if not != nil {
+		text += "; not applied " + strings.Join(not, " ")
+	}
+	return text
+}
+
+func approvers(a *tooldv1.Approvers) string {
+	if a == nil {
+		return "the caller, or who acts for it"
+	}
+	roles := make([]string, 0, len(a.GetRoles()))
+	for _, r := range a.GetRoles() {
+		roles = append(roles, name(r))
+	}
+	text := strings.Join(roles, " or ")
+	if text == "" {
+		text = "APPROVER"
+	}
+	if a.GetDistinctFromCaller() {
+		text += ", not the caller"
+	}
+	if a.GetCount() > 1 {
+		text += fmt.Sprintf(", %d of them", a.GetCount())
+	}
+	return text
+}
+
+func onExpiry(s *tooldv1.Suspension) string {
+	if s.GetOnExpiry() == tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT {
+		return ", then answered with " + fold(Line(JSON(s.GetDefaultResult())))
+	}
+	return ", then cancelled"
+}
+
+func resumeMode(m tooldv1.ResumeMode) string {
+	switch m {
+	case tooldv1.ResumeMode_RESUME_MODE_USE_DECISION_AS_TOOL_RESULT:
+		return "The answer becomes the result; the tool does not run."
+	case tooldv1.ResumeMode_RESUME_MODE_PASS_DECISION_TO_TOOL:
+		return "The answer becomes the arguments of the tool."
+	default:
+		return ""
+	}
+}

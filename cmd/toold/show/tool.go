@@ -1,0 +1,172 @@
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Tools writes a table.
+func (v View) Tools(tools []*tooldv1.Descriptor) string {
+	rows := make([][]cell, 0, len(tools))
+	for _, t := range tools {
+		rows = append(rows, []cell{
+			{Line(t.GetId()), bold}, {name(t.GetEffects().GetTier()), tierColor(t.GetEffects().GetTier())},
+			{name(t.GetEffects().GetSafety()), ""}, {cut(Line(t.GetSource()), 14), dim}, {firstSentence(t.GetDescription()), ""},
+		})
+	}
+	return v.table([]string{"TOOL", "TIER", "SAFETY", "SOURCE", "DESCRIPTION"}, 20, rows)
+}
+
+func tierColor(t tooldv1.Tier) string {
+	switch t {
+	case tooldv1.Tier_TIER_OBSERVE:
+		return good
+	case tooldv1.Tier_TIER_ESCALATE:
+		return bad
+	default:
+		return waits
+	}
+}
+
+func firstSentence(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	return Line(s)
+}
+
+// Tool writes one descriptor with its parameters.
+func (v View) Tool(t *tooldv1.Descriptor) string {
+	var b strings.Builder
+	b.WriteString(v.paint(bold, Line(t.GetId())))
+	if n := t.GetDisplayName(); n != "" {
+		b.WriteString("  " + Line(n))
+	}
+	b.WriteString("\n" + indent(fold(Text(t.GetDescription()))))
+	b.WriteString(v.fields(
+		"effect", effect(t.GetEffects(), 0),
+		"at least", orNone(t.GetMildest() != nil && name(t.GetMildest().GetSafety()) != name(t.GetEffects().GetSafety()), effect(t.GetMildest(), 0)),
+		"isolation", orNone(t.GetRequiredIsolation() != 0, "required "+name(t.GetRequiredIsolation())+", network "+name(t.GetRequiredNetwork())),
+		"source", Line(strings.TrimSpace(t.GetSource()+" "+t.GetVersion())),
+		"category", Line(t.GetCategory()),
+		"aliases", Line(strings.Join(t.GetAliases(), " ")),
+		"timeouts", timeouts(t.GetTimeouts()),
+		"arguments", Size(int64(t.GetMaxArguments()))+" at most",
+		"output", orNone(t.GetOutputBudget() > 0, Size(int64(t.GetOutputBudget()))+" inline"),
+		"secrets", Line(strings.Join(t.GetRequiredSecrets(), " ")),
+		"digest", Line(t.GetDigest()),
+	))
+	b.WriteString(v.parameters(t.GetParameters()))
+	if g := t.GetGuidance(); g != "" {
+		b.WriteString("\n" + v.paint(bold, "Guidance") + "\n" + indent(fold(Text(g))))
+	}
+	return b.String()
+}
+
+func timeouts(t *tooldv1.Timeouts) string {
+	var parts []string
+	if d := t.GetQueue(); d != nil {
+		parts = append(parts, "queue "+Duration(d.AsDuration()))
+	}
+	if d := t.GetAttempt(); d != nil {
+		parts = append(parts, "attempt "+Duration(d.AsDuration()))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parameters lists the properties of a schema that is as simple as most are, and writes out any other.
+func (v View) parameters(schema string) string {
+	var s struct {
+		Properties json.RawMessage `json:"properties"`
+		Required   []string        `json:"required"`
+	}
+	if json.Unmarshal([]byte(schema), &s) != nil || s.Properties == nil {
+		var b bytes.Buffer
+		if json.Indent(&b, []byte(schema), "", "  ") != nil {
+			return ""
+		}
+		return "\n" + v.paint(bold, "Parameters") + "\n" + indent(JSON(b.String()))
+	}
+	members, _ := objectMembers(string(s.Properties))
+	if len(members) == 0 {
+		return "\n" + v.paint(dim, "No parameters.") + "\n"
+	}
+	var b strings.Builder
+	b.WriteString("\n" + v.paint(bold, "Parameters") + "\n")
+	for _, m := range members {
+		var p struct {
+			Type        any    `json:"type"`
+			Description string `json:"description"`
+			Enum        []any  `json:"enum"`
+			Default     any    `json:"default"`
+		}
+		_ = json.Unmarshal(m.raw, &p) // a boolean schema says nothing
+		must := "optional"
+		if slices.Contains(s.Required, m.name) {
+			must = "required"
+		}
+		kind := "any"
+		if p.Type != nil {
+			kind = Line(strings.Trim(fmt.Sprint(p.Type), "[]"))
+		}
+		b.WriteString("  " + v.paint(accent, Line(m.name)) + "  " + v.paint(dim, kind+", "+must))
+		if p.Default != nil {
+			b.WriteString(v.paint(dim, ", default "+jsonText(p.Default)))
+		}
+		b.WriteString("\n")
+		if p.Description != "" {
+			b.WriteString("      " + fold(Line(p.Description)) + "\n")
+		}
+		if p.Enum != nil {
+			b.WriteString("      one of " + strings.Trim(jsonText(p.Enum), "[]") + "\n")
+		}
+	}
+	return b.String()
+}
+
+func jsonText(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return "?"
+	}
+	return fold(Line(JSON(string(raw))))
+}
+
+// Info writes what a daemon is.
+func (v View) Info(i *tooldv1.GetInfoResponse) string {
+	var addresses []string
+	for _, a := range i.GetAddresses() {
+		text := Line(a.GetNetwork() + " " + a.GetAddress())
+		if a.GetTls() {
+			text += " (TLS)"
+		}
+		addresses = append(addresses, text)
+	}
+	l := i.GetLimits()
+	state := "serving"
+	if i.GetDraining() {
+		state = v.paint(waits, "draining")
+	}
+	text := "toold " + Line(i.GetVersion()) + "  " + state + "\n" + v.fields(
+		"commit", Line(i.GetCommit()),
+		"since", v.clock(i.GetStartedAt()),
+		"addresses", strings.Join(addresses, "\n"),
+		"namespace", Line(i.GetNamespace()),
+		"store", Line(i.GetStore()+" "+i.GetStoreId())+fmt.Sprintf(", epoch %d", i.GetEpoch()),
+		"features", Line(strings.Join(i.GetFeatures(), " ")),
+		"calls", fmt.Sprintf("%s run at once, %s wait", Number(int64(l.GetRunningCalls())), Number(int64(l.GetQueuedCalls()))),
+		"limits", fmt.Sprintf("arguments %s, result %s, ticket %s, frame %s", Size(l.GetArguments()), Size(l.GetResult()), Size(l.GetTicket()), Size(l.GetFrame())),
+		"kept", fmt.Sprintf("ended calls %s, tickets at most %s", Duration(l.GetRetention().AsDuration()), Duration(l.GetSuspension().AsDuration())),
+	)
+	for _, f := range i.GetIsolationFacts() {
+		mark, color := "not held", waits
+		if f.GetHeld() {
+			mark, color = "held", good
+		}
+		text += v.paint(dim, "isolation") + " " + Line(f.GetName()) + " " + v.paint(color, mark) + commaLine(f.GetMechanism()) + commaLine(f.GetDetail()) + "\n"
+	}
+	return text
+}
