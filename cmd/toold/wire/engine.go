@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -11,14 +12,43 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Engine shows an engine to the doors. Streams on which nothing happens get a heartbeat every so often; 0 is never.
-func Engine(e *lifecycle.Engine, heartbeat time.Duration) server.Engine {
-	return &engine{e, heartbeat}
+// Doors say how the doors see an engine.
+type Doors struct {
+	Engine *lifecycle.Engine // required
+	// Heartbeat is when a stream on which nothing happens gets one; 0 is never.
+	Heartbeat time.Duration
+	// Full reports that the disk has no room for new calls; nil is never. Those that are known still get through.
+	Full func() bool
+}
+
+// NewEngine shows an engine to the doors.
+func NewEngine(d Doors) server.Engine {
+	if d.Full == nil {
+		d.Full = func() bool { return false }
+	}
+	return &engine{d.Engine, d}
 }
 
 type engine struct {
 	*lifecycle.Engine // Get, Cancel, CancelAll, EndRun, CursorAfter are as the doors want them
-	heartbeat         time.Duration
+	doors             Doors
+}
+
+var errFull = call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
+
+// room refuses calls that are not known yet when the disk is full: what is left of it is for those that run.
+func (e *engine) room(ctx context.Context, p tool.Principal, id string) error {
+	if !e.doors.Full() {
+		return nil
+	}
+	var refusal *call.Refusal
+	if id == "" {
+		return errFull
+	}
+	if _, err := e.Get(ctx, p, id); errors.As(err, &refusal) && refusal.Kind == call.NotFound {
+		return errFull
+	}
+	return nil
 }
 
 // watched returns a watcher for a door, or why there is none.
@@ -26,11 +56,14 @@ func (e *engine) watched(w *lifecycle.Watcher, err error) (server.Watcher, error
 	if err != nil {
 		return nil, err
 	}
-	w.HeartbeatEvery = e.heartbeat
+	w.HeartbeatEvery = e.doors.Heartbeat
 	return watcher{w}, nil
 }
 
 func (e *engine) Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
+	if err := e.room(ctx, p, spec.ID); err != nil {
+		return nil, err
+	}
 	return e.watched(e.Engine.Execute(ctx, p, *spec, lifecycle.ExecuteOptions(o)))
 }
 

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// What may come after the drain period, which has to be over five seconds later.
+const (
+	overtime   = 3500 * time.Millisecond // for tools to heed their cancellation
+	closeDoors = 800 * time.Millisecond  // for clients to read where their streams ended
+	killTime   = 500 * time.Millisecond  // for processes of tools that do not end
+)
+
+// serve runs a daemon until ctx is done and then lets running calls have the drain period. It writes its addresses to
+// out when it is ready.
+func serve(ctx context.Context, cfg *Config, out io.Writer) error {
+	d, err := newDaemon(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.log.Sync() }() // standard error often cannot be synced
+	return d.run(ctx, out)
+}
+
+// check does what serve does before it opens the store.
+func check(_ context.Context, cfg *Config) error {
+	_, rulesErr := readOnly(readRules(cfg))
+	token, tokenErr := readToken(cfg.TokenFile())
+	_, authErr := newAuth(cfg, token)
+	_, tlsErr := newTLS(cfg)
+	_, _, logErr := newLogger(cfg)
+	return errors.Join(rulesErr, tokenErr, authErr, tlsErr, logErr, checkTools(cfg))
+}
+
+func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
+
+// checkTools registers the tools with nothing to run them.
+func checkTools(cfg *Config) error {
+	path, root, err := openWorkspace(cfg)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return registerTools(registry.New(registry.Config{}), cfg, path, root, noExec{})
+}
+
+type noExec struct{}
+
+func (noExec) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
+	return nil, errors.New("nothing runs while the configuration is checked")
+}
+
+// run serves until ctx is done, a drain is asked for, or the daemon cannot go on.
+func (d *daemon) run(ctx context.Context, out io.Writer) error {
+	background, stop := context.WithCancel(context.Background())
+	defer stop()
+	var loops sync.WaitGroup
+	loops.Go(func() { _ = d.engine.Sweep(background) }) // ends with background and has no other error
+	loops.Go(func() { d.trim(background) })
+	loops.Go(func() { d.hangups(background) })
+	if err := d.serveMetrics(background, &loops); err != nil {
+		return errors.Join(err, d.close())
+	}
+	writing, stopWriting := context.WithCancel(context.Background())
+	defer stopWriting()
+	var lines sync.WaitGroup
+	lines.Go(func() { _ = d.lines.Run(writing) })
+	for _, lis := range d.doors {
+		loops.Go(func() {
+			if err := d.server.Serve(lis); err != nil {
+				d.fail(err)
+			}
+		})
+	}
+	d.server.SetReady(true)
+	if err := d.announce(out); err != nil {
+		d.log.Warn("nobody heard where the daemon listens", zap.Error(err))
+	}
+	period := d.cfg.Timeouts.Drain
+	select {
+	case <-ctx.Done():
+		d.drains.begin(period, time.Now())
+	case period = <-d.drains.wish:
+	case err := <-d.failed:
+		return d.abort(err)
+	}
+	err := d.drain(period)
+	if errors.As(err, new(fatalError)) {
+		return d.abort(err)
+	}
+	stop()
+	stopWriting()
+	lines.Wait()
+	loops.Wait()
+	return errors.Join(err, d.close())
+}
+
+// A fatalError ends the daemon at once: nobody knows what is on the disk.
+type fatalError struct{ error }
+
+// drain lets what runs come to its end, ends the streams and closes the doors. It takes at most the period and a little
+// less than five seconds.
+func (d *daemon) drain(period time.Duration) error {
+	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
+	d.server.SetReady(false)
+	ctx, cancel := context.WithTimeout(context.Background(), period)
+	defer cancel()
+	drained := make(chan struct{})
+	go func() {
+		d.engine.Drain(ctx)
+		close(drained)
+	}()
+	late := time.NewTimer(period + overtime)
+	defer late.Stop()
+	var err error
+	select {
+	case <-drained:
+	case failed := <-d.failed:
+		return fatalError{failed}
+	case <-late.C:
+		err = fmt.Errorf("%d calls did not end in time; the next start decides what becomes of them", d.engine.Stats().Running)
+		d.kill()
+	}
+	closing, cancelClosing := context.WithTimeout(context.Background(), closeDoors)
+	defer cancelClosing()
+	d.server.Shutdown(closing)
+	return err
+}
+
+// abort ends the daemon after a failure that recovery has to sort out: what runs is killed, nothing is written.
+func (d *daemon) abort(err error) error {
+	d.log.Error("the daemon cannot go on", zap.Error(err))
+	d.kill()
+	return err
+}
+
+// kill ends the processes of calls, as far as that is quickly done; the next start looks for the others.
+func (d *daemon) kill() {
+	killed := make(chan struct{})
+	go func() {
+		_ = d.runner.Close()
+		close(killed)
+	}()
+	select {
+	case <-killed:
+	case <-time.After(killTime):
+	}
+}
+
+// hangups reads the configuration again with each SIGHUP.
+func (d *daemon) hangups(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			_, _ = d.reloadAll() // told in the log
+		}
+	}
+}
+
+// trimEvery is how often ended calls are looked through; the first time comes soon after the start.
+const (
+	trimEvery = 10 * time.Minute
+	trimFirst = time.Minute
+	trimPage  = 500
+	documents = 24 * time.Hour // of a run, after its last event
+)
+
+// trim turns old calls into tombstones and removes their output.
+func (d *daemon) trim(ctx context.Context) {
+	timer := time.NewTimer(trimFirst)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		if err := d.trimOnce(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("old calls not trimmed; will try again", zap.Error(err))
+		}
+		timer.Reset(trimEvery)
+	}
+}
+
+func (d *daemon) trimOnce(ctx context.Context) error {
+	for ctx.Err() == nil {
+		now := d.store.Now()
+		gone, err := d.store.Trim(ctx, now.Add(-d.cfg.Retention.Calls), now.Add(-d.cfg.Retention.Tombstones), now.Add(-documents), trimPage)
+		if err != nil {
+			return err
+		}
+		for _, key := range gone {
+			if err := d.store.Spool().Remove(key); err != nil {
+				d.log.Warn("output of a trimmed call not removed", zap.String("call_id", key.ID), zap.Error(err))
+			}
+		}
+		if len(gone) < trimPage {
+			return nil
+		}
+	}
+	return nil
+}
+
+// ready is what a program that started the daemon waits for.
+type ready struct {
+	Ready     bool   `json:"ready"`
+	TCP       string `json:"tcp,omitempty"`
+	TLS       bool   `json:"tls,omitempty"`
+	Unix      string `json:"unix,omitempty"`
+	TokenFile string `json:"token_file"`
+	PID       int    `json:"pid"`
+	Epoch     int64  `json:"epoch"`
+}
+
+// announce says where the daemon is: in words on a terminal, else in one line of JSON.
+func (d *daemon) announce(out io.Writer) error {
+	r := ready{Ready: true, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
+	if path, err := filepath.Abs(r.TokenFile); err == nil { // whoever reads it may stand elsewhere
+		r.TokenFile = path
+	}
+	for _, a := range d.where {
+		if a.Network == "tcp" {
+			r.TCP, r.TLS = a.Address, a.TLS
+		} else {
+			r.Unix = a.Address
+		}
+	}
+	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := io.WriteString(out, d.welcome(&r))
+	return err
+}
+
+func (d *daemon) welcome(r *ready) string {
+	text := fmt.Sprintf("toold %s is ready (pid %d)\n", version, r.PID)
+	if r.TCP != "" {
+		text += "  tcp        " + r.TCP + "\n"
+	}
+	if r.Unix != "" {
+		text += "  unix       " + r.Unix + "\n"
+	}
+	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
+	text += "Call it, from another terminal:\n  toold --data " + d.cfg.Data + " tools\n  toold --data " + d.cfg.Data + " call grep pattern=TODO\n"
+	if r.TCP != "" && !r.TLS {
+		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
+	}
+	return text + "Ctrl-C ends it.\n"
+}

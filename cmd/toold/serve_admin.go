@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/server"
+)
+
+// adminOf is what operators do with a daemon.
+type adminOf struct{ d *daemon }
+
+// Info implements [server.Admin].
+func (a adminOf) Info(context.Context) server.Info {
+	d, l := a.d, &a.d.cfg.Limits
+	id := d.store.Identity()
+	info := server.Info{
+		Version: version, Commit: commit(), Store: "sqlite", StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
+		Limits: server.Limits{
+			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
+			RunningCalls: l.Concurrency, QueuedCalls: l.QueueLength, Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
+		},
+		Features: []string{"artifacts", "describe", "runs"}, Draining: d.engine.Draining(),
+	}
+	if d.cfg.SingleUser {
+		info.Features = append(info.Features, "single_user")
+	}
+	facts := isolationFacts(d.runner.Facts())
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		fact := server.IsolationFact{Name: name, Held: facts[name].Held, Mechanism: facts[name].Mechanism}
+		if !fact.Held {
+			fact.Detail = "not proven on this machine: processes of tools run with the rights of the daemon's user"
+		}
+		info.Isolation = append(info.Isolation, fact)
+	}
+	return info
+}
+
+// commit is what the binary was built from; empty when the build did not say it.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Reload implements [server.Admin].
+func (a adminOf) Reload(context.Context) (server.Reloaded, error) { return a.d.reloadAll() }
+
+// Drain implements [server.Admin].
+func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
+	p := a.d.cfg.Timeouts.Drain
+	if period != nil {
+		p = *period
+	}
+	deadline, first := a.d.drains.begin(p, time.Now())
+	if first {
+		a.d.drains.wish <- p // the daemon takes one
+	}
+	return deadline, a.d.engine.Stats().Running
+}
+
+// SetLogLevel implements [server.Admin].
+func (a adminOf) SetLogLevel(name string) string {
+	previous := a.d.level.String()
+	if level, err := zapcore.ParseLevel(name); err == nil {
+		a.d.level.SetLevel(level)
+		a.d.log.Info("log level changed", zap.String("from", previous), zap.String("to", name))
+	}
+	return previous
+}
+
+// drains remembers that the daemon has begun to stop.
+type drains struct {
+	wish chan time.Duration // from an operator's request
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+// begin returns when running calls are stopped, and whether nobody began before.
+func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time, first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first = d.deadline.IsZero(); first {
+		d.deadline = now.Add(period)
+	}
+	return d.deadline, first
+}
+
+// reloads is what a reload compares with.
+type reloads struct {
+	mu    sync.Mutex
+	rules []byte // of the rule file in force
+	auth  *server.Auth
+}
+
+// reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
+func (d *daemon) reloadAll() (server.Reloaded, error) {
+	d.reload.mu.Lock()
+	defer d.reload.mu.Unlock()
+	var done server.Reloaded
+	next, err := d.cfg.Reload()
+	var rules *permission.Rules
+	var text []byte
+	if err == nil {
+		rules, text, err = readRules(next)
+	}
+	if err != nil {
+		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
+	}
+	before, after := valuesOf(*d.cfg), valuesOf(*next)
+	for key := range after { // all but these need a restart
+		if key != "rules" && key != "log.level" && !reflect.DeepEqual(before[key], after[key]) {
+			done.NeedsRestart = append(done.NeedsRestart, key)
+		}
+	}
+	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
+		d.gate.Swap(rules)
+		d.reload.rules = text
+		d.tools.Refresh() // who sees which tool may have changed
+		done.Changed = append(done.Changed, "rules")
+	}
+	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && before["log.level"] != after["log.level"] {
+		d.level.SetLevel(level)
+		done.Changed = append(done.Changed, "log.level")
+	}
+	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
+	return done, nil
+}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	linelog "github.com/toold-dev/toold/plugins/log"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+// heartbeatEvery is how long a stream may be silent.
+const heartbeatEvery = 15 * time.Second
+
+// A daemon is all parts, fitted together. What it opened it closes in the reverse order.
+type daemon struct {
+	cfg     *Config
+	started time.Time
+
+	log    *zap.Logger
+	level  zap.AtomicLevel
+	lines  *linelog.Filter
+	store  *sqlite.Store
+	runner *sandbox.Runner
+	tools  *registry.Registry
+	gate   *permission.Gate
+	engine *lifecycle.Engine
+	server *server.Server
+	doors  []net.Listener
+	where  []server.Address
+
+	reload reloads
+	drains drains
+	failed chan error // what the daemon cannot go on after; the first counts
+
+	opened []func() error
+}
+
+// newDaemon opens and recovers everything and listens, but answers nobody yet.
+func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, started: time.Now(), failed: make(chan error, 1)}
+	d.drains.wish = make(chan time.Duration, 1)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if d.log, d.level, err = newLogger(cfg); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openEngine, d.openServer, d.listen, d.recover} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (d *daemon) onClose(f func() error) { d.opened = append(d.opened, f) }
+
+// close closes what was opened, the newest first.
+func (d *daemon) close() (err error) {
+	for i := len(d.opened) - 1; i >= 0; i-- {
+		err = errors.Join(err, d.opened[i]())
+	}
+	d.opened = nil
+	return err
+}
+
+// fail ends the daemon with an error.
+func (d *daemon) fail(err error) {
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// openStore takes the store, and with it the right to call the data directory one's own.
+func (d *daemon) openStore(ctx context.Context) error {
+	point := failPoint()
+	cfg := sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved}
+	if point != nil {
+		cfg.FailPoint = func(name string) error { point(name); return nil }
+	}
+	store, err := sqlite.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	d.store = store
+	d.onClose(store.Close)
+	if store.Identity().Clean {
+		return nil
+	}
+	if n, err := store.SweepSpool(ctx); err != nil {
+		return fmt.Errorf("output of calls: %w", err)
+	} else if n > 0 {
+		d.log.Info("output of forgotten calls removed", zap.Int("calls", n))
+	}
+	return nil
+}
+
+// openTools ends what an earlier daemon left running and registers the tools.
+func (d *daemon) openTools(ctx context.Context) error {
+	if err := sandbox.BecomeSubreaper(); err != nil {
+		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
+	}
+	id := d.store.Identity()
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StateDir: filepath.Join(d.cfg.Data, "processes")})
+	if err != nil {
+		return err
+	}
+	d.runner = runner
+	d.onClose(runner.Close)
+	swept, err := runner.Sweep(ctx)
+	if err != nil {
+		return fmt.Errorf("processes of an earlier daemon: %w", err)
+	}
+	for _, p := range swept.Killed {
+		d.log.Warn("process of an earlier daemon killed", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
+	}
+	for _, p := range swept.Unverified {
+		d.log.Error("process of an earlier daemon may still live", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
+	}
+	path, root, err := openWorkspace(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.onClose(root.Close)
+	d.tools = registry.New(registry.Config{FirstRevision: id.Epoch << 20}) // no revision of an earlier start comes again
+	return registerTools(d.tools, d.cfg, path, root, runner)
+}
+
+// openEngine makes the engine with its plugins.
+func (d *daemon) openEngine(context.Context) error {
+	rules, text, err := readRules(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.reload.rules = text
+	d.gate = permission.New(permission.Config{Rules: rules, SingleUser: d.cfg.SingleUser})
+	if d.lines, err = linelog.New(linelog.Config{Log: d.log}); err != nil {
+		return err
+	}
+	token, err := ensureToken(d.cfg.TokenFile())
+	if err != nil {
+		return err
+	}
+	auth, err := newAuth(d.cfg, token)
+	if err != nil {
+		return err
+	}
+	d.engine, err = lifecycle.New(lifecycle.Config{
+		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), People: auth, Log: d.log,
+		Hooks: hook.Set{
+			Gate:   []hook.Entry[hook.Gate]{{Name: "permission", Hook: d.gate}},
+			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},
+		},
+		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
+		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
+		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
+		OutputBudget: d.cfg.Limits.OutputBudget, MaxArguments: d.cfg.Limits.Arguments,
+		OnFatal: d.fail, FailPoint: failPoint(),
+	})
+	d.reload.auth = auth
+	return err
+}
+
+// linger is the engine's form: its zero is the default, and a nanosecond is as good as nothing.
+func linger(d time.Duration) time.Duration {
+	if d == 0 {
+		return time.Nanosecond
+	}
+	return d
+}
+
+// isolation returns the facts for records. They hold for the life of the process.
+func (d *daemon) isolation() func() map[string]bool {
+	facts := map[string]bool{}
+	for name, f := range isolationFacts(d.runner.Facts()) {
+		facts[name] = f.Held
+	}
+	return func() map[string]bool { return facts }
+}
+
+// openServer makes the doors.
+func (d *daemon) openServer(context.Context) error {
+	secure, err := newTLS(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.server, err = server.New(server.Config{
+		Engine: wire.NewEngine(wire.Doors{Engine: d.engine, Heartbeat: heartbeatEvery, Full: d.store.Full}),
+		Tools:  wire.Tools(d.tools, d.gate.Hidden),
+		Admin:  adminOf{d}, Auth: d.reload.auth, TLS: secure, Log: d.log,
+	})
+	return err
+}
+
+// listen takes the addresses, so that one that is taken is found before anything runs.
+func (d *daemon) listen(ctx context.Context) error {
+	add := func(lis net.Listener, err error) error {
+		if err != nil {
+			return usageError{err}
+		}
+		d.doors = append(d.doors, lis)
+		d.onClose(func() error { _ = lis.Close(); return nil }) // the server has closed it, unless it never served
+		return nil
+	}
+	if at := d.cfg.Listen.TCP; at != "" {
+		secure := d.cfg.TLS.Cert != ""
+		if err := add(server.ListenTCP(ctx, at, secure)); err != nil {
+			return err
+		}
+		d.where = append(d.where, server.Address{Network: "tcp", Address: d.doors[len(d.doors)-1].Addr().String(), TLS: secure})
+	}
+	if at := d.cfg.Listen.Unix; at != "" {
+		path, err := filepath.Abs(at)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := add(server.ListenUnix(ctx, path)); err != nil {
+			return err
+		}
+		d.where = append(d.where, server.Address{Network: "unix", Address: path})
+	}
+	return nil
+}
+
+// recover takes up what the last daemon left.
+func (d *daemon) recover(ctx context.Context) error {
+	found, err := d.engine.Recover(ctx)
+	if err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
+	if found != (lifecycle.Recovered{}) {
+		d.log.Info("calls of the last daemon taken up", zap.Any("found", found))
+	}
+	if found.Held > 0 {
+		d.log.Error("the store was copied or restored: its unfinished calls are held; start with --moved when it was only moved",
+			zap.Int("calls", found.Held))
+	}
+	return nil
+}

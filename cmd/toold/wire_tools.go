@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/ask"
+	"github.com/toold-dev/toold/tools/files"
+	"github.com/toold-dev/toold/tools/shell"
+	"github.com/toold-dev/toold/tools/todo"
+)
+
+// builtin is the source of the tools that the daemon brings along.
+const builtin = "builtin"
+
+// openWorkspace returns the workspace's absolute path and its root; the caller closes it.
+func openWorkspace(cfg *Config) (string, *os.Root, error) {
+	path, err := filepath.Abs(cfg.Workspace)
+	if err != nil {
+		return "", nil, fmt.Errorf("workspace: %w", err)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return "", nil, usagef("workspace: %w; make the directory, or name another one with --workspace", err)
+	}
+	return path, root, nil
+}
+
+// registerTools makes the built-in tools.
+func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, exec shell.Exec) error {
+	bash, err := shell.New(shell.Config{
+		Exec: limited{exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
+		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10),
+	})
+	if err != nil {
+		return err
+	}
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path})
+	tools = append(tools, bash, ask.New(), todo.Read(), todo.Write())
+	if err := r.Register(builtin, tools...); err != nil {
+		return err
+	}
+	if extra := extraTools(); len(extra) > 0 {
+		return r.Register("bench", extra...)
+	}
+	return nil
+}
+
+// limited gives a command the operator's time at most, whatever the model asked for.
+type limited struct {
+	shell.Exec
+	most time.Duration
+}
+
+// Run implements [shell.Exec].
+func (l limited) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, l.most, &tool.Error{
+		Code: tool.Timeout, Reason: "OPERATOR_LIMIT", Message: fmt.Sprintf("The command was killed: no command may run longer than %v here", l.most),
+	})
+	defer stop()
+	return l.Exec.Run(ctx, spec)
+}
+
+// readRules reads the rule file; nil without one.
+func readRules(cfg *Config) (*permission.Rules, []byte, error) {
+	if cfg.Rules == "" {
+		return nil, nil, nil
+	}
+	text, err := os.ReadFile(cfg.Rules)
+	if err != nil {
+		return nil, nil, usagef("rules: %w", err)
+	}
+	rules, err := permission.Parse(cfg.Rules, text)
+	if err != nil {
+		return nil, nil, usagef("rules: %w", err)
+	}
+	return rules, text, nil
+}
+
+// isolationFacts lists what is known to hold around processes.
+func isolationFacts(f sandbox.Facts) map[string]sandbox.Fact {
+	return map[string]sandbox.Fact{
+		"fs_read": f.FSRead, "fs_write": f.FSWrite, "net": f.Net, "ipc": f.IPC, "processes_killed": f.ProcessesKilled,
+		"mem_limit": f.MemLimit, "pids_limit": f.PidsLimit, "cpu_limit": f.CPULimit, "disk_limit": f.DiskLimit,
+		"separate_kernel": f.SeparateKernel,
+	}
+}
