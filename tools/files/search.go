@@ -76,7 +76,7 @@ func (s *search) progress() string {
 func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 	s.seen++
 	s.block.reset(reader{ctx, io.LimitReader(in, s.most)})
-	f := fileSearch{search: s, name: name}
+	f := fileSearch{search: s, path: exact(name), shownPath: quote(name)}
 	for first := true; ; first = false {
 		block, err := s.block.next()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -110,11 +110,12 @@ func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 // fileSearch is the state of one file's search.
 type fileSearch struct {
 	*search
-	name  string
-	line  int        // lines before this block
-	last  []grepLine // the last lines, for context before a match
-	after int        // lines of context still to show
-	count int
+	path      string     // for programs
+	shownPath string     // in messages
+	line      int        // lines before this block
+	last      []grepLine // the last lines, for context before a match
+	after     int        // lines of context still to show
+	count     int
 }
 
 // block searches whole lines. It lets the expression look at the whole block, which is much faster than line by line:
@@ -191,7 +192,7 @@ func (f *fileSearch) add(line []byte, at int, match bool) {
 		f.total++
 	}
 	full := f.shown >= f.query.limit || f.budget <= 0
-	l := grepLine{Path: exact(f.name), Line: f.line, Context: !match, shown: quote(f.name)}
+	l := grepLine{Path: f.path, Line: f.line, Context: !match, shown: f.shownPath}
 	switch {
 	case f.query.output != "content", match && full:
 		f.after = 0
@@ -228,7 +229,7 @@ func (f *fileSearch) done() {
 	}
 	f.matched++
 	if len(f.files) < f.query.limit {
-		f.files = append(f.files, grepFile{exact(f.name), f.count, quote(f.name)})
+		f.files = append(f.files, grepFile{f.path, f.count, f.shownPath})
 	}
 }
 
