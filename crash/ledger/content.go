@@ -1,0 +1,63 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// content is the hash of a message: equal for equal messages, whichever door told them.
+type content [16]byte
+
+func contentOf(m proto.Message) content {
+	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		panic("a message that was received cannot be written: " + err.Error()) // nothing on this side makes one
+	}
+	sum := sha256.Sum256(bytes)
+	return content(sum[:16])
+}
+
+// contentOfEvent leaves out the bytes of output, which an event has while it is live only; they are compared by offset.
+func contentOfEvent(e *tooldv1.CallEvent) content {
+	if e.GetOutput() == nil {
+		return contentOf(e)
+	}
+	bare := proto.CloneOf(e)
+	bare.GetOutput().Data = nil
+	return contentOf(bare)
+}
+
+// contentOfTicket is what of a question may not change while it is open.
+func contentOfTicket(s *tooldv1.Suspension) content {
+	bare := proto.CloneOf(s)
+	bare.Votes = nil
+	return contentOf(bare)
+}
+
+// epochOf reads the epoch of a call's cursor; 0 when it has none. Clients take cursors as they are: only here it matters
+// that numbers which are given again are given under another epoch.
+func epochOf(cursor string) int64 {
+	parts := strings.Split(cursor, ".")
+	if len(parts) != 3 || parts[0] != "c1" {
+		return 0
+	}
+	epoch, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return epoch
+}
+
+// kindOf names the kind of an event for people.
+func kindOf(e *tooldv1.CallEvent) string {
+	m := e.ProtoReflect()
+	if field := m.WhichOneof(m.Descriptor().Oneofs().ByName("event")); field != nil {
+		return string(field.Name())
+	}
+	return "an unknown event"
+}

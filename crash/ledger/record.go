@@ -1,0 +1,105 @@
+package ledger
+
+import (
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Record takes a call's record as the daemon told it in this life, after the log was looked at.
+func (c *Call) Record(record *tooldv1.Call, cursor string, life int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteLocked("record: %v after %d events, %d attempts", record.GetStatus(), record.GetLastSequence(), len(record.GetAttempts()))
+	c.recordLocked(record, life)
+	c.markLocked(cursor, record.GetLastSequence())
+}
+
+func terminal(s tooldv1.CallStatus) bool {
+	return s == tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || s == tooldv1.CallStatus_CALL_STATUS_FAILED || s == tooldv1.CallStatus_CALL_STATUS_CANCELLED
+}
+
+func (c *Call) recordLocked(record *tooldv1.Call, life int64) {
+	if record.GetCallId() != c.ID {
+		c.breakLocked("P4", "the record is that of call %q", record.GetCallId())
+		return
+	}
+	c.sync = c.sync || record.GetDurability() == tooldv1.Durability_DURABILITY_SYNC
+	if c.sync {
+		c.firm = c.last
+	}
+	c.life = max(c.life, life)
+	if record.GetLastSequence() < c.firm {
+		c.breakLocked("P4", "the record knows %d events; %d were told for good", record.GetLastSequence(), c.firm)
+	}
+	if c.Once && len(record.GetAttempts()) > 1 {
+		c.breakLocked("P3", "%d attempts of a tool that may run once", len(record.GetAttempts()))
+	}
+	switch status := record.GetStatus(); {
+	case terminal(status):
+		c.endLocked("the record", status, record.GetExecuted(), record.GetResult(), 0, life)
+	case c.end != nil:
+		c.breakLocked("P3", "the record is %v; the call had ended %v", status, c.end.Status)
+	}
+	c.questionsLocked(record)
+}
+
+// questionsLocked compares the open question and the answers.
+func (c *Call) questionsLocked(record *tooldv1.Call) {
+	open := record.GetSuspension()
+	suspended := record.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED
+	if suspended != (open != nil) {
+		c.breakLocked("P1", "the record is %v with the question %q", record.GetStatus(), open.GetSuspensionId())
+	}
+	if open != nil {
+		if r := c.roundLocked(open.GetSuspensionId()); r != nil && r.winner != "" {
+			c.breakLocked("P2", "question %s is open; decision %s was told to count", open.GetSuspensionId(), r.winner)
+		}
+		c.suspendedLocked(open, 0)
+	}
+	if n := len(c.rounds); n > 0 && open.GetSuspensionId() != c.rounds[n-1].Suspension.GetSuspensionId() {
+		r := c.rounds[n-1]
+		if r.winner == "" && len(r.sent) == 0 && !c.cancel {
+			c.breakLocked("P1", "question %s was told and nobody answered it; the record is %v with the question %q",
+				r.Suspension.GetSuspensionId(), record.GetStatus(), open.GetSuspensionId())
+		}
+	}
+	applied := map[string]string{}
+	for _, d := range record.GetDecisions() {
+		if other, ok := applied[d.GetSuspensionId()]; ok {
+			c.breakLocked("P2", "question %s has the answers %s and %s", d.GetSuspensionId(), other, d.GetDecisionId())
+		}
+		applied[d.GetSuspensionId()] = d.GetDecisionId()
+		if r := c.roundLocked(d.GetSuspensionId()); r != nil {
+			c.wonLocked(r, d.GetDecisionId(), "the record")
+		}
+	}
+	for _, r := range c.rounds {
+		if id := r.Suspension.GetSuspensionId(); r.winner != "" && applied[id] == "" {
+			c.breakLocked("P2", "decision %s was told to count for question %s; the record does not have it", r.winner, id)
+		}
+	}
+}
+
+// Listed compares an inbox with the questions that have been open all the time. open is what was known to wait before the
+// list was asked for, by call id; list is what the inbox holds.
+func (l *Ledger) Listed(calls map[string]*Call, open map[string]*tooldv1.Suspension, list []*tooldv1.Call) {
+	held := make(map[string]*tooldv1.Suspension, len(list))
+	for _, record := range list {
+		if held[record.GetCallId()] != nil {
+			l.Break("P1", "call %s is in the inbox twice", record.GetCallId())
+		}
+		held[record.GetCallId()] = record.GetSuspension()
+	}
+	for id, want := range open {
+		c, have := calls[id], held[id]
+		if now, untouched := c.Waiting(); !untouched || now.GetSuspensionId() != want.GetSuspensionId() {
+			continue // answered meanwhile
+		}
+		switch {
+		case have == nil:
+			c.Break("P1", "question %s was told, nobody answered it, and the inbox of %d does not have it", want.GetSuspensionId(), len(list))
+		case have.GetSuspensionId() != want.GetSuspensionId() || have.GetDigest() != want.GetDigest():
+			c.Break("P1", "the inbox has question %s with digest %s in place of %s with digest %s",
+				have.GetSuspensionId(), have.GetDigest(), want.GetSuspensionId(), want.GetDigest())
+		}
+	}
+}
