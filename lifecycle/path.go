@@ -109,7 +109,7 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 		return *p.refusal
 	}
 	for _, step := range []func(context.Context) *end{
-		p.rewrite, p.assess, p.gate, p.queue, p.admit, p.before, p.intent,
+		p.rewrite, p.assess, p.isolate, p.gate, p.queue, p.admit, p.before, p.intent,
 	} {
 		if out := p.stopped(ctx); out != nil {
 			return *out

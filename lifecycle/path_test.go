@@ -1,6 +1,8 @@
 package lifecycle_test
 
 import (
+	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
@@ -53,6 +55,24 @@ func TestSuspendDecideFinish(t *testing.T) {
 		list, _ := events(t, watcher)
 		if got, want := types(t, 1, list), "accepted gate_decided suspended resumed attempt_started finished"; got != want {
 			t.Errorf("events %q, want %q", got, want)
+		}
+	})
+}
+
+// P12: a call never runs below the isolation that its tool requires.
+func TestP12RequiredIsolation(t *testing.T) {
+	ran := 0
+	isolated := tool.Func(tool.Descriptor{ID: "isolated", RequiredIsolation: tool.IsolationFull, Parameters: json.RawMessage(anyObject)},
+		func(context.Context, *tool.Call) (*tool.Result, error) { ran++; return tool.Text("ran"), nil })
+	facts := map[string]bool{"fs_read": true, "fs_write": true, "processes_killed": true}
+	inBubble(t, []tool.Tool{isolated}, func(c *lifecycle.Config) { c.Isolation = func() map[string]bool { return facts } }, func(t *testing.T, w *world) {
+		c := w.do(spec("isolated", `{}`))
+		if e := c.Result.Error; c.Status != call.Failed || e.Code != tool.Sandbox || e.Reason != "net" || c.Executed != call.NotStarted || ran != 0 {
+			t.Errorf("call %+v %+v, ran %d times", c, e, ran)
+		}
+		facts = map[string]bool{"fs_read": true, "fs_write": true, "processes_killed": true, "net": true}
+		if c := w.do(spec("isolated", `{}`)); c.Status != call.Succeeded || !c.Isolation.Facts["net"] || ran != 1 {
+			t.Errorf("call %+v, ran %d times", c, ran)
 		}
 	})
 }
