@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/goleak"
 )
@@ -225,3 +226,25 @@ func asks(id string, t tool.Ticket) tool.Tool {
 }
 
 const year = 365 * 24 * time.Hour
+
+var everything = store.Query{Namespace: "ns", Limit: 1000, OldestFirst: true}
+
+// change is a change that a journal is asked to make.
+type change struct{ *store.Change }
+
+func (c *change) ends() bool { return c.Call != nil && c.Call.Status.Terminal() }
+
+// failing refuses changes for want of room: which says which, counting from 1.
+func failing(which func(n int, c *change) bool) func(*store.Change) error {
+	var mu sync.Mutex
+	n := 0
+	return func(c *store.Change) error {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		if which(n, &change{c}) {
+			return store.ErrFull
+		}
+		return nil
+	}
+}

@@ -1,0 +1,391 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+)
+
+// adds returns a Rewrite hook that adds a letter to the member s.
+func adds(letter string) rewriteFunc {
+	return func(in *hook.Input) (string, error) {
+		b, err := json.Marshal(map[string]string{"s": in.Arguments.String("s") + letter})
+		return string(b), err
+	}
+}
+
+func rewrites(named ...hook.Entry[hook.Rewrite]) func(*lifecycle.Config) {
+	return func(c *lifecycle.Config) { c.Hooks.Rewrite = named }
+}
+
+func TestRewriteHooksRunInOrderAndOnce(t *testing.T) {
+	p := &probe{}
+	same := rewriteFunc(func(in *hook.Input) (string, error) { return in.Arguments.Text(), nil })
+	config := both(rewrites(
+		hook.Entry[hook.Rewrite]{Name: "x", Hook: adds("x")}, hook.Entry[hook.Rewrite]{Name: "same", Hook: same},
+		hook.Entry[hook.Rewrite]{Name: "y", Hook: adds("y")}, hook.Entry[hook.Rewrite]{Name: "other", Hook: adds("z"), Match: hook.Match{Tools: []string{"other"}}},
+	), gates(namedGate("ask", approval(tool.Ticket{}))))
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", `{ "s": "a" }`))
+		if c.Requested != `{ "s": "a" }` || c.Effective != `{"s":"axy"}` || strings.Join(c.Rewriters, " ") != "x y" || c.Open().Pending.Arguments != c.Effective {
+			t.Fatalf("requested %s, effective %s by %v", c.Requested, c.Effective, c.Rewriters)
+		}
+		w.crash()
+		c = w.answer(bob, c, yes()) // what was approved runs: no hook sees it again
+		if got := p.seen(); len(got) != 1 || got[0].Arguments.Text() != `{"s":"axy"}` {
+			t.Errorf("ran %+v", got)
+		}
+		if c.Effective != `{"s":"axy"}` || strings.Join(c.Rewriters, " ") != "x y" {
+			t.Errorf("effective %s by %v", c.Effective, c.Rewriters)
+		}
+	})
+}
+
+// Edited arguments are new arguments: hooks run on them, and when they change them the approval is for something else.
+func TestRewriteHooksRunOnEditedArguments(t *testing.T) {
+	p := &probe{}
+	once := rewriteFunc(func(in *hook.Input) (string, error) {
+		if s := in.Arguments.String("s"); !strings.HasSuffix(s, "!") {
+			return `{"s":"` + s + `!"}`, nil
+		}
+		return in.Arguments.Text(), nil
+	})
+	config := both(rewrites(hook.Entry[hook.Rewrite]{Name: "mark", Hook: once}), gates(namedGate("ask", approval(tool.Ticket{}))))
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", `{"s":"a"}`))
+		c = w.answer(bob, c, tool.Decision{Action: tool.Resume, Arguments: `{"s":"b"}`})
+		if c.Status != call.Suspended || c.Effective != `{"s":"b!"}` || p.runs.Load() != 0 {
+			t.Fatalf("call %s with %s, %d runs", c.Status, c.Effective, p.runs.Load())
+		}
+		if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || p.seen()[0].Arguments.Text() != `{"s":"b!"}` {
+			t.Errorf("call %s, ran %+v", c.Status, p.seen())
+		}
+	})
+}
+
+func TestT95RewriteHookBreaksTheArguments(t *testing.T) {
+	strict := tool.Func(tool.Descriptor{ID: "t", Parameters: json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"}},"additionalProperties":false}`)},
+		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ran"), nil })
+	tests := map[string]struct {
+		hook rewriteFunc
+		code tool.Code
+		text string
+	}{
+		"schema":   {func(*hook.Input) (string, error) { return `{"n":1}`, nil }, tool.InvalidArguments, `The hook "bad" changed the arguments to something invalid: The arguments do not fit`},
+		"not JSON": {func(*hook.Input) (string, error) { return `{`, nil }, tool.InvalidArguments, `The hook "bad" changed the arguments to something invalid: The arguments are not valid JSON`},
+		"error":    {func(*hook.Input) (string, error) { return "", errors.New("no") }, tool.Denied, `Refused: the hook "bad" failed`},
+		"panic":    {func(*hook.Input) (string, error) { panic("no") }, tool.Denied, `Refused: the hook "bad" failed`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []tool.Tool{strict}, rewrites(hook.Entry[hook.Rewrite]{Name: "bad", Hook: tt.hook}), func(t *testing.T, w *world) {
+				c := w.do(spec("t", `{"s":"a"}`))
+				if c.Status != call.Failed || c.Result.Error.Code != tt.code || !strings.HasPrefix(c.Result.ModelText(), tt.text) || c.Executed != call.NotStarted {
+					t.Errorf("call %s %+v", c.Status, c.Result.Error)
+				}
+			})
+		})
+	}
+}
+
+func TestAdmitOnceForEachAttemptAndReleased(t *testing.T) {
+	taken, held := 0, 0
+	admit := admitFunc(func(in *hook.Input) (func(), error) {
+		taken++
+		held++
+		if in.Attempt != taken {
+			t.Errorf("attempt %d is admitted as %d", taken, in.Attempt)
+		}
+		return func() { held--; panic("a release that fails harms nobody") }, nil
+	})
+	config := func(c *lifecycle.Config) { c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "rate", Hook: admit}} }
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if c.Status != call.Suspended || taken != 1 || held != 0 {
+			t.Fatalf("call %s, taken %d, held %d", c.Status, taken, held)
+		}
+		if c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"}); c.Status != call.Succeeded || taken != 2 || held != 0 {
+			t.Errorf("call %s, taken %d, held %d", c.Status, taken, held)
+		}
+	})
+}
+
+func TestT111DescribeSpendsNothing(t *testing.T) {
+	budget, asked, prepared, ended := 3, 0, 0, &afterHook{}
+	p := &probe{}
+	config := func(c *lifecycle.Config) {
+		c.Hooks.Gate = []hook.Entry[hook.Gate]{namedGate("g", func(*hook.Input) (hook.Verdict, error) { asked++; return hook.Allow(), nil })}
+		c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "rate", Hook: admitFunc(func(*hook.Input) (func(), error) {
+			if budget--; budget < 0 {
+				return nil, errors.New("spent")
+			}
+			return nil, nil
+		})}}
+		c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "b", Hook: beforeFunc(func(*hook.Input) ([]tool.Command, error) { prepared++; return nil, nil })}}
+		c.Hooks.After = []hook.Entry[hook.After]{{Name: "a", Hook: ended}}
+	}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
+		for range 10_000 {
+			if preview, err := w.e.Describe(t.Context(), alice, spec("t", `{"b":1,"a":2}`)); err != nil || !preview.Valid || preview.Outcome != "ALLOW" || preview.Effective != `{"a":2,"b":1}` {
+				t.Fatalf("%+v, %v", preview, err)
+			}
+		}
+		if budget != 3 || asked != 10_000 || prepared != 0 || p.runs.Load() != 0 || len(ended.seen) != 0 || w.e.Stats().Live != 0 {
+			t.Errorf("budget %d, asked %d, prepared %d, ran %d, %+v", budget, asked, prepared, p.runs.Load(), w.e.Stats())
+		}
+		if page, err := w.store.Calls(t.Context(), everything); err != nil || len(page.Calls) != 0 {
+			t.Errorf("%d calls stored, %v", len(page.Calls), err)
+		}
+		if c := w.do(spec("t", "")); c.Status != call.Succeeded || budget != 2 {
+			t.Errorf("call %s, budget %d", c.Status, budget)
+		}
+	})
+}
+
+func TestBeforeHooksPrepareDocuments(t *testing.T) {
+	key := tool.Key[string]{Scope: tool.ThreadScope, Name: "k"}
+	failing := beforeFunc(func(*hook.Input) ([]tool.Command, error) { return nil, errors.New("not needed") })
+	preparing := beforeFunc(func(*hook.Input) ([]tool.Command, error) { return []tool.Command{key.Set("prepared")}, nil })
+	config := func(c *lifecycle.Config) {
+		c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "failing", Hook: failing}, {Name: "preparing", Hook: preparing}}
+	}
+	inBubble(t, []tool.Tool{echo("t", reading)}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if c.Status != call.Succeeded || c.Class != call.Sync {
+			t.Errorf("call %s %s", c.Status, c.Class)
+		}
+		docs, err := w.store.Documents(t.Context(), "ns", tool.ThreadScope, "thread-1")
+		if err != nil || len(docs) != 1 || docs[0].Value != `"prepared"` || docs[0].Revision != 1 {
+			t.Errorf("documents %+v, %v", docs, err)
+		}
+		if got := types(t, 1, w.log(c.ID)); got != "accepted attempt_started document_changed finished" {
+			t.Errorf("events %s", got)
+		}
+	})
+}
+
+func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
+	static := tool.Fail("secret in the error")
+	rewrite := afterFunc(func(o hook.Outcome) (hook.AfterResult, error) {
+		r := o.Result
+		r.Status, r.Data, r.Message, r.Metadata = tool.StatusSuccess, `"data"`, "message", map[string]string{"k": "v"}
+		if r.Error != nil {
+			r.Error.Code, r.Error.Reason, r.Error.Message = tool.Denied, "OTHER", "*** in the error"
+		}
+		return hook.AfterResult{Result: r, Records: []hook.Record{{Kind: "audit", Key: "k", Bytes: []byte("seen")}}}, nil
+	})
+	config := func(c *lifecycle.Config) { c.Hooks.After = []hook.Entry[hook.After]{{Name: "redact", Hook: rewrite}} }
+	inBubble(t, []tool.Tool{echo("ok", mutating), made("bad", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return static, nil })}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("ok", ""))
+		if c.Status != call.Succeeded || c.Result.Message != "message" || c.Result.Data != `"data"` || c.Result.Metadata["k"] != "v" {
+			t.Errorf("call %s %+v", c.Status, c.Result)
+		}
+		c = w.do(spec("bad", ""))
+		if e := c.Result.Error; c.Status != call.Failed || c.Result.Status != tool.StatusError || e.Code != tool.ExecutionFailed || e.Reason != "" || c.Result.ModelText() != "*** in the error" {
+			t.Errorf("call %s %+v %+v", c.Status, c.Result, e)
+		}
+		if static.Error.Message != "secret in the error" || static.Message != "" {
+			t.Errorf("the tool's own result became %+v", static)
+		}
+		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 2 {
+			t.Errorf("records %+v, %v", r, err)
+		}
+	})
+}
+
+func TestFailingAfterHookHidesTheData(t *testing.T) {
+	failures := map[string]afterFunc{
+		"error":    func(hook.Outcome) (hook.AfterResult, error) { return hook.AfterResult{}, errors.New("no") },
+		"panic":    func(hook.Outcome) (hook.AfterResult, error) { panic("no") },
+		"deadline": func(hook.Outcome) (hook.AfterResult, error) { time.Sleep(time.Minute); return hook.AfterResult{}, nil },
+	}
+	for name, f := range failures {
+		for _, required := range []bool{true, false} {
+			inBubble(t, []tool.Tool{echo("t", mutating)}, func(c *lifecycle.Config) {
+				c.Hooks.After = []hook.Entry[hook.After]{{Name: "redact", Hook: f, Required: required}}
+			}, func(t *testing.T, w *world) {
+				c := w.do(spec("t", `{"secret":1}`))
+				hidden := c.Result.Data == "" && c.Result.ModelText() == `The result is not shown: the hook "redact" failed` && c.Result.Metadata["after_failed"] == "redact"
+				if c.Status != call.Succeeded || hidden != required {
+					t.Errorf("%s, required %t: %s %+v", name, required, c.Status, c.Result)
+				}
+				time.Sleep(2 * time.Minute)
+			})
+		}
+	}
+}
+
+// redactor replaces the word "secret" in everything that a tool shows, keeping the end of its output back.
+func redactor(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+	kept := map[string][]byte{}
+	mask := func(s string) string { return strings.ReplaceAll(s, "secret", "******") }
+	output := func(stream string, b []byte) []call.Event {
+		if len(b) == 0 {
+			return nil
+		}
+		return []call.Event{{Type: call.EventOutput, Output: &call.Output{Stream: stream, Bytes: b}}}
+	}
+	return func(ev call.Event) ([]call.Event, []hook.Record) {
+		switch {
+		case ev.Output != nil:
+			all := bytes.ReplaceAll(append(kept[ev.Output.Stream], ev.Output.Bytes...), []byte("secret"), []byte("******"))
+			back := min(len(all), len("secret")-1)
+			kept[ev.Output.Stream] = bytes.Clone(all[len(all)-back:])
+			return output(ev.Output.Stream, all[:len(all)-back]), nil
+		case ev.Progress != nil:
+			p := *ev.Progress
+			p.Message = mask(p.Message)
+			ev.Progress = &p
+		case ev.Activity != nil:
+			return nil, nil
+		case ev.Type == call.EventFinished:
+			let := output("stdout", kept["stdout"])
+			o := *ev.Outcome
+			r := *o.Result
+			r.Data, r.Message = mask(r.Data), mask(r.Message)
+			if r.Error != nil {
+				e := *r.Error
+				e.Message = mask(e.Message)
+				r.Error = &e
+			}
+			o.Result = &r
+			ev.Outcome = &o
+			return append(let, ev), []hook.Record{{Kind: "audit", Key: in.CallID, Bytes: []byte("ended")}}
+		}
+		return []call.Event{ev}, nil
+	}
+}
+
+func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
+	long := strings.Repeat("x", 30<<10) + "secret" + strings.Repeat("y", 30<<10)
+	run := func(end string) func(context.Context, *tool.Call) (*tool.Result, error) {
+		return func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			for _, s := range []string{"a sec", "ret, a se", "cret", " and"} {
+				if err := c.Output("stdout", []byte(s)); err != nil {
+					return nil, err
+				}
+			}
+			_ = c.Progress(tool.ProgressRunning, 0.5, "the secret way")
+			_ = c.Activity("id", "plan", "secret")
+			switch end {
+			case "error":
+				return nil, errors.New("no such secret")
+			case "panic":
+				panic("secret")
+			}
+			return &tool.Result{Status: tool.StatusSuccess, Message: long}, nil
+		}
+	}
+	for _, effects := range []tool.Effects{mutating, reading} {
+		for _, end := range []string{"success", "error", "panic"} {
+			config := func(c *lifecycle.Config) {
+				c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: filterFunc(redactor)}}
+			}
+			inBubble(t, []tool.Tool{made("t", effects, run(end))}, config, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				live, _ := events(t, w.start(s, lifecycle.ExecuteOptions{}))
+				time.Sleep(time.Second)
+				c, late := w.get(s.ID), w.checkLog(s.ID)
+				if types(t, 1, live) != types(t, 1, late) {
+					t.Errorf("told %q, and late %q", types(t, 1, live), types(t, 1, late))
+				}
+				out := ""
+				for _, list := range [][]call.Event{live, late} {
+					out = ""
+					for _, ev := range list {
+						if ev.Output != nil {
+							if int(ev.Output.Offset) != len(out) || ev.Output.Length != len(ev.Output.Bytes) {
+								t.Errorf("output %+v after %d bytes", ev.Output, len(out))
+							}
+							out += string(ev.Output.Bytes)
+						}
+					}
+					if out != "a ******, a ****** and" {
+						t.Errorf("%s: output %q", end, out)
+					}
+				}
+				part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, "stdout", 0, 1<<20)
+				if err != nil || string(part.Bytes) != out {
+					t.Errorf("spool %q, %v", part.Bytes, err)
+				}
+				for _, a := range c.Result.Artifacts {
+					if part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20); err != nil || bytes.Contains(part.Bytes, []byte("secret")) || len(part.Bytes) != len(long) {
+						t.Errorf("artifact %s of %d bytes has it, %v", a.Name, len(part.Bytes), err)
+					}
+				}
+				everything, err := json.Marshal([]any{c, live, late})
+				if err != nil || bytes.Contains(everything, []byte("secret")) {
+					t.Errorf("%s: told or stored: %.300s, %v", end, everything, err)
+				}
+				if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 1 || r[0].CallID != s.ID {
+					t.Errorf("records %+v, %v", r, err)
+				}
+			})
+		}
+	}
+}
+
+func TestFailingFilterWithholds(t *testing.T) {
+	boom := filterFunc(func(*hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+		return func(ev call.Event) ([]call.Event, []hook.Record) {
+			if ev.Progress != nil {
+				panic("boom")
+			}
+			return []call.Event{ev}, nil
+		}
+	})
+	config := func(c *lifecycle.Config) { c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: boom}} }
+	talk := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		_ = c.Output("stdout", []byte("first"))
+		_ = c.Progress(tool.ProgressRunning, 0, "secret")
+		_ = c.Output("stdout", []byte("secret"))
+		return tool.Text("secret"), nil
+	})
+	inBubble(t, []tool.Tool{talk}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if c.Status != call.Succeeded || c.Result.ModelText() != `The result is not shown: the hook "redact" failed` || c.Result.Data != "" {
+			t.Errorf("call %s %+v", c.Status, c.Result)
+		}
+		if got := types(t, 1, w.checkLog(c.ID)); got != "accepted attempt_started output finished" {
+			t.Errorf("events %s", got)
+		}
+		if w.e.Stats().HookFailures != 1 {
+			t.Errorf("%d failures counted", w.e.Stats().HookFailures)
+		}
+	})
+}
+
+// What a filter let go for an end that the journal refused comes with the one that it takes, once.
+func TestFilterAndAFullJournal(t *testing.T) {
+	config := func(c *lifecycle.Config) {
+		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: filterFunc(redactor)}}
+	}
+	talk := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("end"), c.Output("stdout", []byte("abc"))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, []tool.Tool{talk}, config)
+		w.store = memory.New(memory.Config{Fail: failing(func(n int, c *change) bool { return c.ends() && n < 6 })})
+		w.open()
+		c := w.do(spec("t", ""))
+		list := w.checkLog(c.ID)
+		if got := types(t, 1, list); got != "accepted attempt_started output finished" || string(list[2].Output.Bytes) != "abc" {
+			t.Errorf("events %s", got)
+		}
+		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 1 {
+			t.Errorf("records %+v, %v", r, err)
+		}
+		w.stop()
+	})
+}
