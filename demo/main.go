@@ -1,0 +1,114 @@
+// Command demo shows toold's main job from beginning to end: a real daemon on free ports, a fresh store, a workspace of
+// real files, the real command line and the real gRPC API.
+//
+// It does not take the daemon's word for anything. What a step claims is looked up where it must show: in the files, in
+// the process table, in the record after the daemon was killed. The first claim that does not hold ends the demo with
+// exit code 1, and nothing that it started stays behind.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// limit is what the whole demo may take.
+const limit = time.Minute
+
+// A step is one thing that toold does. Its error says what did not hold.
+type step struct {
+	title string
+	play  func(*stage, context.Context) error
+}
+
+// steps is the main job in the order in which it is shown.
+func steps() []step {
+	return []step{
+		{"Which tools there are", (*stage).listTools},
+		{"A call that needs nobody: grep", (*stage).grep},
+		{"A call that needs a yes, and streams: bash", (*stage).streamBash},
+		{"A call that outlives the daemon: edit, kill -9, approve", (*stage).editAcrossCrash},
+		{"A question to a person: ask_user", (*stage).askUser},
+		{"A no: declined, and never run", (*stage).decline},
+		{"A yes to something else: approved with edited arguments", (*stage).approveEdited},
+		{"A lost connection, and a cancel that leaves nothing behind", (*stage).reattachAndCancel},
+		{"The same call id twice: one execution", (*stage).sameCallTwice},
+	}
+}
+
+func main() {
+	bin := flag.String("toold", "bin/toold", "the daemon and command line to show")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, late := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the demo took more than %v", limit))
+	defer late()
+
+	tell := newTeller(os.Stdout)
+	began := time.Now()
+	if err := run(ctx, *bin, tell); err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(context.Cause(ctx), err)
+		}
+		tell.failure("%v", err)
+		tell.line("\n", tell.paint(red, "The demo failed."))
+		os.Exit(1)
+	}
+	tell.line("\n", tell.paint(green, fmt.Sprintf("All %d steps did what they say, in %.1f s.", len(steps()), time.Since(began).Seconds())))
+}
+
+func run(ctx context.Context, bin string, tell *teller) (err error) {
+	bin, err = filepath.Abs(bin)
+	if err != nil {
+		return err
+	}
+	if err := needs(ctx); err != nil {
+		return err
+	}
+	s, err := newStage(bin, tell)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.clear()) }()
+	tell.command("cd " + s.dir)
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	for i, st := range steps() {
+		tell.step(i+1, len(steps()), st.title)
+		if err := st.play(s, ctx); err != nil {
+			return err
+		}
+		if err := s.daemon.running(); err != nil {
+			return err
+		}
+	}
+	return s.curtain(ctx)
+}
+
+// needs makes sure of the commands that the workspace's scripts use; they are missing on the smallest of machines only.
+func needs(ctx context.Context) error {
+	wanted := map[string]string{"bash": "bash", "setsid": "util-linux", "tee": "coreutils"}
+	var missing []string
+	for name, pack := range wanted {
+		if _, err := exec.LookPath(name); err != nil {
+			missing = append(missing, name+"="+pack)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "scripts/need.sh", missing...)
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("missing: %v: %w", missing, err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A process is named by its id and the moment of its start, so that another one under the same id is not taken for it.
+type process struct {
+	pid     int
+	started string // field 22 of /proc/<pid>/stat
+	session string
+	name    string
+}
+
+// processAt looks a process up. A zombie counts as gone: it runs nothing and only waits to be reaped.
+func processAt(pid int) (process, bool) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')') // the name may hold any character
+	if err != nil || open < 0 || end < open {
+		return process{}, false
+	}
+	fields := strings.Fields(string(stat[end+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return process{}, false
+	}
+	return process{pid: pid, started: fields[19], session: fields[3], name: string(stat[open+1 : end])}, true
+}
+
+func (p process) alive() bool {
+	now, found := processAt(p.pid)
+	return found && now.started == p.started
+}
+
+func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
+
+// processesIn finds every process that a command in this directory started: by its working directory and by the home
+// that commands get. It asks the kernel and not the daemon.
+func processesIn(dir string) ([]process, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var found []process
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // what has just ended has neither
+		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		home := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == "HOME="+dir })
+		if cwd != dir && !strings.HasPrefix(cwd, dir+"/") && !home {
+			continue
+		}
+		if p, ok := processAt(pid); ok {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// named reads ids that a command wrote into a file, one on each line, and looks the processes up.
+func named(file string) ([]process, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var found []process
+	for word := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		p, ok := processAt(pid)
+		if !ok {
+			return nil, fmt.Errorf("process %d of %s does not run", pid, filepath.Base(file))
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+func living(all []process) []process {
+	return slices.DeleteFunc(slices.Clone(all), func(p process) bool { return !p.alive() })
+}
+
+// end kills a process and waits until it is gone.
+func (p process) end(within time.Duration) error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(p.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("kill %v: %w", p, err)
+	}
+	return eventually(within, func() error {
+		if p.alive() {
+			return fmt.Errorf("%v does not end", p)
+		}
+		return nil
+	})
+}
+
+// eventually asks until there is no error or the time is over, and returns the last error.
+func eventually(within time.Duration, ask func() error) error {
+	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		err := ask()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// A teller tells what happens, for people. Colour is for terminals alone.
+type teller struct {
+	out    io.Writer
+	colour bool
+}
+
+func newTeller(out *os.File) *teller {
+	info, err := out.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0
+	return &teller{out: out, colour: terminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+const (
+	bold  = "1"
+	faint = "2"
+	red   = "31"
+	green = "32"
+	cyan  = "36"
+)
+
+func (t *teller) paint(colour, text string) string {
+	if !t.colour {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+func (t *teller) line(indent, text string) { fmt.Fprintln(t.out, indent+text) }
+
+func (t *teller) step(number, of int, title string) {
+	t.line("\n", t.paint(bold, fmt.Sprintf("%2d/%d  %s", number, of, title)))
+}
+
+// note says what the demo does beside the commands.
+func (t *teller) note(format string, args ...any) { t.line("  ", fmt.Sprintf(format, args...)) }
+
+// command shows a command as somebody would type it.
+func (t *teller) command(words string) { t.line("  ", t.paint(cyan, "$ "+words)) }
+
+// output shows what a command printed, cut to so many lines.
+func (t *teller) output(text string, most int) {
+	text = strings.TrimRight(text, "\n")
+	if text == "" {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	if cut := len(lines) - most; cut > 1 {
+		lines = append(lines[:most:most], fmt.Sprintf("… %d more lines", cut))
+	}
+	for _, line := range lines {
+		t.printed(line)
+	}
+}
+
+// printed shows one line that a command printed.
+func (t *teller) printed(line string) {
+	if runes := []rune(line); len(runes) > 140 {
+		line = string(runes[:139]) + "…"
+	}
+	t.line("    ", t.paint(faint, line))
+}
+
+// proof says what was looked at and found to be so.
+func (t *teller) proof(format string, args ...any) {
+	t.line("  ", t.paint(green, "✓ ")+fmt.Sprintf(format, args...))
+}
+
+// failure says what was found not to be so.
+func (t *teller) failure(format string, args ...any) {
+	t.line("  ", t.paint(red, "✗ ")+fmt.Sprintf(format, args...))
+}
