@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -82,7 +81,10 @@ func (s *Spool) Append(key call.Key, name string, b []byte) (offset int64, err e
 		}
 		// Half of it is none of it: offsets of what comes later must not shift.
 		if n > 0 {
-			err = errors.Join(err, st.file.Truncate(offset))
+			if cut := st.file.Truncate(offset); cut != nil {
+				err = errors.Join(err, cut, st.file.Close())
+				st.file = nil // whoever comes next finds out how long it is
+			}
 		}
 		return full(err)
 	})
@@ -92,11 +94,7 @@ func (s *Spool) Append(key call.Key, name string, b []byte) (offset int64, err e
 // ReadAt reads as io.ReaderAt does.
 func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (n int, err error) {
 	err = s.use(key, name, false, func(st *stream) error {
-		want := min(int64(len(p)), max(0, st.size-off)) // an append that failed half-way is not there
-		n, err = st.file.ReadAt(p[:want], off)
-		if err == nil && want < int64(len(p)) {
-			err = io.EOF
-		}
+		n, err = st.file.ReadAt(p, off)
 		return err
 	})
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
@@ -98,6 +99,43 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 	if open := descriptors(t) - before; open != 0 {
 		t.Errorf("%d descriptors after all were released", open)
+	}
+}
+
+// Who appends while the call is removed begins anew, and leaves nothing open.
+func TestRemoveWhileAppending(t *testing.T) {
+	before := descriptors(t)
+	s := newSpool(t, t.TempDir(), 0)
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, err := s.Append(key("c"), "out", []byte("x")); err != nil {
+					t.Errorf("Append = %v", err)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		defer close(done)
+		for range 300 {
+			if err := s.Remove(key("c")); err != nil {
+				t.Errorf("Remove = %v", err)
+			}
+		}
+	})
+	wg.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if open := descriptors(t) - before; open != 0 {
+		t.Errorf("%d descriptors after Close", open)
 	}
 }
 

@@ -19,7 +19,6 @@ func (w *writer) transaction(group []*op) error {
 	if err := w.begin(group); err != nil {
 		return known(err)
 	}
-	position := w.position
 	err := w.apply(group)
 	if err == nil {
 		err = w.commit()
@@ -30,7 +29,6 @@ func (w *writer) transaction(group []*op) error {
 		}
 		return nil
 	}
-	w.position = position
 	if errors.Is(err, store.ErrFatal) {
 		return err
 	}
@@ -126,7 +124,7 @@ func (w *writer) checkpoint() {
 
 func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }
 
-// next gives a position of the feed.
+// next gives a position of the feed. One that was given in vain is never given again.
 func (w *writer) next() int64 {
 	w.position++
 	return w.position

@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
 )
 
 // points lets a test decide at each point of a write.
@@ -111,6 +112,38 @@ func TestGroupIsTriedAgain(t *testing.T) {
 		if want := i == 2; errors.Is(err, store.ErrNotFound) != want || !want && err != nil {
 			t.Errorf("call %d: %v", i, err)
 		}
+	}
+}
+
+// A change that is tried again tells its callbacks once: what they wrote into the events must be what happened.
+func TestCallbacksOnce(t *testing.T) {
+	var p points
+	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
+	commit(t, s, creation(newCall("a")))
+	seven := int64(7)
+	conflicts := 0
+	change := &store.Change{Key: key("a"), OnConflict: func([]call.DocumentNotice) { conflicts++ },
+		Documents: []store.DocumentChange{{ScopeID: "r", Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: "1", Expected: &seven}}}}
+	var wg sync.WaitGroup
+	wg.Add(2)
+	release := hold(t, s, &p, func(point string) error {
+		if point == "write" && p.seen["write"] == 1 {
+			return errors.New("odd")
+		}
+		return nil
+	})
+	for _, c := range []*store.Change{creation(newCall("b")), change} {
+		s.Submit(c, func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			wg.Done()
+		})
+	}
+	release()
+	wg.Wait()
+	if conflicts != 1 {
+		t.Errorf("OnConflict called %d times, want once", conflicts)
 	}
 }
 

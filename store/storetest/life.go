@@ -49,6 +49,9 @@ func testTrim(t *testing.T, f *fixture) {
 	if got := f.commitTrim(start.Add(time.Hour)); len(got) != 1 {
 		t.Fatalf("second Trim = %v", got)
 	}
+	if err := f.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrTrimmed) {
+		t.Errorf("create under a new tombstone = %v, want ErrTrimmed", err)
+	}
 	f.reopen()
 	if _, err := f.Call(t.Context(), ns("a")); !errors.Is(err, store.ErrTrimmed) {
 		t.Errorf("Call = %v, want ErrTrimmed", err)

@@ -113,6 +113,7 @@ func testFeedBehind(t *testing.T, f *fixture) {
 	quiet := f.create("quiet", func(c *call.Call) { c.Run.ID = "quiet" })
 	busy := f.create("busy", func(c *call.Call) { c.Run.ID = "busy" })
 	f.step(busy, call.Running)
+	elsewhere := f.create("elsewhere", func(c *call.Call) { c.Namespace = "other" })
 	var wg sync.WaitGroup
 	for range 3000 {
 		wg.Add(1)
@@ -125,6 +126,10 @@ func testFeedBehind(t *testing.T, f *fixture) {
 		if got, _ := f.follow(store.Feed{Namespace: "ns", Run: "quiet"}, 0, limit); !same(got, []string{"quiet:1-1", "quiet:2-2", "quiet:3-4"}) {
 			t.Errorf("quiet run by %d: %v", limit, got)
 		}
+	}
+	f.step(elsewhere, call.Running)
+	if got, _ := f.follow(store.Feed{Namespace: "other"}, 0, 1); !same(got, []string{"elsewhere:1-1", "elsewhere:2-2"}) {
+		t.Errorf("quiet namespace: %v", got)
 	}
 	if got, _ := f.follow(store.Feed{Namespace: "ns", Run: "busy"}, 0, 100); len(got) != 3002 {
 		t.Errorf("busy run has %d entries, want 3002", len(got))

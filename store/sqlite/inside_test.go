@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+func newCall(id string) *call.Call {
+	return &call.Call{Namespace: "ns", ID: id, Status: call.New, Revision: 1, LastSequence: 1}
+}
+
+func creation(c *call.Call, d store.Durability) *store.Change {
+	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}}, Durability: d}
+}
+
+// TestSynchronous is inside the package because only the connection that writes knows how it commits.
+func TestSynchronous(t *testing.T) {
+	var s *Store
+	var mu sync.Mutex
+	var modes []int64
+	cfg := Config{Dir: t.TempDir(), FailPoint: func(point string) error {
+		if point != "commit" {
+			return nil
+		}
+		return pragma(s.writer.conn, "synchronous", func(st *sqlite.Stmt) {
+			mu.Lock()
+			defer mu.Unlock()
+			modes = append(modes, st.ColumnInt64(0))
+		})
+	}}
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, d := range []store.Durability{store.Full, store.Normal, store.Normal, store.Full} {
+		if err := s.Commit(t.Context(), creation(newCall(fmt.Sprint(i)), d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := fmt.Sprint(modes); got != "[2 1 1 2]" { // 2 is FULL, 1 is NORMAL
+		t.Errorf("synchronous was %s, want [2 1 1 2]", got)
+	}
+}
+
+// TestTrimLeavesNothing is inside the package because a row that nobody finds any more can only be counted.
+func TestTrimLeavesNothing(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c := newCall("a")
+	c.Status = call.Suspended
+	c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s"}}}
+	if err := s.Commit(t.Context(), creation(c, store.Full)); err != nil {
+		t.Fatal(err)
+	}
+	c.Status, c.Revision, c.LastSequence = call.Cancelled, 2, 2
+	if err := s.Commit(t.Context(), &store.Change{Call: c, Events: []call.Event{{Sequence: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.PutRecord(t.Context(), "ns", store.Record{Kind: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	later := s.Now().Add(time.Hour)
+	for range 2 { // the first makes the tombstone that the second forgets
+		if _, err := s.Trim(t.Context(), later, later, later, 10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range []string{"calls", "events", "suspensions", "tombstones", "records"} {
+		err := s.read(t.Context(), func(conn *sqlite.Conn) error {
+			return query(conn, "SELECT count(*) FROM "+table, func(st *sqlite.Stmt) error {
+				if n := st.ColumnInt(0); n != 0 {
+					t.Errorf("%d rows in %s", n, table)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
