@@ -33,7 +33,7 @@ func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerS
 		Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision(), Attended: true,
 	})
 	if err != nil {
-		return err
+		return inSpec(err)
 	}
 	return pump(ctx, w, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
@@ -53,7 +53,7 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	}
 	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{})
 	if err != nil {
-		return nil, err
+		return nil, inSpec(err)
 	}
 	c, err := settle(ctx, w, wait)
 	if err != nil {

@@ -99,7 +99,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end so
 			return &tooldv1.DescribeCallResponse{Error: fromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
 		}
-		return nil, err
+		return nil, inSpec(err)
 	}
 	resp := &tooldv1.DescribeCallResponse{Valid: v.Valid, Tool: spec.Tool, ToolDigest: v.ToolDigest}
 	if t, ok := s.tools.Lookup(p.Principal, spec.Tool); ok {

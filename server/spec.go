@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -204,6 +205,19 @@ func checkOffered(field string, in *tooldv1.OfferedTools) error {
 
 func unknownEnum(field string, value int32) error {
 	return call.InvalidField(field, "has the value %d, which this daemon does not know", value)
+}
+
+// inSpec gives the fields that the engine found wrong in a spec their place in the request.
+func inSpec(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) {
+		return err
+	}
+	placed := *refusal
+	field := "spec." + refusal.Violations[0].Field
+	placed.Violations = []tool.Violation{{Field: field, Description: refusal.Violations[0].Description}}
+	placed.Message = field + ": " + refusal.Violations[0].Description
+	return &placed
 }
 
 // toDecision checks the form of a decision; what it may say the engine knows.

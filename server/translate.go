@@ -168,11 +168,15 @@ func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
 
 func fromRun(r *Run, namespace string) *tooldv1.RunSummary {
 	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
-	return &tooldv1.RunSummary{
-		RunId: r.ID, State: fromRunState(r.State), BlockedReason: r.Reason, BlockedCallId: r.BlockedBy, Namespace: namespace, ChangedAt: fromTime(r.Changed),
+	out := &tooldv1.RunSummary{
+		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: fromTime(r.Changed),
 		Calls: &tooldv1.CallCounts{
 			New: n(call.New), Running: n(call.Running), Suspended: n(call.Suspended), Resuming: n(call.Resuming),
 			Succeeded: n(call.Succeeded), Failed: n(call.Failed), Cancelled: n(call.Cancelled),
 		},
 	}
+	if out.State == tooldv1.RunState_RUN_STATE_BLOCKED {
+		out.BlockedReason, out.BlockedCallId = r.Reason, r.BlockedBy
+	}
+	return out
 }

@@ -1,0 +1,368 @@
+package server_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/permission"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// users are the people of the tests, by name; each has a token.
+var users = map[string]tool.Principal{
+	"alice":   {Namespace: "default", Roles: []string{"caller"}},
+	"bob":     {Namespace: "default", Roles: []string{"caller"}},
+	"dora":    {Namespace: "default", Roles: []string{"delegate"}},
+	"ann":     {Namespace: "default", Roles: []string{"approver"}},
+	"oscar":   {Namespace: "default", Roles: []string{"operator"}},
+	"vera":    {Namespace: "default", Roles: []string{"viewer"}},
+	"wanda":   {Namespace: "default", Roles: []string{"worker"}},
+	"mallory": {Namespace: "other", Roles: []string{"caller", "delegate", "approver", "operator", "viewer"}},
+}
+
+// tokenOf is long enough to be taken for a random one.
+func tokenOf(user string) string { return user + "-0123456789abcdefghijklmnop" }
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+const rules = `
+rules:
+  - {name: hidden, action: deny, tools: [secret]}
+  - {name: stop, action: block, tools: [forbidden], reason: not in this house}
+`
+
+// options of a world; the zero value is usual.
+type options struct {
+	store     *memory.Store
+	tokens    []server.Token
+	peers     []server.Peer
+	heartbeat time.Duration
+	config    func(*server.Config)
+	log       *zap.Logger
+}
+
+// world is a real engine behind a real server, on a store in memory.
+type world struct {
+	t      testing.TB
+	store  *memory.Store
+	engine *lifecycle.Engine
+	tools  *registry.Registry
+	gate   *permission.Gate
+	admin  *admin
+	server *server.Server
+	tcp    string
+	unix   string
+	stop   func()
+
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn
+
+	writes  atomic.Int64
+	release chan struct{} // lets calls of hold go on
+}
+
+func newWorld(t testing.TB, o options) *world {
+	t.Helper()
+	w := &world{t: t, store: o.store, conns: map[string]*grpc.ClientConn{}, release: make(chan struct{}), admin: &admin{level: "info"}}
+	if w.store == nil {
+		w.store = memory.New(memory.Config{})
+	}
+	w.tools = registry.New(registry.Config{})
+	must(t, w.tools.Register("test", w.testTools()...))
+	parsed, err := permission.Parse("rules", []byte(rules))
+	must(t, err)
+	w.gate = permission.New(permission.Config{Rules: parsed})
+	auth, err := server.NewAuth(append(userTokens(), o.tokens...), o.peers)
+	must(t, err)
+	w.engine, err = lifecycle.New(lifecycle.Config{
+		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), People: auth, Hide: w.gate.Hidden,
+		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second,
+	})
+	must(t, err)
+	_, err = w.engine.Recover(context.Background())
+	must(t, err)
+	cfg := server.Config{
+		Engine: wire.NewEngine(wire.Doors{Engine: w.engine, Heartbeat: o.heartbeat}), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Admin: w.admin, Auth: auth, Log: o.log,
+	}
+	if o.config != nil {
+		o.config(&cfg)
+	}
+	w.server, err = server.New(cfg)
+	must(t, err)
+	w.listen(cfg.TLS != nil)
+	return w
+}
+
+func (w *world) listen(secure bool) {
+	w.t.Helper()
+	ctx := context.Background()
+	tcp, err := server.ListenTCP(ctx, "127.0.0.1:0", secure)
+	must(w.t, err)
+	dir, err := os.MkdirTemp("", "toold") // a test's own directory may be too long for a socket
+	must(w.t, err)
+	w.tcp, w.unix = tcp.Addr().String(), filepath.Join(dir, "s")
+	unix, err := server.ListenUnix(ctx, w.unix)
+	must(w.t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() { check(w.t, w.server.Serve(tcp)) })
+	serving.Go(func() { check(w.t, w.server.Serve(unix)) })
+	w.server.SetReady(true)
+	w.stop = sync.OnceFunc(func() {
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		w.engine.Drain(now)
+		for _, c := range w.conns {
+			c.Close()
+		}
+		closing, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		w.server.Shutdown(closing)
+		serving.Wait()
+		os.RemoveAll(dir)
+	})
+	w.t.Cleanup(w.stop)
+}
+
+func userTokens() []server.Token {
+	var tokens []server.Token
+	for name, p := range users {
+		p.Subject = name
+		tokens = append(tokens, server.Token{Hash: hashOf(tokenOf(name)), Principal: p})
+	}
+	return tokens
+}
+
+// as returns a connection whose requests carry a user's token.
+func (w *world) as(user string) *grpc.ClientConn {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.conns[user]; c != nil {
+		return c
+	}
+	c, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(tokenOf(user))))
+	must(w.t, err)
+	w.conns[user] = c
+	return c
+}
+
+func (w *world) calls(user string) tooldv1.CallServiceClient {
+	return tooldv1.NewCallServiceClient(w.as(user))
+}
+
+// bearer sends a token; "" sends none.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if b == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return false }
+
+func withToken(ctx context.Context, header string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", header)
+}
+
+// testTools are one tool for each way a call can go.
+func (w *world) testTools() []tool.Tool {
+	reading := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+	text := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`)
+	return []tool.Tool{
+		tool.Func(tool.Descriptor{ID: "echo", Description: "says it again", Category: "words", Parameters: text, Effects: reading, Aliases: []string{"say"}},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				return tool.Text(c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "talk", Category: "words", Effects: reading}, talk),
+		tool.Func(tool.Descriptor{ID: "write", Category: "files", Parameters: text},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				w.writes.Add(1)
+				return tool.Text("wrote " + c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "launch", Effects: tool.Effects{Tier: tool.Escalate}},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("launched"), nil }),
+		tool.Func(tool.Descriptor{ID: "ask", Effects: reading}, ask),
+		tool.Func(tool.Descriptor{ID: "slow", Effects: reading},
+			func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}),
+		tool.Func(tool.Descriptor{ID: "hold", Effects: reading},
+			func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+				select {
+				case <-w.release:
+					return tool.Text("held"), nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}),
+		tool.Func(tool.Descriptor{ID: "fail", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) {
+				return tool.FailCode("NO_ROW", "There is no row 7"), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "secret", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("never"), nil }),
+		tool.Func(tool.Descriptor{ID: "forbidden", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("never"), nil }),
+	}
+}
+
+func talk(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	return tool.Text("done"), errors.Join(
+		c.Progress(tool.ProgressRunning, 0.5, "half"),
+		c.Activity("plan", "list", map[string]any{"steps": []string{}}),
+		c.ActivityDelta("plan", []map[string]any{{"op": "add", "path": "/steps/-", "value": "one"}}),
+		c.Output("stdout", []byte("line\n")),
+	)
+}
+
+func ask(context.Context, *tool.Call) (*tool.Result, error) {
+	return tool.SuspendedWith(tool.Ticket{
+		Action: "input", Message: "Which colour?", ResumeMode: tool.UseDecisionAsToolResult,
+		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"color":{"enum":["red","blue"]}},"required":["color"]}`),
+	}), nil
+}
+
+// admin is a daemon's administration without a daemon.
+type admin struct {
+	mu    sync.Mutex
+	level string
+	bad   error // what Reload answers
+}
+
+func (a *admin) Info(context.Context) server.Info {
+	return server.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}}
+}
+
+func (a *admin) Reload(context.Context) (server.Reloaded, error) {
+	return server.Reloaded{Changed: []string{"rules"}, NeedsRestart: []string{"listen.tcp", "data"}}, a.bad
+}
+
+func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }
+
+func (a *admin) SetLogLevel(level string) (previous string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	previous, a.level = a.level, level
+	return previous
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check is must for goroutines that are not the test's.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// within returns a context for a test that should need far less.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// reason returns what the ErrorInfo of an error says, with its code.
+func reason(err error) (codes.Code, string) {
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return st.Code(), info.GetReason()
+		}
+	}
+	return st.Code(), ""
+}
+
+func wantRefusal(t testing.TB, err error, code codes.Code, why string) {
+	t.Helper()
+	if c, r := reason(err); c != code || r != why {
+		t.Errorf("got %v %q (%v), want %v %q", c, r, err, code, why)
+	}
+}
+
+// A framed is a response that carries a frame.
+type framed interface{ GetFrame() *tooldv1.Frame }
+
+// readAll reads frames until the stream ends; io.EOF is no error.
+func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
+	var all []*tooldv1.Frame
+	for {
+		r, err := next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r.GetFrame())
+	}
+}
+
+// events are all events of frames.
+func events(all []*tooldv1.Frame) (out []*tooldv1.CallEvent) {
+	for _, f := range all {
+		out = append(out, f.GetEvents()...)
+	}
+	return out
+}
+
+// kinds names what frames hold, in order; heartbeats are left out.
+func kinds(all []*tooldv1.Frame) (out []string) {
+	for _, f := range all {
+		for _, e := range f.GetEvents() {
+			out = append(out, fieldOf(e, "event"))
+		}
+		if c := fieldOf(f, "control"); c != "" && c != "heartbeat" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// longID makes a call or decision id of a short name.
+func longID(name string) string { return name + strings.Repeat("-", max(16-len(name), 0)) }
+
+func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
