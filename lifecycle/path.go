@@ -66,6 +66,16 @@ func (l *live) start() context.Context {
 	return ctx
 }
 
+// passed ends the context of a pass. The next one may have begun: a call can be decided as soon as its question is told.
+func (l *live) passed(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx == ctx {
+		l.cancel(nil)
+		l.cancel = nil
+	}
+}
+
 // run carries a call along the path and stores how that ended.
 func (l *live) run(ctx context.Context, p *pass) {
 	defer l.release()
@@ -84,11 +94,7 @@ func (l *live) run(ctx context.Context, p *pass) {
 	default:
 		l.finish(ctx, p, out)
 	}
-	l.mu.Lock()
-	cancel := l.cancel
-	l.cancel = nil
-	l.mu.Unlock()
-	cancel(nil)
+	l.passed(ctx)
 	l.e.store.Spool().Release(l.key)
 }
 

@@ -74,11 +74,7 @@ func (l *live) settleRun(ctx context.Context, p *pass, out end) {
 		}
 	}
 	l.finish(ctx, p, out)
-	l.mu.Lock()
-	cancel := l.cancel
-	l.cancel = nil
-	l.mu.Unlock()
-	cancel(nil)
+	l.passed(ctx)
 }
 
 func declined(reason string) end {

@@ -1,0 +1,394 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// refuse decides and wants to be refused; the question must still be open then.
+func (w *world) refuse(p tool.Principal, c *call.Call, d tool.Decision, kind call.RefusalKind, reason string) *call.Refusal {
+	w.t.Helper()
+	_, err := w.resume(p, c, d)
+	if err == nil {
+		w.t.Fatalf("decision was taken; want %s %s", kind, reason)
+	}
+	wantRefusal(w.t, err, kind, reason)
+	if now := w.get(c.ID); now.Status != c.Status || now.Revision != c.Revision {
+		w.t.Errorf("a refused decision moved the call from %s %d to %s %d", c.Status, c.Revision, now.Status, now.Revision)
+	}
+	var r *call.Refusal
+	errors.As(err, &r)
+	return r
+}
+
+func TestT62FourEyes(t *testing.T) {
+	alsoAlice := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"approver"}, Method: "peer"}
+	dave := tool.Principal{Namespace: "ns", Subject: "dave", Roles: []string{"approver"}}
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}}))), func(t *testing.T, w *world) {
+		s := spec("t", "")
+		s.OnBehalfOf = "dave"
+		c := w.do(s)
+		w.refuse(alice, c, yes(), call.PermissionDenied, "NOT_AN_APPROVER")
+		w.refuse(alsoAlice, c, yes(), call.PermissionDenied, "FOUR_EYES")
+		w.refuse(dave, c, yes(), call.PermissionDenied, "FOUR_EYES") // for whom it is called
+		w.refuse(alsoAlice, c, no(""), call.PermissionDenied, "FOUR_EYES")
+		if p.runs.Load() != 0 {
+			t.Error("tool ran")
+		}
+		if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || c.Rounds[0].Decision.DecidedBy.Subject != "bob" {
+			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Decision)
+		}
+	})
+}
+
+func TestT114OneTokenOnly(t *testing.T) {
+	both1 := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
+	ask := gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}})))
+	for _, who := range []people{{"approver": {"alice"}}, {"approver": {"alice", "carl"}}} {
+		inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People = who }), func(t *testing.T, w *world) {
+			s := spec("t", "")
+			s.OnBehalfOf = "carl"
+			watcher, err := w.e.Execute(t.Context(), both1, s, lifecycle.ExecuteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := watcher.Wait(t.Context(), time.Hour)
+			if err != nil || c.Status != call.Failed || c.Result.Error.Reason != "NO_ELIGIBLE_APPROVER" || c.Executed != call.NotStarted {
+				t.Errorf("with %v: call %+v, %v", who, c, err)
+			}
+		})
+	}
+	// A single user confirms, and the record names nobody distinct.
+	inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if c.Status != call.Suspended || c.Open().Approvers.DistinctFromCaller {
+			t.Fatalf("call %s %+v", c.Status, c.Open())
+		}
+		if c = w.answer(both1, c, yes()); c.Status != call.Succeeded {
+			t.Errorf("call %s", c.Status)
+		}
+	})
+}
+
+func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
+	p := &probe{}
+	changed := tool.Descriptor{ID: "t", Description: "now it does something else"}
+	isolated := tool.Descriptor{ID: "t", RequiredNetwork: "open"}
+	for _, d := range []tool.Descriptor{changed, isolated} {
+		p.runs.Store(0)
+		inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+			c := w.do(spec("t", `{"x":1}`))
+			first := c.Open()
+			w.tools.put(p.toolAs(d))
+			c = w.answer(bob, c, yes())
+			if c.Status != call.Suspended || p.runs.Load() != 0 || c.Open().ID == first.ID || c.Open().Digest == first.Digest || len(c.Rounds) != 2 {
+				t.Fatalf("call %s, %d runs, rounds %+v", c.Status, p.runs.Load(), c.Rounds)
+			}
+			def, _ := w.tools.Lookup("t")
+			if c.ToolDigest != def.Digest {
+				t.Errorf("the record has tool digest %s, what is asked about is %s", c.ToolDigest, def.Digest)
+			}
+			if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || p.runs.Load() != 1 {
+				t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
+			}
+		})
+	}
+	// An answer that would have been the result, or the tool's input, is void too.
+	for _, mode := range []tool.ResumeMode{tool.UseDecisionAsToolResult, tool.ReplayToolCall} {
+		ask := asks("t", tool.Ticket{ResumeMode: mode})
+		inBubble(t, []tool.Tool{ask}, nil, func(t *testing.T, w *world) {
+			c := w.do(spec("t", ""))
+			d := ask.Descriptor()
+			d.Description = "changed"
+			w.tools.put(tool.Func(d, ask.Execute))
+			c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: `"old"`})
+			if c.Status != call.Suspended || len(c.Rounds) != 2 {
+				t.Fatalf("%s: call %s %+v", mode, c.Status, c.Result)
+			}
+			if c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: `"new"`}); c.Status != call.Succeeded || c.Result.Data != `"new"` {
+				t.Errorf("%s: call %s %+v", mode, c.Status, c.Result)
+			}
+		})
+	}
+}
+
+// decideAll lets many decide at once and returns who won; all others must be told so.
+func decideAll(w *world, c *call.Call, n int) (winners []string) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for i := range n {
+		d := tool.Decision{ID: fmt.Sprintf("%s-%03d", c.ID, i), Action: tool.Resume}
+		if i%2 == 1 {
+			d.Action = tool.Cancel
+		}
+		p := tool.Principal{Namespace: "ns", Subject: fmt.Sprintf("approver-%d", i%10), Roles: []string{"approver"}}
+		all.Go(func() {
+			d.ExpectedDigest = c.Open().Digest
+			watcher, err := w.e.Resume(w.t.Context(), p, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, CallID: c.ID, Decision: d})
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				winners = append(winners, d.ID)
+				watcher.Close()
+				return
+			}
+			var r *call.Refusal
+			if !errors.As(err, &r) || r.Reason != "ALREADY_DECIDED" || r.Metadata["decision_id"] == "" {
+				w.t.Errorf("decision %s: %v", d.ID, err)
+			}
+		})
+	}
+	all.Wait()
+	return winners
+}
+
+func TestP2FirstCommittedDecisionWins(t *testing.T) {
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		for range 20 {
+			p.runs.Store(0)
+			c := w.do(spec("t", ""))
+			winners := decideAll(w, c, 100)
+			if len(winners) != 1 {
+				t.Fatalf("%d decisions won", len(winners))
+			}
+			synctest.Wait()
+			c = w.get(c.ID)
+			d := c.Rounds[0].Decision
+			if d.ID != winners[0] || !c.Status.Terminal() {
+				t.Errorf("call %s by %s; told that %s won", c.Status, d.ID, winners[0])
+			}
+			if runs := p.runs.Load(); runs != map[tool.DecisionAction]int64{tool.Resume: 1}[d.Action] {
+				t.Errorf("%s won and the tool ran %d times", d.Action, runs)
+			}
+			if got := strings.Count(types(t, 1, w.checkLog(c.ID)), "resumed"); got != 1 {
+				t.Errorf("%d resumed events", got)
+			}
+		}
+	})
+}
+
+func TestT64DecisionsAndKills(t *testing.T) {
+	for _, point := range []string{"before-commit", "after-commit", "before-tool", "after-tool", "before-result", "after-result"} {
+		t.Run(point, func(t *testing.T) {
+			p := &probe{}
+			var kill func()
+			config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) {
+				c.FailPoint = func(name string) {
+					if name == point && kill != nil {
+						kill()
+					}
+				}
+			})
+			inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
+				c := w.do(spec("t", ""))
+				var once sync.Once
+				kill = func() { once.Do(func() { w.store = w.store.Crash() }) }
+				told := ""
+				if watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID,
+					Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, ExpectedDigest: c.Open().Digest}}); err == nil {
+					told = "decision-1234567"
+					watcher.Close()
+				}
+				synctest.Wait()
+				kill = nil
+				w.past = append(w.past, w.e)
+				w.open()
+				synctest.Wait()
+				now := w.get(c.ID)
+				if now.Status == call.Suspended {
+					if told != "" {
+						t.Fatal("a decision that was acknowledged is gone")
+					}
+					now = w.answer(bob, now, yes())
+				}
+				if d := now.Rounds[0].Decision; told != "" && d.ID != told {
+					t.Errorf("decided by %s", d.ID)
+				}
+				if !now.Status.Terminal() || p.runs.Load() > 1 || now.Status == call.Succeeded && p.runs.Load() != 1 {
+					t.Errorf("call %s %+v, tool ran %d times", now.Status, now.Result, p.runs.Load())
+				}
+				w.checkLog(c.ID)
+			})
+		})
+	}
+}
+
+func TestT97AnswerOfTheToolChangesTheArguments(t *testing.T) {
+	seen := []string{}
+	asker := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Arguments.String("to") == "" {
+			return tool.SuspendedWith(tool.Ticket{Message: "to whom?", ResumeMode: tool.PassDecisionToTool}), nil
+		}
+		seen = append(seen, c.Arguments.Text())
+		return tool.Text("sent"), nil
+	})
+	inBubble(t, []tool.Tool{asker}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		c := w.answer(bob, w.do(spec("t", `{}`)), yes())
+		if c.Open().Origin != call.OriginTool || c.Open().ResumeMode != tool.PassDecisionToTool {
+			t.Fatalf("call %s %+v", c.Status, c.Open())
+		}
+		c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: `{"to":"eve"}`})
+		if c.Status != call.Suspended || c.Open().Origin != "ask" || c.Open().Pending.Arguments != `{"to":"eve"}` || len(seen) != 0 {
+			t.Fatalf("call %s %+v, ran with %v", c.Status, c.Open(), seen)
+		}
+		if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || len(seen) != 1 || seen[0] != `{"to":"eve"}` {
+			t.Errorf("call %s, ran with %v", c.Status, seen)
+		}
+	})
+}
+
+func TestT98EditBySomebodyElse(t *testing.T) {
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{Roles: []string{"lead"}}}))), func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		edit := tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}
+		w.refuse(alice, c, edit, call.PermissionDenied, "NOT_AN_APPROVER")
+		w.refuse(bob, c, edit, call.PermissionDenied, "NOT_AN_APPROVER")
+		w.refuse(tool.Principal{Namespace: "ns", Subject: "mallory"}, c, edit, call.NotFound, "SUSPENSION_NOT_FOUND")
+		if p.runs.Load() != 0 {
+			t.Error("tool ran")
+		}
+	})
+}
+
+func TestT99DecisionsForOtherQuestions(t *testing.T) {
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{}), made("twice", mutating, askTwice)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("twice", ""))
+		first := c.Open().ID
+		second := w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: `1`})
+		if second.Open() == nil || second.Open().ID == first {
+			t.Fatalf("call %s %+v", second.Status, second.Rounds)
+		}
+		send := func(p tool.Principal, suspension, callID string) error {
+			_, err := w.e.Resume(t.Context(), p, lifecycle.ResumeRequest{SuspensionID: suspension, CallID: callID,
+				Decision: tool.Decision{ID: "decision-" + newCallID(), Action: tool.Resume, Result: `2`}})
+			return err
+		}
+		wantRefusal(t, send(alice, first, ""), call.FailedPrecondition, "ALREADY_DECIDED")
+		wantRefusal(t, send(eve, second.Open().ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND")
+		wantRefusal(t, send(alice, second.Open().ID, "another-call-0001"), call.NotFound, "SUSPENSION_NOT_FOUND")
+		wantRefusal(t, send(alice, second.ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND") // a call id is no suspension id
+		foreign := spec("t", "")
+		foreign.ID = second.Open().ID // nor does a call that has a suspension's id get its answers
+		watcher, err := w.e.Execute(t.Context(), eve, foreign, lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := watcher.Wait(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		wantRefusal(t, send(eve, second.Open().ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND")
+		if now := w.get(c.ID); now.Status != call.Suspended || now.Revision != second.Revision {
+			t.Errorf("call moved to %s", now.Status)
+		}
+	})
+}
+
+// askTwice asks two questions, one after the other, and remembers the first answer.
+func askTwice(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	if c.Resume == nil {
+		return tool.Suspended("first?"), nil
+	}
+	if len(c.Checkpoint) == 0 {
+		if err := c.SaveCheckpoint([]byte(c.Resume.Result)); err != nil {
+			return nil, err
+		}
+		return tool.Suspended("second?"), nil
+	}
+	return &tool.Result{Status: tool.StatusSuccess, Data: "[" + string(c.Checkpoint) + "," + c.Resume.Result + "]"}, nil
+}
+
+func TestT100RepeatedDecisions(t *testing.T) {
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		c, other := w.do(spec("t", "")), w.do(spec("t", ""))
+		d := tool.Decision{ID: "decision-of-bob-1", Action: tool.Resume, ExpectedDigest: c.Open().Digest}
+		suspension := c.Open().ID
+		for i := range 3 {
+			if i == 2 {
+				w.crash()
+			}
+			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: d})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err = watcher.Wait(t.Context(), time.Hour); err != nil || c.Status != call.Succeeded {
+				t.Errorf("repeat %d: %s, %v", i, c.Status, err)
+			}
+		}
+		if p.runs.Load() != 1 {
+			t.Errorf("tool ran %d times", p.runs.Load())
+		}
+		for _, change := range []func(d *tool.Decision){
+			func(d *tool.Decision) { d.Action = tool.Cancel },
+			func(d *tool.Decision) { d.Arguments = `{"x":1}` },
+			func(d *tool.Decision) { d.Reason = "because" },
+		} {
+			again := d
+			change(&again)
+			_, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: again})
+			wantRefusal(t, err, call.AlreadyExists, "DECISION_ID_REUSED")
+		}
+		_, err := w.e.Resume(t.Context(), carolApproves, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: d})
+		wantRefusal(t, err, call.AlreadyExists, "DECISION_ID_REUSED")
+		w.refuse(bob, other, tool.Decision{ID: d.ID, Action: tool.Resume}, call.AlreadyExists, "DECISION_ID_REUSED")
+		late := tool.Decision{ID: "decision-of-bob-2", Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
+		_, err = w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: late})
+		wantRefusal(t, err, call.FailedPrecondition, "ALREADY_DECIDED")
+	})
+}
+
+var carolApproves = tool.Principal{Namespace: "ns", Subject: "carol", Roles: []string{"approver"}}
+
+func TestT103NothingVoidsWaitingApprovals(t *testing.T) {
+	strict := false
+	p := &probe{}
+	ask := func(in *hook.Input) (hook.Verdict, error) {
+		if in.Answer() != nil {
+			return hook.Allow(), nil
+		}
+		message := "sure?"
+		if strict {
+			message = "really sure?"
+		}
+		return hook.Suspend(tool.Ticket{Message: message, Parameters: json.RawMessage(`{"level":1}`), Approvers: &tool.Approvers{}}), nil
+	}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", ask)), func(t *testing.T, w *world) {
+		var waiting []*call.Call
+		for i := range 100 {
+			waiting = append(waiting, w.do(spec("t", fmt.Sprintf(`{"n":%d}`, i))))
+		}
+		synctest.Wait()
+		if live := w.e.Stats().Live; live != 0 {
+			t.Errorf("%d calls in memory while all wait", live)
+		}
+		strict = true
+		w.cfg.Hooks.Gate = append(w.cfg.Hooks.Gate, namedGate("new", allow))
+		w.crash()
+		for _, c := range waiting {
+			if now := w.get(c.ID); now.Status != call.Suspended || now.Open().Digest != c.Open().Digest {
+				t.Fatalf("call %s", now.Status)
+			}
+			if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || len(c.Rounds) != 1 {
+				t.Fatalf("call %s after %d rounds", c.Status, len(c.Rounds))
+			}
+		}
+		if p.runs.Load() != 100 {
+			t.Errorf("tool ran %d times", p.runs.Load())
+		}
+	})
+}
