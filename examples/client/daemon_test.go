@@ -1,0 +1,177 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// toold is the real binary, built once for all tests of this package.
+var toold string
+
+func TestMain(m *testing.M) { os.Exit(build(m)) }
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "toold-readme-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	toold = filepath.Join(dir, "toold")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", toold, "./cmd/toold")
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0") // as "make build" does
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// readmeAddress is where a daemon of "make run" listens, and what a test replaces: it may be taken.
+const readmeAddress = "127.0.0.1:7130"
+
+// A place is a directory that looks like the repository after "make run": the binary, the parts that the pages use, an
+// empty workspace, and a daemon that serves them.
+type place struct {
+	dir     string
+	address string
+	ended   chan error
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{dir: t.TempDir(), ended: make(chan error, 1)}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"bin", "workspace"} {
+		if err := os.Mkdir(filepath.Join(p.dir, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links := map[string]string{"bin/toold": toold}
+	for _, name := range []string{"go.mod", "go.sum", "build", "proto", "examples"} {
+		links[name] = filepath.Join(root, name)
+	}
+	for name, target := range links {
+		if err := os.Symlink(target, filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.serve(t)
+	return p
+}
+
+// serve starts the daemon with the arguments of "make run", but for the port.
+func (p *place) serve(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command(toold, "serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0")
+	cmd.Dir, cmd.Env = p.dir, environment()
+	out, err := os.Create(filepath.Join(t.TempDir(), "ready"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = out, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
+		select {
+		case err := <-p.ended:
+			if err != nil {
+				t.Errorf("the daemon ended with %v\n%s", err, &log)
+			}
+		case <-time.After(30 * time.Second):
+			_ = cmd.Process.Kill()
+			t.Errorf("the daemon did not end: %v\n%s", <-p.ended, &log)
+		}
+	})
+	for deadline := time.Now().Add(20 * time.Second); p.address == ""; time.Sleep(10 * time.Millisecond) {
+		text, err := os.ReadFile(out.Name())
+		var ready struct {
+			TCP string `json:"tcp"`
+		}
+		if err == nil && json.Unmarshal(text, &ready) == nil {
+			p.address = ready.TCP
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the daemon does not say where it serves")
+		}
+	}
+}
+
+// environment is that of somebody who has set nothing of toold.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TOOLD_") {
+			env = append(env, v)
+		}
+	}
+	return append(env, "NO_COLOR=1")
+}
+
+// A block is a piece of shell of a page, with what it printed.
+type block struct {
+	text   string
+	output string
+}
+
+// run runs blocks one after the other in one shell, as somebody does who copies them into a terminal. It stops at the
+// first command that fails.
+func (p *place) run(t *testing.T, blocks []string) []block {
+	t.Helper()
+	const mark = "\x1e"
+	script := "set -euo pipefail\n" + strings.Join(blocks, "\nprintf '"+mark+"'\n")
+	script = strings.ReplaceAll(script, readmeAddress, p.address)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute) // the first grpcurl is compiled
+	defer stop()
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir, cmd.Env = p.dir, environment()
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	outputs := strings.Split(stdout.String(), mark)
+	if err != nil {
+		at := min(len(outputs), len(blocks)) - 1
+		t.Fatalf("%v in block %d:\n%s\nprinted:\n%s\n%s", err, at+1, blocks[at], outputs[at], &stderr)
+	}
+	ran := make([]block, len(blocks))
+	for i, text := range blocks {
+		ran[i] = block{text, outputs[i]}
+	}
+	return ran
+}
+
+// blocksOf returns the code of this language on a page.
+func blocksOf(t *testing.T, page, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, part := range strings.Split(string(text), "\n```"+language+"\n")[1:] {
+		code, _, found := strings.Cut(part, "\n```")
+		if !found {
+			t.Fatalf("%s: a block of %s without end", page, language)
+		}
+		blocks = append(blocks, code+"\n")
+	}
+	return blocks
+}

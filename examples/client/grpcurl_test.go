@@ -1,0 +1,65 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The page goes through what toold does and shows that grpcurl does it too, by reflection alone. Each block is held to
+// what it prints and the page as a whole to what it leaves in the workspace.
+func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
+	p := newPlace(t)
+	wants := []struct {
+		in  string
+		out []string
+	}{
+		{"api() {", nil},
+		{" list\n", []string{"toold.v1.CallService", "toold.v1.ToolService", "toold.v1.AdminService", "grpc.health.v1.Health", "rpc CallTool"}},
+		{"ListTools", []string{`"id": "bash"`, `"id": "write"`, `"tool": {`}},
+		{"DescribeCall", []string{`"valid": true`, "VERDICT_ACTION_ALLOW"}},
+		{"CallTool", []string{"notes.txt:1:TODO: water the plants", `"accepted"`, `"finished"`, "CALL_STATUS_SUCCEEDED"}},
+		{"page_size", []string{`"calls": [`, `"nextPageToken"`}},
+		{"by-hand-0000-0001", []string{"CALL_STATUS_SUSPENDED", `"digest"`}},
+		{"ListCalls", []string{"by-hand-0000-0001", `"action": "approval"`}},
+		{"by-hand-decision-1", []string{`"resumed"`, `"attemptStarted"`, "CALL_STATUS_SUCCEEDED"}},
+		{"by-hand-decision-2", []string{"CALL_STATUS_CANCELLED", "Declined: the notes are needed"}},
+		{"by-hand-decision-3", []string{`"responseSchema"`, "CALL_STATUS_SUCCEEDED", `"data": "3"`}},
+		{"WatchCalls", []string{`"sequence": "1"`, `"caughtUp"`, `"cursor"`}},
+		{"ReadArtifact", []string{"Z3Jvd2luZwo="}},
+		{"CancelCall", []string{"CALL_STATUS_CANCELLED", `"killed"`, `"confirmedAt"`}},
+		{"EndRun", []string{"RUN_STATE_OPEN", "RUN_STATE_ENDED"}},
+		{"Drain", []string{"SERVING", `"epoch": "1"`, `"previous"`, `"deadline"`}},
+	}
+	blocks := p.run(t, blocksOf(t, "../../docs/grpcurl.md", "sh"))
+	if len(blocks) != len(wants) {
+		t.Fatalf("the page has %d blocks, %d are known here", len(blocks), len(wants))
+	}
+	for i, want := range wants {
+		if !strings.Contains(blocks[i].text, want.in) {
+			t.Errorf("block %d should hold %q:\n%s", i+1, want.in, blocks[i].text)
+		}
+		for _, out := range want.out {
+			if !strings.Contains(blocks[i].output, out) {
+				t.Errorf("block %d should print %q:\n%s\nprinted:\n%s", i+1, out, blocks[i].text, blocks[i].output)
+			}
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(p.dir, "workspace", "workspace-log.txt"))
+	if err != nil || string(log) != "watered\n" {
+		t.Errorf("the approved command left %q, %v", log, err)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, "workspace", "notes.txt")); err != nil {
+		t.Errorf("the declined command has run: %v", err)
+	}
+	select {
+	case err := <-p.ended:
+		if p.ended <- err; err != nil {
+			t.Errorf("the daemon ended with %v after the drain", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the daemon did not end after the drain")
+	}
+}
