@@ -12,8 +12,6 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -293,16 +291,9 @@ func endsBeforeTheStart() []endRow {
 
 // withoutIntent runs a call on a journal that is full for as long as an intent is written.
 func withoutIntent(w *world, s call.Spec) string {
-	full := memory.New(memory.Config{Fail: func(c *store.Change) error {
-		if c.Call != nil && c.Call.Status == call.Running {
-			return store.ErrFull
-		}
-		return nil
-	}})
-	w.store = full
 	w.cfg.Concurrency = 1
 	w.tools.put(echo("t", mutating), held().toolAs(tool.Descriptor{ID: "slow", Effects: reading, Timeouts: tool.Timeouts{Attempt: time.Second}}))
-	w.open()
+	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
 	w.begin(spec("slow", "")) // t has to queue, and so is in the journal before its intent
 	return w.do(s).ID
 }

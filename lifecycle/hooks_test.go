@@ -7,13 +7,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -374,10 +372,8 @@ func TestFilterAndAFullJournal(t *testing.T) {
 	talk := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text("end"), c.Output("stdout", []byte("abc"))
 	})
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, []tool.Tool{talk}, config)
-		w.store = memory.New(memory.Config{Fail: failing(func(n int, c *change) bool { return c.ends() && n < 6 })})
-		w.open()
+	inBubble(t, []tool.Tool{talk}, config, func(t *testing.T, w *world) {
+		w.useStore(nil, failing(func(n int, c *change) bool { return c.ends() && n < 6 }))
 		c := w.do(spec("t", ""))
 		list := w.checkLog(c.ID)
 		if got := types(t, 1, list); got != "accepted attempt_started output finished" || string(list[2].Output.Bytes) != "abc" {
@@ -386,6 +382,5 @@ func TestFilterAndAFullJournal(t *testing.T) {
 		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 1 {
 			t.Errorf("records %+v, %v", r, err)
 		}
-		w.stop()
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/goleak"
 )
@@ -247,4 +248,12 @@ func failing(which func(n int, c *change) bool) func(*store.Change) error {
 		}
 		return nil
 	}
+}
+
+// useStore begins anew on a journal with a clock and faults of its own; nil is the usual.
+func (w *world) useStore(now func() time.Time, fail func(*store.Change) error) {
+	w.t.Helper()
+	w.past = append(w.past, w.e)
+	w.store = memory.New(memory.Config{Now: now, Fail: fail})
+	w.open()
 }
