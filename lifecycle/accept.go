@@ -142,7 +142,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	ctx := l.start()
 	close(l.ready)
 	pass.refusal = pass.check()
-	go l.run(ctx, pass)
+	e.workers.run(func() { l.run(ctx, pass) })
 	return w
 }
 

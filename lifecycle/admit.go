@@ -85,7 +85,7 @@ func (p *pass) queue(ctx context.Context) *end {
 
 func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {
 	// While it waits the call is in the journal: a restart finds it.
-	err := p.l.advance(step{events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
+	err := p.l.advance(step{apply: p.noted(nil), events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
 	if err != nil {
 		giveUp()
 		return p.unwritten(err)

@@ -81,7 +81,7 @@ func (p *pass) rewrite(ctx context.Context) *end {
 		}
 	}
 	if !p.rewritten {
-		p.l.amend(func(c *call.Call) {
+		p.note(func(c *call.Call) {
 			c.Effective, c.Rewriters = p.effective.Text(), names
 		})
 	}
@@ -96,19 +96,4 @@ func safely(fn func() error) (err error) {
 		}
 	}()
 	return fn()
-}
-
-// amend changes the record in memory; the next step stores it.
-func (l *live) amend(apply func(c *call.Call)) {
-	l.mu.Lock()
-	if l.c.Class == call.Sync {
-		l.mu.Unlock()
-		l.slot <- struct{}{} // a step that is being stored was made from the record as it is
-		defer l.unslot()
-		l.mu.Lock()
-	}
-	defer l.mu.Unlock()
-	next := *l.c
-	apply(&next)
-	l.c = &next
 }

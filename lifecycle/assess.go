@@ -29,7 +29,7 @@ func (p *pass) assess(ctx context.Context) *end {
 	in.Assessment = assessment(p.def, p.effective)
 	in.Description = p.describe(ctx)
 	p.in = &in
-	p.l.amend(func(c *call.Call) {
+	p.note(func(c *call.Call) {
 		c.Assessment, c.Description = in.Assessment, in.Description
 		if c.Revision > 0 { // it waited: the tool and the machine may have changed
 			c.ToolDigest, c.Isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)

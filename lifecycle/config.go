@@ -88,7 +88,8 @@ type Engine struct {
 	epoch int64
 	held  bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
 
-	places *places
+	places  *places
+	workers workers
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live

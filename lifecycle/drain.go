@@ -19,6 +19,7 @@ func (e *Engine) Drain(ctx context.Context) {
 		<-idle // bounded by the grace period of tools
 	}
 	e.settle()
+	e.workers.close()
 	e.closeStreams()
 }
 

@@ -28,11 +28,11 @@ func (p *pass) execute(ctx context.Context) end {
 	defer cancel()
 	reporter := &reporter{p: p}
 	done := make(chan answer, 1)
-	go func() {
+	p.l.e.workers.run(func() {
 		a := p.invoke(ctx, reporter)
 		p.l.e.cfg.FailPoint("after-tool")
 		done <- a
-	}()
+	})
 	select {
 	case a := <-done:
 		reporter.close()

@@ -57,11 +57,11 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	}
 	s := step{
 		durability: store.Full, documents: documents, events: events, sifted: true,
-		apply: func(c *call.Call) {
+		apply: p.noted(func(c *call.Call) {
 			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
 			endAttempt(c, p.attempt, now)
 			closeRound(c, false)
-		},
+		}),
 	}
 	if out.block != "" && c.Run.ID != "" {
 		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}

@@ -30,7 +30,7 @@ func (p *pass) gate(ctx context.Context) *end {
 		return nil
 	}
 	a := p.askGates(ctx)
-	p.l.amend(func(c *call.Call) { c.Verdicts = a.verdicts })
+	p.note(func(c *call.Call) { c.Verdicts = a.verdicts })
 	for i := range a.verdicts {
 		v := &a.verdicts[i]
 		if v.Kind != string(hook.KindAllow) {

@@ -18,13 +18,13 @@ func (p *pass) intent(context.Context) *end {
 	p.attempt = len(p.l.record().Attempts) + 1
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	err := p.l.advance(step{
-		apply: func(c *call.Call) {
+		apply: p.noted(func(c *call.Call) {
 			c.Status = call.Running
 			c.Attempts = append(slices.Clip(c.Attempts), attempt)
 			if c.Started.IsZero() {
 				c.Started = attempt.Started
 			}
-		},
+		}),
 		events:     []call.Event{{Type: call.EventAttemptStarted, Attempt: p.attempt, Time: attempt.Started}},
 		durability: store.Full,
 	})

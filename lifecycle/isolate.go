@@ -16,7 +16,7 @@ func (p *pass) isolate(context.Context) *end {
 	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
 		return nil
 	}
-	facts := p.l.record().Isolation.Facts
+	facts := p.l.e.isolationOf(p.def.Descriptor).Facts
 	for _, fact := range fullIsolation {
 		if !facts[fact] {
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{

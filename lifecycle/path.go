@@ -31,6 +31,7 @@ type pass struct {
 	attempt   int
 	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
+	notes     []func(c *call.Call) // what the pass found out; each of its steps writes it into the record
 }
 
 // end is how a pass ended: with an outcome, or with a question.
@@ -164,6 +165,21 @@ func (p *pass) stopped(ctx context.Context) *end {
 	}
 	out := endOf(context.Cause(ctx), call.NotStarted)
 	return &out
+}
+
+// note keeps something for the record. Writing the record for each thing that is found out would copy it as often.
+func (p *pass) note(write func(c *call.Call)) { p.notes = append(p.notes, write) }
+
+// noted returns what a step of the pass does to the record: its own change on top of what was found out.
+func (p *pass) noted(apply func(c *call.Call)) func(c *call.Call) {
+	return func(c *call.Call) {
+		for _, write := range p.notes {
+			write(c)
+		}
+		if apply != nil {
+			apply(c)
+		}
+	}
 }
 
 // panicked is the end of a pass in which our code or a hook panicked.

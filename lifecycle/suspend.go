@@ -66,7 +66,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	events = l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
 		durability: store.Full, documents: documents, events: events, sifted: true,
-		apply: func(c *call.Call) {
+		apply: p.noted(func(c *call.Call) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
 			c.Detached = true
@@ -74,7 +74,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 				c.Executed = call.Started
 			}
 			endAttempt(c, p.attempt, now)
-		},
+		}),
 	})
 	l.unslot()
 	if err != nil {

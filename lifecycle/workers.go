@@ -1,0 +1,60 @@
+package lifecycle
+
+import "sync"
+
+// idleWorkers is how many goroutines are kept whose stacks have grown. Growing one anew for each call was measured at a
+// tenth of the time of a read-only call.
+const idleWorkers = 128
+
+// workers runs functions in goroutines that are used again.
+type workers struct {
+	mu     sync.Mutex
+	idle   []chan func()
+	closed bool
+}
+
+// run calls fn in a goroutine, without waiting.
+func (w *workers) run(fn func()) {
+	w.mu.Lock()
+	if n := len(w.idle); n > 0 {
+		next := w.idle[n-1]
+		w.idle = w.idle[:n-1]
+		w.mu.Unlock()
+		next <- fn
+		return
+	}
+	w.mu.Unlock()
+	go w.work(fn)
+}
+
+func (w *workers) work(fn func()) {
+	var next chan func()
+	for {
+		fn()
+		if next == nil {
+			next = make(chan func(), 1)
+		}
+		w.mu.Lock()
+		if w.closed || len(w.idle) >= idleWorkers {
+			w.mu.Unlock()
+			return
+		}
+		w.idle = append(w.idle, next)
+		w.mu.Unlock()
+		var ok bool
+		if fn, ok = <-next; !ok {
+			return
+		}
+	}
+}
+
+// close ends the goroutines that wait; those that work end afterwards.
+func (w *workers) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	for _, next := range w.idle {
+		close(next)
+	}
+	w.idle = nil
+}
