@@ -76,9 +76,10 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}
 	ctx = withIdentity(ctx, id)
 	if !id.expires.IsZero() { // what a credential opened ends with it
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, id.expires, expired(id.expires))
-		defer cancel()
+		var cancel context.CancelCauseFunc
+		ctx, cancel = context.WithCancelCause(ctx) // no deadline: that is the client's
+		defer cancel(nil)
+		defer time.AfterFunc(time.Until(id.expires), func() { cancel(expired(id.expires)) }).Stop()
 	}
 	if m.unending {
 		var cancel context.CancelCauseFunc

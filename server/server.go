@@ -59,7 +59,8 @@ type Server struct {
 	bad   error // why nothing is served
 }
 
-// New returns a server that is not ready yet: see [Server.SetReady].
+// New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], also when it
+// never served.
 func New(cfg Config) (*Server, error) {
 	if cfg.Engine == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
 		return nil, errors.New("server: engine, tools, admin and auth are required")
