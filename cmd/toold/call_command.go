@@ -114,7 +114,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 				}
 				spec.CallId = id.String()
 			}
-			return a.followCall(c.Context(), client, noReconnect, spec.GetCallId(), cursor, func(ctx context.Context, cursor string) (frames, error) {
+			return a.followCall(c.Context(), client, following{id: spec.GetCallId(), cursor: cursor, throughDecisions: watch, noReconnect: noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
 				return framesOf(client.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor, WaitForDecision: watch}))
 			})
 		},
@@ -152,23 +152,32 @@ func setLinger(spec *tooldv1.CallSpec, text string) error {
 
 const callPatience = 2 * time.Minute // without connection, before a command gives its call up
 
+// following says how a command follows its call.
+type following struct {
+	id, cursor       string
+	throughDecisions bool
+	noReconnect      bool
+}
+
 // followCall shows a call until its stream ends in order, and ends the command as the call did.
-func (a *app) followCall(ctx context.Context, client *client, noReconnect bool, id, cursor string, open func(context.Context, string) (frames, error)) error {
+func (a *app) followCall(ctx context.Context, client *client, how following, open func(context.Context, string) (frames, error)) error {
 	p := a.newPrinter(client, false)
 	defer p.close()
-	p.callID = id
+	p.callID = how.id
 	p.screen.wait("calling")
 	patience := callPatience
-	if noReconnect {
+	if how.noReconnect {
 		patience = 0
 	}
 	f := follower{
-		open: open, take: p.take, say: p.screen.say, patience: patience, cursor: cursor, pause: sleep,
-		done: func() bool { return isEnd(p.status) || p.status == tooldv1.CallStatus_CALL_STATUS_SUSPENDED },
+		open: open, take: p.take, say: p.screen.say, patience: patience, cursor: how.cursor, pause: sleep,
+		done: func() bool {
+			return isEnd(p.status) || !how.throughDecisions && p.status == tooldv1.CallStatus_CALL_STATUS_SUSPENDED
+		},
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil && p.status != 0 {
-		p.screen.say(fmt.Sprintf("you left; the call goes on for as long as its linger lets it\n  toold watch %s\n  toold cancel %s\n", id, id))
+		p.screen.say(fmt.Sprintf("you left; the call goes on for as long as its linger lets it\n  toold watch %s\n  toold cancel %s\n", how.id, how.id))
 	}
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func (a *app) report(ctx context.Context, err error) int {
 	if end, ok := errors.AsType[ending](err); ok {
 		return int(end)
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
 		fmt.Fprintln(a.err, "toold: interrupted")
 		return exitInterrupted
 	}
@@ -104,13 +104,14 @@ func (a *app) report(ctx context.Context, err error) int {
 
 // refusal finds what the daemon answered.
 func refusal(err error) (*status.Status, bool) {
-	if _, fromGRPC := errors.AsType[interface {
+	answered, ok := errors.AsType[interface {
 		error
 		GRPCStatus() *status.Status
-	}](err); !fromGRPC {
+	}](err)
+	if !ok {
 		return nil, false
 	}
-	return status.FromError(err)
+	return answered.GRPCStatus(), true // without what wraps it, which names codes
 }
 
 func (a *app) reportStatus(st *status.Status) int {

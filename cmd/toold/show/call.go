@@ -54,7 +54,7 @@ func (v View) Call(c *tooldv1.Call) string {
 	var b strings.Builder
 	b.WriteString(v.paint(statusColor(c.GetStatus()), Status(c.GetStatus())) + "  " + v.paint(bold, Line(c.GetTool())))
 	if t := c.GetDescription().GetTitle(); t != "" {
-		b.WriteString("  " + Line(t))
+		b.WriteString("  " + fold(Line(t)))
 	}
 	b.WriteString("\n" + v.fields(
 		"call", Line(c.GetCallId()),
@@ -138,7 +138,7 @@ func (v View) callHistory(c *tooldv1.Call) string {
 		line("gate", verdict(g))
 	}
 	for _, d := range c.GetDecisions() {
-		line("decision", v.decision(d))
+		line("decision", v.decision(d, true))
 	}
 	for _, a := range c.GetAttempts() {
 		end := "no end seen"
@@ -180,8 +180,8 @@ func verdict(g *tooldv1.Verdict) string {
 	return text
 }
 
-func (v View) decision(d *tooldv1.Decision) string {
-	text := name(d.GetAction()) + " by " + principal(d.GetDecidedBy()) + ", " + v.clock(d.GetTime()) + quoted(d.GetReason())
+func (v View) decision(d *tooldv1.Decision, dated bool) string {
+	text := name(d.GetAction()) + " by " + principal(d.GetDecidedBy()) + orNone(dated, ", "+v.clock(d.GetTime())) + quoted(d.GetReason())
 	if d.GetArguments() != "" {
 		text += ", with edited arguments (" + ArgumentsSize(d.GetArguments()) + ")"
 	}
@@ -241,7 +241,7 @@ func (v View) Described(d *tooldv1.DescribeCallResponse) string {
 		return v.paint(bad, "NOT VALID") + "  " + v.paint(bold, Line(d.GetTool())) + "\n" + v.Error(d.GetError())
 	}
 	var b strings.Builder
-	b.WriteString(v.paint(good, "VALID") + "  " + v.paint(bold, Line(d.GetTool())) + "  " + Line(d.GetDescription().GetTitle()) + "\n")
+	b.WriteString(v.paint(good, "VALID") + "  " + v.paint(bold, Line(d.GetTool())) + "  " + fold(Line(d.GetDescription().GetTitle())) + "\n")
 	b.WriteString(v.fields(
 		"gates say", name(d.GetOutcome()),
 		"effect", effect(d.GetAssessment(), d.GetDescription().GetKind()),

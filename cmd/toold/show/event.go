@@ -10,6 +10,9 @@ import (
 // Event writes one event on a line, for the progress of a call. Output is not progress: it gives an empty string.
 func (v View) Event(e *tooldv1.CallEvent) string {
 	say := func(word, color, rest string) string {
+		if rest == "" {
+			return v.paint(color, word) + "\n"
+		}
 		return v.paint(color, fmt.Sprintf("%-10s", word)) + " " + strings.TrimRight(rest, " ") + "\n"
 	}
 	switch {
@@ -40,7 +43,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		w := e.GetVoteRecorded()
 		return say("vote", waits, fmt.Sprintf("%s by %s, %d of %d", name(w.GetVote().GetAction()), principal(w.GetVote().GetVoter()), w.GetVotes(), w.GetNeeded()))
 	case e.GetResumed() != nil:
-		return say("decided", good, v.decision(e.GetResumed().GetDecision()))
+		return say("decided", good, v.decision(e.GetResumed().GetDecision(), false))
 	case e.GetCancelRequested() != nil:
 		r := e.GetCancelRequested().GetRequest()
 		return say("cancel", waits, cause(r.GetCause())+" by "+principal(r.GetRequestedBy())+quoted(r.GetReason()))
@@ -82,7 +85,7 @@ func (v View) Finished(f *tooldv1.CallFinished) string {
 	if d := r.GetDuration(); d.AsDuration() > 0 {
 		rest = "in " + Duration(d.AsDuration())
 	}
-	if x := f.GetExecuted(); x != tooldv1.Executed_EXECUTED_FINISHED && x != 0 {
+	if x := f.GetExecuted(); r.GetError() != nil && x != tooldv1.Executed_EXECUTED_FINISHED && x != 0 {
 		rest = strings.TrimPrefix(rest+", "+strings.ToLower(strings.ReplaceAll(name(x), "_", " ")), ", ")
 	}
 	text := v.paint(statusColor(f.GetStatus()), fmt.Sprintf("%-10s", strings.ToLower(Status(f.GetStatus())))) + " " + rest

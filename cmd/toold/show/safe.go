@@ -89,6 +89,8 @@ func JSON(text string) string {
 		switch {
 		case visible(r), r == '\n', r == '\t', r == utf8.RuneError:
 			b.WriteString(text[i : i+size])
+		case r == '\r': // between values only
+			b.WriteByte(' ')
 		case r >= 0x10000:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
 		default:

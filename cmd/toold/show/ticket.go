@@ -16,7 +16,7 @@ func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	if title == "" {
 		title = s.GetPending().GetName()
 	}
-	b.WriteString(v.paint(bold+";"+waits, strings.ToUpper(Line(s.GetAction()))) + "  " + v.paint(bold, Line(title)) + "\n")
+	b.WriteString(v.paint(bold+";"+waits, strings.ToUpper(Line(s.GetAction()))) + "  " + v.paint(bold, fold(Line(title))) + "\n")
 	b.WriteString(v.fields(
 		"suspension", Line(s.GetSuspensionId()),
 		"call", Line(s.GetPending().GetId()),
@@ -58,7 +58,7 @@ func (v View) Waiting(c *tooldv1.Call) string {
 		title = s.GetPending().GetName()
 	}
 	head := fmt.Sprintf("%s  %s  %s", v.paint(waits, cut(Line(s.GetAction()), 20)), v.paint(bold, cut(Line(s.GetPending().GetName()), 20)),
-		v.paint(dim, v.age(s.GetCreatedAt())+" ago, expires in "+coarse(s.GetExpiresAt().AsTime().Sub(v.Now))))
+		v.paint(dim, v.age(s.GetCreatedAt())+" ago, expires in "+Duration(max(s.GetExpiresAt().AsTime().Sub(v.Now), 0))))
 	var b strings.Builder
 	b.WriteString(head + "\n")
 	b.WriteString("  " + cut(Line(title), tableWidth-2) + "\n")
@@ -71,6 +71,9 @@ func (v View) Waiting(c *tooldv1.Call) string {
 		shown = cut(shown, 3*tableWidth) + v.paint(dim, " ("+ArgumentsSize(arguments)+" in all)")
 	}
 	b.WriteString("  " + v.paint(dim, "runs") + " " + shown + "\n")
+	for _, n := range d.GetNotes() {
+		b.WriteString("  " + v.paint(waits, "! ") + cut(Line(n), tableWidth-4) + "\n")
+	}
 	b.WriteString("  " + v.paint(dim, answerCommand(s)) + "\n")
 	return b.String()
 }
@@ -184,11 +187,15 @@ func isolation(i *tooldv1.Isolation) string {
 			not = append(not, Line(f.GetName()))
 		}
 	}
-	if held != nil {
-		text += "; applied " + strings.Join(held, " ")
+	switch {
+	case held == nil && not != nil:
+		return text + "; nothing is isolated"
+	case held == nil:
+		return text
 	}
+	text += "; applied: " + strings.Join(held, ", ")
 	if not != nil {
-		text += "; not applied " + strings.Join(not, " ")
+		text += "; not applied: " + strings.Join(not, ", ")
 	}
 	return text
 }

@@ -49,7 +49,7 @@ func (v View) Tool(t *tooldv1.Descriptor) string {
 	b.WriteString(v.fields(
 		"effect", effect(t.GetEffects(), 0),
 		"at least", orNone(t.GetMildest() != nil && name(t.GetMildest().GetSafety()) != name(t.GetEffects().GetSafety()), effect(t.GetMildest(), 0)),
-		"isolation", orNone(t.GetRequiredIsolation() != 0, "required "+name(t.GetRequiredIsolation())+", network "+name(t.GetRequiredNetwork())),
+		"isolation", isolation(&tooldv1.Isolation{Required: t.GetRequiredIsolation(), Network: t.GetRequiredNetwork()}),
 		"source", Line(strings.TrimSpace(t.GetSource()+" "+t.GetVersion())),
 		"category", Line(t.GetCategory()),
 		"aliases", Line(strings.Join(t.GetAliases(), " ")),

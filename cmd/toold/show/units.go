@@ -100,5 +100,5 @@ func (v View) clock(t *timestamppb.Timestamp) string {
 	if d := v.Now.Sub(at); d >= 0 {
 		return text + " (" + coarse(d) + " ago)"
 	}
-	return text + " (in " + coarse(at.Sub(v.Now)) + ")"
+	return text + " (in " + Duration(at.Sub(v.Now)) + ")"
 }
