@@ -118,15 +118,12 @@ func startDaemon(ctx context.Context, s *settings) (*process, error) {
 }
 
 // benchRules are a small rule file as an operator would have it.
-const benchRules = `rules:
-  - tool: bench_noop
-    action: allow
-  - tool: bench_write
-    action: allow
-  - tool: bash
-    action: allow
-  - tool: bench_ask
-    action: ask
+const benchRules = `version: 1
+rules:
+  - action: allow
+    tools: [bench_noop, bench_write, bench_progress, bench_log, bash]
+  - action: ask
+    tools: [bench_ask]
 `
 
 // startBare runs the reference server.
