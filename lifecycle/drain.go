@@ -30,6 +30,16 @@ func (e *Engine) Draining() bool {
 	return e.draining
 }
 
+// isClosing reports whether streams end: then everything that will be told is in the journal.
+func (e *Engine) isClosing() bool {
+	select {
+	case <-e.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 func (e *Engine) closeStreams() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

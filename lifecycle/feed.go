@@ -67,7 +67,7 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 // nextOfFeed is Next for feeds: one frame holds what one commit told of one call.
 func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 	for {
-		changed := w.e.feed.wait()
+		changed, closing := w.e.feed.wait(), w.e.isClosing() // before it is looked at what there is
 		if !w.follow {
 			w.e.settle()
 		}
@@ -85,29 +85,30 @@ func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 		if !w.follow {
 			return Frame{}, io.EOF
 		}
+		if closing {
+			w.follow = false
+			return Frame{Cursor: w.Cursor(), Closing: true}, nil
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
 			return Frame{}, context.Cause(ctx)
 		case <-w.e.closing:
-			w.follow = false
-			return Frame{Cursor: w.Cursor(), Closing: true}, nil
 		case <-w.beat():
 			return Frame{Heartbeat: true}, nil
 		}
 	}
 }
 
-// feedFrame hands out an entry, or the next part of one that is larger than a frame. Output that does not fit is told
-// without its bytes: the spool has them.
+// feedFrame hands out an entry, or the next part of one that is larger than a frame.
 func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
 	events := entry.Events[min(w.part, len(entry.Events)):]
-	rest := len(events) > frameEvents
-	events = events[:min(len(events), frameEvents)]
+	all := len(events)
+	events = fitting(events[:min(all, frameEvents)])
 	if _, err := w.hydrate(entry.Key, events); err != nil {
 		return Frame{}, err
 	}
-	if rest {
+	if len(events) < all {
 		w.part += len(events)
 	} else {
 		w.after, w.part = entry.Position, 0

@@ -1,0 +1,273 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// readFeed reads a feed until it has seen n calls end, coming back with the last cursor after each frame.
+func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (logs map[string][]call.Event, last string) {
+	logs = map[string][]call.Event{}
+	for n > 0 {
+		watcher, err := w.e.WatchFeed(w.t.Context(), p, run, thread, cursor, true)
+		if err != nil {
+			w.t.Error(err)
+			return logs, cursor
+		}
+		for n > 0 {
+			f, err := watcher.Next(w.t.Context())
+			if err != nil {
+				w.t.Error(err)
+				return logs, cursor
+			}
+			logs[f.Key.ID] = append(logs[f.Key.ID], f.Events...)
+			for _, ev := range f.Events {
+				if ev.Type == call.EventFinished {
+					n--
+				}
+			}
+			if cursor = f.Cursor; len(f.Events) > 0 {
+				break
+			}
+		}
+		watcher.Close()
+	}
+	delete(logs, "")
+	return logs, cursor
+}
+
+func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
+	tools := []tool.Tool{talker("t", mutating, 400, 0), talker("read", reading, 30, 11*time.Millisecond)}
+	inBubble(t, tools, nil, func(t *testing.T, w *world) {
+		viewer := tool.Principal{Namespace: "ns", Subject: "vera", Roles: []string{"viewer"}}
+		of := map[string][]string{} // ids by feed
+		var all sync.WaitGroup
+		type feed struct{ name, run, thread string }
+		feeds := []feed{{"namespace", "", ""}, {"run", "run-0", ""}, {"thread", "", "thread-1"}}
+		counts := map[string]int{"namespace": 12, "run": 6, "thread": 4}
+		var mu sync.Mutex
+		logs := map[string]map[string][]call.Event{}
+		for _, f := range feeds {
+			_, newest, err := w.store.Feed(t.Context(), store.Feed{Namespace: "ns"}, 1<<62, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.Go(func() {
+				got, _ := readFeed(w, viewer, f.run, f.thread, fmt.Sprintf("f1.%d.0", newest), counts[f.name])
+				mu.Lock()
+				defer mu.Unlock()
+				logs[f.name] = got
+			})
+		}
+		for i := range 12 {
+			s := spec([]string{"t", "read"}[i/6], "")
+			s.Run.ID, s.Run.Thread = fmt.Sprintf("run-%d", i%2), fmt.Sprintf("thread-%d", i%3)
+			of["namespace"] = append(of["namespace"], s.ID)
+			if i%2 == 0 {
+				of["run"] = append(of["run"], s.ID)
+			}
+			if i%3 == 1 {
+				of["thread"] = append(of["thread"], s.ID)
+			}
+			all.Go(func() { w.do(s) })
+		}
+		all.Wait()
+		for name, ids := range of {
+			if len(logs[name]) != len(ids) {
+				t.Errorf("feed of the %s has %d calls, want %d", name, len(logs[name]), len(ids))
+			}
+			for _, id := range ids {
+				if got, want := contents(logs[name][id]), contents(w.checkLog(id)); got != want {
+					t.Errorf("feed of the %s, call %s: %d events\n%.500s", name, id, len(logs[name][id]), got)
+				}
+			}
+		}
+		// What was kept can be read again, and after a restart.
+		w.crash()
+		again, err := w.e.WatchFeed(t.Context(), viewer, "run-0", "", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, controls := events(t, again)
+		if want := 3*803 + 3*63; len(list) != want || len(controls) != 1 || !controls[0].CaughtUp {
+			t.Errorf("%d events and %+v, want %d", len(list), controls, want)
+		}
+	})
+}
+
+func TestFeedsShowWhatOneMaySee(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
+		mine := w.do(spec("t", ""))
+		theirs, err := w.e.Execute(t.Context(), bob, spec("t", ""), lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := theirs.Wait(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.e.WatchFeed(t.Context(), alice, "", "", "", true)
+		wantRefusal(t, err, call.PermissionDenied, "ROLE_REQUIRED")
+		for who, want := range map[*tool.Principal]int{&alice: 1, &bob: 1, &carol: 2, &eve: 0} {
+			feed, err := w.e.WatchFeed(t.Context(), *who, "run-1", "", "", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := events(t, feed)
+			if len(list) != 3*want {
+				t.Errorf("%s of %s sees %d events", who.Subject, who.Namespace, len(list))
+			}
+		}
+		for _, bad := range []string{"f1", "f1.x.0", "f1.1.-1", "c1.1.1", "f1.1.0.0"} {
+			_, err := w.e.WatchFeed(t.Context(), carol, "", "", bad, true)
+			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+		}
+		for _, bad := range []string{"c1", "c1.x.0", "c1.1.-1", "f1.1.1", "c1.1.1.1", strings.Repeat("c1.", 100)} {
+			_, err := w.e.Watch(t.Context(), alice, mine.ID, bad, true)
+			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+		}
+		for _, far := range []string{"c1.1.4", "c1.2.1", "c1.9.9"} {
+			_, err := w.e.Watch(t.Context(), alice, mine.ID, far, true)
+			wantRefusal(t, err, call.OutOfRange, "CURSOR_OUT_OF_RANGE")
+		}
+	})
+}
+
+func TestHeartbeatsAndClosing(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		w.begin(s)
+		one, err := w.e.Watch(t.Context(), alice, s.ID, "c1.1.0", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		many, err := w.e.WatchFeed(t.Context(), carol, "", "", "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, watcher := range map[string]*lifecycle.Watcher{"call": one, "namespace": many} {
+			watcher.HeartbeatEvery = 15 * time.Second
+			for {
+				f, err := watcher.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if f.CaughtUp {
+					if f.Cursor == "" || name == "call" && f.Cursor != "c1.1.2" {
+						t.Errorf("%s: caught up at %q", name, f.Cursor)
+					}
+					break
+				}
+			}
+			for range 3 {
+				before := time.Now()
+				if f, err := watcher.Next(t.Context()); err != nil || !f.Heartbeat || time.Since(before) != 15*time.Second {
+					t.Errorf("%s: after %v %+v, %v", name, time.Since(before), f, err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := watcher.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			w.e.Drain(ctx)
+		}()
+		var all sync.WaitGroup
+		for name, watcher := range map[string]*lifecycle.Watcher{"call": one, "namespace": many} {
+			all.Go(func() {
+				var list []call.Event
+				for {
+					f, err := watcher.Next(t.Context())
+					if errors.Is(err, io.EOF) {
+						break
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if list = append(list, f.Events...); f.Closing {
+						if f.Cursor == "" {
+							t.Errorf("%s: closed without a cursor", name)
+						}
+						break
+					}
+				}
+				if len(list) == 0 || list[len(list)-1].Type != call.EventFinished {
+					t.Errorf("%s: the end was not told: %d events", name, len(list))
+				}
+				watcher.Close()
+			})
+		}
+		all.Wait()
+	})
+}
+
+// A watcher that waits is told that the daemon closes, with the cursor to come back with.
+func TestClosingTellsTheCursor(t *testing.T) {
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		watcher := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		go func() {
+			time.Sleep(time.Minute)
+			drain(w.e)
+		}()
+		list, controls := events(t, watcher)
+		if types(t, 1, list) != "accepted attempt_started suspended" || len(controls) != 1 || !controls[0].Closing || controls[0].Cursor != "c1.1.3" {
+			t.Fatalf("events %s, then %+v", types(t, 1, list), controls)
+		}
+		w.store = w.store.Reopen()
+		w.open()
+		again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: controls[0].Cursor, WaitForDecision: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.answer(alice, w.get(s.ID), tool.Decision{Action: tool.Resume, Result: "1"})
+		list, _ = events(t, again)
+		if got := types(t, 4, list); got != "resumed attempt_started finished" {
+			t.Errorf("then %s", got)
+		}
+	})
+}
+
+// A list must have what was told before it was asked for, also while its write is on the way.
+func TestListsHaveWhatWasTold(t *testing.T) {
+	release := make(chan struct{})
+	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
+		release = make(chan struct{})
+		w.useStore(nil, func(*store.Change) error { <-release; return nil })
+		c := w.do(spec("t", ""))
+		time.Sleep(60 * time.Millisecond) // the write has begun
+		synctest.Wait()
+		listed := make(chan store.Page)
+		go func() {
+			page, err := w.e.List(t.Context(), alice, store.Query{})
+			if err != nil {
+				t.Error(err)
+			}
+			listed <- page
+		}()
+		synctest.Wait()
+		close(release)
+		page := <-listed
+		if !slices.ContainsFunc(page.Calls, func(x *call.Call) bool { return x.ID == c.ID }) {
+			t.Errorf("%d calls listed", len(page.Calls))
+		}
+	})
+}
