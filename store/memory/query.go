@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/packed"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -71,7 +72,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 			if ch.last <= after {
 				continue
 			}
-			some, err := call.DecodeEvents(ch.events)
+			some, err := packed.DecodeEvents(ch.events)
 			if err != nil {
 				return err
 			}
@@ -203,7 +204,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 				continue
 			}
 			i, _ := slices.BinarySearchFunc(r.chunks, e.position, func(c chunk, p int64) int { return cmp.Compare(c.position, p) })
-			events, err := call.DecodeEvents(r.chunks[i].events)
+			events, err := packed.DecodeEvents(r.chunks[i].events)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/packed"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 )
@@ -219,17 +220,14 @@ func BenchmarkRead(b *testing.B) {
 			}
 		}
 	})
-	b.Run("decode", func(b *testing.B) { // what of a get is JSON
+	b.Run("decode", func(b *testing.B) { // what of a get is decoding
 		c, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", 0)))
 		if err != nil {
 			b.Fatal(err)
 		}
-		record, err := call.EncodeCall(c)
-		if err != nil {
-			b.Fatal(err)
-		}
+		record := packed.EncodeCall(c)
 		for b.Loop() {
-			if _, err := call.DecodeCall(record); err != nil {
+			if _, err := packed.DecodeCall(record); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -127,7 +127,8 @@ func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentSt
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		return writes, o.encode()
+		o.encode()
+		return writes, nil
 	}
 	// The group is tried again, and what the callbacks have written into the events must be what happens.
 	same := func(a, b call.DocumentNotice) bool {

@@ -7,8 +7,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/packed"
 )
 
 // What one group may hold.
@@ -83,23 +83,20 @@ func (o *op) prepare() error {
 	if err := o.change.Validate(); err != nil {
 		return err
 	}
-	if len(o.change.Documents) > 0 {
-		return nil
+	if len(o.change.Documents) == 0 {
+		o.encode()
 	}
-	return o.encode()
+	return nil
 }
 
-func (o *op) encode() (err error) {
+func (o *op) encode() {
 	o.record, o.events = nil, nil
 	if o.change.Call != nil {
-		if o.record, err = call.EncodeCall(o.change.Call); err != nil {
-			return err
-		}
+		o.record = packed.EncodeCall(o.change.Call)
 	}
 	if len(o.change.Events) > 0 {
-		o.events, err = call.EncodeEvents(o.change.Events)
+		o.events = packed.EncodeEvents(o.change.Events)
 	}
-	return err
 }
 
 // Commit submits a change and waits.

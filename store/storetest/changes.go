@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,6 +28,29 @@ func testCreate(t *testing.T, f *fixture) {
 		t.Errorf("Call in another namespace = %v, want ErrNotFound", err)
 	}
 	f.create("c1", func(c *call.Call) { c.Namespace = "other" })
+}
+
+// Digests are taken over these bytes, and an answer counts for its digest only: they come back as they are.
+func testVerbatim(t *testing.T, f *fixture) {
+	odd := "{ \"html\" : \"<b>&\",\n \"n\": 1e0, \"bad\": \"\xff\" }"
+	c := newCall("c1", func(c *call.Call) { c.Requested, c.Effective = odd, odd })
+	c.Status = call.Suspended
+	c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s", Parameters: json.RawMessage(odd), ResponseSchema: json.RawMessage(odd)}}}
+	change := creation(c)
+	change.Events[0].Suspension = &c.Rounds[0].Suspension
+	f.commit(change)
+	f.reopen()
+	got := f.get("c1")
+	log, _, err := f.Events(t.Context(), c.Key(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"requested": got.Requested, "effective": got.Effective, "parameters": string(got.Open().Parameters),
+		"schema": string(got.Open().ResponseSchema), "parameters of the event": string(log[0].Suspension.Parameters)} {
+		if text != odd {
+			t.Errorf("%s came back as %q", name, text)
+		}
+	}
 }
 
 func testCreateTwice(t *testing.T, f *fixture) {

@@ -35,6 +35,7 @@ func Run(t *testing.T, h Harness) {
 		test func(*testing.T, *fixture)
 	}{
 		{"Create", testCreate},
+		{"Verbatim", testVerbatim},
 		{"CreateTwice", testCreateTwice},
 		{"CreateRace", testCreateRace},
 		{"RevisionConflict", testRevisionConflict},
