@@ -278,3 +278,35 @@ func FuzzConfig(f *testing.F) {
 		_, _ = readYAML("f", []byte(text), map[string]string{}) // an error, never a panic
 	})
 }
+
+// TestConfigurationIsDocumented holds the page against the settings and their defaults, and reads its example.
+func TestConfigurationIsDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	values := valuesOf(defaults())
+	for _, s := range settings() {
+		row := "| `" + s.key + "` | "
+		switch value := plain(values[s.key]); {
+		case s.isList():
+			row += "none | "
+		case value == "":
+			row += "| "
+		default:
+			row += "`" + value + "` | "
+		}
+		if !strings.Contains(page, row) {
+			t.Errorf("the page has no row %q", row)
+		}
+	}
+	_, example, found := strings.Cut(page, "## An example\n\n```yaml\n")
+	example, _, ended := strings.Cut(example, "```")
+	if !found || !ended {
+		t.Fatal("the page has no example")
+	}
+	if _, err := load(t, example, nil); err != nil {
+		t.Error(err)
+	}
+}

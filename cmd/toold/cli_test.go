@@ -1,0 +1,419 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+const (
+	succeeded = tooldv1.CallStatus_CALL_STATUS_SUCCEEDED
+	failed    = tooldv1.CallStatus_CALL_STATUS_FAILED
+	cancelled = tooldv1.CallStatus_CALL_STATUS_CANCELLED
+)
+
+func TestCallShowsResultAndEnds(t *testing.T) {
+	wrong := &tooldv1.ToolResult{Error: &tooldv1.ToolError{Code: tooldv1.ErrorCode_ERROR_CODE_EXECUTION_FAILED, Message: "no luck"}}
+	tests := []struct {
+		name  string
+		last  *tooldv1.CallEvent
+		code  int
+		out   string
+		inErr string
+	}{
+		{"succeeds", ended(succeeded, &tooldv1.ToolResult{Message: "three"}), 0, "three\n", "succeeded"},
+		{"data in place of a message", ended(succeeded, &tooldv1.ToolResult{Data: `{"n":3}`}), 0, "{\"n\":3}\n", "succeeded"},
+		{"text as data", ended(succeeded, &tooldv1.ToolResult{Data: `"a\nb"`}), 0, "a\nb\n", "succeeded"},
+		{"fails", ended(failed, wrong), 1, "", "EXECUTION_FAILED  no luck"},
+		{"is cancelled", ended(cancelled, wrong), 7, "", "cancelled"},
+		{"waits", suspended("one"), 3, "", "toold approve s-one"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var spec *tooldv1.CallSpec
+			s := &script{execute: func(r *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+				spec = r.GetSpec()
+				return send(events("1", accepted(), tt.last))
+			}}
+			r := new(run).do(t, s.start(t), "call", "count", "to=3", "--run", "r", "--linger", "never")
+			r.expect(t, tt.code, tt.out, "accepted   count", tt.inErr)
+			if spec.GetArguments() != `{"to":3}` || len(spec.GetCallId()) != 36 || spec.GetRun().GetRunId() != "r" || !spec.GetLingerNever() {
+				t.Errorf("spec %v", spec)
+			}
+		})
+	}
+}
+
+func TestCallFormsOfArguments(t *testing.T) {
+	var got string
+	s := &script{execute: func(r *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+		got = r.GetSpec().GetArguments()
+		return send(events("1", ended(succeeded, &tooldv1.ToolResult{})))
+	}}
+	dir := s.start(t)
+	for _, tt := range []struct {
+		in, want string
+		code     int
+		args     []string
+	}{
+		{"", `{ "to": 1.0 }`, 0, []string{"--json", `{ "to": 1.0 }`}},
+		{`{"to":2}`, `{"to":2}`, 0, []string{"-"}},
+		{"", "", 0, nil},
+		{"", "", 2, []string{"--json", "{}", "to=1"}},
+		{"", "", 2, []string{"to=x"}},
+		{strings.Repeat("x", maxArguments+1), "", 2, []string{"-"}},
+		{"", "", 2, []string{"--cursor", "1"}},
+		{"", "", 2, []string{"--linger", "soon"}},
+		{"", "", 2, []string{"-o", "xml"}},
+		{"", "", 2, []string{"--nonsense"}},
+	} {
+		got = ""
+		r := (&run{in: tt.in}).do(t, dir, append([]string{"call", "count"}, tt.args...)...)
+		if r.code != tt.code || got != tt.want {
+			t.Errorf("call %q: exit code %d, arguments %q, want %d %q\n%s", tt.args, r.code, got, tt.code, tt.want, r.err)
+		}
+	}
+}
+
+// TestCallReattaches: after a broken connection the same call is asked for again from the last cursor, and what was
+// shown is not shown twice.
+func TestCallReattaches(t *testing.T) {
+	var seen []string
+	s := &script{execute: func(r *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+		seen = append(seen, r.GetSpec().GetCallId()+" "+r.GetCursor())
+		switch r.GetCursor() {
+		case "":
+			_ = send(events("c2", accepted(), output(0, "one\n")))
+			return status.Error(codes.Unavailable, "the daemon was killed")
+		case "c2":
+			_ = send(events("c3", output(4, "two\n")))
+			return send(&tooldv1.Frame{Cursor: "c3", Control: &tooldv1.Frame_Lagged{Lagged: &tooldv1.Lagged{}}})
+		default:
+			return send(events("c4", output(8, "three\n"), ended(succeeded, &tooldv1.ToolResult{Data: `{"stdout":"one\ntwo\nthree\n","exit_code":3,"timed_out":false}`})))
+		}
+	}}
+	dir := s.start(t)
+	const id = "0123456789abcdef"
+	new(run).do(t, dir, "call", "count", "--call-id", id).expect(t, 0, "one\ntwo\nthree\n", "connection lost", "lagged", "exit_code=3")
+	if want := id + " |" + id + " c2|" + id + " c3"; strings.Join(seen, "|") != want {
+		t.Errorf("asked for %q, want %q", seen, want)
+	}
+	new(run).do(t, dir, "call", "count", "--no-reconnect").expect(t, exitUnreachable, "one\n")
+	if r := new(run).do(t, dir, "call", "count", "--call-id", id, "--cursor", "c3"); r.out != "three\n" {
+		t.Errorf("from a cursor: %q", r.out)
+	}
+}
+
+func TestCallJSON(t *testing.T) {
+	s := &script{call: &tooldv1.Call{CallId: "call-of-the-script", Status: failed}, execute: func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+		_ = send(&tooldv1.Frame{Control: &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{}}})
+		return send(events("1", accepted(), output(0, "noise\n"), ended(failed, &tooldv1.ToolResult{})))
+	}}
+	dir := s.start(t)
+	new(run).do(t, dir, "call", "count", "-o", "json").expect(t, 1, "{\n  \"call_id\": \"call-of-the-script\",\n  \"status\": \"CALL_STATUS_FAILED\"\n}\n", "noise")
+	r := new(run).do(t, dir, "call", "count", "-o", "jsonl")
+	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
+	if r.code != 1 || r.err != "" || len(lines) != 2 {
+		t.Fatalf("exit code %d, %d lines, standard error %q", r.code, len(lines), r.err)
+	}
+	var f tooldv1.Frame
+	if err := protojson.Unmarshal([]byte(lines[1]), &f); err != nil || len(f.GetEvents()) != 3 || f.GetCursor() != "1" {
+		t.Errorf("%v, %v", &f, err)
+	}
+}
+
+// TestWatchFetchesStoredOutput: output from the journal comes without bytes.
+func TestWatchFetchesStoredOutput(t *testing.T) {
+	text := "0123456789 all of it\n"
+	s := &script{artifact: []byte(text), watch: func(r *tooldv1.WatchCallsRequest, send func(*tooldv1.Frame) error) error {
+		if r.GetCallId() == "" || r.AfterSequence == nil || !r.GetFollow() {
+			return status.Errorf(codes.InvalidArgument, "%v", r)
+		}
+		stored := output(0, "")
+		stored.GetOutput().Length = int64(len(text))
+		return send(events("c9", accepted(), stored, ended(cancelled, &tooldv1.ToolResult{})))
+	}}
+	new(run).do(t, s.start(t), "watch", "call-of-the-script", "--from-start").expect(t, exitCancelled, text, "cursor     c9")
+}
+
+func TestWatchRunKeepsLinesApart(t *testing.T) {
+	s := &script{watch: func(r *tooldv1.WatchCallsRequest, send func(*tooldv1.Frame) error) error {
+		one, two, three := output(0, "be"), output(0, "other\n"), output(2, "gin\nrest")
+		f := events("c1", one, two, three)
+		two.CallId = "another-call-123456"
+		_ = send(f)
+		return send(&tooldv1.Frame{Cursor: "c2", Control: &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}})
+	}}
+	dir := s.start(t)
+	new(run).do(t, dir, "watch", "--run", "r", "--no-follow").expect(t, 0, "…123456 other\n…script begin\n…script rest\n", "cursor     c2")
+	for _, args := range [][]string{{}, {"c", "--run", "r"}, {"--all", "--thread", "t"}, {"--run", "r", "--from-start"}, {"a", "b"}} {
+		if r := new(run).do(t, dir, append([]string{"watch"}, args...)...); r.code != exitUsage {
+			t.Errorf("watch %q: exit code %d", args, r.code)
+		}
+	}
+}
+
+// TestDecisionCarriesWhatWasShown: the digest of the ticket that was shown goes with the answer, and the same decision is
+// sent again after a broken connection.
+func TestDecisionCarriesWhatWasShown(t *testing.T) {
+	var asked []*tooldv1.ResumeToolRequest
+	s := &script{waiting: []*tooldv1.Call{waitingCall("abc"), waitingCall("abd"), waitingCall("xyz")}}
+	s.resume = func(r *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
+		asked = append(asked, r)
+		if len(asked) == 1 {
+			_ = send(events("c1", &tooldv1.CallEvent{Event: &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: r.GetDecision()}}}))
+			return status.Error(codes.Unavailable, "gone")
+		}
+		if r.GetDecision().GetAction() == tooldv1.DecisionAction_DECISION_ACTION_CANCEL {
+			return send(events("c2", ended(cancelled, &tooldv1.ToolResult{})))
+		}
+		return send(events("c2", ended(succeeded, &tooldv1.ToolResult{Message: "done"})))
+	}
+	dir := s.start(t)
+	new(run).do(t, dir, "approve", "c-x", "--reason", "fine").expect(t, 0, "done\n", "s-xyz", "digest-of-xyz", `to: 3`)
+	if len(asked) != 2 {
+		t.Fatalf("%d requests, want the second after the broken connection", len(asked))
+	}
+	first, second := asked[0], asked[1]
+	if d := first.GetDecision(); d.GetExpectedDigest() != "digest-of-xyz" || first.GetSuspensionId() != "s-xyz" || first.GetCallId() != "c-xyz" ||
+		d.GetReason() != "fine" || d.GetAction() != tooldv1.DecisionAction_DECISION_ACTION_RESUME || len(d.GetDecisionId()) != 36 {
+		t.Errorf("first request %v", first)
+	}
+	if second.GetDecision().GetDecisionId() != first.GetDecision().GetDecisionId() || second.GetCursor() != "c1" {
+		t.Errorf("second request %v", second)
+	}
+	new(run).do(t, dir, "approve", "s-ab").expect(t, exitUsage, "", `2 of those that wait begin with "s-ab"`, "s-abc", "s-abd")
+	new(run).do(t, dir, "approve", "nothing").expect(t, exitNotFound, "", "toold inbox lists")
+	new(run).do(t, dir, "approve", "s-abc", "--digest", "another").expect(t, exitConflict, "", "toold inbox s-abc")
+	if len(asked) != 2 {
+		t.Error("a decision was sent for a ticket that was not the one that was seen")
+	}
+	new(run).do(t, dir, "decline", "s-abc", "--decision-id", "0123456789abcdef").expect(t, 0, "")
+	if d := asked[2].GetDecision(); d.GetAction() != tooldv1.DecisionAction_DECISION_ACTION_CANCEL || d.GetDecisionId() != "0123456789abcdef" {
+		t.Errorf("declined with %v", d)
+	}
+	(&run{in: `{"a":1}`}).do(t, dir, "answer", "s-abd", "-").expect(t, 0, "done\n")
+	if got := asked[3].GetDecision().GetResult(); got != `{"a":1}` {
+		t.Errorf("answered %s", got)
+	}
+	for _, args := range [][]string{{"answer", "s-abd"}, {"answer", "s-abd", "--json", "{"}, {"answer", "s-abd", "x", "--json", "1"}, {"approve"}, {"approve", "a", "b"}} {
+		if r := new(run).do(t, dir, args...); r.code != exitUsage {
+			t.Errorf("%q: exit code %d", args, r.code)
+		}
+	}
+	if len(asked) != 4 {
+		t.Errorf("%d requests", len(asked))
+	}
+}
+
+func TestApproveEdited(t *testing.T) {
+	var got *tooldv1.Decision
+	s := &script{waiting: []*tooldv1.Call{waitingCall("abc")}, resume: func(r *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
+		got = r.GetDecision()
+		return send(events("1", ended(succeeded, &tooldv1.ToolResult{})))
+	}}
+	dir := s.start(t)
+	edit := func(editor string) *run {
+		got = nil
+		return (&run{environ: []string{"EDITOR=" + editor}}).do(t, dir, "approve", "s-abc", "--edit")
+	}
+	edit("sed -i s/3/12345678901234567890/").expect(t, 0, "", "With these arguments instead")
+	if want := "{\n  \"to\": 12345678901234567890\n}"; got.GetArguments() != want || got.GetExpectedDigest() != "digest-of-abc" {
+		t.Errorf("decision %v, want arguments %s", got, want)
+	}
+	edit("true").expect(t, exitFailed, "", "nothing was decided")
+	edit("sed -i d").expect(t, exitFailed, "", "the file is empty")
+	edit("sed -i s/3/{/").expect(t, exitUsage, "", "not JSON")
+	edit("false").expect(t, exitFailed, "", "editor false")
+	if got != nil {
+		t.Errorf("decided: %v", got)
+	}
+	new(run).do(t, dir, "approve", "s-abc", "--arguments", `{"to":4}`).expect(t, 0, "")
+	if got.GetArguments() != `{"to":4}` {
+		t.Errorf("decision %v", got)
+	}
+}
+
+// TestTerminalAsksFirst: on a terminal a yes is asked for, with n as the default.
+func TestTerminalAsksFirst(t *testing.T) {
+	decided := 0
+	s := &script{waiting: []*tooldv1.Call{waitingCall("abc")}, resume: func(_ *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
+		decided++
+		return send(events("1", ended(succeeded, &tooldv1.ToolResult{})))
+	}}
+	dir := s.start(t)
+	for _, in := range []string{"", "\n", "no\n", "x\n"} {
+		(&run{in: in, terminal: true}).do(t, dir, "approve", "s-abc").expect(t, exitFailed, "", "Approve? [y/N]", "nothing was decided")
+	}
+	if decided != 0 {
+		t.Fatal("decided without a yes")
+	}
+	(&run{in: "y\n", terminal: true}).do(t, dir, "approve", "s-abc").expect(t, 0, "")
+	(&run{terminal: true}).do(t, dir, "approve", "s-abc", "--yes").expect(t, 0, "")
+	if decided != 2 {
+		t.Errorf("decided %d times", decided)
+	}
+}
+
+// TestT66Terminal: what a tool wrote reaches a pipe as it is and a terminal escaped, also when it is cut within a
+// character; colours and the spinner are for terminals, and NO_COLOR is honoured.
+func TestT66Terminal(t *testing.T) {
+	evil := "\x1b[2Jred\u202e\u009b"
+	s := &script{execute: func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+		cut := len(evil) - 1
+		return send(events("1", accepted(), output(0, evil[:cut]), output(int64(cut), evil[cut:]+"\n"), ended(succeeded, &tooldv1.ToolResult{Data: `{"stdout":"…"}`})))
+	}}
+	dir := s.start(t)
+	const escaped = `\x1b[2Jred\u202e\u009b` + "\n"
+	new(run).do(t, dir, "call", "count").expect(t, 0, evil+"\n")
+	(&run{terminal: true, environ: []string{"NO_COLOR=1"}}).do(t, dir, "call", "count").expect(t, 0, escaped)
+	if r := (&run{terminal: true, environ: []string{"NO_COLOR=1"}}).do(t, dir, "call", "count"); strings.Contains(r.err, "\x1b") {
+		t.Errorf("NO_COLOR, and yet: %q", r.err)
+	}
+	if r := (&run{terminal: true}).do(t, dir, "call", "count"); !strings.Contains(r.err, "\x1b[32m") || r.out != escaped {
+		t.Errorf("no colour on a terminal: %q %q", r.err, r.out)
+	}
+	if r := new(run).do(t, dir, "call", "count"); strings.Contains(r.err, "\x1b") {
+		t.Errorf("colour in a pipe: %q", r.err)
+	}
+	s.execute = func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+		return send(events("1", ended(succeeded, &tooldv1.ToolResult{Message: evil})))
+	}
+	(&run{terminal: true}).do(t, dir, "call", "count").expect(t, 0, escaped)
+	s.artifact = []byte(evil)
+	(&run{terminal: true}).do(t, dir, "artifact", "c", "stdout").expect(t, 0, strings.TrimSuffix(escaped, "\n"))
+	new(run).do(t, dir, "artifact", "c", "stdout").expect(t, 0, evil)
+	new(run).do(t, dir, "artifact", "c", "stdout", "--offset", "4", "--limit", "3").expect(t, 0, "red")
+	new(run).do(t, dir, "artifact", "c", "stdout", "--limit", "1000").expect(t, 0, evil)
+}
+
+func TestExitCodesOfRefusals(t *testing.T) {
+	s := &script{}
+	dir := s.start(t)
+	for _, tt := range []struct {
+		err  error
+		code int
+		say  string
+	}{
+		{nil, 0, ""},
+		{refused(codes.InvalidArgument, "BAD"), 2, "no: BAD"},
+		{refused(codes.OutOfRange, "CURSOR"), 2, ""},
+		{refused(codes.Unauthenticated, "TOKEN_INVALID"), 5, "no token was sent"},
+		{refused(codes.PermissionDenied, "ROLE"), 5, ""},
+		{refused(codes.NotFound, "TOOL_NOT_FOUND"), 6, ""},
+		{refused(codes.AlreadyExists, "CALL_ID_REUSED"), 8, ""},
+		{refused(codes.FailedPrecondition, "RUN_BLOCKED"), 8, ""},
+		{refused(codes.ResourceExhausted, "QUEUE_FULL"), 9, ""},
+		{refused(codes.Unavailable, "DRAINING"), 9, "try again"},
+		{status.Error(codes.Unavailable, "\x1b[2Jgone"), 4, `\x1b[2Jgone`},
+		{refused(codes.Internal, "X"), 1, ""},
+		{refused(codes.DataLoss, "X"), 1, ""},
+	} {
+		s.fails = tt.err
+		r := new(run).do(t, dir, "tools")
+		if r.code != tt.code || !strings.Contains(r.err, tt.say) || strings.Contains(r.err, "\x1b") {
+			t.Errorf("%v: exit code %d, want %d; %q", tt.err, r.code, tt.code, r.err)
+		}
+	}
+	nobody := t.TempDir()
+	new(run).do(t, nobody, "tools", "--address", filepath.Join(nobody, "no.sock")).expect(t, exitUnreachable, "", "toold serve")
+	new(run).do(t, nobody, "nonsense").expect(t, exitUsage, "", `unknown command "nonsense"`)
+	new(run).do(t, nobody, "serve", "--address", "x").expect(t, exitUsage, "", "--address is for the commands that talk to a daemon")
+	new(run).do(t, nobody, "serve", "--listen-tcp", "0.0.0.0:0").expect(t, exitUsage, "", "reachable from other machines")
+}
+
+// TestExitCodesAreDocumented holds the page against the help text, and both against the constants.
+func TestExitCodesAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/command-line.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, line := range regexp.MustCompile(`(?m)^ +(\d+)  (.*)$`).FindAllStringSubmatch(exitCodesHelp, -1) {
+		found++
+		if row := "| " + line[1] + " | " + line[2] + " |"; !strings.Contains(string(page), row) {
+			t.Errorf("docs/command-line.md has no row %q", row)
+		}
+	}
+	if found != 11 {
+		t.Errorf("the help names %d exit codes", found)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	s := &script{}
+	dir := s.start(t)
+	file := filepath.Join(t.TempDir(), "t")
+	for path, text := range map[string]string{file: "from-file\n", filepath.Join(dir, "token"): "from-data\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		environ []string
+		args    []string
+		want    string
+	}{
+		{nil, nil, "Bearer from-data"},
+		{[]string{"TOOLD_TOKEN_FILE=" + file}, nil, "Bearer from-file"},
+		{[]string{"TOOLD_TOKEN=from-env", "TOOLD_TOKEN_FILE=" + file}, nil, "Bearer from-env"},
+		{[]string{"TOOLD_TOKEN=from-env"}, []string{"--token-file", file}, "Bearer from-file"},
+	} {
+		(&run{environ: tt.environ}).do(t, dir, append([]string{"tools"}, tt.args...)...)
+		if s.token != tt.want {
+			t.Errorf("%q %q sends %q, want %q", tt.environ, tt.args, s.token, tt.want)
+		}
+	}
+	new(run).do(t, dir, "tools", "--token-file", "/nonexistent").expect(t, exitUsage, "", "/nonexistent")
+	// In the clear, a token stays on this machine.
+	new(run).do(t, dir, "tools", "--address", "example.org:7130").expect(t, exitUsage, "", "for everybody to read")
+	new(run).do(t, dir, "token").expect(t, 0, filepath.Join(dir, "token")+"\n")
+	empty := t.TempDir()
+	new(run).do(t, empty, "token").expect(t, exitNotFound, filepath.Join(empty, "token")+"\n", "first start")
+}
+
+func TestTokenHashFitsTheConfiguration(t *testing.T) {
+	r := (&run{in: strings.Repeat("k", 40) + "\n"}).do(t, t.TempDir(), "token", "hash")
+	if _, err := (Token{Hash: strings.TrimSpace(r.out)}).Sum(); err != nil || r.code != 0 {
+		t.Errorf("%q: %v", r.out, err)
+	}
+	(&run{in: "short\n"}).do(t, t.TempDir(), "token", "hash").expect(t, exitUsage, "", "at least 32")
+}
+
+func TestCancelTellsWhatWasKilled(t *testing.T) {
+	at := timestamppb.Now()
+	request := &tooldv1.CancelRequest{}
+	tests := []struct {
+		name   string
+		answer *tooldv1.CancelCallResponse
+		code   int
+		say    string
+	}{
+		{"killed", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
+			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42, ConfirmedAt: at}}}}, 0, "killed and gone: process 42 at"},
+		{"not seen to die", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
+			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42}}, KillUnverified: true}}, 1, "may still live"},
+		{"nothing to kill", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request}}, 0, "no process had to be killed"},
+		{"too late", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded, CancelRequest: request}}, 0, "complete before it could be stopped"},
+		{"ended before", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded}}, 0, "had ended before"},
+		{"still ending", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: tooldv1.CallStatus_CALL_STATUS_RUNNING, CancelRequest: request}}, 1, "toold watch"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{cancel: tt.answer}
+			r := new(run).do(t, s.start(t), "cancel", "c", "--wait", "1s")
+			if r.code != tt.code || !strings.Contains(r.out, tt.say) {
+				t.Errorf("exit code %d, want %d; %q, want %q in it", r.code, tt.code, r.out, tt.say)
+			}
+		})
+	}
+}
