@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -25,14 +25,6 @@ type answer struct {
 func (a answer) is(code int) error {
 	if a.code != code {
 		return fmt.Errorf("%q ended with exit code %d where %d was due:\n%s", a.words, a.code, code, a.screen)
-	}
-	return nil
-}
-
-// decode reads what the command printed as one JSON text.
-func (a answer) decode(into any) error {
-	if err := json.Unmarshal([]byte(a.stdout), into); err != nil {
-		return fmt.Errorf("%q did not print JSON: %w\n%s", a.words, err, a.stdout)
 	}
 	return nil
 }
@@ -70,10 +62,10 @@ func (s *stage) quiet(ctx context.Context, args ...string) (answer, error) {
 	if ctx.Err() != nil {
 		return a, fmt.Errorf("%q did not end within %v:\n%s", a.words, commandWithin, a.screen)
 	}
-	if _, exited := err.(*exec.ExitError); err != nil && !exited {
-		return a, err
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
+		return a, nil
 	}
-	return a, nil
+	return a, err
 }
 
 func (s *stage) command(ctx context.Context, args []string) *exec.Cmd {

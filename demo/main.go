@@ -76,7 +76,13 @@ func run(ctx context.Context, bin string, tell *teller) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.clear()) }()
+	defer func() {
+		if err != nil && s.daemon != nil {
+			s.tell.note("the daemon's log ends with:")
+			s.tell.ending(s.daemon.log.String(), 10)
+		}
+		err = errors.Join(err, s.clear())
+	}()
 	tell.command("cd " + s.dir)
 	if err := s.open(ctx); err != nil {
 		return err

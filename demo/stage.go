@@ -180,7 +180,7 @@ func (s *stage) file(name string) string {
 // absent holds a file not to be there.
 func (s *stage) absent(name string) error {
 	if _, err := os.Lstat(filepath.Join(s.workspace, name)); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s must not be there (%v)", name, err)
+		return fmt.Errorf("the workspace must not hold %s", name)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (s *stage) reattachAndCancel(ctx context.Context) error {
 	select {
 	case <-returned:
 	case err := <-back:
-		return errors.Join(errors.New("the watcher that came back heard of the end too early"), err)
+		return errors.Join(errors.New("the watcher that came back does not see the log go on"), err)
 	case <-time.After(callWait):
 		return errors.New("the watcher that came back hears nothing new")
 	}

@@ -85,8 +85,11 @@ func (s *stage) sendAtOnce(ctx context.Context, args []string) error {
 // sameIDOtherCall makes sure that the id alone is not enough: another command under it is refused and does not run.
 func (s *stage) sameIDOtherCall(ctx context.Context) error {
 	_, err := s.api.begin(ctx, &tooldv1.CallSpec{Tool: "bash", CallId: sameID, Arguments: bashArguments("echo other >> other")})
+	if err == nil {
+		return errors.New("another command under the same id was taken")
+	}
 	if status.Code(err) != codes.AlreadyExists {
-		return fmt.Errorf("another command under the same id is answered with %w", err)
+		return fmt.Errorf("another command under the same id is answered with %v: %w", status.Code(err), err)
 	}
 	if err := errors.Join(s.nobodyWaits(ctx), s.absent("other")); err != nil {
 		return err

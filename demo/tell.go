@@ -61,6 +61,14 @@ func (t *teller) output(text string, most int) {
 	}
 }
 
+// ending shows the last lines of a text.
+func (t *teller) ending(text string, most int) {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for _, line := range lines[max(0, len(lines)-most):] {
+		t.printed(line)
+	}
+}
+
 // printed shows one line that a command printed.
 func (t *teller) printed(line string) {
 	if runes := []rune(line); len(runes) > 140 {
