@@ -3,6 +3,8 @@ package wire
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -129,6 +131,15 @@ func (w watcher) Next(ctx context.Context) (server.Frame, error) {
 	}
 	if f.Gap != nil {
 		out.Gap = &server.Gap{LostTail: f.Gap.LostTail, FirstKept: f.Gap.FirstKept, Epoch: f.Gap.Epoch}
+		if f.Gap.LostTail && f.Gap.FirstKept == 0 {
+			out.Gap.FirstKept = after(f.Cursor) + 1
+		}
 	}
 	return out, nil
+}
+
+// after is the sequence in a call's cursor, which ends with it.
+func after(cursor string) int64 {
+	n, _ := strconv.ParseInt(cursor[strings.LastIndexByte(cursor, '.')+1:], 10, 64)
+	return n
 }
