@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,8 +106,8 @@ func inBubble(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config), r
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, tools, change)
+		defer w.stop() // also when the test fails
 		run(t, w)
-		w.stop()
 	})
 }
 
@@ -171,11 +172,10 @@ var (
 	eve   = tool.Principal{Namespace: "other", Subject: "alice", Roles: []string{"caller", "approver", "operator", "viewer"}}
 )
 
-var nextID int
+var nextID atomic.Int64
 
 func newCallID() string {
-	nextID++
-	return fmt.Sprintf("call-%012d", nextID)
+	return fmt.Sprintf("call-%012d", nextID.Add(1))
 }
 
 func spec(id, args string) call.Spec {

@@ -112,7 +112,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 
 // A watcher that stands still while the call goes on reads what memory has dropped from the journal.
 func TestSlowWatcherLosesNothing(t *testing.T) {
-	const n = 5000
+	const n = 2000
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{talker("t", effects, n, 0)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
@@ -154,7 +154,7 @@ func TestFramesAreBounded(t *testing.T) {
 				return nil, err
 			}
 		}
-		for range 8 {
+		for range 4 {
 			if err := c.Activity("a", "plan", strings.Repeat("x", 100<<10)); err != nil {
 				return nil, err
 			}

@@ -1,0 +1,359 @@
+package lifecycle_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// crashAt kills the daemon when a call reaches a named point, and opens the next one.
+func (w *world) crashAt(point string, change func()) {
+	var once sync.Once
+	old := w.cfg.FailPoint
+	w.cfg.FailPoint = func(name string) {
+		if name == point {
+			once.Do(func() { w.store = w.store.Crash() })
+		}
+	}
+	w.drainPast()
+	w.open()
+	change()
+	synctest.Wait()
+	w.past = append(w.past, w.e)
+	w.drainPast()
+	w.cfg.FailPoint = old
+	w.open()
+	synctest.Wait()
+}
+
+func (w *world) drainPast() {
+	for _, e := range w.past {
+		drain(e)
+	}
+}
+
+func TestT84CrashBetweenEffectAndResult(t *testing.T) {
+	for _, point := range []string{"after-tool", "before-result"} {
+		p := &probe{}
+		inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+			s := spec("t", "")
+			w.crashAt(point, func() { w.start(s, lifecycle.ExecuteOptions{}).Close() })
+			c := w.get(s.ID)
+			if c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || c.Executed != call.ExecutedUnknown || c.Result.Error.Retryable || p.runs.Load() != 1 {
+				t.Errorf("%s: call %s %+v, %d runs", point, c.Status, c.Result.Error, p.runs.Load())
+			}
+			if c = w.do(s); c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
+				t.Errorf("%s: sent again: %d runs", point, p.runs.Load())
+			}
+			if got := types(t, 1, w.checkLog(s.ID)); got != "accepted attempt_started finished" {
+				t.Errorf("events %s", got)
+			}
+		})
+	}
+}
+
+func TestP3NoHiddenSecondRun(t *testing.T) {
+	tests := []struct {
+		name  string
+		d     tool.Descriptor
+		point string
+		runs  int64
+		code  tool.Code
+		then  string // events
+	}{
+		{"mutating, before the tool", tool.Descriptor{}, "before-tool", 1, tool.InDoubt, "accepted attempt_started finished"}, // the kill is a step early, the journal cannot know
+		{"mutating, result stored", tool.Descriptor{}, "after-result", 1, "", "accepted attempt_started finished"},
+		{"idempotent", tool.Descriptor{Idempotent: true}, "after-tool", 2, "", "accepted attempt_started attempt_started finished"},
+		{"idempotent, result stored", tool.Descriptor{Idempotent: true}, "after-result", 1, "", "accepted attempt_started finished"},
+		{"never stored", tool.Descriptor{}, "before-commit", 0, "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &probe{}
+			tt.d.ID = "t"
+			rewrite := hook.Entry[hook.Rewrite]{Name: "add", Hook: adds("x")}
+			inBubble(t, []tool.Tool{p.toolAs(tt.d)}, rewrites(rewrite), func(t *testing.T, w *world) {
+				s := spec("t", `{"s":""}`)
+				w.crashAt(tt.point, func() { w.start(s, lifecycle.ExecuteOptions{}).Close() })
+				if p.runs.Load() != tt.runs {
+					t.Errorf("ran %d times, want %d", p.runs.Load(), tt.runs)
+				}
+				if tt.then == "" {
+					_, err := w.e.Get(t.Context(), alice, s.ID)
+					wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
+					return
+				}
+				c := w.get(s.ID)
+				if tt.code == "" && c.Status != call.Succeeded || tt.code != "" && (c.Result.Error == nil || c.Result.Error.Code != tt.code) {
+					t.Errorf("call %s %+v", c.Status, c.Result)
+				}
+				if got := types(t, 1, w.checkLog(s.ID)); got != tt.then {
+					t.Errorf("events %s, want %s", got, tt.then)
+				}
+				for i, r := range p.seen() {
+					if r.Arguments.Text() != `{"s":"x"}` || r.IdempotencyKey != p.seen()[0].IdempotencyKey || r.Attempt != i+1 {
+						t.Errorf("run %d: %s, attempt %d, key %s", i+1, r.Arguments.Text(), r.Attempt, r.IdempotencyKey)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReadOnlyCallsRunAgain(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", reading)}, nil, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		w.begin(s)
+		time.Sleep(time.Second) // it is in the journal
+		w.crash()
+		synctest.Wait()
+		if c := w.get(s.ID); c.Status != call.Running || len(c.Attempts) != 2 || p.runs.Load() != 2 {
+			t.Fatalf("call %s, %d attempts, %d runs", c.Status, len(c.Attempts), p.runs.Load())
+		}
+		p.free()
+		if c := w.do(s); c.Status != call.Succeeded || p.runs.Load() != 2 {
+			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
+		}
+		time.Sleep(time.Second)
+		if got := types(t, 1, w.checkLog(s.ID)); got != "accepted attempt_started attempt_started finished" {
+			t.Errorf("events %s", got)
+		}
+	})
+}
+
+// A tool that is not what it was does not run again, however harmless it says it is.
+func TestChangedToolIsNotRunAgain(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true})}, nil, func(t *testing.T, w *world) {
+		id := w.begin(spec("t", ""))
+		w.tools.put(p.toolAs(tool.Descriptor{ID: "t", Idempotent: true, Description: "changed"}))
+		w.crash()
+		if c := w.get(id); c.Result == nil || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
+			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
+		}
+	})
+}
+
+func TestT107CancelStoredThenKilled(t *testing.T) {
+	p := held()
+	for name, tt := range map[string]struct {
+		tool     tool.Tool
+		executed call.Executed
+	}{
+		"idempotent": {p.toolAs(tool.Descriptor{ID: "t", Idempotent: true}), call.ExecutedUnknown},
+		"read-only":  {p.tool("t", reading), call.ExecutedUnknown},
+		"queued":     {p.tool("t", mutating), call.NotStarted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p = held()
+			tool1 := tool.Func(tt.tool.Descriptor(), p.run)
+			inBubble(t, []tool.Tool{tool1, held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				w.crashAt("after-cancel", func() {
+					if name == "queued" {
+						w.begin(spec("slow", ""))
+					}
+					w.begin(s)
+					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "enough", 0); err != nil {
+						t.Fatal(err)
+					}
+				})
+				c := w.get(s.ID)
+				if c.Status != call.Cancelled || c.Executed != tt.executed || c.Result.ModelText() != "Cancelled by user: enough" {
+					t.Errorf("call %s %s %+v", c.Status, c.Executed, c.Result)
+				}
+				if want := map[bool]int64{false: 1}[name == "queued"]; p.runs.Load() != want {
+					t.Errorf("%d runs", p.runs.Load())
+				}
+				w.checkLog(s.ID)
+			})
+		})
+	}
+}
+
+func TestRecoverNew(t *testing.T) {
+	tests := []struct {
+		name     string
+		attended bool
+		linger   *time.Duration
+		back     time.Duration // when somebody looks; 0 never
+		runs     int64
+		ended    time.Duration // at most
+	}{
+		{"detached", false, nil, 0, 1, 0},
+		{"attended, nobody comes", true, nil, 0, 0, 31 * time.Second},
+		{"attended, somebody comes", true, nil, 20 * time.Second, 1, 21 * time.Second},
+		{"attended, comes too late", true, nil, 40 * time.Second, 0, 31 * time.Second},
+		{"attended, not waited for", true, lingers(0), 0, 0, time.Second},
+		{"attended, waited for", true, lingers(-1), time.Hour, 1, time.Hour + time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &probe{}
+			inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueTimeout = 1, 10*time.Hour }, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				s.Linger = tt.linger
+				w.begin(spec("slow", "")) // in front of it
+				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: tt.attended})
+				synctest.Wait()
+				w.crash()
+				watcher.Close()
+				began := time.Now()
+				if tt.back > 0 {
+					time.Sleep(tt.back)
+					again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer again.Close()
+				}
+				time.Sleep(max(tt.ended-time.Since(began), 0))
+				synctest.Wait()
+				c := w.get(s.ID)
+				if !c.Status.Terminal() || p.runs.Load() != tt.runs {
+					t.Fatalf("call %s, %d runs", c.Status, p.runs.Load())
+				}
+				if tt.runs == 0 {
+					ending{status: call.Failed, code: tool.Interrupted, reason: "RESTART", executed: call.NotStarted, aborted: true, retryable: true, text: "Not run"}.check(t, endingOf(c, &afterHook{}))
+				}
+				w.checkLog(s.ID)
+			})
+		})
+	}
+}
+
+// A call that waits for its caller after a restart hears a cancel at once.
+func TestCancelOfARecoveredCall(t *testing.T) {
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		w.begin(spec("slow", ""))
+		watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+		synctest.Wait()
+		w.crash()
+		watcher.Close()
+		if c, err := w.e.Cancel(t.Context(), alice, s.ID, "", time.Second); err != nil || c.Status != call.Cancelled || c.Executed != call.NotStarted || p.runs.Load() != 0 {
+			t.Errorf("call %+v, %v, %d runs", c, err, p.runs.Load())
+		}
+	})
+}
+
+func TestRecoverResuming(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		mode     tool.ResumeMode
+		decision tool.Decision
+		status   call.Status
+		text     string
+		runs     int64
+	}{
+		{"approved", tool.ReplayToolCall, yes(), call.Succeeded, `{"x":1}`, 1},
+		{"edited", tool.ReplayToolCall, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`}, call.Succeeded, `{"x":2}`, 1},
+		{"declined", tool.ReplayToolCall, no("no"), call.Cancelled, "Declined: no", 0},
+		{"answered", tool.UseDecisionAsToolResult, tool.Decision{Action: tool.Resume, Result: `3`}, call.Succeeded, "3", 0},
+		{"passed", tool.PassDecisionToTool, tool.Decision{Action: tool.Resume, Result: `{"x":4}`}, call.Succeeded, `{"x":4}`, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &probe{}
+			inBubble(t, []tool.Tool{p.tool("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{ResumeMode: tt.mode}))), func(t *testing.T, w *world) {
+				c := w.do(spec("t", `{"x":1}`))
+				d := tt.decision
+				d.ID, d.ExpectedDigest = "decision-1234567", c.Open().Digest
+				w.crash()
+				w.crashAt("after-commit", func() {
+					watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
+					if err != nil {
+						t.Fatal(err)
+					}
+					watcher.Close()
+				})
+				c = w.get(c.ID)
+				if c.Status != tt.status || c.Result.ModelText() != tt.text || p.runs.Load() != tt.runs {
+					t.Errorf("call %s %q, %d runs", c.Status, c.Result.ModelText(), p.runs.Load())
+				}
+				if n := strings.Count(types(t, 1, w.checkLog(c.ID)), "resumed"); n != 1 {
+					t.Errorf("%d resumed events", n)
+				}
+			})
+		})
+	}
+}
+
+func TestT108MovedStoreHolds(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true}), echo("free", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}, nil, func(t *testing.T, w *world) {
+		running, waiting := w.begin(spec("t", "")), w.do(spec("asks", ""))
+		w.kill()
+		w.store.SetMoved(true)
+		w.open()
+		time.Sleep(2 * time.Hour)
+		if err := w.e.ExpireDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.get(running); c.Status != call.Running || p.runs.Load() != 1 {
+			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
+		}
+		w.refuse(alice, waiting, tool.Decision{Action: tool.Resume, Result: "1"}, call.FailedPrecondition, "CALL_HELD")
+		if c := w.do(spec("free", "")); c.Status != call.Succeeded { // what is new is not held
+			t.Errorf("a new call: %s", c.Status)
+		}
+		w.kill()
+		w.store.SetMoved(false)
+		w.open()
+		synctest.Wait()
+		if c := w.get(running); c.Status != call.Running || p.runs.Load() != 2 {
+			t.Errorf("released: call %s, %d runs", c.Status, p.runs.Load())
+		}
+	})
+}
+
+// Recovery may be cut off anywhere and is done again.
+func TestRecoveryIsInterruptible(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+		for range 10 {
+			w.begin(spec("t", ""))
+		}
+		for n := range 11 {
+			commits := 0
+			w.cfg.FailPoint = func(name string) {
+				if name == "after-commit" {
+					if commits++; commits == n {
+						w.store = w.store.Crash()
+					}
+				}
+			}
+			w.kill()
+			w.cfg.Store = w.store
+			e, err := lifecycle.New(w.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = e.Recover(t.Context())
+			w.e, commits = e, 100
+		}
+		w.crash()
+		page, err := w.store.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 20})
+		if err != nil || len(page.Calls) != 10 {
+			t.Fatal(err)
+		}
+		for _, c := range page.Calls {
+			if c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt {
+				t.Errorf("call %s %+v", c.Status, c.Result)
+			}
+			w.checkLog(c.ID)
+		}
+		if p.runs.Load() != 10 {
+			t.Errorf("%d runs", p.runs.Load())
+		}
+	})
+}
