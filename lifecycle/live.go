@@ -141,8 +141,15 @@ func (l *live) record() *call.Call {
 func (l *live) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.snapshotLocked()
+}
+
+func (l *live) snapshotLocked() *call.Call {
 	c := *l.c
 	c.LastSequence = l.told
+	if l.told > l.written { // a crash could still forget it: it is on its way to SYNC at most
+		c.Class = call.Behind
+	}
 	return &c
 }
 

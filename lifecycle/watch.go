@@ -32,7 +32,7 @@ type Frame struct {
 
 // A Gap says that events are missing.
 type Gap struct {
-	FirstKept int64 // the beginning was trimmed up to it; 0 for a lost tail
+	FirstKept int64 // the event with which it goes on
 	LostTail  bool  // a crash took events that the cursor knew
 	Epoch     int64 // of what follows
 }
@@ -124,11 +124,19 @@ func (w *Watcher) placeLocked(cur cursor) error {
 	case cur.epoch == l.e.epoch:
 		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names event %d; the newest is %d", cur.sequence, l.told)
 	default: // a crash took what the cursor knew
-		w.gap = &Gap{LostTail: true, Epoch: l.e.epoch}
+		w.gap = &Gap{LostTail: true, FirstKept: last + 1, Epoch: epochAfter(l, cur.epoch, last)}
 		w.after = last
 	}
 	w.epoch = l.c.EpochOf(w.after)
 	return nil
+}
+
+// epochAfter returns the epoch in which the log goes on behind last: that of the next event, or of this daemon.
+func epochAfter(l *live, lost, last int64) int64 {
+	if next := l.c.EpochOf(last + 1); next > lost {
+		return next
+	}
+	return l.e.epoch
 }
 
 // Watch follows a call by id. With follow it ends with the call, else when it has caught up.
@@ -252,12 +260,11 @@ func (w *Watcher) opening() (Frame, bool) {
 	case w.snapshot:
 		w.snapshot = false
 		w.l.mu.Lock()
-		c := *w.l.c
-		c.LastSequence = w.l.told
+		c := w.l.snapshotLocked()
 		w.after = w.l.told
 		w.l.mu.Unlock()
 		w.epoch = max(c.EpochOf(w.after), 1)
-		return Frame{Key: w.l.key, Snapshot: &c, Cursor: w.Cursor()}, true
+		return Frame{Key: w.l.key, Snapshot: c, Cursor: w.Cursor()}, true
 	}
 	return Frame{}, false
 }
