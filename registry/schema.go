@@ -36,6 +36,7 @@ type Schema struct {
 	document any // as parsed and prepared; texts of violations are made from it
 	effort   effort
 	compiled *jsonschema.Schema
+	fast     *fastSchema // nil when there is none
 	metered  metered
 }
 
@@ -56,6 +57,9 @@ func CompileSchema(raw json.RawMessage) (*Schema, error) {
 	s := &Schema{document: document, effort: effort}
 	if s.compiled, err = compile(document, nil); err != nil {
 		return nil, err
+	}
+	if !effort.recursive { // a fast check does not know how often a value may lead back into its schema
+		s.fast = compileFast(s.compiled)
 	}
 	return s, nil
 }
@@ -125,6 +129,14 @@ func isRegexp(v any) bool {
 // map[string]any, []any, string, json.Number, bool and nil, as [call.ParseJSON] returns it. A value that would take too
 // long to check is a violation.
 func (s *Schema) Validate(v any) []tool.Violation {
+	if s.fast.surely(v) {
+		return nil
+	}
+	return s.validate(v)
+}
+
+// validate leaves the decision and the words to the library.
+func (s *Schema) validate(v any) []tool.Violation {
 	size, reason := measure(v)
 	if reason != "" {
 		return []tool.Violation{{Description: reason}}

@@ -1,0 +1,12 @@
+package registry
+
+import "github.com/toold-dev/toold/tool"
+
+// HasFast reports whether there is a fast check of this schema.
+func (s *Schema) HasFast() bool { return s.fast != nil }
+
+// Surely is the answer of the fast check alone. From outside it cannot be told from that of the library.
+func (s *Schema) Surely(v any) bool { return s.fast.surely(v) }
+
+// ValidateByLibrary is Validate without the fast check.
+func (s *Schema) ValidateByLibrary(v any) []tool.Violation { return s.validate(v) }

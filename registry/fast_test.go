@@ -1,0 +1,216 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// typicalTool is the schema that the speed of the daemon is measured with, beside tenProperties.
+const (
+	typicalTool = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
+		"path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string","minLength":1},
+		"limit":{"type":"integer","minimum":1,"maximum":10000},"offset":{"type":"integer","minimum":0},
+		"recursive":{"type":"boolean"},"ignore_case":{"type":"boolean"},"ratio":{"type":"number","minimum":0,"maximum":1},
+		"mode":{"type":"string","enum":["content","files","count"]},"tags":{"type":"array","items":{"type":"string"},"maxItems":16},
+		"note":{"type":"string","maxLength":200}}}`
+	typicalArguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
+)
+
+// What the fast check takes, and what it leaves although it is valid. Values that are not valid are the business of the
+// comparisons with the library.
+func TestFastCheckTakesWhatIsCommon(t *testing.T) {
+	taken := [][2]string{
+		{typicalTool, typicalArguments},
+		{tenProperties, strings.Replace(tenArguments, `,"x":"a"`, "", 1)},
+		{`true`, `{"a":[1,"b",null]}`},
+		{`{"title":"t","description":"d","default":1,"$comment":"c","examples":[1]}`, `[[{"a":{}}]]`},
+		{`{"type":["integer","null"]}`, `null`},
+		{`{"type":"integer"}`, `1.0`},
+		{`{"minimum":0.1,"exclusiveMaximum":9223372036854775808}`, `9223372036854775807`},
+		{`{"enum":["a",1.50,null,true,{"a":1}]}`, `1.5`},
+		{`{"const":false}`, `false`},
+		{`{"pattern":"^[a-z]+$","minLength":2,"maxLength":2}`, `"ab"`},
+		{`{"maxLength":2}`, `"üü"`},
+		{`{"format":"date-time"}`, `"2026-01-02T03:04:05Z"`},
+		{`{"format":"of my own"}`, `"x"`},
+		{`{"format":"regex"}`, `"(a)"`},
+		{`{"anyOf":[{"type":"string"},{"type":"null"}]}`, `null`},
+		{`{"allOf":[{"$ref":"#/$defs/a"},{"minLength":1}],"$defs":{"a":{"type":"string"}}}`, `"a"`},
+		{`{"additionalProperties":{"type":"integer"},"minProperties":1,"maxProperties":2}`, `{"a":1,"b":2}`},
+		{`{"minItems":1,"maxItems":2,"items":{"items":{"type":"boolean"}}}`, `[[true],[]]`},
+		{`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"type":"string"}}`, `["a"]`},
+		{`{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":true}`, `1.1`},
+	}
+	for _, tt := range taken {
+		if s := compile(t, tt[0]); !s.Surely(parse(t, tt[1])) {
+			t.Errorf("%s is not taken by %s", tt[1], tt[0])
+		}
+	}
+	left := [][2]string{
+		{`{"type":"number"}`, `1e2`},                                        // an exponent
+		{`{"type":"integer"}`, `100000000000000000000`},                     // more than 19 digits
+		{`{"enum":[[1]]}`, `[1]`},                                           // more than a scalar
+		{`{"format":"uri"}`, `"http://x/` + strings.Repeat("a", 300) + `"`}, // formats take their time
+	}
+	for _, tt := range left {
+		s, v := compile(t, tt[0]), parse(t, tt[1])
+		if violations := s.Validate(v); !s.HasFast() || s.Surely(v) || violations != nil {
+			t.Errorf("%s against %s: fast check %t, surely %t, violations %v", tt[1], tt[0], s.HasFast(), s.Surely(v), violations)
+		}
+	}
+}
+
+// Each keyword that the fast check does not know keeps the whole schema from having one.
+func TestFastCheckNeedsToKnowEveryKeyword(t *testing.T) {
+	for _, keyword := range []string{
+		`"not":{"type":"null"}`, `"oneOf":[{}]`, `"if":{},"then":false`, `"if":{},"else":true`, `"multipleOf":2`, `"minimum":1e300`, `"maximum":1e-30`,
+		`"propertyNames":{}`, `"patternProperties":{"a":{}}`, `"dependentRequired":{"a":["b"]}`, `"dependentSchemas":{"a":{}}`,
+		`"dependencies":{"a":["b"]}`, `"unevaluatedProperties":false`, `"unevaluatedItems":false`, `"uniqueItems":true`,
+		`"prefixItems":[{}]`, `"contains":{}`, `"contentEncoding":"base64"`, `"contentMediaType":"application/json"`,
+		`"properties":{"a":{"$ref":"#"}}`, `"$dynamicAnchor":"a","items":{"$dynamicRef":"#a"}`,
+	} {
+		for _, form := range []string{`{%s}`, `{"type":"object","properties":{"x":{%s}}}`, `{"anyOf":[{},{%s}]}`, `{"items":{%s}}`, `{"additionalProperties":{%s}}`} {
+			if strings.Contains(keyword, `"#`) && form != `{%s}` {
+				continue // the reference would mean something else
+			}
+			if compile(t, fmt.Sprintf(form, keyword)).HasFast() {
+				t.Errorf("%s in %s has a fast check", keyword, form)
+			}
+		}
+	}
+	for _, schema := range []string{
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}]}`,
+		`{"$schema":"http://json-schema.org/draft-07/schema#","items":[{}],"additionalItems":false}`,
+		`{"$schema":"https://json-schema.org/draft/2019-09/schema","$recursiveAnchor":true,"items":{"$recursiveRef":"#"}}`,
+	} {
+		if compile(t, schema).HasFast() {
+			t.Errorf("%s has a fast check", schema)
+		}
+	}
+}
+
+// A keyword that the library learns must not be overlooked: compare the list with knowsAll before it is made longer.
+func TestFastCheckKnowsTheFieldsOfTheLibrary(t *testing.T) {
+	var fields []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[jsonschema.Schema]()) {
+		fields = append(fields, f.Name)
+	}
+	slices.Sort(fields)
+	known := strings.Fields(`AdditionalItems AdditionalProperties AllOf Always AnyOf Comment Constant Contains ContainsEval
+		ContentEncoding ContentMediaType ContentSchema Default Dependencies DependentRequired DependentSchemas Deprecated
+		Description Draft DynamicAnchor DynamicRef Else Enum Examples ExclusiveMaximum ExclusiveMinimum Extensions Format If
+		Items Items2020 Location MaxContains MaxItems MaxLength MaxProperties Maximum MinContains MinItems MinLength
+		MinProperties Minimum MultipleOf Not OneOf Pattern PatternProperties PrefixItems Properties PropertyNames ReadOnly
+		RecursiveAnchor RecursiveRef Ref RegexProperties Required Then Title Types UnevaluatedItems UnevaluatedProperties
+		UniqueItems WriteOnly decoder dynamicAnchors dynamicRefAnchor enumError format mediaType meta vocab`)
+	if d := cmp.Diff(known, fields); d != "" {
+		t.Errorf("fields of the library's schema (-known +there):\n%s", d)
+	}
+}
+
+// What Validate refuses before it asks the schema, the fast check must not take: also where anything goes.
+func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
+	deep := any("x")
+	for range 65 {
+		deep = []any{deep}
+	}
+	s := compile(t, `{}`)
+	for name, v := range map[string]any{
+		"huge exponent": json.Number("1e20000000"),
+		"long token":    json.Number("1" + strings.Repeat("0", 64)),
+		"long fraction": json.Number("1." + strings.Repeat("0", 64)),
+		"no number":     json.Number("abc"),
+		"infinity":      json.Number("Inf"),
+		"hexadecimal":   json.Number("0x1"),
+		"underscore":    json.Number("1_0"),
+		"plus":          json.Number("+1"),
+		"no digits":     json.Number("-"),
+		"no fraction":   json.Number("1."),
+		"two points":    json.Number("1.0.0"),
+		"only fraction": json.Number(".5"),
+		"needless zero": json.Number("01"),
+		"empty number":  json.Number(""),
+		"Go int":        7,
+		"Go string":     map[string]string{},
+		"deep":          deep,
+	} {
+		for _, v := range []any{v, []any{v}, map[string]any{"a": v}} {
+			if s.Surely(v) {
+				t.Errorf("%s: %.100v is taken", name, v)
+			}
+		}
+	}
+	if v := deep.([]any)[0]; !s.Surely(v) || s.Validate(v) != nil {
+		t.Error("the deepest value is not taken")
+	}
+}
+
+// A check that costs too much is left to the library, which can meter it.
+func TestFastCheckIsBounded(t *testing.T) {
+	var doubling strings.Builder // 2^12 visits of one value
+	doubling.WriteString(`{"$ref":"#/$defs/l0","$defs":{`)
+	for i := range 12 {
+		fmt.Fprintf(&doubling, `"l%d":{"allOf":[{"$ref":"#/$defs/l%d"},{"$ref":"#/$defs/l%d"}]},`, i, i+1, i+1)
+	}
+	doubling.WriteString(`"l12":{"type":["string","array"],"maxLength":99999}}}`)
+	tests := []struct{ name, schema, value string }{
+		{"visits", `{"items":` + strings.ReplaceAll(doubling.String(), "#/", "#/items/") + `}`, `[` + strings.Repeat(`[],`, 1000) + `[]]`},
+		{"length", doubling.String(), `"` + strings.Repeat("ü", 50_000) + `"`},
+		{"names", doubling.String(), `[{"` + strings.Repeat("a", 50_000) + `":1}]`},
+		{"pattern", `{"pattern":"^(x|[a-z]{500}y)*$"}`, `"` + strings.Repeat("x", 100_000) + `"`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, v := compile(t, tt.schema), parse(t, tt.value)
+			if !s.HasFast() {
+				t.Fatal("no fast check")
+			}
+			start := time.Now()
+			if s.Surely(v) {
+				t.Error("was taken")
+			}
+			if took := time.Since(start); took > 2*time.Second { // some milliseconds without the race detector
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestFastCheckTakesNoMemory(t *testing.T) {
+	for _, tt := range [][2]string{
+		{typicalTool, typicalArguments},
+		{tenProperties, strings.Replace(tenArguments, `,"x":"a"`, "", 1)},
+		{`{"additionalProperties":{"anyOf":[{"enum":[1,0.5,"a",true]},{"items":{"exclusiveMinimum":0.1}}]}}`, `{"a":[1,2.5],"b":0.50,"c":true}`},
+	} {
+		s, v := compile(t, tt[0]), parse(t, tt[1])
+		if n := testing.AllocsPerRun(100, func() { s.Validate(v) }); n != 0 {
+			t.Errorf("%v allocations for %s", n, tt[1])
+		}
+	}
+}
+
+func BenchmarkValidateTypicalTool(b *testing.B) {
+	s, v := compile(b, typicalTool), parse(b, typicalArguments)
+	check := func(validate func(any) []tool.Violation) func(*testing.B) {
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if validate(v) != nil {
+					b.Fatal("refused")
+				}
+			}
+		}
+	}
+	b.Run("fast", check(s.Validate))
+	b.Run("library", check(s.ValidateByLibrary))
+}
