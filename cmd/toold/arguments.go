@@ -106,15 +106,11 @@ func (t *types) UnmarshalJSON(raw []byte) error {
 		*t = types{one}
 		return nil
 	}
-	var many []string
-	if json.Unmarshal(raw, &many) == nil {
-		*t = many
-	}
-	return nil
+	return json.Unmarshal(raw, (*[]string)(t))
 }
 
-// UnmarshalJSON implements json.Unmarshaler; true and false are schemas that say nothing.
-func (s *shape) UnmarshalJSON(raw []byte) error {
+// UnmarshalJSON implements json.Unmarshaler; true and false are schemas that say nothing, and so is what is no schema.
+func (s *shape) UnmarshalJSON(raw []byte) error { //nolint:unparam // the interface has the error
 	type fields shape
 	_ = json.Unmarshal(raw, (*fields)(s))
 	return nil

@@ -115,7 +115,7 @@ func TestConfigRefuses(t *testing.T) {
 		want       []string // all of them
 	}{
 		{"unknown", "data: x\nworkspce: y\n", nil, nil, []string{`toold.yaml:2: unknown setting "workspce"; did you mean "workspace"?`}},
-		{"unknown in a group", "limits:\n  queue_lenght: 3\n", nil, nil, []string{`:2: unknown setting "limits.queue_lenght"; did you mean "limits.queue_length"?`}},
+		{"unknown in a group", "limits:\n  queue_lengt: 3\n", nil, nil, []string{`:2: unknown setting "limits.queue_lengt"; did you mean "limits.queue_length"?`}},
 		{"known elsewhere", "concurrency: 3\n", nil, nil, []string{`did you mean "limits.concurrency"?`}},
 		{"moved is a flag", "moved: true\n", nil, nil, []string{`unknown setting "moved"`}},
 		{"unknown in a list", "auth:\n  tokens:\n  - name: a\n    role: caller\n", nil, nil, []string{`:4: unknown setting "auth.tokens[0].role"; did you mean "auth.tokens[0].roles"?`}},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,7 +98,7 @@ func (a *app) printInbox(all []*tooldv1.Call, more bool) error {
 	case more:
 		fmt.Fprintf(a.err, "\nthe oldest %d; there are more: --limit 0\n", len(all))
 	case len(all) == 0:
-		io.WriteString(a.err, "nothing waits\n")
+		fmt.Fprintln(a.err, "nothing waits")
 	}
 	return nil
 }

@@ -43,8 +43,7 @@ type app struct {
 
 	connection connection
 	output     string // of commands that have --output
-	screen     *screen
-	started    bool // a command began to run: what goes wrong from here on is no usage error by itself
+	started    bool   // a command began to run: what goes wrong from here on is no usage error by itself
 }
 
 func (a *app) getenv(name string) string { return lookup(a.environ, name) }

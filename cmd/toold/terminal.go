@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -59,13 +60,13 @@ func (s *screen) draw(i int) {
 		return
 	}
 	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-	io.WriteString(s.err, "\r\x1b[K"+string(frames[i%len(frames)])+" "+s.status+" "+show.Duration(s.now().Sub(s.since).Truncate(100*time.Millisecond)))
+	fmt.Fprint(s.err, "\r\x1b[K"+string(frames[i%len(frames)])+" "+s.status+" "+show.Duration(s.now().Sub(s.since).Truncate(100*time.Millisecond)))
 	s.drawn = true
 }
 
 func (s *screen) eraseLocked() {
 	if s.drawn {
-		io.WriteString(s.err, "\r\x1b[K")
+		fmt.Fprint(s.err, "\r\x1b[K")
 		s.drawn = false
 	}
 }
@@ -89,10 +90,10 @@ func (s *screen) say(text string) {
 	defer s.mu.Unlock()
 	s.eraseLocked()
 	if s.outOpen {
-		io.WriteString(s.err, "\n")
+		fmt.Fprint(s.err, "\n")
 		s.outOpen = false
 	}
-	io.WriteString(s.err, text)
+	fmt.Fprint(s.err, text)
 }
 
 // data writes to standard output. onTerminal says that what is written stands on the same terminal as progress.

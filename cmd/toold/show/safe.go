@@ -7,6 +7,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -106,7 +107,7 @@ type Escaper struct{ rest []byte }
 
 // Escape returns what of the stream so far can be shown now.
 func (e *Escaper) Escape(chunk []byte) string {
-	all := append(e.rest, chunk...)
+	all := slices.Concat(e.rest, chunk)
 	whole := len(all)
 	for back := 1; back < utf8.UTFMax && back <= len(all); back++ {
 		if start := len(all) - back; utf8.RuneStart(all[start]) {
@@ -116,7 +117,7 @@ func (e *Escaper) Escape(chunk []byte) string {
 			break
 		}
 	}
-	e.rest = append([]byte(nil), all[whole:]...)
+	e.rest = all[whole:]
 	return Text(string(all[:whole]))
 }
 

@@ -35,14 +35,6 @@ func (v View) paint(code, s string) string {
 // A cell is safe text; its colour is for the eye only and takes no room.
 type cell struct{ text, color string }
 
-func plainCells(texts ...string) []cell {
-	cells := make([]cell, len(texts))
-	for i, t := range texts {
-		cells[i].text = t
-	}
-	return cells
-}
-
 // table sets rows under a head so that lines keep to 80 columns: the last column is cut, and a first cell that is wider
 // than its column, an id that somebody needs whole, gets a line of its own.
 func (v View) table(head []string, first int, rows [][]cell) string {
