@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ErrLocked means that another process has the journal open.
@@ -47,13 +49,12 @@ func takeLock(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := flock(lock); err != nil {
 		defer lock.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
 		}
-		holder, _ := io.ReadAll(io.LimitReader(lock, 32))
-		return nil, fmt.Errorf("%w: process %s holds %s", ErrLocked, strings.TrimSpace(string(holder)), path)
+		return nil, fmt.Errorf("%w: process %s holds %s", ErrLocked, holder(lock), path)
 	}
 	err = lock.Truncate(0)
 	if err == nil {
@@ -64,6 +65,31 @@ func takeLock(path string) (*os.File, error) {
 		return nil, err
 	}
 	return lock, nil
+}
+
+// inheritedFor bounds the wait for a lock whose owner is dead.
+const inheritedFor = 2 * time.Second
+
+// flock takes the lock. A process that the last owner was starting when it was killed has the lock until its exec: it is
+// waited for, an owner that lives is not.
+func flock(lock *os.File) error {
+	for deadline := time.Now().Add(inheritedFor); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+		pid, bad := strconv.Atoi(holder(lock))
+		if bad != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return err
+		}
+	}
+}
+
+// holder returns the process that the lock's file names.
+func holder(lock *os.File) string {
+	text := make([]byte, 32)
+	n, _ := lock.ReadAt(text, 0)
+	return strings.TrimSpace(string(text[:n]))
 }
 
 // prepare makes the database's file with the right mode and refuses one that is something else.

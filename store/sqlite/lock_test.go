@@ -1,0 +1,61 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+// TestInheritedLock: a process that was just being started when its parent, the owner, was killed has the parent's files
+// until its exec. The next owner must not take it for a daemon that lives.
+func TestInheritedLock(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name   string
+		holder int
+		ok     bool
+	}{
+		{"its owner is dead", gone.Process.Pid, true},
+		{"its owner lives", os.Getpid(), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			lock, err := os.Create(filepath.Join(dir, "lock"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintln(lock, tt.holder)
+			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			timer := time.AfterFunc(100*time.Millisecond, func() { lock.Close() })
+			defer timer.Stop()
+			s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+			if !tt.ok {
+				if !errors.Is(err, sqlite.ErrLocked) || time.Since(began) > 90*time.Millisecond {
+					t.Errorf("Open = %v after %v, want ErrLocked at once", err, time.Since(began))
+				}
+				lock.Close()
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
