@@ -45,7 +45,8 @@ type Watcher struct {
 	after    int64 // newest sequence, or feed position, that was handed out
 	part     int   // events of the next feed entry that were handed out
 	epoch    int64
-	snapshot bool // a snapshot comes first
+	ahead    []call.Event // read from the journal and not handed out
+	snapshot bool         // a snapshot comes first
 	gap      *Gap
 	through  bool // goes on over suspensions
 	follow   bool
@@ -307,31 +308,49 @@ func (l *live) tailAfterLocked(after int64) []call.Event {
 // hand makes a frame of events from memory, or of what the journal has when they are gone from it.
 func (w *Watcher) hand(ctx context.Context, events []call.Event) (Frame, error) {
 	if events == nil {
-		kept, first, err := w.e.store.Events(ctx, w.l.key, w.after, frameEvents)
-		if err != nil {
-			return Frame{}, storeRefusal(err, w.l.key.ID)
-		}
-		if first > w.after+1 {
-			w.after, w.epoch = first-1, w.l.epochOf(first-1)
-			return Frame{Key: w.l.key, Gap: &Gap{FirstKept: first, Epoch: w.l.epochOf(first)}, Cursor: w.Cursor()}, nil
-		}
-		if len(kept) == 0 {
-			return Frame{}, storeRefusal(store.ErrCorrupt, w.l.key.ID)
-		}
-		if told := w.toldNow(); kept[len(kept)-1].Sequence > told { // written, but not told yet
-			kept = kept[:max(told-kept[0].Sequence+1, 0)]
-		}
-		if len(kept) == 0 {
-			return Frame{}, storeRefusal(store.ErrCorrupt, w.l.key.ID)
-		}
-		if events, err = w.hydrate(w.l.key, fitting(kept)); err != nil {
+		var gap *Gap
+		var err error
+		if events, gap, err = w.stored(ctx); err != nil {
 			return Frame{}, err
+		}
+		if gap != nil {
+			return Frame{Key: w.l.key, Gap: gap, Cursor: w.Cursor()}, nil
 		}
 	}
 	events = fitting(events)
 	w.after = events[len(events)-1].Sequence
 	w.epoch = w.l.epochOf(w.after)
 	return Frame{Key: w.l.key, Events: events, Cursor: w.Cursor()}, nil
+}
+
+// readAhead is how many events a watcher that is behind reads at once: a row of the journal may hold many, and is decoded
+// whole.
+const readAhead = 4 * frameEvents
+
+// stored returns the next events from the journal, or the gap that retention left.
+func (w *Watcher) stored(ctx context.Context) ([]call.Event, *Gap, error) {
+	if len(w.ahead) == 0 || w.ahead[0].Sequence != w.after+1 {
+		kept, first, err := w.e.store.Events(ctx, w.l.key, w.after, readAhead)
+		if err != nil {
+			return nil, nil, storeRefusal(err, w.l.key.ID)
+		}
+		if first > w.after+1 {
+			w.after, w.epoch = first-1, w.l.epochOf(first-1)
+			return nil, &Gap{FirstKept: first, Epoch: w.l.epochOf(first)}, nil
+		}
+		w.ahead = kept
+	}
+	told := w.toldNow() // what is written but not told yet has to wait
+	next := w.ahead[:min(len(w.ahead), frameEvents, int(told-w.after))]
+	if len(next) == 0 {
+		return nil, nil, storeRefusal(store.ErrCorrupt, w.l.key.ID)
+	}
+	next = fitting(next)
+	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {
+		w.ahead = nil
+	}
+	next, err := w.hydrate(w.l.key, next)
+	return next, nil, err
 }
 
 func (w *Watcher) toldNow() int64 {
