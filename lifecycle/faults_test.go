@@ -1,0 +1,394 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// ordeal is a life of several calls on a journal that fails, and what was told of it.
+type ordeal struct {
+	w     *world
+	t     *testing.T
+	mu    sync.Mutex
+	told  map[string][]call.Event
+	acked map[string]string // decisions that were acknowledged, by call
+	runs  map[string]int
+	specs map[string]call.Spec
+}
+
+// faultTools work, read, ask, and wait; each looks whether the journal knows of the attempt.
+func (o *ordeal) tools() []tool.Tool {
+	run := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		o.mu.Lock()
+		o.runs[c.ID]++
+		o.mu.Unlock()
+		stored, err := o.w.store.Call(ctx, call.Key{Namespace: c.Namespace, ID: c.ID})
+		if c.Tool != "read" && err == nil && (stored.Status != call.Running || len(stored.Attempts) != c.Attempt) {
+			o.t.Errorf("attempt %d of %s runs; the journal has %s with %d attempts", c.Attempt, c.Tool, stored.Status, len(stored.Attempts))
+		}
+		if err := c.Progress(tool.ProgressRunning, 0.5, "half"); err != nil {
+			return nil, err
+		}
+		if err := c.Output("stdout", []byte("output\n")); err != nil {
+			return nil, err
+		}
+		switch {
+		case c.Tool == "asks" && c.Resume == nil:
+			return tool.Suspended("?"), nil
+		case c.Tool == "held":
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		case c.Tool == "work":
+			if err := c.SaveCheckpoint([]byte("half")); err != nil {
+				return nil, err
+			}
+		}
+		time.Sleep(time.Millisecond)
+		key := tool.Key[string]{Scope: tool.RunScope, Name: c.Tool}
+		return tool.Text("done").With(key.Set("done")), nil
+	}
+	readRun := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		r, err := run(ctx, c)
+		if r != nil {
+			r.Documents = nil
+		}
+		return r, err
+	}
+	return []tool.Tool{made("work", mutating, run), made("read", reading, readRun), made("gated", mutating, run), made("asks", mutating, run), made("held", mutating, run), made("blocked", mutating, run)}
+}
+
+func (o *ordeal) gate(in *hook.Input) (hook.Verdict, error) {
+	switch in.Descriptor.ID {
+	case "gated":
+		return approval(tool.Ticket{ExpiresIn: time.Hour})(in)
+	case "blocked":
+		return hook.Block("never"), nil
+	}
+	return hook.Allow(), nil
+}
+
+// follow sends a call as a client does that sends it again when it is refused for want of room, and notes what is told.
+func (o *ordeal) follow(id string) (suspended *call.Suspension) {
+	o.mu.Lock()
+	s := o.specs[id]
+	o.mu.Unlock()
+	for range 5 {
+		watcher, err := o.w.e.Execute(o.t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: o.cursor(s.ID)})
+		for err == nil {
+			var f lifecycle.Frame
+			if f, err = watcher.Next(o.t.Context()); err == nil {
+				o.note(s.ID, f.Events)
+			}
+			for _, ev := range f.Events {
+				suspended = ev.Suspension
+			}
+		}
+		if watcher != nil {
+			watcher.Close()
+		}
+		if errors.Is(err, io.EOF) {
+			return suspended
+		}
+		if !o.refused(err) {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
+
+func (o *ordeal) cursor(id string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.told[id]); n > 0 {
+		return o.w.e.CursorAfter(o.told[id][n-1].Sequence)
+	}
+	return ""
+}
+
+func (o *ordeal) note(id string, list []call.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told[id] = append(o.told[id], list...)
+}
+
+// refused reports whether it makes sense to try again; what is no refusal of the journal is a failure.
+func (o *ordeal) refused(err error) bool {
+	var r *call.Refusal
+	if !errors.As(err, &r) {
+		o.t.Errorf("told %v", err)
+		return false
+	}
+	switch r.Reason {
+	case "STORAGE_FULL":
+		return true
+	case "JOURNAL_FAILED", "RUN_BLOCKED", "ALREADY_DECIDED", "SUSPENSION_EXPIRED", "CALL_NOT_FOUND":
+		return false
+	}
+	o.t.Errorf("told %s: %s", r.Reason, r.Message)
+	return false
+}
+
+// live plays the life. Each call goes its way in a goroutine of its own, one after the other, so that changes have an
+// order.
+func (o *ordeal) live() {
+	o.told, o.acked, o.runs, o.specs = map[string][]call.Event{}, map[string]string{}, map[string]int{}, map[string]call.Spec{}
+	for _, id := range []string{"work", "read", "gated", "gated", "asks", "held", "blocked"} {
+		s := spec(id, "")
+		s.Run.ID = "run-" + id
+		o.specs[s.ID] = s
+		o.one(s)
+	}
+}
+
+func (o *ordeal) one(s call.Spec) {
+	ctx, e := o.t.Context(), o.w.e
+	switch s.Tool {
+	case "held":
+		go func() {
+			time.Sleep(20 * time.Millisecond)
+			for range 3 {
+				if _, err := e.Cancel(ctx, alice, s.ID, "", time.Minute); err == nil || !o.refused(err) {
+					return
+				}
+			}
+		}()
+		o.follow(s.ID)
+	case "gated", "asks":
+		asked := o.follow(s.ID)
+		if asked == nil {
+			return
+		}
+		if len(o.specs) == 4 { // the second one expires
+			time.Sleep(time.Hour)
+			for range 3 {
+				_ = e.ExpireDue(ctx)
+			}
+			return
+		}
+		d := tool.Decision{ID: "decision-" + s.ID, Action: tool.Resume, Result: `1`, ExpectedDigest: asked.Digest}
+		for range 3 {
+			watcher, err := e.Resume(ctx, bob, lifecycle.ResumeRequest{SuspensionID: asked.ID, Decision: d})
+			if err == nil {
+				watcher.Close()
+				o.acked[s.ID] = d.ID
+				o.follow(s.ID)
+				return
+			}
+			if !o.refused(err) {
+				return
+			}
+		}
+	case "blocked":
+		o.follow(s.ID)
+		_, _ = e.EndRun(ctx, alice, s.Run.ID, "")
+	default:
+		o.follow(s.ID)
+	}
+}
+
+// check holds what is left to what was told.
+func (o *ordeal) check(when string) {
+	t, w := o.t, o.w
+	for id, s := range o.specs {
+		c, err := w.e.Get(t.Context(), alice, id)
+		if err != nil {
+			if len(o.told[id]) > 0 && s.Tool != "read" || o.runs[id] > 0 && s.Tool != "read" {
+				t.Errorf("%s: %s was told %d events, ran %d times, and is gone: %v", when, s.Tool, len(o.told[id]), o.runs[id], err)
+			}
+			continue
+		}
+		if !c.Status.Terminal() && c.Status != call.Suspended {
+			t.Errorf("%s: %s is %s", when, s.Tool, c.Status)
+		}
+		log := w.checkLog(id)
+		for i, ev := range o.told[id] {
+			if i >= len(log) || content(log[i]) != content(ev) {
+				if s.Tool != "read" {
+					t.Errorf("%s: %s was told\n%s and has\n%s", when, s.Tool, contents(o.told[id]), contents(log))
+				}
+				break
+			}
+		}
+		if most := map[bool]int{true: 2, false: 1}[s.Tool == "asks" || s.Tool == "read"]; o.runs[id] > most {
+			t.Errorf("%s: %s ran %d times", when, s.Tool, o.runs[id])
+		}
+		if o.runs[id] > len(c.Attempts) {
+			t.Errorf("%s: %s ran %d times in %d attempts", when, s.Tool, o.runs[id], len(c.Attempts))
+		}
+		if c.Executed == call.NotStarted && o.runs[id] > 0 || c.Status == call.Succeeded && o.runs[id] == 0 {
+			t.Errorf("%s: %s is %s %s and ran %d times", when, s.Tool, c.Status, c.Executed, o.runs[id])
+		}
+		if d := o.acked[id]; d != "" && (len(c.Rounds) == 0 || c.Rounds[0].Decision == nil || c.Rounds[0].Decision.ID != d) {
+			t.Errorf("%s: %s: the decision that was acknowledged is not there", when, s.Tool)
+		}
+	}
+}
+
+// undergo plays the life on a journal that fails as fail says, and checks what is left, also after a restart. It returns
+// how many changes were tried.
+func undergo(t *testing.T, name string, fail func(n int) error, after bool) (changes int) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := &ordeal{t: t, runs: map[string]int{}}
+		fatal := 0
+		o.w = newWorld(t, o.tools(), func(c *lifecycle.Config) {
+			c.Hooks.Gate = []hook.Entry[hook.Gate]{namedGate("g", o.gate)}
+			c.OnFatal = func(error) { fatal++ }
+		})
+		defer o.w.stop()
+		var mu sync.Mutex
+		count := func(*store.Change) error {
+			mu.Lock()
+			defer mu.Unlock()
+			changes++
+			return fail(changes)
+		}
+		if after {
+			o.w.past = append(o.w.past, o.w.e)
+			cfg := o.w.cfg
+			cfg.Store = &doubtful{Store: o.w.store, fail: count}
+			e, err := lifecycle.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.w.e = e
+		} else {
+			o.w.useStore(nil, count)
+		}
+		o.live()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if fatal > 1 {
+			t.Errorf("%s: the end was told %d times", name, fatal)
+		}
+		if fatal == 0 {
+			o.check(name)
+		} else if _, err := o.w.e.Execute(t.Context(), alice, spec("work", ""), lifecycle.ExecuteOptions{}); err == nil {
+			t.Errorf("%s: a call was taken after the end", name)
+		}
+		fail = func(int) error { return nil }
+		o.w.crash()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		o.check(name + ", after a restart")
+	})
+	return changes
+}
+
+// doubtful is a journal that makes a change and then fails: nobody knows whether it did.
+type doubtful struct {
+	store.Store
+	fail   func(*store.Change) error
+	mu     sync.Mutex
+	failed error
+}
+
+func (d *doubtful) Submit(c *store.Change, done func(error)) {
+	d.mu.Lock()
+	failed := d.failed
+	d.mu.Unlock()
+	if failed != nil {
+		done(failed)
+		return
+	}
+	d.Store.Submit(c, func(err error) {
+		if err == nil {
+			if err = d.fail(c); err != nil {
+				d.mu.Lock()
+				d.failed = err
+				d.mu.Unlock()
+			}
+		}
+		done(err)
+	})
+}
+
+func TestP7JournalThatFails(t *testing.T) {
+	n := undergo(t, "sound", func(int) error { return nil }, false)
+	if n < 20 {
+		t.Fatalf("%d changes", n)
+	}
+	for at := 1; at <= n; at++ {
+		undergo(t, fmt.Sprintf("full at %d", at), func(n int) error {
+			if n == at {
+				return store.ErrFull
+			}
+			return nil
+		}, false)
+		undergo(t, fmt.Sprintf("full from %d to %d", at, at+6), func(n int) error {
+			if n >= at && n < at+6 {
+				return store.ErrFull
+			}
+			return nil
+		}, false)
+		undergo(t, fmt.Sprintf("failed at %d", at), func(n int) error {
+			if n >= at {
+				return store.ErrFatal
+			}
+			return nil
+		}, false)
+		undergo(t, fmt.Sprintf("in doubt at %d", at), func(n int) error {
+			if n == at {
+				return store.ErrFatal
+			}
+			return nil
+		}, true)
+	}
+}
+
+// A full disk holds a tool that prints back, and memory with it; with space it goes on without a restart.
+func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
+	for _, effects := range []tool.Effects{mutating, reading} {
+		full := false
+		printed := 0
+		loud := made("t", effects, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			full = true
+			for printed = range 100 {
+				if err := c.Output("stdout", []byte(strings.Repeat("x", 64<<10))); err != nil {
+					return nil, err
+				}
+			}
+			return tool.Text("done"), nil
+		})
+		inBubble(t, []tool.Tool{loud, echo("new", mutating)}, nil, func(t *testing.T, w *world) {
+			w.useStore(nil, failing(func(int, *change) bool { return full }))
+			s := spec("t", "")
+			if effects == reading { // it is in the journal before the disk is full
+				w.start(spec("new", ""), lifecycle.ExecuteOptions{}).Close()
+			}
+			w.begin(s)
+			time.Sleep(time.Minute)
+			if effects == mutating && printed > 40 {
+				t.Errorf("%d pieces were printed while nothing could be stored", printed)
+			}
+			refused := spec("new", "")
+			watcher := w.start(refused, lifecycle.ExecuteOptions{})
+			_, err := watcher.Wait(t.Context(), time.Hour)
+			wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
+			full = false
+			if c := w.do(s); c.Status != call.Succeeded {
+				t.Errorf("call %s %+v", c.Status, c.Result)
+			}
+			if c := w.do(refused); c.Status != call.Succeeded { // the same id, again
+				t.Errorf("the refused call: %s", c.Status)
+			}
+			time.Sleep(time.Minute)
+			w.crash()
+			w.checkLog(s.ID)
+		})
+	}
+}
