@@ -267,8 +267,12 @@ func restOf(r *tooldv1.ToolResult, streamed map[string]bool) string {
 		}
 		member := fmt.Sprint(key)
 		switch value := value.(type) {
-		case json.Number, bool:
-			parts = append(parts, fmt.Sprintf("%s=%v", show.Line(member), value))
+		case json.Number:
+			parts = append(parts, fmt.Sprintf("%s=%s", show.Line(member), show.Line(value.String())))
+		case bool:
+			if value { // a flag that is not set says nothing new
+				parts = append(parts, show.Line(member))
+			}
 		case string:
 			if !streamed[member] && member != "stderr" && value != "" && len(value) <= 60 {
 				parts = append(parts, fmt.Sprintf("%s=%s", show.Line(member), show.Line(value)))

@@ -60,7 +60,7 @@ func (s *screen) draw(i int) {
 		return
 	}
 	frames := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
-	fmt.Fprint(s.err, "\r\x1b[K"+string(frames[i%len(frames)])+" "+s.status+" "+show.Duration(s.now().Sub(s.since).Truncate(100*time.Millisecond)))
+	fmt.Fprint(s.err, "\r\x1b[K"+string(frames[i%len(frames)])+" "+show.Short(s.status, 60)+" "+show.Duration(s.now().Sub(s.since).Truncate(100*time.Millisecond)))
 	s.drawn = true
 }
 

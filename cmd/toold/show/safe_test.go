@@ -136,7 +136,7 @@ func TestT66Inbox(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0µs", 466 * time.Microsecond: "466µs", 178 * time.Millisecond: "178ms", 2100 * time.Millisecond: "2.1s", 3 * time.Second: "3s",
+		0: "0s", 466 * time.Microsecond: "466µs", 178 * time.Millisecond: "178ms", 2100 * time.Millisecond: "2.1s", 3 * time.Second: "3s",
 		59 * time.Second: "59s", 90 * time.Second: "1m30s", 2 * time.Hour: "2h", 71*time.Hour + 20*time.Minute: "2d23h", -time.Second: "-1s",
 	} {
 		if got := show.Duration(d); got != want {

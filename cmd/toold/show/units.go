@@ -50,6 +50,8 @@ func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "-" + Duration(-max(d, math.MinInt64+1))
+	case d == 0:
+		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())
 	case d < time.Second:
