@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -368,5 +367,3 @@ func kinds(all []*tooldv1.Frame) (out []string) {
 
 // longID makes a call or decision id of a short name.
 func longID(name string) string { return name + strings.Repeat("-", max(16-len(name), 0)) }
-
-func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }

@@ -88,9 +88,6 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		defer cancel(nil)
 	}
 	err = handler(srv, &identified{ss, ctx})
-	if err != nil && ctx.Err() != nil && ss.Context().Err() == nil { // handlers that are not ours do not know why
-		err = context.Cause(ctx)
-	}
 	return s.done(ctx, info.FullMethod, m, id, err)
 }
 
@@ -109,6 +106,9 @@ func (s *Server) done(ctx context.Context, name string, m *method, id *identity,
 		return nil
 	}
 	var refusal *call.Refusal
+	if !errors.As(err, &refusal) && ctx.Err() != nil { // what was interrupted may say so in its own way
+		err = context.Cause(ctx)
+	}
 	if errors.As(err, &refusal) {
 		s.logRefusal(ctx, name, id, refusal)
 	}

@@ -135,10 +135,13 @@ func connect(t *testing.T, address, token string) *grpc.ClientConn {
 // badEngine fails in the ways in which nothing should.
 type badEngine struct{ server.Engine }
 
-func (badEngine) Get(_ context.Context, _ tool.Principal, id string) (*call.Call, error) {
+func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Call, error) {
 	switch id {
 	case "panic":
 		panic("a bug with a secret")
+	case "slow":
+		<-ctx.Done()
+		return nil, errors.New("interrupted")
 	case "busy":
 		return nil, call.Refuse(call.ResourceExhausted, "QUEUE_FULL", "too many")
 	case "later":
@@ -180,6 +183,15 @@ func TestErrors(t *testing.T) {
 		if delay != want {
 			t.Errorf("%s: come back after %v, want %v", id, delay, want)
 		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: "slow"}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("out of time: %v", err)
+	}
+	w.stop() // so that all is counted
+	if n := logged.Len(); n != 2 {
+		t.Errorf("%d errors in the log; who left is none", n)
 	}
 	stats := w.server.Stats()["/toold.v1.CallService/GetCall"]
 	if stats.Running != 0 || stats.Ended[codes.Internal] != 2 || stats.Ended[codes.ResourceExhausted] != 1 || stats.Ended[codes.Unavailable] != 1 {

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // errDeadlineNear ends the watching a little before the client's deadline, so that the client still hears where it stood.
-var errDeadlineNear = errors.New("the deadline of the stream is near")
+var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExceeded)
 
 // untilDeadline returns a context that ends shortly before ctx has to: a tenth of the time that is left, at most 250 ms.
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {

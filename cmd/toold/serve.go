@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -164,14 +162,11 @@ func (d *daemon) kill() {
 
 // hangups reads the configuration again with each SIGHUP.
 func (d *daemon) hangups(ctx context.Context) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-hangups:
+		case <-d.hangup:
 			_, _ = d.reloadAll() // told in the log
 		}
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"go.uber.org/zap"
@@ -44,6 +46,7 @@ type daemon struct {
 
 	reload reloads
 	drains drains
+	hangup chan os.Signal
 	failed chan error // what the daemon cannot go on after; the first counts
 
 	opened []func() error
@@ -51,8 +54,10 @@ type daemon struct {
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
 func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, started: time.Now(), failed: make(chan error, 1)}
+	d := &daemon{cfg: cfg, started: time.Now(), failed: make(chan error, 1), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
+	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
+	d.onClose(func() error { signal.Stop(d.hangup); return nil })
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
