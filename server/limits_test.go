@@ -38,7 +38,7 @@ func TestT72Limits(t *testing.T) {
 	served := func(t *testing.T) {
 		t.Helper()
 		for range 20 {
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			_, err := w.calls("bob").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "talk"}})
 			cancel()
 			must(t, err)

@@ -23,8 +23,9 @@ func spec(tool, id string) *tooldv1.CallSpec {
 // A gRPC deadline bounds the watching, not the call: the stream ends in order shortly before it, and the cursor goes on
 // where it stood.
 func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
-	deadline := 500 * time.Millisecond
+	deadline := 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
 	began := time.Now()
@@ -54,6 +55,7 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 
 // Reattaching after any event gives the next ones, each once (T92 without restarts).
 func TestReattachAfterEachFrame(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	stream, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("talk", "reattach")})
@@ -82,6 +84,7 @@ func TestReattachAfterEachFrame(t *testing.T) {
 
 // A frame of every kind that says where the watcher stands can be come back to.
 func TestEveryCursorIsGood(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	first, err := w.calls("alice").CallTool(within(t), &tooldv1.CallToolRequest{Spec: spec("hold", "cursors"), Wait: durationpb.New(0)})
 	must(t, err)
@@ -90,7 +93,7 @@ func TestEveryCursorIsGood(t *testing.T) {
 	}
 	cursor := first.GetCursor()
 	for range 3 { // caught_up and closing have cursors, too
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		stream, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
 			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("cursors")}, Cursor: cursor, Follow: true,
 		})
@@ -111,6 +114,7 @@ func TestEveryCursorIsGood(t *testing.T) {
 
 // Clients that go away leave a call to its linger time; the call of CallTool does not care.
 func TestLeaving(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	short := spec("slow", "left")
@@ -149,6 +153,7 @@ func TestLeaving(t *testing.T) {
 
 // CallTool waits as long as it is told, or its deadline lets it, and answers with the call as it is then.
 func TestCallToolWaits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	tests := []struct {
 		name     string
@@ -159,8 +164,8 @@ func TestCallToolWaits(t *testing.T) {
 	}{
 		{"not at all", durationpb.New(0), 5 * time.Second, 0, time.Second},
 		{"for a while", durationpb.New(200 * time.Millisecond), 5 * time.Second, 200 * time.Millisecond, 2 * time.Second},
-		{"until the deadline", nil, 500 * time.Millisecond, 400 * time.Millisecond, 500 * time.Millisecond},
-		{"longer than the deadline", durationpb.New(time.Hour), 500 * time.Millisecond, 400 * time.Millisecond, 500 * time.Millisecond},
+		{"until the deadline", nil, 2 * time.Second, 1700 * time.Millisecond, 2 * time.Second},
+		{"longer than the deadline", durationpb.New(time.Hour), 2 * time.Second, 1700 * time.Millisecond, 2 * time.Second},
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,6 +192,7 @@ func TestCallToolWaits(t *testing.T) {
 
 // A caller that left out call_id learns the one that was made from the first frame.
 func TestGeneratedID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	stream, err := w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: &tooldv1.CallSpec{Tool: "talk"}})
 	must(t, err)
@@ -204,6 +210,7 @@ func TestGeneratedID(t *testing.T) {
 
 // Who acts for another needs the role for it, and the record says for whom.
 func TestOnBehalfOf(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	s := spec("talk", "behalf")
 	s.Run = &tooldv1.Run{OnBehalfOf: "bob"}
@@ -218,6 +225,7 @@ func TestOnBehalfOf(t *testing.T) {
 
 // T62, T98 at the door: four eyes are two people, by whatever credential.
 func TestT62FourEyes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	resp, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec("launch", "eyes")})
@@ -240,6 +248,7 @@ func TestT62FourEyes(t *testing.T) {
 
 // Nothing happens for long: the stream says that it lives.
 func TestHeartbeat(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{heartbeat: 50 * time.Millisecond})
 	stream, err := w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: spec("hold", "heartbeat")})
 	must(t, err)
@@ -263,6 +272,7 @@ func TestHeartbeat(t *testing.T) {
 
 // A drain: streams end with a cursor, those without an end of their own as well, and new calls come back later.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	waiting, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("ask", "drain"), WaitForDecision: true})
@@ -301,6 +311,7 @@ func TestDrain(t *testing.T) {
 
 // The view of tools changes while it is watched; what is hidden stays out of it.
 func TestWatchTools(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	client := tooldv1.NewToolServiceClient(w.as("alice"))
@@ -348,6 +359,7 @@ func TestWatchTools(t *testing.T) {
 
 // All calls come once over pages of a list, newest or oldest first, within bounds of time.
 func TestListPages(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	ctx := within(t)
 	var want []string
@@ -392,6 +404,7 @@ func TestListPages(t *testing.T) {
 // The daemon is killed while a read-only call streams: the old cursor leads to a gap, or to a new run, never to other
 // events under known numbers (T110).
 func TestT110LostTail(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, options{})
 	stream, err := w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: spec("hold", "lost")})
 	must(t, err)

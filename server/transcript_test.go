@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "write what the server answers into the 
 // too, and the status when it is not OK. What differs with each run has a name in its place, and requests may use the
 // names: {suspension}, {digest}, {cursor} and {page} stand for the newest of each.
 func TestTranscripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
 	must(t, err)
 	if len(files) == 0 {

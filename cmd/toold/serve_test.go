@@ -147,7 +147,7 @@ func TestP6SecondSignal(t *testing.T) {
 	pid := pidFrom(t, long)
 	p.signal(syscall.SIGTERM)
 	eventually(t, "draining", func() bool { return strings.Contains(p.log.String(), "draining") })
-	time.Sleep(50 * time.Millisecond) // the first signal is through
+	time.Sleep(300 * time.Millisecond) // the first signal is through
 	p.signal(syscall.SIGTERM)
 	if took := p.wait(5 * time.Second); took > time.Second {
 		t.Errorf("ended %v after the second signal", took)
