@@ -61,6 +61,8 @@ type Config struct {
 	Hide func(tool.Principal, *tool.Descriptor) bool
 	// Isolation returns the facts that hold around processes, for records. nil: none.
 	Isolation func() map[string]bool
+	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.
+	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.
 	SingleUser bool
 
@@ -152,6 +154,9 @@ func (c *Config) fill() {
 	c.MaxArguments = or(c.MaxArguments, 1<<20)
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Full == nil {
+		c.Full = func() bool { return false }
 	}
 	if c.FailPoint == nil {
 		c.FailPoint = func(string) {}

@@ -58,6 +58,8 @@ func (e *Engine) room(namespace string, run string) error {
 		return refuseDraining()
 	case run != "" && state == store.RunBlocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
+	case e.cfg.Full():
+		return storeRefusal(store.ErrFull, "")
 	case e.places.full() || e.behind.full():
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: "too many calls are waiting; send the call again later", RetryAfter: time.Second}
 	}

@@ -32,8 +32,8 @@ type Frame struct {
 
 // A Gap says that events are missing.
 type Gap struct {
+	LostTail  bool  // a crash took events that the cursor knew; else retention trimmed the beginning
 	FirstKept int64 // the event with which it goes on
-	LostTail  bool  // a crash took events that the cursor knew
 	Epoch     int64 // of what follows
 }
 

@@ -114,7 +114,7 @@ func newWorld(t testing.TB, o options) *world {
 	_, err = w.engine.Recover(context.Background())
 	must(t, err)
 	cfg := server.Config{
-		Engine: wire.NewEngine(wire.Doors{Engine: w.engine, Heartbeat: o.heartbeat}), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Engine: wire.NewEngine(w.engine, o.heartbeat), Tools: wire.Tools(w.tools, w.gate.Hidden),
 		Admin: w.admin, Auth: auth, Log: o.log,
 	}
 	if o.config != nil {

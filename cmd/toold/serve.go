@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -24,9 +25,17 @@ const (
 	killTime   = 500 * time.Millisecond  // for processes of tools that do not end
 )
 
+// gcPercent trades memory for time: what lives is small beside what calls allocate, and collecting it as often as Go's 100
+// would was measured at a quarter of the processor time of a read-only call (298 against 222 µs, make bench). The
+// environment variable GOGC wins.
+const gcPercent = 400
+
 // serve runs a daemon until ctx is done and then lets running calls have the drain period. It writes its addresses to
 // out when it is ready.
 func serve(ctx context.Context, cfg *Config, out io.Writer) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	d, err := newDaemon(ctx, cfg)
 	if err != nil {
 		return err

@@ -173,7 +173,7 @@ func (d *daemon) openEngine(context.Context) error {
 			Gate:   []hook.Entry[hook.Gate]{{Name: "permission", Hook: d.gate}},
 			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},
 		},
-		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
+		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser, Full: d.store.Full,
 		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OutputBudget: d.cfg.Limits.OutputBudget, MaxArguments: d.cfg.Limits.Arguments,
@@ -207,7 +207,7 @@ func (d *daemon) openServer(context.Context) error {
 		return err
 	}
 	d.server, err = server.New(server.Config{
-		Engine: wire.NewEngine(wire.Doors{Engine: d.engine, Heartbeat: heartbeatEvery, Full: d.store.Full}),
+		Engine: wire.NewEngine(d.engine, heartbeatEvery),
 		Tools:  wire.Tools(d.tools, d.gate.Hidden),
 		Admin:  adminOf{d}, Auth: d.reload.auth, TLS: secure, Log: d.log,
 	})

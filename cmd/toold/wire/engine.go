@@ -2,9 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -14,43 +11,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Doors say how the doors see an engine.
-type Doors struct {
-	Engine *lifecycle.Engine // required
-	// Heartbeat is when a stream on which nothing happens gets one; 0 is never.
-	Heartbeat time.Duration
-	// Full reports that the disk has no room for new calls; nil is never. Those that are known still get through.
-	Full func() bool
-}
-
-// NewEngine shows an engine to the doors.
-func NewEngine(d Doors) server.Engine {
-	if d.Full == nil {
-		d.Full = func() bool { return false }
-	}
-	return &engine{d.Engine, d}
-}
+// NewEngine shows an engine to the doors. heartbeat is when a stream on which nothing happens gets one; 0 is never.
+func NewEngine(e *lifecycle.Engine, heartbeat time.Duration) server.Engine { return &engine{e, heartbeat} }
 
 type engine struct {
 	*lifecycle.Engine // Get, Cancel, CancelAll, EndRun, CursorAfter are as the doors want them
-	doors             Doors
-}
-
-var errFull = call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
-
-// room refuses calls that are not known yet when the disk is full: what is left of it is for those that run.
-func (e *engine) room(ctx context.Context, p tool.Principal, id string) error {
-	if !e.doors.Full() {
-		return nil
-	}
-	var refusal *call.Refusal
-	if id == "" {
-		return errFull
-	}
-	if _, err := e.Get(ctx, p, id); errors.As(err, &refusal) && refusal.Kind == call.NotFound {
-		return errFull
-	}
-	return nil
+	heartbeat         time.Duration
 }
 
 // watched returns a watcher for a door, or why there is none.
@@ -58,14 +24,11 @@ func (e *engine) watched(w *lifecycle.Watcher, err error) (server.Watcher, error
 	if err != nil {
 		return nil, err
 	}
-	w.HeartbeatEvery = e.doors.Heartbeat
+	w.HeartbeatEvery = e.heartbeat
 	return watcher{w}, nil
 }
 
 func (e *engine) Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
-	if err := e.room(ctx, p, spec.ID); err != nil {
-		return nil, err
-	}
 	return e.watched(e.Engine.Execute(ctx, p, *spec, lifecycle.ExecuteOptions(o)))
 }
 
@@ -130,16 +93,8 @@ func (w watcher) Next(ctx context.Context) (server.Frame, error) {
 		Snapshot: f.Snapshot, CaughtUp: f.CaughtUp, Heartbeat: f.Heartbeat, Closing: f.Closing,
 	}
 	if f.Gap != nil {
-		out.Gap = &server.Gap{LostTail: f.Gap.LostTail, FirstKept: f.Gap.FirstKept, Epoch: f.Gap.Epoch}
-		if f.Gap.LostTail && f.Gap.FirstKept == 0 {
-			out.Gap.FirstKept = after(f.Cursor) + 1
-		}
+		gap := server.Gap(*f.Gap)
+		out.Gap = &gap
 	}
 	return out, nil
-}
-
-// after is the sequence in a call's cursor, which ends with it.
-func after(cursor string) int64 {
-	n, _ := strconv.ParseInt(cursor[strings.LastIndexByte(cursor, '.')+1:], 10, 64)
-	return n
 }

@@ -27,13 +27,13 @@ func TestFullDisk(t *testing.T) {
 	if err := tools.Register("test", noop); err != nil {
 		t.Fatal(err)
 	}
-	e, err := lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: wire.Definitions(tools), Answers: wire.Answers(tools)})
+	var full atomic.Bool
+	e, err := lifecycle.New(lifecycle.Config{Full: full.Load, Store: memory.New(memory.Config{}), Tools: wire.Definitions(tools), Answers: wire.Answers(tools)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Drain(context.Background())
-	var full atomic.Bool
-	doors := wire.NewEngine(wire.Doors{Engine: e, Full: full.Load})
+	doors := wire.NewEngine(e, 0)
 	p := tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}
 	execute := func(id string) error {
 		w, err := doors.Execute(context.Background(), p, &call.Spec{Tool: "noop", ID: id}, server.ExecuteOptions{})
