@@ -30,6 +30,7 @@ type Call struct {
 	cancel  bool // a request to cancel was sent
 	granted bool // and answered before the call had ended
 	history []string
+	kind    string // of the event that the history has last
 }
 
 // An End is how a call ended.
@@ -68,6 +69,7 @@ func (c *Call) Note(format string, args ...any) {
 }
 
 func (c *Call) noteLocked(format string, args ...any) {
+	c.kind = ""
 	if len(c.history) == historyKept {
 		c.history = append(c.history[:5], c.history[6:]...) // how it began is worth more than how it went on
 	}
@@ -123,6 +125,17 @@ func (c *Call) Last() int64 {
 	return c.last
 }
 
+// Whole reports whether every event up to the newest place that is known of was told, and the end if there is one.
+func (c *Call) Whole() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	newest := c.last
+	for _, m := range c.marks {
+		newest = max(newest, m.Sequence)
+	}
+	return int64(len(c.events)) == newest && (c.end == nil || c.end.sequence > 0)
+}
+
 // Marks returns the places that are remembered, newest last.
 func (c *Call) Marks() []Mark {
 	c.mu.Lock()
@@ -159,9 +172,7 @@ func (c *Call) forgetLocked(from int64) {
 		}
 	}
 	c.last = min(c.last, from-1)
-	if c.end != nil && c.end.sequence >= from {
-		c.end = nil
-	}
+	c.end = nil // it was the last event, so that it is among those that are gone
 	kept := c.marks[:0]
 	for _, m := range c.marks {
 		if m.Sequence < from {

@@ -4,12 +4,36 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Record takes a call's record as the daemon told it in this life, after the log was looked at.
-func (c *Call) Record(record *tooldv1.Call, cursor string, life int64) {
+// A View is what was known when something was asked for. Its answer may be older than what other answers told meanwhile,
+// but not older than the question.
+type View struct {
+	firm    int64
+	ended   bool
+	winners map[string]string // of the questions that were known
+}
+
+// View returns what is known.
+func (c *Call) View() View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.viewLocked()
+}
+
+func (c *Call) viewLocked() View {
+	v := View{firm: c.firm, ended: c.end != nil, winners: map[string]string{}}
+	for _, r := range c.rounds {
+		v.winners[r.Suspension.GetSuspensionId()] = r.winner
+	}
+	return v
+}
+
+// Record takes a call's record as the daemon told it in this life, after the log was looked at; since is from before it was
+// asked for.
+func (c *Call) Record(record *tooldv1.Call, cursor string, life int64, since View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLocked("record: %v after %d events, %d attempts", record.GetStatus(), record.GetLastSequence(), len(record.GetAttempts()))
-	c.recordLocked(record, life)
+	c.recordLocked(record, life, since)
 	c.markLocked(cursor, record.GetLastSequence())
 }
 
@@ -17,7 +41,7 @@ func terminal(s tooldv1.CallStatus) bool {
 	return s == tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || s == tooldv1.CallStatus_CALL_STATUS_FAILED || s == tooldv1.CallStatus_CALL_STATUS_CANCELLED
 }
 
-func (c *Call) recordLocked(record *tooldv1.Call, life int64) {
+func (c *Call) recordLocked(record *tooldv1.Call, life int64, since View) {
 	if record.GetCallId() != c.ID {
 		c.breakLocked("P4", "the record is that of call %q", record.GetCallId())
 		return
@@ -27,8 +51,8 @@ func (c *Call) recordLocked(record *tooldv1.Call, life int64) {
 		c.firm = c.last
 	}
 	c.life = max(c.life, life)
-	if record.GetLastSequence() < c.firm {
-		c.breakLocked("P4", "the record knows %d events; %d were told for good", record.GetLastSequence(), c.firm)
+	if record.GetLastSequence() < since.firm {
+		c.breakLocked("P4", "the record knows %d events; %d were told for good", record.GetLastSequence(), since.firm)
 	}
 	if c.Once && len(record.GetAttempts()) > 1 {
 		c.breakLocked("P3", "%d attempts of a tool that may run once", len(record.GetAttempts()))
@@ -36,28 +60,29 @@ func (c *Call) recordLocked(record *tooldv1.Call, life int64) {
 	switch status := record.GetStatus(); {
 	case terminal(status):
 		c.endLocked("the record", status, record.GetExecuted(), record.GetResult(), 0, life)
-	case c.end != nil:
+	case since.ended:
 		c.breakLocked("P3", "the record is %v; the call had ended %v", status, c.end.Status)
 	}
-	c.questionsLocked(record)
+	c.questionsLocked(record, since)
 }
 
 // questionsLocked compares the open question and the answers.
-func (c *Call) questionsLocked(record *tooldv1.Call) {
+func (c *Call) questionsLocked(record *tooldv1.Call, since View) {
 	open := record.GetSuspension()
 	suspended := record.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED
 	if suspended != (open != nil) {
 		c.breakLocked("P1", "the record is %v with the question %q", record.GetStatus(), open.GetSuspensionId())
 	}
 	if open != nil {
-		if r := c.roundLocked(open.GetSuspensionId()); r != nil && r.winner != "" {
-			c.breakLocked("P2", "question %s is open; decision %s was told to count", open.GetSuspensionId(), r.winner)
+		if winner := since.winners[open.GetSuspensionId()]; winner != "" {
+			c.breakLocked("P2", "question %s is open; decision %s was told to count", open.GetSuspensionId(), winner)
 		}
 		c.suspendedLocked(open, 0)
 	}
 	if n := len(c.rounds); n > 0 && open.GetSuspensionId() != c.rounds[n-1].Suspension.GetSuspensionId() {
 		r := c.rounds[n-1]
-		if r.winner == "" && len(r.sent) == 0 && !c.cancel {
+		_, known := since.winners[r.Suspension.GetSuspensionId()]
+		if known && r.winner == "" && len(r.sent) == 0 && !c.cancel {
 			c.breakLocked("P1", "question %s was told and nobody answered it; the record is %v with the question %q",
 				r.Suspension.GetSuspensionId(), record.GetStatus(), open.GetSuspensionId())
 		}
@@ -72,9 +97,9 @@ func (c *Call) questionsLocked(record *tooldv1.Call) {
 			c.wonLocked(r, d.GetDecisionId(), "the record")
 		}
 	}
-	for _, r := range c.rounds {
-		if id := r.Suspension.GetSuspensionId(); r.winner != "" && applied[id] == "" {
-			c.breakLocked("P2", "decision %s was told to count for question %s; the record does not have it", r.winner, id)
+	for id, winner := range since.winners {
+		if winner != "" && applied[id] == "" {
+			c.breakLocked("P2", "decision %s was told to count for question %s; the record does not have it", winner, id)
 		}
 	}
 }

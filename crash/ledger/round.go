@@ -160,13 +160,13 @@ func (c *Call) Cancel() {
 	c.cancel = true
 }
 
-// Cancelled notes the daemon's answer to it.
-func (c *Call) Cancelled(record *tooldv1.Call, life int64) {
+// Cancelled notes the daemon's answer to it; since is from before it was sent.
+func (c *Call) Cancelled(record *tooldv1.Call, life int64, since View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLocked("cancel answered: %v", record.GetStatus())
-	c.recordLocked(record, life)
-	if c.end != nil {
+	c.recordLocked(record, life, since)
+	if terminal(record.GetStatus()) {
 		return
 	}
 	c.granted, c.sync = true, true

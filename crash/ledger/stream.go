@@ -13,13 +13,14 @@ type Stream struct {
 	// from is the place that the reading began at, in an earlier life perhaps.
 	from Mark
 	gap  bool // a gap was told: what follows it is what there is
+	view View
 }
 
 // Open begins a reading. With a mark it goes on after it; without, it begins with whatever comes.
 func (c *Call) Open(name string, life int64, from *Mark) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := &Stream{c: c, name: name, life: life}
+	s := &Stream{c: c, name: name, life: life, view: c.viewLocked()}
 	if from != nil {
 		s.from, s.next = *from, from.Sequence+1
 		c.noteLocked("%s from %d on in life %d", name, s.next, life)
@@ -37,7 +38,7 @@ func (s *Stream) Frame(f *tooldv1.Frame) {
 	switch control := f.GetControl().(type) {
 	case *tooldv1.Frame_Snapshot:
 		call := control.Snapshot
-		c.recordLocked(call, s.life)
+		c.recordLocked(call, s.life, s.view)
 		s.next = call.GetLastSequence() + 1
 		c.markLocked(f.GetCursor(), call.GetLastSequence())
 	case *tooldv1.Frame_Gap:
@@ -126,7 +127,10 @@ func (c *Call) tellLocked(by string, life int64, e *tooldv1.CallEvent) {
 		c.life = max(c.life, life)
 		return
 	}
-	c.noteLocked("%s: %d %s%s", by, n, kindOf(e), detailOf(e))
+	if kind := by + kindOf(e); kind != c.kind { // of many alike the first is enough
+		c.noteLocked("%s: %d %s%s", by, n, kindOf(e), detailOf(e))
+		c.kind = kind
+	}
 	if c.end != nil && c.end.sequence > 0 && n > c.end.sequence {
 		c.breakLocked("P4", "%s: event %d (%s) after the terminal event %d", by, n, kindOf(e), c.end.sequence)
 	}

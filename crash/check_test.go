@@ -1,0 +1,305 @@
+package crash_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/toold-dev/toold/crash/ledger"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// checkers is how many calls are looked at side by side.
+const checkers = 8
+
+// verify holds the daemon to everything that is not settled yet, and to a sample of what is. It returns early when the
+// daemon dies.
+func (l *life) verify(rng *rand.Rand, all bool) error {
+	if err := l.info(); err != nil {
+		return err
+	}
+	l.strays()
+	l.list()
+	var open, fixed []*item
+	for _, it := range l.all() {
+		switch {
+		case !it.sent.Load():
+		case it.fixed.Load():
+			fixed = append(fixed, it)
+		default:
+			open = append(open, it)
+		}
+	}
+	l.each(open, rng, l.checkOpen)
+	if !all {
+		rng.Shuffle(len(fixed), func(i, j int) { fixed[i], fixed[j] = fixed[j], fixed[i] })
+		fixed = fixed[:min(len(fixed), 10)]
+	}
+	l.each(fixed, rng, l.checkFixed)
+	return nil
+}
+
+// each calls f for the items, several at a time, with a source of chance of their own.
+func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
+	next := make(chan *item)
+	var crew sync.WaitGroup
+	for range checkers {
+		own := rand.New(rand.NewPCG(rng.Uint64(), 1))
+		crew.Go(func() {
+			for it := range next {
+				f(it, own)
+			}
+		})
+	}
+	for _, it := range items {
+		if l.ctx.Err() != nil {
+			break
+		}
+		next <- it
+	}
+	close(next)
+	crew.Wait()
+}
+
+// checkOpen reattaches to a call where its client stood, waits until it ended or waits for somebody, and compares
+// everything with what was told before.
+func (l *life) checkOpen(it *item, rng *rand.Rand) {
+	if !l.catchUp(it, rng) || !it.Told() {
+		return
+	}
+	for _, s := range it.Sent() {
+		if !s.Won && !s.Lost || rng.IntN(3) == 0 {
+			l.replays.Add(1)
+			l.answer(it, s.SuspensionID, s.Decision, false)
+		}
+	}
+	err := l.await(it)
+	if err == nil {
+		err = l.look(it)
+	}
+	if err != nil {
+		l.unexpected(it, "check", err)
+		return
+	}
+	if !it.Whole() { // snapshots and records told the rest
+		if err := l.watchFrom(it, "whole log", nil, false, nil); err != nil {
+			l.unexpected(it, "whole log", err)
+			return
+		}
+	}
+	l.world(it)
+	if end := it.Settled(); end != nil && l.number > it.born {
+		l.checkFixed(it, rng)
+		it.fixed.Store(true)
+	}
+}
+
+// catchUp reads what is new of a call. It returns false when there is nothing more to check: the daemon is gone, or it
+// does not know the call and may not know it.
+func (l *life) catchUp(it *item, rng *rand.Rand) bool {
+	var from *ledger.Mark
+	if marks := it.Marks(); len(marks) > 0 {
+		from = &marks[len(marks)-1]
+	}
+	err := l.watchFrom(it, "catch up", from, false, nil)
+	if code, _, _ := refusal(err); code != codes.NotFound {
+		l.unexpected(it, "catch up", err)
+		return err == nil
+	}
+	l.forgotten.Add(1)
+	it.Missing(l.epoch)
+	l.world(it)
+	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // asked for again with the same id: it runs once
+		return false
+	}
+	return true
+}
+
+// await waits until a call ended or waits for somebody. What never ends is cancelled.
+func (l *life) await(it *item) error {
+	settled := func() bool {
+		open, _ := it.Waiting()
+		return it.Ended() != nil || open != nil
+	}
+	if settled() {
+		return nil
+	}
+	if it.kind.name == endlessName {
+		if err := l.cancel(it, 5*time.Second); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		marks := it.Marks()
+		if len(marks) == 0 {
+			return fmt.Errorf("call %s has no cursor", it.ID)
+		}
+		err := l.watchFrom(it, "await", &marks[len(marks)-1], true, func(*tooldv1.Frame) bool { return settled() })
+		if settled() || err != nil {
+			return clean(err)
+		}
+	}
+	it.Break("life", "the stream ended; the call neither ended nor waits")
+	return nil
+}
+
+func clean(err error) error {
+	if err == errEnough { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return err
+}
+
+// checkFixed reads the whole log and the record of a call that cannot change any more.
+func (l *life) checkFixed(it *item, _ *rand.Rand) {
+	end := it.Settled()
+	if end == nil {
+		return
+	}
+	err := l.watchFrom(it, "all", nil, false, nil)
+	if err == nil {
+		err = l.look(it)
+	}
+	if err != nil {
+		l.unexpected(it, "check of an ended call", err)
+		return
+	}
+	l.world(it)
+	if it.kind.tool == "bash" {
+		l.artifact(it, end)
+	}
+}
+
+// world compares what is known of a call with the traces that its tool left: P3.
+func (l *life) world(it *item) {
+	if it.kind.counts == "" {
+		return
+	}
+	end := it.Ended() // before the look at the world
+	lines, err := l.traces(it)
+	if err != nil {
+		it.Break("life", "world: %v", err)
+		return
+	}
+	switch {
+	case len(lines) > 1:
+		it.Break("P3", "the tool ran %d times: %v", len(lines), lines)
+	case len(lines) == 1 && !it.Told() && it.kind.caller == asked:
+		it.Break("P3", "the tool ran, and nobody was asked")
+	case end == nil:
+		return
+	}
+	ran := len(lines) > 0
+	switch end.Executed {
+	case tooldv1.Executed_EXECUTED_NOT_STARTED:
+		if ran {
+			it.Break("P3", "it ended as not started, and ran: %v", lines)
+		}
+	case tooldv1.Executed_EXECUTED_FINISHED:
+		if !ran && end.Status == tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+			it.Break("P3", "it succeeded, and did not run")
+		}
+	}
+	if it.Granted() && end.Status != tooldv1.CallStatus_CALL_STATUS_CANCELLED && end.Executed != tooldv1.Executed_EXECUTED_FINISHED {
+		it.Break("P3", "its cancel was stored, and it ended %v %v %s", end.Status, end.Executed, end.Reason)
+	}
+	l.decided(it, end, lines)
+}
+
+// decided compares what ran with what was agreed to.
+func (l *life) decided(it *item, end *ledger.End, lines []string) {
+	if it.kind.caller == auto || len(lines) == 0 {
+		return
+	}
+	want := original
+	switch d := it.Winner(); {
+	case d == nil:
+		it.Break("P2", "it ran without a decision: %v", lines)
+		return
+	case d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_CANCEL:
+		it.Break("P2", "it ran although it was declined: %v", lines)
+		return
+	case d.GetArguments() != "":
+		want = edited
+	}
+	if !slices.Contains(lines, want) {
+		it.Break("P2", "%v ran; agreed to was %s", lines, want)
+	}
+}
+
+// artifact compares the kept output with what the command prints and with what was told of it.
+func (l *life) artifact(it *item, end *ledger.End) {
+	told, offset := it.Output("stdout")
+	if len(told) == 0 {
+		return
+	}
+	ctx, cancel := as(l.ctx, it.kind.caller)
+	defer cancel()
+	answer, err := l.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: it.ID, Name: "stdout"})
+	if err != nil {
+		l.unexpected(it, "artifact", err)
+		return
+	}
+	kept := answer.GetData()
+	if until := offset + int64(len(told)); int64(len(kept)) < until || !bytes.Equal(kept[offset:until], told) {
+		it.Break("P4", "%d bytes of output are kept, not those that were told from %d to %d", len(kept), offset, until)
+	}
+	var expected strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&expected, "%s line %d\n", it.ID, i+1)
+	}
+	if !strings.HasPrefix(expected.String(), string(kept)) {
+		it.Break("P4", "the kept output is not what the command prints: %.80q", kept)
+	}
+	_ = end
+}
+
+// strays looks for processes of calls that another daemon started: the sweep at the start ends them before it serves.
+func (l *life) strays() {
+	found, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		l.led.Break("life", "proc: %v", err)
+	}
+	own := "/" + strconv.Itoa(l.d.pid) + "."
+	for _, path := range found {
+		env, err := os.ReadFile(path)
+		if err != nil {
+			continue // gone, or of somebody else
+		}
+		for pair := range bytes.SplitSeq(env, []byte{0}) {
+			value, ok := strings.CutPrefix(string(pair), "TOOLD_CALL=")
+			if ok && strings.Contains(value, l.tag) && !strings.Contains(value, own) {
+				pid := filepath.Base(filepath.Dir(path))
+				if l.d.log.tells("may still live", `"pid":`+pid+",") {
+					l.unverified.Add(1) // it says so, which is all that it promises
+					l.endStray(pid)
+					continue
+				}
+				line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+				l.led.Break("P5", "%s of a killed daemon lives under the next one: %q, %s", filepath.Dir(path), line, value)
+			}
+		}
+	}
+}
+
+// endStray kills what the daemon named as left over, so that it is not found again in the next life.
+func (l *life) endStray(pid string) {
+	n, err := strconv.Atoi(pid)
+	if err == nil {
+		err = syscall.Kill(n, syscall.SIGKILL)
+	}
+	if err != nil && !errors.Is(err, syscall.ESRCH) {
+		l.led.Break("P5", "process %s: %v", pid, err)
+	}
+}

@@ -1,0 +1,251 @@
+package crash_test
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startWithin = 20 * time.Second
+	stopWithin  = 12 * time.Second // the drain period, five seconds, and a slow machine
+)
+
+// The people of the tests and what they may do. Bash runs at once for auto and is asked for with the others.
+const (
+	auto     = "auto"
+	asked    = "asked"
+	approver = "approver"
+	operator = "operator"
+)
+
+const configuration = `
+listen: {tcp: "127.0.0.1:0", unix: ""}
+rules: %s
+log: {level: info, format: json}
+timeouts: {linger: 2s, drain: 1s, attempt: 60s}
+auth:
+  tokens:
+    - {name: auto, roles: [caller], hash: "%s"}
+    - {name: asked, roles: [caller], hash: "%s"}
+    - {name: approver, roles: [approver], hash: "%s"}
+    - {name: operator, roles: [operator, viewer], hash: "%s"}
+`
+
+const rules = `
+rules:
+  - {name: at once, action: allow, tools: ["*"], tiers: [OBSERVE, CONFIRM], callers: [auto]}
+`
+
+// A home is what a daemon keeps over its lives: a store, a workspace, a configuration.
+type home struct {
+	dir, data, workspace, config string
+	serveWith                    []string // flags of serve
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	dir := t.TempDir()
+	h := &home{dir: dir, data: filepath.Join(dir, "data"), workspace: filepath.Join(dir, "workspace"), config: filepath.Join(dir, "toold.yaml")}
+	for _, sub := range []string{"counts", "edits", "writes", "texts"} {
+		must(t, os.MkdirAll(filepath.Join(h.workspace, sub), 0o755))
+	}
+	ruleFile := filepath.Join(dir, "rules.yaml")
+	must(t, os.WriteFile(ruleFile, []byte(rules), 0o600))
+	must(t, os.WriteFile(h.config, fmt.Appendf(nil, configuration, ruleFile, hash(auto), hash(asked), hash(approver), hash(operator)), 0o600))
+	return h
+}
+
+// token is the secret of somebody in these tests.
+func token(name string) string { return "the-token-of-" + name + "-in-the-crash-tests" }
+
+func hash(name string) string {
+	sum := sha256.Sum256([]byte(token(name)))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A daemon is one process of "toold serve".
+type daemon struct {
+	cmd     *exec.Cmd
+	pid     int
+	ready   chan struct{} // closed when it said where it listens
+	ended   chan struct{} // closed when the process is gone
+	address string
+	epoch   int64
+	log     *logTail
+	killed  sync.Once
+	byUs    bool // it was alive, or not reaped yet, when we killed it; read after ended
+}
+
+// start starts a daemon. point is a TOOLD_FAILPOINT, empty for none.
+func (h *home) start(point string) (*daemon, error) {
+	cmd := exec.Command(binary, append([]string{"serve", "--config", h.config, "--data", h.data, "--workspace", h.workspace}, h.serveWith...)...)
+	cmd.Dir = h.dir
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TOOLD_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	if point != "" {
+		cmd.Env = append(cmd.Env, "TOOLD_FAILPOINT="+point)
+	}
+	// A group of its own, so that Ctrl-C reaches the test alone. Should the test die, the daemon does too.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	d := &daemon{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
+	cmd.Stderr = d.log
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go d.attend(out, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	d.pid = cmd.Process.Pid
+	return d, nil
+}
+
+// attend starts the daemon, reads what it says and waits for its end, all from one thread: Pdeathsig is about the end of
+// the thread that started the process.
+func (d *daemon) attend(out io.Reader, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := d.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	lines := bufio.NewScanner(out)
+	for said := false; lines.Scan(); {
+		var told struct {
+			Ready bool   `json:"ready"`
+			TCP   string `json:"tcp"`
+			Epoch int64  `json:"epoch"`
+		}
+		if json.Unmarshal(lines.Bytes(), &told) == nil && told.Ready && !said {
+			d.address, d.epoch, said = told.TCP, told.Epoch, true
+			close(d.ready)
+		}
+	}
+	_ = d.cmd.Wait() // how it ended is in ProcessState
+	close(d.ended)
+}
+
+// awaitReady returns false when the daemon ended before it served.
+func (d *daemon) awaitReady() (bool, error) {
+	select {
+	case <-d.ready:
+		return true, nil
+	case <-d.ended:
+		return false, nil
+	case <-time.After(startWithin):
+		d.kill()
+		return false, fmt.Errorf("the daemon was not ready within %v\n%s", startWithin, d.log)
+	}
+}
+
+// kill is kill -9. It returns when the process is gone.
+func (d *daemon) kill() {
+	d.killed.Do(func() { d.byUs = d.cmd.Process.Kill() == nil }) // an error says that it was reaped
+	<-d.ended
+}
+
+// stop is an orderly end.
+func (d *daemon) stop() error {
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("the daemon had ended before SIGTERM: %w\n%s", err, d.log)
+	}
+	select {
+	case <-d.ended:
+	case <-time.After(stopWithin):
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines go to the log
+		select {
+		case <-d.ended:
+		case <-time.After(2 * time.Second):
+			d.kill()
+		}
+		return fmt.Errorf("the daemon did not end within %v of SIGTERM\n%s", stopWithin, d.log)
+	}
+	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
+		return fmt.Errorf("the daemon ended with %v after SIGTERM\n%s", d.cmd.ProcessState, d.log)
+	}
+	return nil
+}
+
+// dead reports whether the process is gone, or will be within a moment.
+func (d *daemon) dead() bool {
+	select {
+	case <-d.ended:
+		return true
+	case <-time.After(3 * time.Second):
+		return false
+	}
+}
+
+// died says how a daemon ended that was not asked to; an error says that it was neither us nor its fail point.
+func (d *daemon) died() (atPoint bool, err error) {
+	<-d.ended
+	status, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		return false, fmt.Errorf("the daemon ended by itself with %v\n%s", d.cmd.ProcessState, d.log)
+	}
+	return !d.byUs, nil
+}
+
+// logTail keeps the end of a daemon's log.
+type logTail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const logKept = 24 << 10
+
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	if over := len(l.text) - logKept; over > logKept {
+		l.text = append([]byte(nil), l.text[over:]...)
+	}
+	return len(p), nil
+}
+
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return "--- the end of the daemon's log:\n" + string(l.text[max(0, len(l.text)-logKept):])
+}
+
+// tells reports whether a line of the log has all of these words.
+func (l *logTail) tells(words ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(string(l.text)) {
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,154 @@
+package crash_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/crash/ledger"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func duration(d time.Duration) *durationpb.Duration { return durationpb.New(d) }
+
+// decision draws an answer to a question of the call.
+func (l *life) decision(it *item, open *tooldv1.Suspension, rng *rand.Rand) *tooldv1.Decision {
+	d := &tooldv1.Decision{
+		DecisionId:     fmt.Sprintf("decision-%s-%06d", l.tag, l.decisionNumber.Add(1)),
+		Action:         tooldv1.DecisionAction_DECISION_ACTION_RESUME,
+		ExpectedDigest: open.GetDigest(),
+	}
+	switch n := rng.IntN(10); {
+	case n < 2:
+		d.Action, d.Reason = tooldv1.DecisionAction_DECISION_ACTION_CANCEL, "not today"
+	case it.kind.answer != nil:
+		d.Result = jsonText(it.kind.answer)
+	case n < 5 && it.kind.edited != nil:
+		d.Arguments = jsonText(it.kind.edited(it.ID))
+	}
+	return d
+}
+
+// decide answers what waits; now and then two people answer at once.
+func (l *life) decide(it *item, rng *rand.Rand) {
+	open, _ := it.Waiting()
+	if open == nil {
+		return
+	}
+	first := l.decision(it, open, rng)
+	if rng.IntN(5) > 0 {
+		l.answer(it, open.GetSuspensionId(), first, rng.IntN(6) == 0)
+		return
+	}
+	second := l.decision(it, open, rng)
+	var both sync.WaitGroup
+	for _, d := range []*tooldv1.Decision{first, second} {
+		both.Go(func() { l.answer(it, open.GetSuspensionId(), d, false) })
+	}
+	both.Wait()
+}
+
+// answer sends a decision, the same one as often as it is called for, and keeps what the daemon says of it. A client in a
+// hurry hangs up as soon as it knows.
+func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bool) {
+	it.Send(suspension, d)
+	l.decisions.Add(1)
+	who := approver
+	if it.kind.answer != nil {
+		who = it.kind.caller // a tool's own question is its caller's
+	}
+	ctx, cancel := as(l.ctx, who)
+	defer cancel()
+	reading := it.Open("resume", l.epoch, nil)
+	told := false
+	s, err := l.resume(ctx, suspension, d)
+	if err == nil {
+		err = l.follow(it, s, reading, func(*tooldv1.Frame) bool {
+			if !told {
+				told = true
+				it.Applied(suspension, d.GetDecisionId())
+			}
+			return hurry
+		})
+	}
+	if err == nil && !told {
+		it.Applied(suspension, d.GetDecisionId())
+	}
+	code, reason, more := refusal(err)
+	if code == codes.FailedPrecondition && reason == "ALREADY_DECIDED" && !told {
+		it.Refused(suspension, d.GetDecisionId(), more["decision_id"])
+		return
+	}
+	l.unexpected(it, "resume with "+d.GetDecisionId(), err)
+}
+
+// replay sends a decision again that was sent before, perhaps in another life.
+func (l *life) replay(it *item, rng *rand.Rand) {
+	if sent := it.Sent(); len(sent) > 0 {
+		s := sent[rng.IntN(len(sent))]
+		l.replays.Add(1)
+		l.answer(it, s.SuspensionID, s.Decision, rng.IntN(2) == 0)
+	}
+}
+
+// contest sends what must be refused: another decision for a question that is answered, or the winning id with other
+// content.
+func (l *life) contest(it *item, rng *rand.Rand) {
+	won := ledger.Sent{}
+	for _, s := range it.Sent() {
+		if s.Won {
+			won = s
+		}
+	}
+	if won.Decision == nil {
+		return
+	}
+	d := proto.CloneOf(won.Decision)
+	want, wantReason := codes.AlreadyExists, "DECISION_ID_REUSED"
+	if rng.IntN(2) == 0 {
+		d.DecisionId = fmt.Sprintf("decision-%s-late-%06d", l.tag, l.decisionNumber.Add(1))
+		want, wantReason = codes.FailedPrecondition, "ALREADY_DECIDED"
+	}
+	d.Reason = "something else"
+	who := approver
+	if it.kind.answer != nil {
+		who = it.kind.caller
+	}
+	ctx, cancel := as(l.ctx, who)
+	defer cancel()
+	it.Note("contest with %s", d.GetDecisionId())
+	s, err := l.resume(ctx, won.SuspensionID, d)
+	if err == nil {
+		_, err = s.next()
+	}
+	code, reason, more := refusal(err)
+	switch {
+	case code == want && reason == wantReason:
+		if winner := more["decision_id"]; want == codes.FailedPrecondition && winner != won.Decision.GetDecisionId() {
+			it.Break("P2", "the winner is %q; decision %s was applied", winner, won.Decision.GetDecisionId())
+		}
+	case err == nil:
+		it.Break("P2", "decision %s was taken after %s", d.GetDecisionId(), won.Decision.GetDecisionId())
+	case !l.lost("contest", err):
+		it.Break("P2", "decision %s after %s: %v %s, want %v %s", d.GetDecisionId(), won.Decision.GetDecisionId(), code, reason, want, wantReason)
+	}
+}
+
+// cancel ends a call and keeps what the daemon says of it.
+func (l *life) cancel(it *item, wait time.Duration) error {
+	it.Cancel()
+	since := it.View()
+	l.cancels.Add(1)
+	ctx, stop := as(l.ctx, it.kind.caller)
+	defer stop()
+	answer, err := l.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: it.ID, Reason: "crash test", Wait: duration(wait)})
+	if err == nil {
+		it.Cancelled(answer.GetCall(), l.epoch, since)
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package crash_test
+
+import (
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// TestT108SecondDaemon starts a second daemon on a store that has one.
+func TestT108SecondDaemon(t *testing.T) {
+	h := newHome(t)
+	first, err := h.start("")
+	must(t, err)
+	defer first.kill()
+	if served, err := first.awaitReady(); err != nil || !served {
+		t.Fatalf("served = %t, %v\n%s", served, err, first.log)
+	}
+	second, err := h.start("")
+	must(t, err)
+	defer second.kill()
+	if served, err := second.awaitReady(); err != nil || served {
+		t.Fatalf("the second daemon served = %t, %v", served, err)
+	}
+	if code := second.cmd.ProcessState.ExitCode(); code <= 0 {
+		t.Errorf("the second daemon ended with %v", second.cmd.ProcessState)
+	}
+	if !second.log.tells("in use", strconv.Itoa(first.pid)) {
+		t.Errorf("the refusal does not name the holder %d:\n%s", first.pid, second.log)
+	}
+	must(t, first.stop())
+}
+
+// TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed: what had not ended may have gone on
+// elsewhere, so that it is held until an operator says that the store was only moved.
+func TestT108CopiedStore(t *testing.T) {
+	l := newLoop(t, 108)
+	items := map[string]*item{}
+	l.live(t, "", func(life *life, rng *rand.Rand) {
+		for _, name := range []string{"gated", "endless", "command"} {
+			k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == name })]
+			it := newItem(l.led, k, "call-"+l.tag+"-"+name, 1)
+			items[name] = it
+			l.items, l.byID[it.ID] = append(l.items, it), it
+			life.start(it, rng)
+		}
+	})
+	copied := filepath.Join(l.dir, "copy")
+	if out, err := exec.Command("cp", "-a", l.data, copied).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, out)
+	}
+	must(t, os.RemoveAll(l.data)) // so that the copy is the only one, and may be said to have been moved
+	l.data = copied
+	gated, endless := items["gated"], items["endless"]
+
+	d := l.live(t, "", func(life *life, rng *rand.Rand) {
+		open, _ := gated.Waiting()
+		ctx, cancel := as(life.ctx, approver)
+		defer cancel()
+		s, err := life.resume(ctx, open.GetSuspensionId(), yes(gated, open))
+		if err == nil {
+			_, err = s.next()
+		}
+		if code, reason, _ := refusal(err); code != codes.FailedPrecondition || reason != "CALL_HELD" {
+			t.Errorf("a decision for a held call = %v, want FAILED_PRECONDITION CALL_HELD", err)
+		}
+		caller, cancelCaller := as(life.ctx, auto)
+		defer cancelCaller()
+		answer, err := life.get(caller, endless.ID)
+		if err != nil || answer.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
+			t.Errorf("the held call is %v, %v, want RUNNING as it was", answer.GetCall().GetStatus(), err)
+		}
+		k := l.kinds[0]
+		fresh := newItem(l.led, k, "call-"+l.tag+"-fresh", 2)
+		l.items, l.byID[fresh.ID] = append(l.items, fresh), fresh
+		life.start(fresh, rng)
+		must(t, life.look(fresh))
+		if end := fresh.Ended(); end == nil || end.Status != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+			t.Errorf("a new call ended %+v", end)
+		}
+	})
+	if !d.log.tells("held", "--moved") {
+		t.Errorf("the log does not say what to do:\n%s", d.log)
+	}
+
+	l.serveWith = []string{"--moved"}
+	l.live(t, "", func(life *life, rng *rand.Rand) {
+		must(t, life.verify(rng, true))
+		if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
+			t.Errorf("after --moved the call that had run is %+v, want IN_DOUBT", end)
+		}
+		open, _ := gated.Waiting()
+		if open == nil {
+			t.Fatal("the question is gone")
+		}
+		life.answer(gated, open.GetSuspensionId(), yes(gated, open), false)
+		if lines, err := l.traces(gated); err != nil || strings.Join(lines, " ") != original {
+			t.Errorf("traces = %v, %v, want one", lines, err)
+		}
+	})
+	for _, v := range l.led.Broken() {
+		t.Error(v)
+	}
+}

@@ -1,0 +1,158 @@
+package crash_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// What a client does in the life that ends at the point.
+const (
+	starts  = "start"
+	decides = "decide"
+	cancels = "cancel"
+)
+
+// TestNamedPoints holds each moment of a call's life at which a kill makes a difference to what the next daemon has to make
+// of it. T84 is the kill between what the tool did and its result; T107 is the one between a stored cancel and the kill.
+func TestNamedPoints(t *testing.T) {
+	const (
+		suspended  = tooldv1.CallStatus_CALL_STATUS_SUSPENDED
+		succeeded  = tooldv1.CallStatus_CALL_STATUS_SUCCEEDED
+		failed     = tooldv1.CallStatus_CALL_STATUS_FAILED
+		cancelled  = tooldv1.CallStatus_CALL_STATUS_CANCELLED
+		notStarted = tooldv1.Executed_EXECUTED_NOT_STARTED
+		finished   = tooldv1.Executed_EXECUTED_FINISHED
+		unknown    = tooldv1.Executed_EXECUTED_UNKNOWN
+	)
+	ran, not := []string{original}, []string(nil)
+	tests := []struct {
+		name, kind, act, point string
+		status                 tooldv1.CallStatus // of the call in the next life; zero: it is not known
+		executed               tooldv1.Executed
+		lines                  []string // of the world, before anybody sends anything again
+	}{
+		{"before a call is stored", "command", starts, "before-commit:1", 0, 0, not},
+		{"the transaction of a call is open", "command", starts, "write:1", 0, 0, not},
+		{"a call is stored and nobody was told", "command", starts, "after-commit:1", failed, unknown, not},
+		{"before the tool starts", "command", starts, "before-tool:1", failed, unknown, not},
+		{"T84 after the tool ended", "command", starts, "after-tool:1", failed, unknown, ran},
+		{"T84 before its result is stored", "command", starts, "before-result:1", failed, unknown, ran},
+		{"after its result is stored, before the event", "command", starts, "after-result:1", succeeded, finished, ran},
+		{"before a question is stored", "gated", starts, "before-commit:1", 0, 0, not},
+		{"after a question is stored, before it is told", "gated", starts, "after-commit:1", suspended, notStarted, not},
+		{"before a decision is stored", "gated", decides, "before-commit:1", suspended, notStarted, not},
+		{"after a decision is stored, before it is told", "gated", decides, "after-commit:1", succeeded, finished, ran},
+		{"a decided call before its tool starts", "gated", decides, "before-tool:1", failed, unknown, not},
+		{"a decided call after its tool ended", "gated", decides, "after-tool:1", failed, unknown, ran},
+		{"a decided call after its result is stored", "gated", decides, "after-result:1", succeeded, finished, ran},
+		{"an answer after it is stored", "question", decides, "after-commit:1", succeeded, tooldv1.Executed_EXECUTED_STARTED, not},
+		{"T107 after a cancel is stored, before the kill", "endless", cancels, "after-cancel:1", cancelled, unknown, ran},
+	}
+	for n, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLoop(t, uint64(n))
+			k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == tt.kind })]
+			it := newItem(l.led, k, "call-"+l.tag+"-point", 1)
+			l.items, l.byID[it.ID] = append(l.items, it), it
+			must(t, l.prepare(it))
+			if tt.act == decides {
+				l.live(t, "", func(life *life, rng *rand.Rand) { life.start(it, rng) })
+			}
+			d := l.live(t, tt.point, func(life *life, rng *rand.Rand) {
+				switch tt.act {
+				case starts:
+					life.start(it, rng)
+				case decides:
+					open, _ := it.Waiting()
+					life.answer(it, open.GetSuspensionId(), yes(it, open), false)
+				case cancels:
+					life.start(it, rng)
+					life.unexpected(it, "cancel", life.cancel(it, time.Second))
+				}
+				if !life.d.dead() {
+					t.Errorf("the point %s was not met", tt.point)
+				}
+			})
+			if atPoint, err := d.died(); err != nil || !atPoint {
+				t.Errorf("the daemon died at its point: %t, %v", atPoint, err)
+			}
+			l.live(t, "", func(life *life, rng *rand.Rand) {
+				known := life.awaitStatus(t, it)
+				if known.GetStatus() != tt.status || tt.status != 0 && known.GetExecuted() != tt.executed {
+					t.Errorf("call = %v %v, want %v %v", known.GetStatus(), known.GetExecuted(), tt.status, tt.executed)
+				}
+				if lines, err := l.traces(it); k.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
+					t.Errorf("traces = %v, %v, want %v", lines, err, tt.lines)
+				}
+				must(t, life.verify(rng, true)) // sends again what was not answered
+				if waiting, _ := it.Waiting(); waiting != nil {
+					life.answer(it, waiting.GetSuspensionId(), yes(it, waiting), false)
+				}
+				must(t, life.verify(rng, true))
+				if it.Ended() == nil {
+					t.Error("the call did not end")
+				}
+			})
+			for _, v := range l.led.Broken() {
+				t.Error(v)
+			}
+		})
+	}
+}
+
+func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
+	if sent := it.Sent(); len(sent) > 0 {
+		return sent[0].Decision
+	}
+	d := &tooldv1.Decision{DecisionId: "decision-of-" + it.ID, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: open.GetDigest()}
+	if it.kind.answer != nil {
+		d.Result = jsonText(it.kind.answer)
+	}
+	return d
+}
+
+// live gives a daemon one life: until its point, or until use has done what it wants and kills it.
+func (l *loop) live(t *testing.T, point string, use func(*life, *rand.Rand)) *daemon {
+	t.Helper()
+	d, err := l.home.start(point)
+	must(t, err)
+	defer d.kill()
+	served, err := d.awaitReady()
+	must(t, err)
+	if !served {
+		t.Fatalf("the daemon did not serve: %v\n%s", d.cmd.ProcessState, d.log)
+	}
+	life, err := l.begin(d, int(d.epoch))
+	must(t, err)
+	defer life.end()
+	use(life, rand.New(rand.NewPCG(1, 1)))
+	if t.Failed() {
+		t.Log(d.log)
+	}
+	return d
+}
+
+// awaitStatus returns the call's record when it ended or waits; nil when the daemon does not know it.
+func (l *life) awaitStatus(t *testing.T, it *item) *tooldv1.Call {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		ctx, cancel := as(l.ctx, it.kind.caller)
+		answer, err := l.get(ctx, it.ID)
+		cancel()
+		if err != nil {
+			return nil
+		}
+		c := answer.GetCall()
+		if c.GetResult() != nil || c.GetSuspension() != nil {
+			return c
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("call %s stays %v", it.ID, c.GetStatus())
+			return c
+		}
+	}
+}
