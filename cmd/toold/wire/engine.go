@@ -12,7 +12,9 @@ import (
 )
 
 // NewEngine shows an engine to the doors. heartbeat is when a stream on which nothing happens gets one; 0 is never.
-func NewEngine(e *lifecycle.Engine, heartbeat time.Duration) server.Engine { return &engine{e, heartbeat} }
+func NewEngine(e *lifecycle.Engine, heartbeat time.Duration) server.Engine {
+	return &engine{e, heartbeat}
+}
 
 type engine struct {
 	*lifecycle.Engine // Get, Cancel, CancelAll, EndRun, CursorAfter are as the doors want them
