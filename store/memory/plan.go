@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 )
 
 // plan checks a change against the state and works out its effect; the state stays as it is.
@@ -35,8 +35,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	for i, r := range c.Records {
 		e.records = append(e.records, storedRecord(r, st.recorded+1+int64(i), c.Name().ID, now))
 	}
-	planRow(e, old, c, now)
-	return e, nil
+	return e, planRow(e, old, c, now)
 }
 
 func storedRecord(r store.Record, position int64, callID string, now time.Time) store.StoredRecord {
@@ -98,19 +97,28 @@ func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error 
 	return c.Validate()
 }
 
-func planRow(e *effect, old *row, c *store.Change, now time.Time) {
+func planRow(e *effect, old *row, c *store.Change, now time.Time) error {
 	var r *row
 	if c.Call != nil {
-		r = newRow(old, c.Call, packed.EncodeCall(c.Call), e.position, now)
+		record, err := call.EncodeCall(c.Call)
+		if err != nil {
+			return err
+		}
+		r = newRow(old, c.Call, record, e.position, now)
 	} else {
 		again := *old
 		r = &again
 		r.updated = now
 	}
 	if n := len(c.Events); n > 0 {
+		events, err := call.EncodeEvents(c.Events)
+		if err != nil {
+			return err
+		}
 		r.LastSequence = c.Events[n-1].Sequence
-		r.chunks = append(slices.Clip(r.chunks), chunk{e.position, c.Events[0].Sequence, r.LastSequence, packed.EncodeEvents(c.Events)})
+		r.chunks = append(slices.Clip(r.chunks), chunk{e.position, c.Events[0].Sequence, r.LastSequence, events})
 		e.fed = true
 	}
 	e.row = r
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -72,7 +71,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 			if ch.last <= after {
 				continue
 			}
-			some, err := packed.DecodeEvents(ch.events)
+			some, err := call.DecodeEvents(ch.events)
 			if err != nil {
 				return err
 			}
@@ -204,7 +203,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 				continue
 			}
 			i, _ := slices.BinarySearchFunc(r.chunks, e.position, func(c chunk, p int64) int { return cmp.Compare(c.position, p) })
-			events, err := packed.DecodeEvents(r.chunks[i].events)
+			events, err := call.DecodeEvents(r.chunks[i].events)
 			if err != nil {
 				return err
 			}

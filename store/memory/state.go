@@ -7,7 +7,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -193,7 +192,7 @@ func (st *state) document(namespace string) func(store.DocumentKey) (store.Docum
 }
 
 func (r *row) call() (*call.Call, error) {
-	c, err := packed.DecodeCall(r.record)
+	c, err := call.DecodeCall(r.record)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 )
 
 func (w *writer) insertCall(o *op, position int64, now time.Time) error {
@@ -78,7 +77,7 @@ func (r *callRow) decode() (*call.Call, error) {
 	if sum(r.record, r.key.Namespace, r.key.ID, r.status, strconv.FormatInt(r.revision, 10)) != r.crc {
 		return nil, fmt.Errorf("%w: call %s", store.ErrCorrupt, r.key.ID)
 	}
-	c, err := packed.DecodeCall(r.record)
+	c, err := call.DecodeCall(r.record)
 	if err != nil {
 		return nil, fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.key.ID, err)
 	}

@@ -127,8 +127,7 @@ func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentSt
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		o.encode()
-		return writes, nil
+		return writes, o.encode()
 	}
 	// The group is tried again, and what the callbacks have written into the events must be what happens.
 	same := func(a, b call.DocumentNotice) bool {

@@ -34,7 +34,8 @@ func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
 	pragmas := []string{
 		"journal_mode = WAL",
 		"synchronous = FULL",
-		"wal_autocheckpoint = 0", // the writer does it, and hears when it fails
+		"wal_autocheckpoint = 0",        // the writer does it, and hears when it fails
+		"journal_size_limit = 67108864", // what a burst left of the log is given back
 		"cache_size = -16384",
 		"temp_store = MEMORY",
 	}
@@ -64,12 +65,12 @@ func applyPragmas(conn *sqlite.Conn, pragmas []string) error {
 }
 
 // pragma runs a pragma, which takes effect when it is compiled: a kept statement would do nothing.
-func pragma(conn *sqlite.Conn, p string, row func(*sqlite.Stmt)) error {
+func pragma(conn *sqlite.Conn, p string, row func(*sqlite.Stmt)) (err error) {
 	stmt, _, err := conn.PrepareTransient("PRAGMA " + p)
 	if err != nil {
 		return &failure{fmt.Errorf("pragma %s: %w", p, err)}
 	}
-	defer stmt.Finalize()
+	defer func() { err = errors.Join(err, stmt.Finalize()) }()
 	for {
 		more, err := stmt.Step()
 		if err != nil {
@@ -131,11 +132,10 @@ func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ..
 			continue
 		}
 		if err := row(st); err != nil {
-			st.Reset()
 			if errors.Is(err, errEnough) {
-				return nil
+				err = nil
 			}
-			return err
+			return errors.Join(err, st.Reset())
 		}
 	}
 }

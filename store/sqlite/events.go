@@ -8,7 +8,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 )
 
 func (w *writer) insertEvents(o *op, callPosition, position int64) error {
@@ -33,7 +32,7 @@ func (c *chunk) decode() ([]call.Event, error) {
 	if sumEvents(c.events, c.call, c.first, c.last) != c.crc {
 		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.first, c.last)
 	}
-	events, err := packed.DecodeEvents(c.events)
+	events, err := call.DecodeEvents(c.events)
 	if err != nil || int64(len(events)) != c.last-c.first+1 {
 		return nil, fmt.Errorf("%w: events %d to %d: %w", store.ErrCorrupt, c.first, c.last, err)
 	}

@@ -22,7 +22,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(q store.Query) string {
-		text, _ := plan(q)
+		text, _, _ := plan(q)
 		return text
 	}
 	const sorts, merges = "TEMP B-TREE", "MERGE"

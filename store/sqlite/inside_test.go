@@ -1,7 +1,10 @@
 package sqlite
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +52,30 @@ func TestSynchronous(t *testing.T) {
 	defer mu.Unlock()
 	if got := fmt.Sprint(modes); got != "[2 1 1 2]" { // 2 is FULL, 1 is NORMAL
 		t.Errorf("synchronous was %s, want [2 1 1 2]", got)
+	}
+}
+
+// TestLogStaysSmall writes single changes, each of which dirties many pages: the log is copied into the database now and
+// then and begins again.
+func TestLogStaysSmall(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range 4000 {
+		if err := s.Commit(t.Context(), creation(newCall(fmt.Sprintf("%x-%d", sha256.Sum256([]byte{byte(i), byte(i >> 8)}), i)), store.Normal)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, "journal.db-wal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d KiB of log", info.Size()>>10)
+	if info.Size() > 32<<20 {
+		t.Errorf("the log has %d MiB", info.Size()>>20)
 	}
 }
 

@@ -19,7 +19,7 @@ var allStatuses = []call.Status{call.New, call.Running, call.Suspended, call.Res
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
 	limit := cmp.Or(q.Limit, 50)
-	text, args := plan(q)
+	text, args, rest := plan(q)
 	var rows []callRow
 	for after := q.After; ; {
 		more := false
@@ -27,7 +27,7 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, text, func(st *sqlite.Stmt) error {
 				after = st.ColumnInt64(0)
-				if !wanted(q, st) {
+				if !wanted(rest, st) {
 					if time.Since(began) > snapshotTime {
 						more = true
 						return errEnough
@@ -71,8 +71,9 @@ func from(q store.Query, after int64) int64 {
 }
 
 // plan chooses the index for a query: the narrowest that its words allow. The statement's first parameter is the
-// position that the page begins beyond. What the index does not know, wanted looks at.
-func plan(q store.Query) (text string, args []any) {
+// position that the page begins beyond. rest is what the index does not know and wanted must look at.
+func plan(q store.Query) (text string, args []any, rest store.Query) {
+	rest = q
 	beyond, order := " AND position < ?1", " ORDER BY position DESC"
 	if q.OldestFirst {
 		beyond, order = " AND position > ?1", " ORDER BY position"
@@ -80,31 +81,33 @@ func plan(q store.Query) (text string, args []any) {
 	const columns = "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM calls "
 	if q.Namespace == "" {
 		if q.Action != "" {
-			return columns + "WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}
+			return columns + "WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
 		}
-		return columns + "WHERE TRUE" + beyond + order, nil
+		return columns + "WHERE TRUE" + beyond + order, nil, rest
 	}
-	args = []any{q.Namespace}
-	narrow := func(index, column, id string) (string, []any) {
-		return columns + "INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3 AND " + column + " <> ''" + beyond + order, append(args, id)
+	args, rest.Namespace = []any{q.Namespace}, ""
+	narrow := func(index, column string, id *string) (string, []any, store.Query) {
+		args, *id = append(args, *id), ""
+		return columns + "INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3 AND " + column + " <> ''" + beyond + order, args, rest
 	}
 	switch {
 	case q.Batch != "":
-		return narrow("calls_batch", "batch_id", q.Batch)
+		return narrow("calls_batch", "batch_id", &rest.Batch)
 	case q.ParentCall != "":
-		return narrow("calls_parent", "parent_call", q.ParentCall)
+		return narrow("calls_parent", "parent_call", &rest.ParentCall)
 	case q.Run != "":
-		return narrow("calls_run", "run_id", q.Run)
+		return narrow("calls_run", "run_id", &rest.Run)
 	case q.Thread != "":
-		return narrow("calls_thread", "thread_id", q.Thread)
+		return narrow("calls_thread", "thread_id", &rest.Thread)
 	case q.Action != "":
 		if beyond, order = " AND call < ?1", " ORDER BY call DESC"; q.OldestFirst {
 			beyond, order = " AND call > ?1", " ORDER BY call"
 		}
 		return strings.TrimSuffix(columns, "calls ") + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
-			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action)
+			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action), rest
 	}
 	statuses := q.Statuses
+	rest.Statuses = nil
 	if len(statuses) == 0 {
 		statuses = allStatuses
 	}
@@ -112,7 +115,7 @@ func plan(q store.Query) (text string, args []any) {
 	for _, status := range statuses { // each in its order: SQLite merges them
 		parts = append(parts, columns+"INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"'"+beyond)
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args
+	return strings.Join(parts, " UNION ALL ") + order, args, rest
 }
 
 // safe is a status that may stand in a statement; a foreign one selects nothing.
@@ -123,13 +126,13 @@ func safe(s call.Status) string {
 	return string(s)
 }
 
-// wanted reports whether a row is what the query asks for.
+// wanted reports whether a row is what the rest of a query asks for.
 func wanted(q store.Query, st *sqlite.Stmt) bool {
 	const tool = 8 // the first column after those of scanCall
 	is := func(want string, col int) bool { return want == "" || want == st.ColumnText(col) }
-	created := st.ColumnInt64(tool + 6)
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Status(st.ColumnText(3)))) &&
 		is(q.Namespace, 1) && is(q.Tool, tool) && is(q.Caller, tool+1) && is(q.Run, tool+2) && is(q.Thread, tool+3) &&
 		is(q.ParentCall, tool+4) && is(q.Batch, tool+5) &&
-		(q.CreatedAfter.IsZero() || created >= nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || created < nanos(q.CreatedBefore))
+		(q.CreatedAfter.IsZero() || st.ColumnInt64(tool+6) >= nanos(q.CreatedAfter)) &&
+		(q.CreatedBefore.IsZero() || st.ColumnInt64(tool+6) < nanos(q.CreatedBefore))
 }

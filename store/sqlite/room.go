@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 )
 
-// reserveSize is what running calls have for their ends once the disk is full.
+// reserveSize is what running calls have for their ends once the disk is full. On a small file system it is an eighth.
 const reserveSize = 16 << 20
 
 // A room is the reserve on the disk: a file that is given up when the disk is full and made again when there is space
@@ -55,34 +56,36 @@ func (r *room) release() bool {
 }
 
 func (r *room) reserve() error {
-	if info, err := os.Stat(r.path); err == nil && info.Size() == reserveSize {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Dir(r.path), &st); err != nil {
+		return err
+	}
+	size := min(reserveSize, uint64(st.Bsize)*st.Blocks/8)
+	if info, err := os.Stat(r.path); err == nil && uint64(info.Size()) == size {
 		return nil
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if uint64(st.Bsize)*st.Bavail < 2*size {
+		return syscall.ENOSPC
 	}
 	f, err := os.OpenFile(r.path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var st syscall.Statfs_t
-	if err = syscall.Fstatfs(int(f.Fd()), &st); err == nil && uint64(st.Bsize)*st.Bavail < 2*reserveSize {
-		err = syscall.ENOSPC
-	}
-	if err == nil {
-		err = allocate(f)
-	}
-	if err != nil {
+	if err := allocate(f, int64(size)); err != nil {
 		os.Remove(r.path)
+		return err
 	}
-	return err
+	return nil
 }
 
 // allocate takes the blocks, by writing where the file system cannot promise them.
-func allocate(f *os.File) error {
-	err := syscall.Fallocate(int(f.Fd()), 0, 0, reserveSize)
+func allocate(f *os.File, size int64) error {
+	err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) {
-		_, err = f.WriteAt(make([]byte, reserveSize), 0)
+		_, err = f.WriteAt(make([]byte, size), 0)
 	}
 	return err
 }

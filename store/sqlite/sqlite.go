@@ -57,7 +57,6 @@ type Store struct {
 
 	ended    atomic.Pointer[error] // why every request is refused
 	done     chan struct{}         // closed with ended
-	end      sync.Mutex
 	shutdown func() error
 }
 
@@ -87,7 +86,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {
-			s.release()
+			err = errors.Join(err, s.release())
 		}
 	}()
 	if err := s.openWriter(ctx); err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/store/packed"
 )
 
 // What one group may hold.
@@ -83,20 +83,23 @@ func (o *op) prepare() error {
 	if err := o.change.Validate(); err != nil {
 		return err
 	}
-	if len(o.change.Documents) == 0 {
-		o.encode()
+	if len(o.change.Documents) > 0 {
+		return nil
 	}
-	return nil
+	return o.encode()
 }
 
-func (o *op) encode() {
+func (o *op) encode() (err error) {
 	o.record, o.events = nil, nil
 	if o.change.Call != nil {
-		o.record = packed.EncodeCall(o.change.Call)
+		if o.record, err = call.EncodeCall(o.change.Call); err != nil {
+			return err
+		}
 	}
 	if len(o.change.Events) > 0 {
-		o.events = packed.EncodeEvents(o.change.Events)
+		o.events, err = call.EncodeEvents(o.change.Events)
 	}
+	return err
 }
 
 // Commit submits a change and waits.

@@ -193,8 +193,7 @@ func (f *fixture) closedRuns() string {
 }
 
 func testRecords(t *testing.T, f *fixture) {
-	reader, ok := f.Store.(store.RecordReader)
-	if !ok {
+	if _, ok := f.Store.(store.RecordReader); !ok {
 		t.Fatal("the store does not read back records")
 	}
 	change := creation(newCall("a"))
@@ -214,7 +213,7 @@ func testRecords(t *testing.T, f *fixture) {
 	}
 	f.clock.move(time.Hour)
 	f.reopen()
-	reader = f.Store.(store.RecordReader)
+	reader := f.Store.(store.RecordReader)
 	var got []string
 	for after := int64(0); ; {
 		records, err := reader.Records(t.Context(), "ns", "audit", after, 1)
