@@ -31,7 +31,7 @@ func entry(b *testing.B, schema string) *registry.Entry {
 
 func BenchmarkValidateTenProperties(b *testing.B) {
 	e := entry(b, tenProperties)
-	args, err := call.Parse(tenArguments[:len(tenArguments)-len(`,"x":"a"}`)]+"}").Arguments(0)
+	args, err := call.Parse(tenArguments[:len(tenArguments)-len(`,"x":"a"}`)] + "}").Arguments(0)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func (r *Runner) terminate(run *run) {
 		for pid, p := range run.inSession(c) {
 			run.killed[pid] = true
 			if p.group != run.main.pid {
-				send(p, syscall.SIGTERM)
+				_ = send(p, syscall.SIGTERM) // who is not gone is killed later
 			}
 		}
 	}
@@ -161,7 +161,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 		}
 		fresh, stopped[p.pid] = true, true
 		if p.group != group {
-			send(p, syscall.SIGSTOP)
+			_ = send(p, syscall.SIGSTOP) // who cannot be stopped is killed all the same
 		}
 	}
 	if fresh && group != 0 {

@@ -13,8 +13,8 @@ type pack struct {
 	known map[int]uint64
 }
 
-// remember forgets those that c no longer has and adds those of found that live. It reports whether any was new.
-func (k *pack) remember(c *census, found map[int]process) bool {
+// remember forgets those that c no longer has and adds those of found that live.
+func (k *pack) remember(c *census, found map[int]process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil {
@@ -24,13 +24,11 @@ func (k *pack) remember(c *census, found map[int]process) bool {
 		p, ok := c.all[pid]
 		return !ok || p.start != start
 	})
-	before := len(k.known)
 	for pid, p := range found {
 		if !p.dead() {
 			k.known[pid] = p.start
 		}
 	}
-	return len(k.known) > before
 }
 
 func (k *pack) seeds(c *census) []int {

@@ -61,7 +61,7 @@ func (run *run) closePipes() {
 
 // feed copies in to the process. It ends with either; who ends the run closes the pipe.
 func feed(pipe *os.File, in io.Reader) {
-	io.Copy(pipe, in) // the process may stop reading when it likes
+	_, _ = io.Copy(pipe, in) // the process may stop reading when it likes
 	pipe.Close()
 }
 
@@ -90,7 +90,7 @@ func (s *stream) read(output func(string, []byte) error, broken chan<- error) {
 			return
 		}
 		// A slow output must not cost what is in the pipe: the time counts from here.
-		s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
+		_ = s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
 	}
 }
 
@@ -113,7 +113,7 @@ func (run *run) finishOutput() []Process {
 	var holders []Process
 	for _, s := range run.streams {
 		s.late.Store(true)
-		s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
+		_ = s.pipe.SetReadDeadline(time.Now().Add(pipeBound))
 	}
 	for _, s := range run.streams {
 		<-s.done

@@ -133,7 +133,7 @@ func (r *Runner) fork(run *run, files []*os.File) error {
 	}
 	if err != nil {
 		syscall.Kill(-handle.Pid, syscall.SIGKILL)
-		handle.Wait()
+		_, _ = handle.Wait() // to reap it
 		return err
 	}
 	run.main = main
@@ -157,7 +157,7 @@ func (run *run) aborted() *Exit {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
+		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
 	}
 	run.endedAt = time.Now()
 	close(run.ended)

@@ -69,6 +69,6 @@ func (run *run) note(r *Runner, found map[int]process) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if run.record != nil && !slices.Equal(away, run.noted) {
-		r.writeRecord(run, run.main.identity(), away) // an older record and the tag still serve
+		_ = r.writeRecord(run, run.main.identity(), away) // an older record and the tag still serve
 	}
 }

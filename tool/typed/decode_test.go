@@ -34,8 +34,8 @@ type (
 		ByName   map[string]*tree `json:"by_name"`
 	}
 	self struct {
-		*self
-		N int
+		*self //nolint:unused // embedding itself is the point
+		N     int
 	}
 	everything struct {
 		Text    string
@@ -55,7 +55,7 @@ type (
 		Bytes   []byte
 		Renamed int `json:"other_name,omitempty"`
 		Hidden  int `json:"-"`
-		Dash    int `json:"-,"`
+		Dash    int `json:"-,"` //nolint:staticcheck // the member named -
 	}
 )
 

@@ -205,7 +205,7 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 	}
 	if err != nil {
 		d.Notes = append(d.Notes, "will be refused: "+err.Error())
-		return d, nil
+		return d, nil //nolint:nilerr // a call that will be refused can be described
 	}
 	diff := difference(exact(c.place.path), c.was, c.next.content, diffPreview)
 	d.Locations[0].Line = diff.line
