@@ -28,7 +28,7 @@ type Call struct {
 	rounds  []*Round
 	end     *End
 	cancel  bool // a request to cancel was sent
-	granted bool // and answered before the call had ended
+	granted bool // one is stored, as far as was told
 	history []string
 	kind    string // of the event that the history has last
 }

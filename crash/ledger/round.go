@@ -142,6 +142,13 @@ func (c *Call) Sent() []Sent {
 	return all
 }
 
+// Rounds returns how many questions were told.
+func (c *Call) Rounds() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.rounds)
+}
+
 // Winner returns the answer that counts for the newest question; nil when none is known.
 func (c *Call) Winner() *tooldv1.Decision {
 	for _, s := range slices.Backward(c.Sent()) {
@@ -175,7 +182,7 @@ func (c *Call) Cancelled(record *tooldv1.Call, life int64, since View) {
 	}
 }
 
-// Granted reports whether the daemon took a request to cancel before the call had ended.
+// Granted reports whether the daemon said that a request to cancel is stored, in its log or in its answer.
 func (c *Call) Granted() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -155,7 +155,9 @@ func (c *Call) meaningLocked(by string, life int64, e *tooldv1.CallEvent) {
 	case e.GetResumed() != nil:
 		c.sync = true
 		c.resumedLocked(e.GetResumed().GetDecision(), e.GetSequence())
-	case e.GetCancelRequested() != nil, e.GetDocumentChanged() != nil:
+	case e.GetCancelRequested() != nil:
+		c.sync, c.granted = true, true
+	case e.GetDocumentChanged() != nil:
 		c.sync = true
 	case e.GetFinished() != nil:
 		f := e.GetFinished()
