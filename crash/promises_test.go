@@ -1,0 +1,49 @@
+package crash_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestPromisesNameTests holds docs/promises.md to the tests that there are: each promise has a row with at least one, and
+// every one that is named exists.
+func TestPromisesNameTests(t *testing.T) {
+	page, err := os.ReadFile("../docs/promises.md")
+	must(t, err)
+	named := regexp.MustCompile("`([a-z/]+)\\.([A-Z][A-Za-z0-9]+)`")
+	for n := range 12 {
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| P%d \|.*$`, n+1)).FindString(string(page))
+		if !named.MatchString(row) {
+			t.Errorf("P%d names no test", n+1)
+		}
+	}
+	for _, m := range named.FindAllStringSubmatch(string(page), -1) {
+		folder, name := m[1], m[2]
+		want := "func " + name + "(t *testing.T)"
+		files := filepath.Join("..", folder, "*_test.go")
+		if folder == "store/storetest" { // what each store runs
+			want, files = `{"`+name+`", test`, filepath.Join("..", folder, "storetest.go")
+		}
+		if !contained(t, files, want) {
+			t.Errorf("%s.%s is not there", folder, name)
+		}
+	}
+}
+
+func contained(t *testing.T, files, text string) bool {
+	t.Helper()
+	paths, err := filepath.Glob(files)
+	must(t, err)
+	for _, path := range paths {
+		source, err := os.ReadFile(path)
+		must(t, err)
+		if strings.Contains(string(source), text) {
+			return true
+		}
+	}
+	return false
+}
