@@ -79,6 +79,7 @@ func (d *daemon) run(ctx context.Context, out io.Writer) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = d.engine.Sweep(background) }) // ends with background and has no other error
 	loops.Go(func() { d.trim(background) })
+	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() { d.hangups(background) })
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
@@ -203,6 +204,16 @@ func (d *daemon) trim(ctx context.Context) {
 			d.log.Warn("old calls not trimmed; will try again", zap.Error(err))
 		}
 		timer.Reset(trimEvery)
+	}
+}
+
+// checkStore looks through a store whose last end was not clean and which was too large to be looked through at start.
+func (d *daemon) checkStore(ctx context.Context) {
+	if !d.store.Unchecked() {
+		return
+	}
+	if err := d.store.Check(ctx); err != nil && ctx.Err() == nil {
+		d.log.Error("the store is damaged; stop the daemon and restore a backup", zap.Error(err))
 	}
 }
 
