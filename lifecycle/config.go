@@ -199,6 +199,7 @@ func (e *Engine) fatal(err error) {
 	for _, l := range lives {
 		l.stop(errJournal)
 	}
+	e.closeStreams() // nothing will be told any more
 	if e.cfg.OnFatal != nil {
 		e.cfg.OnFatal(err)
 	}

@@ -32,9 +32,6 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 		time.Sleep(wait) // the reserve lets calls end; without it they wait for space
 	}
 	l.e.cfg.FailPoint("after-result")
-	if out.block != "" {
-		l.e.noteRun(l.record(), store.RunBlocked)
-	}
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.

@@ -42,12 +42,33 @@ func (p *pass) unwritten(err error) *end {
 	stored := p.l.stored
 	p.l.mu.Unlock()
 	if !stored {
-		return &end{refused: storeRefusal(err, p.l.key.ID)}
+		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err}
 	}
 	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
-		return &end{refused: storeRefusal(err, p.l.key.ID)} // recovery decides
+		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
 	}
 	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error(),
 	})}
+}
+
+// refuse tells that a call never came to be. A cancel may have brought it into the journal since its own step was
+// refused: then it ends as every other call does.
+func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
+	l.slot <- struct{}{}
+	out := p.unwritten(err)
+	if out.refused != nil {
+		l.lose(out.refused) // with the slot: whoever comes next must see it
+		l.unslot()
+		return
+	}
+	wish := l.record().Cancel
+	l.unslot()
+	switch {
+	case ran:
+		out = cutOff(err)
+	case wish != nil:
+		*out = endOf(cancelled(wish.Reason), call.NotStarted)
+	}
+	l.finish(ctx, p, *out)
 }

@@ -235,6 +235,10 @@ func (l *live) commitSlotted(s step) error {
 		s.events = l.siftStep(s.events)
 	}
 	l.mu.Lock()
+	if l.lost != nil {
+		defer l.mu.Unlock()
+		return l.lost
+	}
 	wasBehind := l.c.Class == call.Behind
 	next, err := l.nextLocked(&s)
 	if err != nil {
@@ -260,6 +264,9 @@ func (l *live) commitSlotted(s step) error {
 	l.mu.Unlock()
 
 	err = l.submit(change)
+	if err == nil && s.run != nil {
+		l.e.noteRun(s.run) // before the end is told: the next call may come at once
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -47,7 +47,8 @@ type end struct {
 	origin string // of the ticket
 
 	// refused is set when nothing of the call may be stored: it never came to be.
-	refused error
+	refused  error
+	unstored error // what the journal said
 }
 
 // start makes the call's context. The caller runs the pass.
@@ -89,7 +90,7 @@ func (l *live) run(ctx context.Context, p *pass) {
 	case errors.Is(context.Cause(ctx), errJournal):
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	case out.refused != nil:
-		l.lose(out.refused)
+		l.refuse(ctx, p, out.unstored, false)
 	case out.ticket != nil:
 		l.suspend(ctx, p, out)
 	default:

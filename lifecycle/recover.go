@@ -205,11 +205,8 @@ func (l *live) finishFound(ctx context.Context, p *pass, out end) {
 }
 
 // noteRun remembers what the journal knows of a run, for the fence.
-func (e *Engine) noteRun(c *call.Call, s store.RunState) {
-	if c.Run.ID == "" {
-		return
-	}
+func (e *Engine) noteRun(r *store.Run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closed[call.Key{Namespace: c.Namespace, ID: c.Run.ID}] = s
+	e.closed[call.Key{Namespace: r.Namespace, ID: r.ID}] = r.State
 }

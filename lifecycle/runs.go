@@ -83,12 +83,14 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 	if err != nil {
 		return ids, err
 	}
-	err = e.store.Commit(ctx, &store.Change{Key: page.Calls[0].Key(), Run: &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}})
+	ended := &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}
+	err = e.store.Commit(ctx, &store.Change{Key: page.Calls[0].Key(), Run: ended})
+	if errors.Is(err, store.ErrFatal) {
+		e.fatal(err)
+	}
 	if err != nil {
 		return ids, storeRefusal(err, id)
 	}
-	e.mu.Lock()
-	e.closed[call.Key{Namespace: p.Namespace, ID: id}] = store.RunEnded
-	e.mu.Unlock()
+	e.noteRun(ended)
 	return ids, e.store.DeleteRunDocuments(ctx, p.Namespace, id)
 }

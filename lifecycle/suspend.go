@@ -107,16 +107,22 @@ func (p *pass) mustEnd(ctx context.Context) error {
 // unasked ends a call whose question the journal did not take.
 func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
 	failed := p.unwritten(err)
-	switch {
-	case failed.refused != nil:
-		l.lose(failed.refused)
+	if failed.refused != nil {
+		l.refuse(ctx, p, err, out.origin == call.OriginTool)
 		return
-	case out.origin == call.OriginTool: // it ran: nobody may take it for a call that did not
-		failed = &end{status: call.Failed, executed: call.Started, after: true, result: failure(&tool.Error{
-			Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: err.Error(),
-		})}
+	}
+	if out.origin == call.OriginTool {
+		failed = cutOff(err)
 	}
 	l.finish(ctx, p, *failed)
+}
+
+// cutOff is the end of a call whose tool ran up to a question that could not be stored: nobody may take it for one that
+// did not run.
+func cutOff(err error) *end {
+	return &end{status: call.Failed, executed: call.Started, after: true, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: err.Error(),
+	})}
 }
 
 // unaskable is the end of a call whose question nobody could answer as it is.
