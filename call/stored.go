@@ -1,13 +1,23 @@
 package call
 
 import (
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 )
 
-// The stored form of calls and events is one version byte and JSON. A reader knows every version that was ever
-// released; the versions below are the first.
+// The stored form of a call is a version byte, the length of the rest, and the call's fields; that of events has the
+// events in their place, each with its length. A field is a key and a value. The key is twice the field's number, plus
+// one when the value is a length and as many bytes; else the value is a varint. Fields stand in the order of their
+// numbers and one that is zero is left out, so a new field changes nothing about records that do not have it. Text is
+// kept byte for byte, a time as the instant with its nanoseconds, in UTC; what is empty is read as nil.
+//
+// A reader refuses a field that it does not know: it would lose it when it writes the call again. The numbers from
+// firstSkippable on are for fields of later versions that may be lost so: they are skipped. A number is never used
+// again for something else.
+//
+// Memory is bounded by what is there: no length is believed that the bytes do not bear out. The strings of a decoded
+// record are parts of one copy of its bytes; who keeps one of them for long clones it.
 const (
 	callVersion  = 1
 	eventVersion = 1
@@ -16,44 +26,105 @@ const (
 // ErrStoredForm means that stored bytes are of a version that this build does not know, or are not what they should be.
 var ErrStoredForm = errors.New("stored form not understood")
 
-// EncodeCall returns the stored form of a call.
-func EncodeCall(c *Call) ([]byte, error) { return encode(callVersion, c) }
+// EncodeCall returns the stored form of a call. It fails when a time lies outside of the years 1678 to 2261.
+func EncodeCall(c *Call) ([]byte, error) {
+	w := &wire{out: make([]byte, 0, roomFor(c))}
+	w.out = append(w.out, callVersion)
+	start := w.open()
+	callFields(w, c)
+	w.close(start)
+	return w.written()
+}
+
+// roomFor guesses the length of a call's stored form, rather too long than too short.
+func roomFor(c *Call) int {
+	room := 768 + len(c.Requested) + len(c.Effective) + len(c.Checkpoint) + 1024*len(c.Rounds)
+	if c.Result != nil {
+		room += len(c.Result.Data) + len(c.Result.Message)
+	}
+	return room
+}
 
 // DecodeCall reads what EncodeCall wrote.
 func DecodeCall(b []byte) (*Call, error) {
-	var c Call
-	if err := decode(callVersion, b, &c); err != nil {
+	body, err := unframe(b, callVersion)
+	if err != nil {
 		return nil, err
 	}
-	return &c, nil
+	w, c := newReader(body), new(Call)
+	w.nextKey()
+	callFields(w, c)
+	w.finish()
+	if w.err != nil {
+		return nil, w.err
+	}
+	return c, nil
 }
 
-// EncodeEvents returns the stored form of consecutive events of one call.
-func EncodeEvents(events []Event) ([]byte, error) { return encode(eventVersion, events) }
+// EncodeEvents returns the stored form of consecutive events of one call. It fails as EncodeCall does.
+func EncodeEvents(events []Event) ([]byte, error) {
+	w := &wire{out: make([]byte, 0, 64+64*len(events))}
+	w.out = append(w.out, eventVersion)
+	start := w.open()
+	writeItems(w, events, eventFields)
+	w.close(start)
+	return w.written()
+}
 
 // DecodeEvents reads what EncodeEvents wrote.
 func DecodeEvents(b []byte) ([]Event, error) {
-	var events []Event
-	if err := decode(eventVersion, b, &events); err != nil {
+	body, err := unframe(b, eventVersion)
+	if err != nil {
 		return nil, err
+	}
+	return decodeEvents(body)
+}
+
+func decodeEvents(body []byte) ([]Event, error) {
+	w := newReader(body)
+	events := readItems(w, eventFields)
+	if w.err != nil {
+		return nil, w.err
 	}
 	return events, nil
 }
 
-func encode(version byte, v any) ([]byte, error) {
-	b, err := json.Marshal(v)
+// DecodeEventsAfter returns the events with a sequence above after, at most limit of them; a limit of 0 means all. The
+// other events cost next to nothing: they are passed over, and what is wrong in them is not seen.
+func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
+	body, err := unframe(b, eventVersion)
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte{version}, b...), nil
+	w := &wire{in: body, end: len(body)}
+	from := 0
+	for found := 0; w.at < w.end && (limit <= 0 || found < limit); {
+		item := w.at
+		end := w.length()
+		if w.sequenceAt(w.at, end) > after {
+			if found == 0 {
+				from = item
+			}
+			found++
+		} else {
+			from = end
+		}
+		w.at = end
+	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	return decodeEvents(body[from:w.at])
 }
 
-func decode(version byte, b []byte, into any) error {
+// unframe returns what stands between the version and the end, which must be where it says.
+func unframe(b []byte, version byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != version {
-		return fmt.Errorf("%w: want version %d", ErrStoredForm, version)
+		return nil, fmt.Errorf("%w: want version %d", ErrStoredForm, version)
 	}
-	if err := json.Unmarshal(b[1:], into); err != nil {
-		return fmt.Errorf("%w: %w", ErrStoredForm, err)
+	length, size := binary.Uvarint(b[1:])
+	if size <= 0 || length != uint64(len(b)-1-size) {
+		return nil, fmt.Errorf("%w: its length is not what it says", ErrStoredForm)
 	}
-	return nil
+	return b[1+size:], nil
 }

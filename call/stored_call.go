@@ -1,0 +1,114 @@
+package call
+
+import "github.com/toold-dev/toold/tool"
+
+func callFields(w *wire, c *Call) {
+	text(w, 1, &c.Namespace)
+	text(w, 2, &c.ID)
+	text(w, 3, &c.ModelCallID)
+	text(w, 4, &c.Tool)
+	text(w, 5, &c.ToolDigest)
+	text(w, 6, &c.RetryOf)
+	part(w, 7, &c.Run, runFields)
+	part(w, 8, &c.Caller, principalFields)
+	text(w, 9, &c.OnBehalfOf)
+	text(w, 10, &c.RequestDigest)
+	part(w, 11, &c.Timeouts, timeoutsFields)
+	flag(w, 12, &c.Detached)
+	optional(w, 13, &c.Linger)
+	text(w, 14, &c.Requested)
+	text(w, 15, &c.Effective)
+	texts(w, 16, &c.Rewriters)
+	text(w, 17, &c.Class)
+	text(w, 18, &c.Status)
+	text(w, 19, &c.Executed)
+	part(w, 20, &c.Assessment, effectsFields)
+	part(w, 21, &c.Description, descriptionFields)
+	list(w, 22, &c.Verdicts, verdictFields)
+	list(w, 23, &c.Rounds, roundFields)
+	list(w, 24, &c.Attempts, attemptFields)
+	blob(w, 25, &c.Checkpoint)
+	pointer(w, 26, &c.Cancel, cancelFields)
+	pointer(w, 27, &c.Result, resultFields)
+	part(w, 28, &c.Isolation, isolationFields)
+	text(w, 29, &c.BatchID)
+	integer(w, 30, &c.BatchPosition)
+	instant(w, 31, &c.Created)
+	instant(w, 32, &c.Started)
+	instant(w, 33, &c.Ended)
+	integer(w, 34, &c.Revision)
+	integer(w, 35, &c.LastSequence)
+	list(w, 36, &c.Epochs, epochFields)
+}
+
+func runFields(w *wire, r *tool.Run) {
+	text(w, 1, &r.ID)
+	text(w, 2, &r.Thread)
+	text(w, 3, &r.ParentRun)
+	text(w, 4, &r.ParentThread)
+	text(w, 5, &r.ParentCall)
+	part(w, 6, &r.Agent, agentFields)
+	text(w, 7, &r.Origin)
+	flag(w, 8, &r.Unattended)
+	members(w, 9, &r.Labels, text)
+}
+
+func agentFields(w *wire, a *tool.Agent) {
+	text(w, 1, &a.ID)
+	text(w, 2, &a.Spec)
+	texts(w, 3, &a.Allow)
+	texts(w, 4, &a.Exclude)
+}
+
+func principalFields(w *wire, p *tool.Principal) {
+	text(w, 1, &p.Namespace)
+	text(w, 2, &p.Subject)
+	texts(w, 3, &p.Roles)
+	text(w, 4, &p.Method)
+}
+
+func timeoutsFields(w *wire, t *tool.Timeouts) {
+	integer(w, 1, &t.Queue)
+	integer(w, 2, &t.Attempt)
+}
+
+func effectsFields(w *wire, e *tool.Effects) {
+	text(w, 1, &e.Mutability)
+	text(w, 2, &e.Safety)
+	text(w, 3, &e.Tier)
+	flag(w, 4, &e.ConcurrencySafe)
+	flag(w, 5, &e.OpenWorld)
+}
+
+func verdictFields(w *wire, v *GateVerdict) {
+	text(w, 1, &v.Gate)
+	text(w, 2, &v.Kind)
+	text(w, 3, &v.Reason)
+	flag(w, 4, &v.Overruled)
+	flag(w, 5, &v.Answered)
+}
+
+func attemptFields(w *wire, a *Attempt) {
+	integer(w, 1, &a.Number)
+	integer(w, 2, &a.Epoch)
+	instant(w, 3, &a.Started)
+	instant(w, 4, &a.Ended)
+}
+
+func cancelFields(w *wire, r *CancelRequest) {
+	part(w, 1, &r.By, principalFields)
+	text(w, 2, &r.Reason)
+	text(w, 3, &r.Cause)
+	instant(w, 4, &r.Time)
+}
+
+func isolationFields(w *wire, i *Isolation) {
+	text(w, 1, &i.Required)
+	text(w, 2, &i.Network)
+	members(w, 3, &i.Facts, flag)
+}
+
+func epochFields(w *wire, e *EpochStart) {
+	integer(w, 1, &e.Epoch)
+	integer(w, 2, &e.First)
+}

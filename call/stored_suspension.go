@@ -1,0 +1,68 @@
+package call
+
+import "github.com/toold-dev/toold/tool"
+
+func roundFields(w *wire, r *Round) {
+	part(w, 1, &r.Suspension, suspensionFields)
+	pointer(w, 2, &r.Decision, decisionFields)
+	flag(w, 3, &r.Expired)
+	flag(w, 4, &r.Closed)
+}
+
+func suspensionFields(w *wire, s *Suspension) {
+	text(w, 1, &s.ID)
+	integer(w, 2, &s.Round)
+	text(w, 3, &s.Origin)
+	text(w, 4, &s.Action)
+	text(w, 5, &s.Message)
+	blob(w, 6, &s.Parameters)
+	blob(w, 7, &s.ResponseSchema)
+	text(w, 8, &s.ResumeMode)
+	pointer(w, 9, &s.Approvers, approversFields)
+	texts(w, 10, &s.RememberOptions)
+	text(w, 11, &s.DefaultResult)
+	part(w, 12, &s.Pending, pendingFields)
+	text(w, 13, &s.Digest)
+	part(w, 14, &s.Description, descriptionFields)
+	instant(w, 15, &s.Created)
+	instant(w, 16, &s.ExpiresAt)
+}
+
+func approversFields(w *wire, a *tool.Approvers) {
+	texts(w, 1, &a.Roles)
+	flag(w, 2, &a.DistinctFromCaller)
+	integer(w, 3, &a.Count)
+}
+
+func pendingFields(w *wire, p *Pending) {
+	text(w, 1, &p.ID)
+	text(w, 2, &p.Name)
+	text(w, 3, &p.Arguments)
+}
+
+func decisionFields(w *wire, d *tool.Decision) {
+	text(w, 1, &d.ID)
+	text(w, 2, &d.Action)
+	text(w, 3, &d.Result)
+	text(w, 4, &d.Arguments)
+	text(w, 5, &d.Reason)
+	text(w, 6, &d.ExpectedDigest)
+	part(w, 7, &d.DecidedBy, principalFields)
+	instant(w, 8, &d.Time)
+	text(w, 9, &d.AppliesTo)
+}
+
+func descriptionFields(w *wire, d *tool.Description) {
+	text(w, 1, &d.Kind)
+	text(w, 2, &d.Title)
+	list(w, 3, &d.Locations, locationFields)
+	list(w, 4, &d.Preview, contentFields)
+	texts(w, 5, &d.Notes)
+	text(w, 6, &d.Basis)
+	flag(w, 7, &d.Degraded)
+}
+
+func locationFields(w *wire, l *tool.Location) {
+	text(w, 1, &l.Path)
+	integer(w, 2, &l.Line)
+}
