@@ -7,10 +7,10 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// What one fast check may cost before the value is left to the library, which knows better what a check costs. An eighth
-// of what the library may spend without a meter is a few milliseconds.
+// What one fast check may cost, some ten milliseconds, before the value is left to the library and its meter. A visit is
+// ten times cheaper than one of the library's.
 const (
-	fastVisits      = checkPrice / visitPrice / 8
+	fastVisits      = checkPrice / visitPrice
 	fastPatterns    = maxPatternEffort / 8
 	fastFormatBytes = 256 // some formats of the library take the square of the length
 )

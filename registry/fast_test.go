@@ -38,6 +38,7 @@ func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 		{`{"type":"integer"}`, `1.0`},
 		{`{"minimum":0.1,"exclusiveMaximum":9223372036854775808}`, `9223372036854775807`},
 		{`{"enum":["a",1.50,null,true,{"a":1}]}`, `1.5`},
+		{`{"enum":["a",null]}`, `null`},
 		{`{"const":false}`, `false`},
 		{`{"pattern":"^[a-z]+$","minLength":2,"maxLength":2}`, `"ab"`},
 		{`{"maxLength":2}`, `"üü"`},
@@ -120,9 +121,9 @@ func TestFastCheckKnowsTheFieldsOfTheLibrary(t *testing.T) {
 
 // What Validate refuses before it asks the schema, the fast check must not take: also where anything goes.
 func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
-	deep := any("x")
+	deep, deepObject := any("x"), any("x")
 	for range 65 {
-		deep = []any{deep}
+		deep, deepObject = []any{deep}, map[string]any{"a": deepObject}
 	}
 	s := compile(t, `{}`)
 	for name, v := range map[string]any{
@@ -143,6 +144,7 @@ func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
 		"Go int":        7,
 		"Go string":     map[string]string{},
 		"deep":          deep,
+		"deep object":   deepObject,
 	} {
 		for _, v := range []any{v, []any{v}, map[string]any{"a": v}} {
 			if s.Surely(v) {
@@ -150,19 +152,21 @@ func TestFastCheckRefusesWhatIsNoJSON(t *testing.T) {
 			}
 		}
 	}
-	if v := deep.([]any)[0]; !s.Surely(v) || s.Validate(v) != nil {
-		t.Error("the deepest value is not taken")
+	for _, v := range []any{deep.([]any)[0], deepObject.(map[string]any)["a"]} {
+		if !s.Surely(v) || s.ValidateByLibrary(v) != nil {
+			t.Errorf("the deepest value %.100v is not taken", v)
+		}
 	}
 }
 
 // A check that costs too much is left to the library, which can meter it.
 func TestFastCheckIsBounded(t *testing.T) {
-	var doubling strings.Builder // 2^12 visits of one value
+	var doubling strings.Builder // 2^11 visits of one value
 	doubling.WriteString(`{"$ref":"#/$defs/l0","$defs":{`)
-	for i := range 12 {
+	for i := range 10 {
 		fmt.Fprintf(&doubling, `"l%d":{"allOf":[{"$ref":"#/$defs/l%d"},{"$ref":"#/$defs/l%d"}]},`, i, i+1, i+1)
 	}
-	doubling.WriteString(`"l12":{"type":["string","array"],"maxLength":99999}}}`)
+	doubling.WriteString(`"l10":{"type":["string","array"],"maxLength":99999}}}`)
 	tests := []struct{ name, schema, value string }{
 		{"visits", `{"items":` + strings.ReplaceAll(doubling.String(), "#/", "#/items/") + `}`, `[` + strings.Repeat(`[],`, 1000) + `[]]`},
 		{"length", doubling.String(), `"` + strings.Repeat("ü", 50_000) + `"`},
