@@ -9,15 +9,15 @@ func (e *Engine) Drain(ctx context.Context) {
 	select {
 	case <-idle:
 	case <-ctx.Done():
-		e.mu.Lock()
-		e.stopping = true
-		lives := e.livesLocked()
-		e.mu.Unlock()
-		for _, l := range lives {
-			l.stop(causeDrained)
-		}
-		<-idle // bounded by the grace period of tools
 	}
+	e.mu.Lock()
+	e.stopping = true // a call that passed the fence before it closed must not begin to run now
+	lives := e.livesLocked()
+	e.mu.Unlock()
+	for _, l := range lives {
+		l.stop(causeDrained)
+	}
+	<-idle // bounded by the grace period of tools
 	e.settle()
 	e.workers.close()
 	e.closeStreams()

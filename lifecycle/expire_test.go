@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -144,4 +145,46 @@ func TestDefaultAnswerAtExpiry(t *testing.T) {
 			w.checkLog(c.ID)
 		})
 	}
+}
+
+// earlyStore finds calls due that are not: their question was answered meanwhile and another one is open.
+type earlyStore struct {
+	store.Store
+	ids []string
+}
+
+func (s *earlyStore) Due(ctx context.Context, _ int) (due []*call.Call, err error) {
+	for _, id := range s.ids {
+		c, err := s.Store.Call(ctx, call.Key{Namespace: "ns", ID: id})
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, c)
+	}
+	return due, nil
+}
+
+func TestNothingExpiresBeforeItsTime(t *testing.T) {
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{ExpiresIn: time.Hour}), asks("default", tool.Ticket{ExpiresIn: time.Hour, DefaultResult: `1`})}, nil, func(t *testing.T, w *world) {
+		waiting := []string{w.do(spec("t", "")).ID, w.do(spec("default", "")).ID}
+		cfg := w.cfg
+		cfg.Store = &earlyStore{w.store, waiting}
+		w.past = append(w.past, w.e)
+		var err error
+		if w.e, err = lifecycle.New(cfg); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour - time.Millisecond)
+		if err := w.e.ExpireDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range waiting {
+			if c := w.get(id); c.Status != call.Suspended {
+				t.Errorf("call is %s", c.Status)
+			}
+		}
+		if w.answer(alice, w.get(waiting[0]), tool.Decision{Action: tool.Resume, Result: `2`}).Status != call.Succeeded {
+			t.Error("the question that stayed open cannot be answered")
+		}
+	})
 }

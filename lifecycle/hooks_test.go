@@ -174,7 +174,7 @@ func TestBeforeHooksPrepareDocuments(t *testing.T) {
 }
 
 func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
-	static := tool.Fail("secret in the error")
+	static, good := tool.Fail("secret in the error"), tool.Text("good")
 	rewrite := afterFunc(func(o hook.Outcome) (hook.AfterResult, error) {
 		r := o.Result
 		r.Status, r.Data, r.Message, r.Metadata = tool.StatusSuccess, `"data"`, "message", map[string]string{"k": "v"}
@@ -184,7 +184,7 @@ func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
 		return hook.AfterResult{Result: r, Records: []hook.Record{{Kind: "audit", Key: "k", Bytes: []byte("seen")}}}, nil
 	})
 	config := func(c *lifecycle.Config) { c.Hooks.After = []hook.Entry[hook.After]{{Name: "redact", Hook: rewrite}} }
-	inBubble(t, []tool.Tool{echo("ok", mutating), made("bad", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return static, nil })}, config, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{made("ok", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return good, nil }), made("bad", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return static, nil })}, config, func(t *testing.T, w *world) {
 		c := w.do(spec("ok", ""))
 		if c.Status != call.Succeeded || c.Result.Message != "message" || c.Result.Data != `"data"` || c.Result.Metadata["k"] != "v" {
 			t.Errorf("call %s %+v", c.Status, c.Result)
@@ -193,8 +193,8 @@ func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
 		if e := c.Result.Error; c.Status != call.Failed || c.Result.Status != tool.StatusError || e.Code != tool.ExecutionFailed || e.Reason != "" || c.Result.ModelText() != "*** in the error" {
 			t.Errorf("call %s %+v %+v", c.Status, c.Result, e)
 		}
-		if static.Error.Message != "secret in the error" || static.Message != "" {
-			t.Errorf("the tool's own result became %+v", static)
+		if static.Error.Message != "secret in the error" || static.Message != "" || good.Message != "good" || good.Metadata != nil {
+			t.Errorf("the tools' own results became %+v and %+v", static, good)
 		}
 		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 2 {
 			t.Errorf("records %+v, %v", r, err)

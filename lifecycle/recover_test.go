@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -23,21 +24,14 @@ func (w *world) crashAt(point string, change func()) {
 			once.Do(func() { w.store = w.store.Crash() })
 		}
 	}
-	w.drainPast()
-	w.open()
+	w.crash()
 	change()
 	synctest.Wait()
 	w.past = append(w.past, w.e)
-	w.drainPast()
+	drain(w.e)
 	w.cfg.FailPoint = old
 	w.open()
 	synctest.Wait()
-}
-
-func (w *world) drainPast() {
-	for _, e := range w.past {
-		drain(e)
-	}
 }
 
 func TestT84CrashBetweenEffectAndResult(t *testing.T) {
@@ -354,6 +348,43 @@ func TestRecoveryIsInterruptible(t *testing.T) {
 		}
 		if p.runs.Load() != 10 {
 			t.Errorf("%d runs", p.runs.Load())
+		}
+	})
+}
+
+// What a second attempt saves is its own, not appended to the first's.
+func TestArtifactsOfASecondAttempt(t *testing.T) {
+	long := strings.Repeat("x", 100<<10)
+	p := held()
+	saves := made("t", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		a, err := c.SaveArtifact("picture", "image/png", []byte("picture"))
+		if err != nil {
+			return nil, err
+		}
+		b, err := c.SaveArtifact("picture", "image/png", []byte("other"))
+		if err != nil {
+			return nil, err
+		}
+		if _, err := p.run(ctx, c); err != nil {
+			return nil, err
+		}
+		return &tool.Result{Status: tool.StatusSuccess, Message: long, Artifacts: []tool.Artifact{a, b}}, nil
+	})
+	inBubble(t, []tool.Tool{saves}, nil, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		w.begin(s)
+		time.Sleep(time.Second)
+		w.crashAt("before-result", p.free) // attempt 2 has saved all of it
+		c := w.do(s)
+		if c.Status != call.Succeeded || len(c.Attempts) < 2 || len(c.Result.Artifacts) != 3 {
+			t.Fatalf("call %s after %d attempts: %+v", c.Status, len(c.Attempts), c.Result.Artifacts)
+		}
+		for i, want := range []string{"picture", "other", long} {
+			a := c.Result.Artifacts[i]
+			part, err := w.e.ReadArtifact(t.Context(), alice, s.ID, a.Name, 0, 1<<20)
+			if err != nil || string(part.Bytes) != want || a.Size != int64(len(want)) || part.Size != a.Size {
+				t.Errorf("artifact %+v has %d bytes %.20q, %v", a, len(part.Bytes), part.Bytes, err)
+			}
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -25,6 +26,11 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	case "", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool:
 	default:
 		return fmt.Errorf("resume mode %q is unknown", t.ResumeMode)
+	}
+	for _, text := range []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult} {
+		if !utf8.ValidString(text) {
+			return errors.New("the ticket is not UTF-8")
+		}
 	}
 	if len(t.Message)+len(t.Parameters)+len(t.ResponseSchema)+len(t.DefaultResult) > maxTicket {
 		return fmt.Errorf("the ticket has more than %d bytes", maxTicket)
@@ -80,7 +86,9 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	if err != nil {
 		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !reports(ev.Type) })
 		l.unasked(ctx, p, &out, err)
+		return
 	}
+	l.e.cfg.FailPoint("after-suspend")
 }
 
 // siftQuestion passes a question through the filters, which may change what is told of it and not leave it out.
