@@ -65,6 +65,7 @@ func (p *pass) describe(ctx context.Context) tool.Description {
 			d = tool.Description{Degraded: true, Preview: []tool.Content{{Type: tool.ContentText, Text: p.effective.Text()}}}
 		}
 	}
+	readableDescription(&d)
 	if d.Kind == "" {
 		d.Kind = kindOf(p.def.Descriptor.Effects)
 	}

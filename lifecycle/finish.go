@@ -38,6 +38,7 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	c := l.record()
 	result := copyResult(out.result)
+	readableResult(result)
 	result.ToolName = c.Tool
 	result.Process = p.process
 	now := time.Now()

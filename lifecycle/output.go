@@ -45,21 +45,23 @@ func (r *reporter) report(ev call.Event) error {
 }
 
 func (r *reporter) Progress(p tool.Progress) error {
+	p.Status, p.Message = tool.ProgressStatus(readable(string(p.Status))), readable(p.Message)
 	return r.report(call.Event{Type: call.EventProgress, Progress: &p})
 }
 
 func (r *reporter) Activity(id, activityType, content string) error {
-	return r.report(call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: id, Type: activityType, Content: content}})
+	return r.report(call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: readable(id), Type: readable(activityType), Content: readable(content)}})
 }
 
 func (r *reporter) ActivityDelta(id, patch string) error {
-	return r.report(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: id, Patch: patch}})
+	return r.report(call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: readable(id), Patch: readable(patch)}})
 }
 
 // outputPiece is the most that one output event carries, so that every frame has room for one.
 const outputPiece = 64 << 10
 
 func (r *reporter) Output(stream string, b []byte) error {
+	stream = readable(stream)
 	r.order.Lock()
 	defer r.order.Unlock()
 	for piece := range slices.Chunk(b, outputPiece) {

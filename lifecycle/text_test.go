@@ -1,0 +1,51 @@
+package lifecycle_test
+
+import (
+	"context"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// What a tool says has to be readable: the wire refuses strings that are not UTF-8, and its call could not be read again.
+func TestTextsOfToolsAreUTF8(t *testing.T) {
+	const bad = "caf\xe9"
+	says := made("says", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if err := c.Progress(tool.ProgressRunning, 0.5, bad); err != nil {
+			return nil, err
+		}
+		r := tool.FailCode(bad, bad)
+		r.Message, r.Metadata = bad, map[string]string{bad: bad}
+		r.Content = []tool.Content{{Type: tool.ContentText, Text: bad}}
+		return r, nil
+	})
+	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended(bad), nil })
+	inBubble(t, []tool.Tool{says, asks}, nil, func(t *testing.T, w *world) {
+		s := spec("says", `{}`)
+		watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := events(t, watcher)
+		for _, ev := range list {
+			if ev.Progress != nil && !utf8.ValidString(ev.Progress.Message) {
+				t.Errorf("progress %q", ev.Progress.Message)
+			}
+			if ev.Outcome == nil {
+				continue
+			}
+			r := ev.Outcome.Result
+			for _, text := range []string{r.Message, r.Error.Message, r.Error.Reason, r.Content[0].Text, r.Metadata["caf\uFFFD"]} {
+				if text != "caf\uFFFD" {
+					t.Errorf("text %q", text)
+				}
+			}
+		}
+		if c := w.do(spec("asks", `{}`)); c.Status != call.Failed || c.Result.Error.Code != tool.Internal {
+			t.Errorf("a question that nobody can read: %+v %+v", c, c.Result)
+		}
+	})
+}
