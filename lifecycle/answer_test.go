@@ -160,6 +160,29 @@ func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 			t.Errorf("call %s, ran with %d bytes", c.Status, len(p.seen()[0].Arguments.Text()))
 		}
 	})
+	var shown []int // to After hooks
+	config := both(gates(namedGate("ask", approval(tool.Ticket{ResumeMode: tool.UseDecisionAsToolResult, ExpiresIn: time.Hour}))), func(c *lifecycle.Config) {
+		c.Hooks.After = []hook.Entry[hook.After]{{Name: "a", Hook: sized{&shown}}}
+	})
+	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", MaxArguments: 1 << 20})}, config, func(t *testing.T, w *world) {
+		args := `{"text":"` + strings.Repeat("x", 300<<10) + `"}`
+		decided, left := w.do(spec("t", args)), w.do(spec("t", args))
+		if c := w.answer(bob, decided, tool.Decision{Action: tool.Resume, Result: "1"}); c.Status != call.Succeeded {
+			t.Errorf("call %s", c.Status)
+		}
+		expired(w, call.Spec{Tool: "t", Arguments: args, ID: left.ID, Run: left.Run})
+		if len(shown) != 2 || shown[0] != len(args) || shown[1] != len(args) {
+			t.Errorf("hooks saw arguments of %v bytes", shown)
+		}
+	})
+}
+
+// sized notes how long the arguments are that an After hook sees.
+type sized struct{ shown *[]int }
+
+func (s sized) After(_ context.Context, in *hook.Input, _ hook.Outcome) (hook.AfterResult, error) {
+	*s.shown = append(*s.shown, len(in.Arguments.Text()))
+	return hook.AfterResult{}, nil
 }
 
 func TestIdempotencyKey(t *testing.T) {

@@ -205,6 +205,13 @@ func (e *Engine) fatal(err error) {
 	}
 }
 
+// failure returns why the journal failed; nil when it did not.
+func (e *Engine) failure() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
+
 func (e *Engine) livesLocked() []*live {
 	lives := make([]*live, 0, len(e.lives))
 	for _, l := range e.lives {

@@ -89,6 +89,9 @@ func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error)
 		case <-ctx.Done():
 			return w.l.snapshot(), nil
 		case <-w.e.closing:
+			if err := w.e.failure(); err != nil {
+				return nil, storeRefusal(err, w.l.key.ID) // nobody knows whether there is such a call
+			}
 			return w.l.snapshot(), nil
 		}
 	}

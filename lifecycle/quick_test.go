@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -173,5 +175,72 @@ func TestNextCallRightAfterABlock(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// When the journal has failed nobody waits for what will not be told.
+func TestP7FailedJournalEndsStreams(t *testing.T) {
+	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("t", mutating)}, nil, func(t *testing.T, w *world) {
+		ended := make(chan error, 1)
+		w.cfg.OnFatal = func(err error) { ended <- err }
+		w.useStore(nil, func(c *store.Change) error {
+			if c.Call != nil && c.Call.Tool == "t" {
+				return store.ErrFatal
+			}
+			return nil
+		})
+		s := spec("asks", "")
+		waiting := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		synctest.Wait()
+		feed, err := w.e.WatchFeed(t.Context(), carol, "", "", "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watcher := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		if _, err := watcher.Wait(t.Context(), time.Hour); err == nil {
+			t.Error("a call whose first step failed has an outcome")
+		} else {
+			wantRefusal(t, err, call.Unavailable, "JOURNAL_FAILED")
+		}
+		if err := <-ended; !errors.Is(err, store.ErrFatal) {
+			t.Errorf("told %v", err)
+		}
+		if list, controls := events(t, waiting); types(t, 1, list) != "accepted attempt_started suspended" || len(controls) != 1 || !controls[0].Closing {
+			t.Errorf("%s, then %+v", types(t, 1, list), controls)
+		}
+		for err == nil {
+			_, err = feed.Next(t.Context())
+		}
+		feed.Close()
+		_, err = w.e.Execute(t.Context(), alice, spec("t", ""), lifecycle.ExecuteOptions{})
+		wantRefusal(t, err, call.Unavailable, "JOURNAL_FAILED")
+	})
+}
+
+// A tool that is held up by a full disk hears that the daemon stops.
+func TestP7DrainOnAFullDisk(t *testing.T) {
+	loud := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		for range 100 {
+			if err := c.Output("stdout", make([]byte, 64<<10)); err != nil {
+				return nil, err
+			}
+		}
+		return tool.Text("done"), nil
+	})
+	inBubble(t, []tool.Tool{loud}, nil, func(t *testing.T, w *world) {
+		var full atomic.Bool
+		w.useStore(nil, failing(func(n int, _ *change) bool { return n > 1 && full.Load() }))
+		full.Store(true)
+		id := w.begin(spec("t", ""))
+		before := time.Now()
+		drain(w.e)
+		if took := time.Since(before); took > time.Second {
+			t.Errorf("took %v", took)
+		}
+		full.Store(false)
+		w.crash()
+		if c := w.get(id); c.Result == nil || c.Result.Error.Code != tool.InDoubt {
+			t.Errorf("call %s", c.Status)
+		}
 	})
 }
