@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 	"go.uber.org/zap"
 )
 
@@ -32,37 +33,38 @@ func (l *live) lingerLocked() {
 	l.linger = time.AfterFunc(linger, l.gone)
 }
 
-// gone cancels a call that everybody left.
+// gone cancels a call that everybody left. The wish is stored first, under the slot: meanwhile somebody may have come
+// back, cancelled it, or the call may have asked its question.
 func (l *live) gone() {
-	l.mu.Lock()
-	back := l.watchers > 0 || l.cancel == nil || l.c.Detached
-	l.mu.Unlock()
-	if back {
-		return
-	}
 	l.retain()
 	defer l.release()
-	r := call.CancelRequest{Reason: "nobody was watching any more", Cause: "CALLER_GONE", Time: time.Now()}
 	l.slot <- struct{}{}
-	if l.record().Status.Terminal() {
-		l.unslot()
-		return
-	}
-	l.mu.Lock()
-	stored := l.stored
-	l.mu.Unlock()
+	stored, alone := l.alone()
 	var err error
-	if stored {
+	if alone && stored {
+		r := call.CancelRequest{Reason: "nobody was watching any more", Cause: "CALLER_GONE", Time: time.Now()}
 		err = l.commitSlotted(step{
-			events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
-			apply:  func(c *call.Call) { c.Cancel = &r },
+			durability: store.Full,
+			events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
+			apply:      func(c *call.Call) { c.Cancel = &r },
 		})
 	}
 	l.unslot()
 	if err != nil {
 		l.e.log.Warn("cancel request not stored", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
-	l.stop(causeGone)
+	if alone {
+		l.stop(causeGone)
+	}
+}
+
+// alone reports whether the journal knows the call, and whether it is one that ends when nobody watches it, and nobody
+// does. The caller has the slot.
+func (l *live) alone() (stored, alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	running := l.c.Status == call.New || l.c.Status == call.Running
+	return l.stored, running && l.watchers == 0 && l.cancel != nil && !l.c.Detached && l.c.Cancel == nil
 }
 
 // Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
