@@ -154,8 +154,9 @@ func (l *life) await(it *item) error {
 	return nil
 }
 
+// clean leaves out that a reader had read enough.
 func clean(err error) error {
-	if err == errEnough { //nolint:errorlint // it is never wrapped
+	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
@@ -163,8 +164,7 @@ func clean(err error) error {
 
 // checkFixed reads the whole log and the record of a call that cannot change any more.
 func (l *life) checkFixed(it *item, _ *rand.Rand) {
-	end := it.Settled()
-	if end == nil {
+	if it.Settled() == nil {
 		return
 	}
 	err := l.watchFrom(it, "all", nil, false, nil)
@@ -177,7 +177,7 @@ func (l *life) checkFixed(it *item, _ *rand.Rand) {
 	}
 	l.world(it)
 	if it.kind.tool == "bash" {
-		l.artifact(it, end)
+		l.artifact(it)
 	}
 }
 
@@ -242,7 +242,7 @@ func (l *life) decided(it *item, end *ledger.End, lines []string) {
 }
 
 // artifact compares the kept output with what the command prints and with what was told of it.
-func (l *life) artifact(it *item, end *ledger.End) {
+func (l *life) artifact(it *item) {
 	told, offset := it.Output("stdout")
 	if len(told) == 0 {
 		return
@@ -265,7 +265,6 @@ func (l *life) artifact(it *item, end *ledger.End) {
 	if !strings.HasPrefix(expected.String(), string(kept)) {
 		it.Break("P4", "the kept output is not what the command prints: %.80q", kept)
 	}
-	_ = end
 }
 
 // strays looks for processes of calls that another daemon started: the sweep at the start ends them before it serves.

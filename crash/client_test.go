@@ -39,7 +39,12 @@ func (c *client) close() { _ = c.conn.Close() }
 // as gives a request its principal and its deadline.
 func as(ctx context.Context, who string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(who)), cancel
+	return identified(ctx, who), cancel
+}
+
+// identified gives a request its principal.
+func identified(ctx context.Context, who string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token(who))
 }
 
 // frames is a stream of any of the three methods that have one.

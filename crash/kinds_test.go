@@ -98,6 +98,7 @@ func kinds() []*kind {
 		{name: "grep", tool: "grep", caller: asked, weight: 8, arguments: func(id string) any { return object{"pattern": "line [0-9]+ of", "path": texts} }},
 		{name: "read", tool: "read", caller: asked, weight: 5, thread: true, arguments: func(id string) any { return object{"path": texts + "/a.txt"} }},
 		{name: "stream", tool: "bench_progress", caller: asked, weight: 6, arguments: benchArguments},
+		{name: "ticks", tool: "bench_ticks", caller: asked, weight: 8, arguments: benchArguments},
 		{name: "flood", tool: "bench_log", caller: asked, weight: 1, most: 40, arguments: benchArguments},
 	}
 }
@@ -110,7 +111,6 @@ type item struct {
 	kind  *kind
 	spec  *tooldv1.CallSpec
 	born  int         // in which life
-	busy  atomic.Bool // its start is under way
 	sent  atomic.Bool // it was asked for at least once
 	fixed atomic.Bool // settled and checked in a later life
 	tries atomic.Int64

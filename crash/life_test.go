@@ -226,7 +226,7 @@ func (l *life) list() {
 func (l *life) readFeed(follow bool) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
-	s, err := l.feed(metadataOf(ctx, operator), l.feedBook.Cursor(), follow)
+	s, err := l.feed(identified(ctx, operator), l.feedBook.Cursor(), follow)
 	if err == nil {
 		err = read(s, func(f *tooldv1.Frame) bool { l.feedBook.Frame(f); return false })
 	}

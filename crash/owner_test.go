@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,11 +45,8 @@ func TestT108CopiedStore(t *testing.T) {
 	items := map[string]*item{}
 	l.live(t, "", func(life *life, rng *rand.Rand) {
 		for _, name := range []string{"gated", "endless", "command"} {
-			k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == name })]
-			it := newItem(l.led, k, "call-"+l.tag+"-"+name, 1)
-			items[name] = it
-			l.items, l.byID[it.ID] = append(l.items, it), it
-			life.start(it, rng)
+			items[name] = l.one(name)
+			life.start(items[name], rng)
 		}
 	})
 	copied := filepath.Join(l.dir, "copy")
@@ -78,9 +74,7 @@ func TestT108CopiedStore(t *testing.T) {
 		if err != nil || answer.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
 			t.Errorf("the held call is %v, %v, want RUNNING as it was", answer.GetCall().GetStatus(), err)
 		}
-		k := l.kinds[0]
-		fresh := newItem(l.led, k, "call-"+l.tag+"-fresh", 2)
-		l.items, l.byID[fresh.ID] = append(l.items, fresh), fresh
+		fresh := l.one("command")
 		life.start(fresh, rng)
 		must(t, life.look(fresh))
 		if end := fresh.Ended(); end == nil || end.Status != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {

@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -55,37 +56,15 @@ func TestNamedPoints(t *testing.T) {
 	for n, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLoop(t, uint64(n))
-			k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == tt.kind })]
-			it := newItem(l.led, k, "call-"+l.tag+"-point", 1)
-			l.items, l.byID[it.ID] = append(l.items, it), it
+			it := l.one(tt.kind)
 			must(t, l.prepare(it))
-			if tt.act == decides {
-				l.live(t, "", func(life *life, rng *rand.Rand) { life.start(it, rng) })
-			}
-			d := l.live(t, tt.point, func(life *life, rng *rand.Rand) {
-				switch tt.act {
-				case starts:
-					life.start(it, rng)
-				case decides:
-					open, _ := it.Waiting()
-					life.answer(it, open.GetSuspensionId(), yes(it, open), false)
-				case cancels:
-					life.start(it, rng)
-					life.unexpected(it, "cancel", life.cancel(it, time.Second))
-				}
-				if !life.d.dead() {
-					t.Errorf("the point %s was not met", tt.point)
-				}
-			})
-			if atPoint, err := d.died(); err != nil || !atPoint {
-				t.Errorf("the daemon died at its point: %t, %v", atPoint, err)
-			}
+			l.dieAt(t, it, tt.act, tt.point)
 			l.live(t, "", func(life *life, rng *rand.Rand) {
 				known := life.awaitStatus(t, it)
 				if known.GetStatus() != tt.status || tt.status != 0 && known.GetExecuted() != tt.executed {
 					t.Errorf("call = %v %v, want %v %v", known.GetStatus(), known.GetExecuted(), tt.status, tt.executed)
 				}
-				if lines, err := l.traces(it); k.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
+				if lines, err := l.traces(it); it.kind.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
 					t.Errorf("traces = %v, %v, want %v", lines, err, tt.lines)
 				}
 				must(t, life.verify(rng, true)) // sends again what was not answered
@@ -104,6 +83,44 @@ func TestNamedPoints(t *testing.T) {
 	}
 }
 
+// one makes a call of a kind.
+func (l *loop) one(name string) *item {
+	k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == name })]
+	it := newItem(l.led, k, fmt.Sprintf("call-%s-%05d-%s", l.tag, len(l.items), name), 1)
+	l.items, l.byID[it.ID] = append(l.items, it), it
+	return it
+}
+
+// dieAt brings a call to a point at which its daemon dies.
+func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
+	t.Helper()
+	if act == decides {
+		l.live(t, "", func(life *life, rng *rand.Rand) { life.start(it, rng) })
+	}
+	d := l.live(t, point, func(life *life, rng *rand.Rand) {
+		switch act {
+		case starts:
+			life.start(it, rng)
+		case decides:
+			open, _ := it.Waiting()
+			life.answer(it, open.GetSuspensionId(), yes(it, open), false)
+		case cancels:
+			life.start(it, rng)
+			for lines, err := l.traces(it); err == nil && len(lines) == 0 && life.ctx.Err() == nil; lines, err = l.traces(it) {
+				time.Sleep(time.Millisecond) // the command has not begun
+			}
+			life.unexpected(it, "cancel", life.cancel(it, time.Second))
+		}
+		if !life.d.dead() {
+			t.Errorf("the point %s was not met", point)
+		}
+	})
+	if atPoint, err := d.died(); err != nil || !atPoint {
+		t.Errorf("the daemon died at its point: %t, %v", atPoint, err)
+	}
+}
+
+// yes agrees to a question, with the decision that was sent before if there is one.
 func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
 	if sent := it.Sent(); len(sent) > 0 {
 		return sent[0].Decision

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -29,15 +30,23 @@ func extraTools() []tool.Tool {
 		tool.Func(tool.Descriptor{ID: "bench_noop", Parameters: schema, Effects: reading}, ok),
 		tool.Func(tool.Descriptor{ID: "bench_write", Parameters: schema}, ok),
 		tool.Func(tool.Descriptor{ID: "bench_ask", Parameters: schema}, ok),
-		tool.Func(tool.Descriptor{ID: "bench_progress", Parameters: schema, Effects: reading}, report(200)),
-		tool.Func(tool.Descriptor{ID: "bench_log", Parameters: schema, Effects: reading}, report(10_000)),
+		tool.Func(tool.Descriptor{ID: "bench_progress", Parameters: schema, Effects: reading}, report(200, 0)),
+		tool.Func(tool.Descriptor{ID: "bench_log", Parameters: schema, Effects: reading}, report(10_000, 0)),
+		tool.Func(tool.Descriptor{ID: "bench_ticks", Parameters: schema, Effects: reading}, report(50, 10*time.Millisecond)), // spans several writes
 	}
 }
 
-// report tells progress n times.
-func report(n int) func(context.Context, *tool.Call) (*tool.Result, error) {
-	return func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+// report tells progress n times, with a pause before each.
+func report(n int, pause time.Duration) func(context.Context, *tool.Call) (*tool.Result, error) {
+	return func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		for i := range n {
+			if pause > 0 {
+				select {
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				case <-time.After(pause):
+				}
+			}
 			if err := c.Progress(tool.ProgressRunning, float64(i)/float64(n), "step "+strconv.Itoa(i)); err != nil {
 				return nil, err
 			}
