@@ -167,8 +167,8 @@ func TestLargeArgumentsSurviveASuspension(t *testing.T) {
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", MaxArguments: 1 << 20})}, config, func(t *testing.T, w *world) {
 		args := `{"text":"` + strings.Repeat("x", 300<<10) + `"}`
 		decided, left := w.do(spec("t", args)), w.do(spec("t", args))
-		if c := w.answer(bob, decided, tool.Decision{Action: tool.Resume, Result: "1"}); c.Status != call.Succeeded {
-			t.Errorf("call %s", c.Status)
+		if c := w.answer(bob, decided, tool.Decision{Action: tool.Resume, Result: "1"}); c.Status != call.Succeeded || c.Result.Data != "1" || c.Executed != call.NotStarted {
+			t.Errorf("call %s %s %.20s", c.Status, c.Executed, c.Result.Data)
 		}
 		expired(w, call.Spec{Tool: "t", Arguments: args, ID: left.ID, Run: left.Run})
 		if len(shown) != 2 || shown[0] != len(args) || shown[1] != len(args) {

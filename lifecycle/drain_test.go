@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-func TestP6Drain(t *testing.T) {
+func TestT90P6Drain(t *testing.T) {
 	quick, slow, deaf := held(), held(), held()
 	deaf.deaf = true
 	tools := []tool.Tool{quick.tool("quick", mutating), slow.tool("slow", mutating), deaf.tool("deaf", mutating), slow.tool("queued", mutating), slow.tool("read", reading), asks("asks", tool.Ticket{})}

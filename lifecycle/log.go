@@ -41,7 +41,7 @@ func (l *live) emit(events ...call.Event) error {
 	if isBehind {
 		l.tellLocked(events)
 	}
-	full, ctx := l.stored && l.fullLocked(), l.ctx
+	full, ctx := (l.stored || isBehind) && l.fullLocked(), l.ctx
 	l.mu.Unlock()
 	if isBehind {
 		l.e.behind.add(l)

@@ -1,0 +1,167 @@
+package lifecycle_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// P1, and P2 and P3 beside it: what was told of questions, answers, intents and ends is there after a power cut.
+func TestP1ToldMeansDurable(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{echo("t", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}, gates(namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
+		if in.Descriptor.ID == "t" {
+			return approval(tool.Ticket{})(in)
+		}
+		return allow(in)
+	})), func(t *testing.T, w *world) {
+		cut := func() {
+			w.store = w.store.LosePower()
+			w.past = append(w.past, w.e)
+			drain(w.e)
+			w.open()
+		}
+		waiting, asked := w.do(spec("t", "")), w.do(spec("asks", ""))
+		cut()
+		for _, c := range []*call.Call{waiting, asked} {
+			if now := w.get(c.ID); now.Status != call.Suspended || now.Open().Digest != c.Open().Digest {
+				t.Fatalf("a question that was told is gone: %s", now.Status)
+			}
+		}
+		done := w.answer(bob, waiting, yes())
+		cut()
+		if now := w.get(done.ID); now.Status != call.Succeeded || now.Rounds[0].Decision.DecidedBy.Subject != "bob" {
+			t.Errorf("an end that was told is gone: %s", now.Status)
+		}
+		running := w.begin(spec("held", ""))
+		cut()
+		if c := w.get(running); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
+			t.Errorf("an attempt that began is %s, after %d runs", c.Status, p.runs.Load())
+		}
+		again := w.begin(spec("held", ""))
+		if _, err := w.e.Cancel(t.Context(), alice, again, "", 0); err != nil {
+			t.Fatal(err)
+		}
+		cut()
+		if c := w.get(again); c.Status != call.Cancelled {
+			t.Errorf("a cancel that was told is gone: %s", c.Status)
+		}
+	})
+}
+
+// voidStore keeps no output: what grows is the engine's.
+type voidStore struct {
+	store.Store
+	spool *voidSpool
+}
+
+func (s *voidStore) Spool() store.Spool { return s.spool }
+
+type voidSpool struct {
+	store.Spool
+	mu    sync.Mutex
+	sizes map[string]int64
+}
+
+func (s *voidSpool) Append(_ call.Key, name string, b []byte) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.sizes[name]
+	s.sizes[name] += int64(len(b))
+	return at, nil
+}
+
+func (s *voidSpool) ReadAt(_ call.Key, _ string, p []byte, _ int64) (int, error) { return len(p), nil }
+
+func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
+	const size = 256 << 20
+	for _, effects := range []tool.Effects{mutating, reading} {
+		printed := make(chan struct{})
+		loud := made("t", effects, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+			chunk := make([]byte, 256<<10)
+			for i := range size / len(chunk) {
+				if err := c.Output("stdout", chunk); err != nil {
+					return nil, err
+				}
+				if effects == mutating && i%32 == 0 { // lets the journal in memory forget what a power cut would take
+					if err := c.SaveCheckpoint(nil); err != nil {
+						return nil, err
+					}
+				}
+			}
+			close(printed)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		})
+		inBubble(t, []tool.Tool{loud}, nil, func(t *testing.T, w *world) {
+			printed = make(chan struct{})
+			cfg := w.cfg
+			cfg.Store = &voidStore{w.store, &voidSpool{Spool: w.store.Spool(), sizes: map[string]int64{}}}
+			e, err := lifecycle.New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.past, w.e = append(w.past, w.e), e
+			before := heap()
+			slow := w.start(spec("t", ""), lifecycle.ExecuteOptions{}) // and reads nothing
+			<-printed
+			time.Sleep(time.Second)
+			if grown := heap() - before; grown > 16<<20 {
+				t.Errorf("%s: %d MiB more for %d MiB of output", effects.Normal().Mutability, grown>>20, size>>20)
+			}
+			if w.e.Stats().Running != 1 {
+				t.Error("the call is over")
+			}
+			slow.Close()
+		})
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// P11: nothing of a call stays in memory, however it ended.
+func TestP11NothingIsLeftOfCalls(t *testing.T) {
+	p := held()
+	p.deaf = true
+	inBubble(t, []tool.Tool{echo("t", mutating), echo("read", reading), asks("asks", tool.Ticket{}), p.tool("deaf", mutating)}, func(c *lifecycle.Config) { c.Grace = time.Second }, func(t *testing.T, w *world) {
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				s := spec([]string{"t", "read", "asks", "missing"}[i%4], "")
+				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: i%3 == 0})
+				if i%5 == 0 {
+					watcher.Close()
+					_, _ = w.e.Cancel(t.Context(), alice, s.ID, "", time.Minute)
+				} else if _, err := watcher.Wait(t.Context(), time.Hour); err != nil {
+					t.Error(err)
+				}
+				_, _ = w.e.Get(t.Context(), alice, "no-such-call-"+s.ID)
+			})
+		}
+		all.Wait()
+		id := w.begin(spec("deaf", ""))
+		if _, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		p.free()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if st := w.e.Stats(); st.Live != 0 || st.Running != 0 || st.Queued != 0 || st.IllegalTransitions != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
