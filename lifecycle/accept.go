@@ -33,9 +33,6 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 	digest := call.RequestDigest(&spec, arguments, p.Subject)
 	generated := spec.ID == ""
 	if generated {
-		if err := e.room(p.Namespace, spec.Run.ID); err != nil {
-			return nil, err
-		}
 		spec.ID = newID()
 	}
 	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: spec.ID})
@@ -70,19 +67,21 @@ func (e *Engine) unfilled(key call.Key) (*live, bool) {
 
 // admitNew fills the place of a call that is not in memory. It reports whether the call is new.
 func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec) (bool, error) {
-	if generated {
-		return true, nil
+	if !generated {
+		c, err := e.store.Call(context.WithoutCancel(ctx), l.key)
+		if !errors.Is(err, store.ErrNotFound) {
+			l.fill(c, err)
+			return false, nil // attach tells what was found
+		}
 	}
-	c, err := e.store.Call(context.WithoutCancel(ctx), l.key)
-	if !errors.Is(err, store.ErrNotFound) {
-		l.fill(c, err)
-		return false, nil // attach tells what was found
+	err := e.room(p.Namespace, spec.Run.ID)
+	if err == nil {
+		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run)
 	}
-	if err := e.room(p.Namespace, spec.Run.ID); err != nil {
+	if err != nil {
 		l.fill(nil, err)
-		return false, err
 	}
-	return true, nil
+	return err == nil, err
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.

@@ -92,6 +92,7 @@ type Engine struct {
 
 	places  *places
 	workers workers
+	owners  owners
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live

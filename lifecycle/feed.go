@@ -53,6 +53,13 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 		if err != nil {
 			return nil, err
 		}
+		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)
+		if err != nil {
+			return nil, err
+		}
+		if after > newest {
+			return nil, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names position %d; the newest is %d", after, newest)
+		}
 		w.after, w.part = after, part
 	case follow && run == "" && thread == "":
 		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)

@@ -111,7 +111,9 @@ func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {
 func TestFeedsShowWhatOneMaySee(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		mine := w.do(spec("t", ""))
-		theirs, err := w.e.Execute(t.Context(), bob, spec("t", ""), lifecycle.ExecuteOptions{})
+		other := spec("t", "")
+		other.Run = tool.Run{ID: "run-2", Thread: "thread-2"}
+		theirs, err := w.e.Execute(t.Context(), bob, other, lifecycle.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,16 +122,24 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 		}
 		_, err = w.e.WatchFeed(t.Context(), alice, "", "", "", true)
 		wantRefusal(t, err, call.PermissionDenied, "ROLE_REQUIRED")
-		for who, want := range map[*tool.Principal]int{&alice: 1, &bob: 1, &carol: 2, &eve: 0} {
-			feed, err := w.e.WatchFeed(t.Context(), *who, "run-1", "", "", false)
-			if err != nil {
-				t.Fatal(err)
+		for _, run := range []string{"run-1", "run-2"} {
+			seen := map[*tool.Principal]int{&alice: 1, &bob: 0, &carol: 1, &eve: 0}
+			if run == "run-2" {
+				seen[&alice], seen[&bob] = 0, 1
 			}
-			list, _ := events(t, feed)
-			if len(list) != 3*want {
-				t.Errorf("%s of %s sees %d events", who.Subject, who.Namespace, len(list))
+			for who, want := range seen {
+				feed, err := w.e.WatchFeed(t.Context(), *who, run, "", "", false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list, _ := events(t, feed)
+				if len(list) != 3*want {
+					t.Errorf("%s of %s sees %d events of %s", who.Subject, who.Namespace, len(list), run)
+				}
 			}
 		}
+		_, err = w.e.WatchFeed(t.Context(), carol, "", "", "f1.999999999.0", true)
+		wantRefusal(t, err, call.OutOfRange, "CURSOR_OUT_OF_RANGE")
 		for _, bad := range []string{"f1", "f1.x.0", "f1.1.-1", "c1.1.1", "f1.1.0.0"} {
 			_, err := w.e.WatchFeed(t.Context(), carol, "", "", bad, true)
 			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")

@@ -69,7 +69,15 @@ func (e *Engine) room(namespace string, run string) error {
 // visible reports whether a principal may see a call: its own calls, and with a role that looks at others' the
 // namespace's.
 func visible(p tool.Principal, c *call.Call) bool {
-	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "viewer") || hasRole(p, "operator") || hasRole(p, "approver") && len(c.Rounds) > 0)
+	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "viewer") || hasRole(p, "operator") || mayAnswer(p, c))
+}
+
+// mayAnswer reports whether a question of the call is, or was, one that an approver may answer.
+func mayAnswer(p tool.Principal, c *call.Call) bool {
+	return hasRole(p, "approver") && slices.ContainsFunc(c.Rounds, func(r call.Round) bool {
+		a := r.Suspension.Approvers
+		return a == nil || slices.ContainsFunc(a.Roles, func(role string) bool { return hasRole(p, role) })
+	})
 }
 
 // owns reports whether a principal may act for the call's caller.

@@ -290,7 +290,9 @@ func TestT115DeniedIsUnknown(t *testing.T) {
 		if !slices.Equal(texts["secret"], texts["sekret"]) {
 			t.Errorf("a hidden tool answers\n%q, an unknown one\n%q", texts["secret"], texts["sekret"])
 		}
-		if watcher, err := w.e.Execute(context.Background(), bob, spec("secret", ""), lifecycle.ExecuteOptions{}); err != nil {
+		theirs := spec("secret", "")
+		theirs.Run = tool.Run{ID: "run-2", Thread: "thread-2"}
+		if watcher, err := w.e.Execute(context.Background(), bob, theirs, lifecycle.ExecuteOptions{}); err != nil {
 			t.Error(err)
 		} else if c, _ := watcher.Wait(t.Context(), time.Hour); c.Status != call.Succeeded {
 			t.Errorf("for who may see it: %s", c.Status)

@@ -23,7 +23,7 @@ type RunInfo struct {
 // Run returns where a run stands. A run that no call has named is not found.
 func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo, error) {
 	e.settle()
-	if err := e.mayUseRun(ctx, p, id); err != nil {
+	if _, err := e.seeRun(ctx, p, id); err != nil {
 		return nil, err
 	}
 	counts, err := e.store.RunCounts(ctx, p.Namespace, id)
@@ -45,28 +45,28 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo
 	return info, nil
 }
 
-// mayUseRun finds whether the principal sees a call of the run.
-func (e *Engine) mayUseRun(ctx context.Context, p tool.Principal, id string) error {
-	q := store.Query{Namespace: p.Namespace, Run: id, Limit: 1}
-	if !hasRole(p, "viewer") && !hasRole(p, "operator") {
-		q.Caller = p.Subject
-	}
-	page, err := e.store.Calls(ctx, q)
+// seeRun refuses a run that nobody began or that the principal may not see, and returns who began it.
+func (e *Engine) seeRun(ctx context.Context, p tool.Principal, id string) (owner string, err error) {
+	owner, err = e.ownerOf(ctx, belonging{namespace: p.Namespace, run: id}, "")
 	if err != nil {
-		return err
+		return "", err
 	}
-	if len(page.Calls) == 0 && len(page.Corrupt) == 0 {
-		return call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", id)
+	if owner == "" || owner != p.Subject && !hasRole(p, "viewer") && !hasRole(p, "operator") {
+		return "", call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", id)
 	}
-	return nil
+	return owner, nil
 }
 
 // EndRun cancels what still runs or waits in a run, removes its documents, and lifts its block: a later call opens it
 // anew. It returns the ids of the calls that it cancelled.
 func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error) {
 	e.settle()
-	if err := e.mayUseRun(ctx, p, id); err != nil {
+	owner, err := e.seeRun(ctx, p, id)
+	if err != nil {
 		return nil, err
+	}
+	if owner != p.Subject && !hasRole(p, "operator") {
+		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
 	page, err := e.store.Calls(ctx, store.Query{Namespace: p.Namespace, Run: id, Limit: 1})
 	if err != nil {
@@ -74,9 +74,6 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 	}
 	if len(page.Calls) == 0 {
 		return nil, storeRefusal(store.ErrCorrupt, id)
-	}
-	if !mayEnd(p, page.Calls[0]) {
-		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
 	now := time.Now()
 	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now})
