@@ -170,6 +170,9 @@ func (l *live) behindWritten(change *store.Change, err error) {
 		return
 	}
 	l.unwritten = append(change.Events, l.unwritten...)
+	for i := range change.Events {
+		l.size += weight(&change.Events[i])
+	}
 	l.records = append(change.Records, l.records...)
 	if errors.Is(err, store.ErrFatal) {
 		go l.e.fatal(err)
