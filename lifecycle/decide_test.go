@@ -55,13 +55,13 @@ func TestT62FourEyes(t *testing.T) {
 }
 
 func TestT114OneTokenOnly(t *testing.T) {
-	both1 := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
+	aliceApproves := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
 	ask := gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}})))
 	for _, who := range []people{{"approver": {"alice"}}, {"approver": {"alice", "carl"}}} {
 		inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People = who }), func(t *testing.T, w *world) {
 			s := spec("t", "")
 			s.OnBehalfOf = "carl"
-			watcher, err := w.e.Execute(t.Context(), both1, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), aliceApproves, s, lifecycle.ExecuteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestT114OneTokenOnly(t *testing.T) {
 		if c.Status != call.Suspended || c.Open().Approvers.DistinctFromCaller {
 			t.Fatalf("call %s %+v", c.Status, c.Open())
 		}
-		if c = w.answer(both1, c, yes()); c.Status != call.Succeeded {
+		if c = w.answer(aliceApproves, c, yes()); c.Status != call.Succeeded {
 			t.Errorf("call %s", c.Status)
 		}
 	})

@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	allow    = func(*hook.Input) (hook.Verdict, error) { return hook.Allow(), nil }
-	blocks   = func(*hook.Input) (hook.Verdict, error) { return hook.Block("stop"), nil }
-	answers1 = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("first")), nil }
-	answers2 = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("second")), nil }
-	suspends = func(*hook.Input) (hook.Verdict, error) { return hook.Suspend(tool.Ticket{Message: "sure?"}), nil }
-	fails    = func(*hook.Input) (hook.Verdict, error) { return hook.Verdict{}, errors.New("no database") }
+	allow         = func(*hook.Input) (hook.Verdict, error) { return hook.Allow(), nil }
+	blocks        = func(*hook.Input) (hook.Verdict, error) { return hook.Block("stop"), nil }
+	answersFirst  = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("first")), nil }
+	answersSecond = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("second")), nil }
+	suspends      = func(*hook.Input) (hook.Verdict, error) { return hook.Suspend(tool.Ticket{Message: "sure?"}), nil }
+	fails         = func(*hook.Input) (hook.Verdict, error) { return hook.Verdict{}, errors.New("no database") }
 )
 
 // verdictsOf writes the recorded verdicts as gate:KIND, with a ! on those that lost.
@@ -49,11 +49,11 @@ func TestGatesCombine(t *testing.T) {
 		{"all allow", []gate{allow, allow}, call.Succeeded, "{}", "a:ALLOW b:ALLOW", "ALLOW"},
 		{"block beats suspend", []gate{suspends, blocks}, call.Failed, "Blocked: stop", "a:SUSPEND! b:BLOCK", "BLOCK"},
 		{"block beats suspend in either order", []gate{blocks, suspends}, call.Failed, "Blocked: stop", "a:BLOCK b:SUSPEND!", "BLOCK"},
-		{"suspend beats a result", []gate{answers1, suspends}, call.Suspended, "", "a:SET_RESULT! b:SUSPEND", "SUSPEND"},
-		{"block beats a result", []gate{answers1, allow, blocks}, call.Failed, "Blocked: stop", "a:SET_RESULT! b:ALLOW c:BLOCK", "BLOCK"},
-		{"the first of equals stands", []gate{answers1, answers2}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
+		{"suspend beats a result", []gate{answersFirst, suspends}, call.Suspended, "", "a:SET_RESULT! b:SUSPEND", "SUSPEND"},
+		{"block beats a result", []gate{answersFirst, allow, blocks}, call.Failed, "Blocked: stop", "a:SET_RESULT! b:ALLOW c:BLOCK", "BLOCK"},
+		{"the first of equals stands", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
 		{"all are asked after a block", []gate{blocks, blocks, allow}, call.Failed, "Blocked: stop", "a:BLOCK b:BLOCK! c:ALLOW", "BLOCK"},
-		{"a failure refuses whatever the others allow", []gate{answers1, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},
+		{"a failure refuses whatever the others allow", []gate{answersFirst, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},
 		// A gate that blocks still blocks when another one is broken.
 		{"a failure does not soften a block", []gate{fails, blocks}, call.Failed, "Blocked: stop", "a:FAILED b:BLOCK", "BLOCK"},
 	}

@@ -149,8 +149,8 @@ func TestT107CancelStoredThenKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p = held()
-			tool1 := tool.Func(tt.tool.Descriptor(), p.run)
-			inBubble(t, []tool.Tool{tool1, held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
+			again := tool.Func(tt.tool.Descriptor(), p.run)
+			inBubble(t, []tool.Tool{again, held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 				s := spec("t", "")
 				w.crashAt("after-cancel", func() {
 					if name == "queued" {

@@ -99,7 +99,7 @@ func (w *world) checkLog(id string) []call.Event {
 	return list
 }
 
-// allow is what configures several parts of an engine.
+// both makes several changes of a configuration.
 func both(changes ...func(*lifecycle.Config)) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) {
 		for _, change := range changes {
