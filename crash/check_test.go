@@ -282,26 +282,25 @@ func (l *life) strays() {
 		for pair := range bytes.SplitSeq(env, []byte{0}) {
 			value, ok := strings.CutPrefix(string(pair), "TOOLD_CALL=")
 			if ok && strings.Contains(value, l.tag) && !strings.Contains(value, own) {
-				pid := filepath.Base(filepath.Dir(path))
-				if l.d.log.tells("may still live", `"pid":`+pid+",") {
-					l.unverified.Add(1) // it says so, which is all that it promises
-					l.endStray(pid)
-					continue
-				}
-				line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-				l.led.Break("P5", "%s of a killed daemon lives under the next one: %q, %s", filepath.Dir(path), line, value)
+				l.stray(filepath.Base(filepath.Dir(path)), value)
 			}
 		}
 	}
 }
 
-// endStray kills what the daemon named as left over, so that it is not found again in the next life.
-func (l *life) endStray(pid string) {
-	n, err := strconv.Atoi(pid)
-	if err == nil {
-		err = syscall.Kill(n, syscall.SIGKILL)
+// stray judges a process that was left over. What the daemon could not end it has to name, and may not leave stopped.
+func (l *life) stray(pid, mark string) {
+	line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+	status, _ := os.ReadFile("/proc/" + pid + "/status")
+	switch {
+	case !l.d.log.tells("may still live", `"pid":`+pid+","):
+		l.led.Break("P5", "process %s of a killed daemon lives under the next one: %q, %s", pid, line, mark)
+		return
+	case bytes.Contains(status, []byte("State:\tT")):
+		l.led.Break("P5", "process %s of a killed daemon was stopped and left: %q, %s", pid, line, mark)
 	}
-	if err != nil && !errors.Is(err, syscall.ESRCH) {
-		l.led.Break("P5", "process %s: %v", pid, err)
+	l.unverified.Add(1)
+	if n, err := strconv.Atoi(pid); err == nil {
+		_ = syscall.Kill(n, syscall.SIGKILL) // so that the next life does not find it again
 	}
 }

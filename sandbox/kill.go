@@ -96,6 +96,7 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 			return left
 		}
 		if time.Now().After(deadline) {
+			strike(living, group, killed) // there was time to stop them only; left stopped they would stay for ever
 			if len(left) == 0 && c.moving {
 				left = append(left, process{}) // it goes on, but nobody could be caught
 			}
