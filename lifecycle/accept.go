@@ -100,6 +100,10 @@ func (e *Engine) attach(l *live, p tool.Principal, digest string, o ExecuteOptio
 		l.release()
 		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
 	}
+	if c.Status != call.Suspended && l.heldBack() {
+		l.release()
+		return nil, errHeld
+	}
 	w, err := newWatcher(l, o, true)
 	if err != nil {
 		l.release()

@@ -50,6 +50,10 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 			if err != nil {
 				continue
 			}
+			if c.record().Caller.Subject != l.record().Caller.Subject { // anybody may name any parent
+				c.release()
+				continue
+			}
 			request := r
 			request.Cause = "PARENT"
 			err = e.cancelTree(ctx, c, request, depth+1)
@@ -116,7 +120,12 @@ func (l *live) cancelCall(ctx context.Context, r call.CancelRequest) error {
 		l.unslot()
 		return nil
 	case c.Status == call.Suspended:
-		return l.cancelSuspended(r)
+		return l.cancelResting(r, call.NotStarted)
+	case l.heldBack():
+		if began(c) {
+			return l.cancelResting(r, call.ExecutedUnknown)
+		}
+		return l.cancelResting(r, call.NotStarted)
 	}
 	err := l.commitSlotted(step{
 		durability: store.Full,
@@ -132,11 +141,19 @@ func (l *live) cancelCall(ctx context.Context, r call.CancelRequest) error {
 	return nil
 }
 
-// cancelSuspended ends a call that waits: request and end are one change, so it wins or loses against a decision as a
-// whole. The caller has the slot, which is given back.
-func (l *live) cancelSuspended(r call.CancelRequest) error {
+// heldBack reports whether the call is unfinished, of an earlier epoch of a store that was copied or restored, so that
+// nothing carries it on.
+func (l *live) heldBack() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.e.held && l.cancel == nil && !l.c.Status.Terminal() && l.c.EpochOf(l.c.LastSequence) < l.e.epoch
+}
+
+// cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
+// decision as a whole. The caller has the slot, which is given back.
+func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPass()
-	out := endOf(cancelled(r.Reason), call.NotStarted)
+	out := endOf(cancelled(r.Reason), executed)
 	records := p.after(context.Background(), &out)
 	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
@@ -145,14 +162,17 @@ func (l *live) cancelSuspended(r call.CancelRequest) error {
 		apply(c)
 		c.Cancel = &r
 	}
-	suspension := l.record().LastRound().Suspension
+	var asked call.Suspension
+	if open := l.record().Open(); open != nil {
+		asked = *open
+	}
 	err := l.commitSlotted(s)
 	l.unslot()
 	if err != nil {
 		l.resift()
 		return err
 	}
-	p.abandoned(&suspension)
+	p.abandoned(&asked)
 	return err
 }
 

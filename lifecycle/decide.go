@@ -165,7 +165,7 @@ func (e *Engine) answerable(ctx context.Context, c *call.Call, p tool.Principal,
 	case open == nil || open.ID != r.SuspensionID:
 		return nil, alreadyDecided(round, c)
 	case e.held && c.EpochOf(c.LastSequence) < e.epoch:
-		return nil, call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored; an operator must release its calls, or start with --moved when the file was only moved")
+		return nil, errHeld
 	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
 		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)
 	case r.Decision.ExpectedDigest == "" && open.Approvers != nil:

@@ -15,6 +15,9 @@ var (
 	errJournal = errors.New("the journal failed")
 )
 
+// errHeld refuses what would carry on a call of a store that is a copy: the original may carry it on too.
+var errHeld = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: cancel the call, or start the daemon with --moved when the file was only moved")
+
 // unknownCall is the one answer for a call that does not exist and for one that the principal may not see.
 func unknownCall(id string) error {
 	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; toold calls lists what you can see", id)

@@ -40,8 +40,8 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 	if e.held {
 		return nil
 	}
-	for {
-		due, err := e.store.Due(ctx, 100)
+	for limit := 100; ; {
+		due, err := e.store.Due(ctx, limit)
 		if err != nil {
 			return err
 		}
@@ -51,8 +51,12 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 				moved++
 			}
 		}
-		if moved == 0 {
+		switch {
+		case moved > 0:
+		case len(due) < limit:
 			return nil
+		default: // those that cannot be expired must not hide the others
+			limit *= 4
 		}
 	}
 }
@@ -72,7 +76,8 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 	}
 	s := *open
 	if s.DefaultResult != "" {
-		d := tool.Decision{ID: "expiry-" + s.ID, Action: tool.Resume, Result: s.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
+		// A client's decision has no space in its id, so that none can take this one.
+		d := tool.Decision{ID: "expiry of " + s.ID, Action: tool.Resume, Result: s.DefaultResult, Reason: "expired: the default answer", Time: e.store.Now(), DecidedBy: tool.Principal{Namespace: key.Namespace, Subject: "toold", Method: "expiry"}}
 		err = l.storeExpiryAnswer(d, &s)
 		l.unslot()
 		if err == nil {

@@ -37,6 +37,9 @@ func (p *pass) gate(ctx context.Context) *end {
 			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // the call is not over: this is its path
 		}
 	}
+	if k := a.verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
+		p.note(func(c *call.Call) { c.Description = bare(c.Description) })
+	}
 	switch {
 	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
 		return blocked(a.verdict.Reason())
@@ -51,6 +54,12 @@ func (p *pass) gate(ctx context.Context) *end {
 		return setResult(a.verdict.Result())
 	}
 	return nil
+}
+
+// bare is what is told of a call that was refused: what a tool looked up to describe it could be what the caller may not
+// see, such as the file that an edit would change.
+func bare(d tool.Description) tool.Description {
+	return tool.Description{Kind: d.Kind, Title: d.Title, Degraded: d.Degraded}
 }
 
 // askGates asks every gate, in configured order, and combines the answers.
@@ -75,6 +84,9 @@ func (p *pass) askGates(ctx context.Context) asked {
 			}
 			return v, err
 		})
+		if err != nil && ctx.Err() != nil {
+			return out // the call was stopped: that is no fault of the gate
+		}
 		if err != nil {
 			v = p.failedGate(entry, err, &out)
 		}
@@ -172,7 +184,13 @@ func setResult(r *tool.Result) *end {
 func (p *pass) answerFor(gate string) *tool.Decision {
 	c := p.l.record()
 	for _, r := range slices.Backward(c.Rounds) {
-		if r.Suspension.Origin != gate || r.Decision == nil || r.Decision.Action != tool.Resume {
+		if r.Decision == nil || r.Decision.Action != tool.Resume {
+			continue
+		}
+		if r.Suspension.Origin != gate {
+			if broughtArguments(&r) {
+				return nil // they voided every answer before, also one that was for what the arguments became later
+			}
 			continue
 		}
 		if r.Decision.AppliesTo != "" && r.Decision.AppliesTo == p.approvalDigest(&r.Suspension, p.effective) {
@@ -181,6 +199,11 @@ func (p *pass) answerFor(gate string) *tool.Decision {
 		return nil
 	}
 	return nil
+}
+
+// broughtArguments reports whether a round's decision replaced the arguments.
+func broughtArguments(r *call.Round) bool {
+	return r.Decision.Arguments != "" || r.Suspension.ResumeMode == tool.PassDecisionToTool
 }
 
 // approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.

@@ -164,7 +164,11 @@ func (p *pass) stopped(ctx context.Context) *end {
 	if ctx.Err() == nil {
 		return nil
 	}
-	out := endOf(context.Cause(ctx), call.NotStarted)
+	executed := call.NotStarted
+	if began(p.l.record()) { // an earlier attempt did, and a crash took its end
+		executed = call.ExecutedUnknown
+	}
+	out := endOf(context.Cause(ctx), executed)
 	return &out
 }
 

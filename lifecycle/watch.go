@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -302,7 +303,7 @@ func (l *live) tailAfterLocked(after int64) []call.Event {
 		return nil
 	}
 	rest := l.tail[after+1-l.tail[0].Sequence:]
-	return rest[:min(len(rest), frameEvents)]
+	return slices.Clone(rest[:min(len(rest), frameEvents)]) // a slow watcher must not keep the whole tail alive
 }
 
 // hand makes a frame of events from memory, or of what the journal has when they are gone from it.
