@@ -34,6 +34,10 @@ func (p *pass) valid(args tool.Arguments) error {
 	}
 	err := safely(func() error { return v.Validate(args) })
 	var kinded *tool.Error
+	var thrown *panicError
+	if errors.As(err, &thrown) {
+		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: err.Error()}
+	}
 	if err != nil && !errors.As(err, &kinded) {
 		return &tool.Error{Code: tool.InvalidArguments, Message: err.Error()}
 	}
@@ -88,11 +92,16 @@ func (p *pass) rewrite(ctx context.Context) *end {
 	return nil
 }
 
+// panicError is what foreign code threw. What it says is for the operator.
+type panicError struct{ value any }
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
 // safely turns a panic of foreign code into an error.
 func safely(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = &panicError{r}
 		}
 	}()
 	return fn()
