@@ -40,7 +40,7 @@ func Parse(text string) Parsed {
 }
 
 // RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
-// arguments, caller, run and thread. Arguments that do not parse count by their bytes.
+// arguments, caller (and for whom it acts), run and thread. Arguments that do not parse count by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	b := make([]byte, 0, len(requestDomain)+len(arguments.Text)+256)
 	b = append(b, requestDomain...)
@@ -50,7 +50,7 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	} else {
 		b = append(b, arguments.Canonical...)
 	}
-	for _, v := range [...]string{s.Tool, caller, s.Run.ID, s.Run.Thread} {
+	for _, v := range [...]string{s.Tool, caller, s.OnBehalfOf, s.Run.ID, s.Run.Thread} {
 		b = AppendCanonical(append(b, ','), v)
 	}
 	sum := sha256.Sum256(b)

@@ -166,7 +166,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 		if n := len(change.Events); n > 0 {
 			l.written = change.Events[n-1].Sequence
 		}
-		l.e.feed.wake()
+		l.e.feed.wake(l.c)
 		return
 	}
 	l.unwritten = append(change.Events, l.unwritten...)

@@ -116,11 +116,11 @@ func (l *live) cancelCall(ctx context.Context, r call.CancelRequest) error {
 	l.slot <- struct{}{}
 	c := l.record()
 	switch {
-	case c.Status.Terminal() || c.Cancel != nil:
-		l.unslot()
-		return nil
 	case c.Status == call.Suspended:
 		return l.cancelResting(r, call.NotStarted)
+	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
+		l.unslot()
+		return nil
 	case l.heldBack():
 		if began(c) {
 			return l.cancelResting(r, call.ExecutedUnknown)

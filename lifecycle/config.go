@@ -139,7 +139,6 @@ func New(cfg Config) (*Engine, error) {
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 	}
-	e.feed.changed = make(chan struct{})
 	return e, nil
 }
 

@@ -10,31 +10,50 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// feed wakes the watchers of runs, threads and namespaces when something was committed.
+// feed wakes the watchers of runs, threads and namespaces when something of theirs was committed: what others do costs
+// them nothing.
 type feed struct {
 	mu      sync.Mutex
-	changed chan struct{}
-	waiting bool
+	waiting map[*store.Feed]chan struct{}
 }
 
-func (f *feed) wake() {
+// wake tells those who watch this call.
+func (f *feed) wake(c *call.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.waiting {
-		close(f.changed)
-		f.changed, f.waiting = make(chan struct{}), false
+	for watched, changed := range f.waiting {
+		if shows(watched, c) {
+			close(changed)
+			delete(f.waiting, watched)
+		}
 	}
 }
 
-func (f *feed) wait() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.waiting = true
-	return f.changed
+func shows(f *store.Feed, c *call.Call) bool {
+	return f.Namespace == c.Namespace && (f.Run == "" || f.Run == c.Run.ID) && (f.Thread == "" || f.Thread == c.Run.Thread) &&
+		(f.Caller == "" || f.Caller == c.Caller.Subject)
 }
 
-// feedPage is how many entries are read at once.
-const feedPage = 128
+// wait returns what is closed when there may be something new.
+func (f *feed) wait(watched *store.Feed) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	changed, ok := f.waiting[watched]
+	if !ok {
+		if f.waiting == nil {
+			f.waiting = map[*store.Feed]chan struct{}{}
+		}
+		changed = make(chan struct{})
+		f.waiting[watched] = changed
+	}
+	return changed
+}
+
+func (f *feed) leave(watched *store.Feed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.waiting, watched)
+}
 
 // WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. Whoever may not look at
 // others' calls sees its own. The empty cursor starts with what happens next, unless follow is false: then with the
@@ -74,7 +93,7 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 // nextOfFeed is Next for feeds: one frame holds what one commit told of one call.
 func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 	for {
-		changed, closing := w.e.feed.wait(), w.e.isClosing() // before it is looked at what there is
+		changed, closing := w.e.feed.wait(w.feed), w.e.isClosing() // before it is looked at what there is
 		if !w.follow {
 			w.e.settle()
 		}

@@ -3,7 +3,9 @@ package lifecycle
 import (
 	"path"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -25,6 +27,15 @@ func (e *Engine) fence(spec *call.Spec) error {
 	for _, g := range slices.Concat(spec.Run.Agent.Allow, spec.Run.Agent.Exclude) {
 		if _, err := path.Match(g, ""); err != nil {
 			return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
+		}
+	}
+	r := &spec.Run
+	for field, id := range map[string]string{
+		"run.run_id": r.ID, "run.thread_id": r.Thread, "run.parent_run_id": r.ParentRun, "run.parent_thread_id": r.ParentThread,
+		"run.parent_call_id": r.ParentCall, "run.agent.agent_id": r.Agent.ID, "run.origin": r.Origin, "model_call_id": spec.ModelCallID, "retry_of": spec.RetryOf,
+	} {
+		if strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return call.InvalidField(field, "has a character that cannot be printed")
 		}
 	}
 	if spec.ID != "" {

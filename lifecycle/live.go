@@ -313,7 +313,7 @@ func (l *live) submit(change *store.Change) error {
 		l.e.fatal(err)
 	}
 	if err == nil {
-		l.e.feed.wake()
+		l.e.feed.wake(l.record())
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -20,6 +21,12 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 	defer l.order.Unlock()
 	if l.filters == nil && len(l.e.cfg.Hooks.Filter) > 0 {
 		l.filters = l.e.filtersOf(l.record())
+	}
+	now := time.Now()
+	for i := range events {
+		if events[i].Time.IsZero() {
+			events[i].Time = now
+		}
 	}
 	var records []store.Record
 	for _, f := range l.filters {

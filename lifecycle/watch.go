@@ -197,6 +197,7 @@ func (w *Watcher) Close() {
 		w.timer.Stop()
 	}
 	if w.l == nil {
+		w.e.feed.leave(w.feed)
 		return
 	}
 	w.l.left()

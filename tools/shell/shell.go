@@ -122,9 +122,9 @@ func New(cfg Config) (tool.Tool, error) {
 		Timeouts:          tool.Timeouts{Attempt: (MaxTimeout + 60) * time.Second},
 		MaxArguments:      maxArguments,
 		OutputBudget:      cfg.OutputBudget,
-		RequiredIsolation: tool.IsolationNone,
-		Guidance:          guidance,
-		Metadata:          map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
+		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
+		Guidance: guidance,
+		Metadata: map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
 	}, s.run, typed.WithValidate(validate), typed.WithDescribe(describe)), nil
 }
 
