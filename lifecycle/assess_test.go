@@ -161,6 +161,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 	inBubble(t, []tool.Tool{made("count", reading, count(false)), made("fails", mutating, count(true))}, nil, func(t *testing.T, w *world) {
 		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // both see the same
 		w.do(spec("fails", ""))
+		time.Sleep(time.Second)
 		kinds := map[string]int{}
 		for _, id := range []string{a, b} {
 			if c := w.get(id); c.Status != call.Succeeded || c.Result.Data != "0" || c.Class != call.Sync {
