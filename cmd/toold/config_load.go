@@ -70,6 +70,9 @@ func loadConfig(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, usageError{err}
 	}
+	if err := cfg.separatePlaces(); err != nil {
+		return nil, usageError{err}
+	}
 	return cfg, nil
 }
 
