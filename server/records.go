@@ -40,14 +40,12 @@ func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*
 	if q.After, err = openToken(req.GetPageToken(), bound); err != nil {
 		return nil, err
 	}
-	page, err := s.engine.List(ctx, p.Principal, q)
+	resp := &tooldv1.ListCallsResponse{}
+	next, err := s.fill(ctx, resp, q, mask)
 	if err != nil {
 		return nil, err
 	}
-	resp := &tooldv1.ListCallsResponse{NextPageToken: sealToken(page.Next, bound), BrokenCallIds: page.Broken}
-	for _, c := range page.Calls {
-		resp.Calls = append(resp.Calls, mask.apply(fromCall(c)))
-	}
+	resp.NextPageToken = sealToken(next, bound)
 	return resp, nil
 }
 

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Calls may be large: their arguments alone come to megabytes. A page therefore ends where its bytes do, or one caller's
+// large calls would make a list that no client takes; and it is read in portions, so that what a request holds in memory
+// does not depend on the page size that it names.
+const (
+	pageBytes = 1 << 20
+	portion   = 8 // calls
+)
+
+// fill appends calls to a response until it has as many as q wants or its bytes are spent, but one at least. It returns
+// the position at which the next page begins; 0 after the last.
+func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Query, mask mask) (next int64, err error) {
+	p := principal(ctx).Principal
+	size, want := 0, q.Limit
+	at := *q
+	for at.Limit = min(portion, want); ; {
+		page, err := s.engine.List(ctx, p, &at)
+		if err != nil {
+			return 0, err
+		}
+		calls, bytes := mask.list(page)
+		if size+bytes > pageBytes {
+			if at.Limit > 1 {
+				at.Limit /= 2 // and look again: only the engine knows the position of a call
+				continue
+			}
+			if size > 0 {
+				return at.After, nil
+			}
+		}
+		resp.Calls, resp.BrokenCallIds = append(resp.Calls, calls...), append(resp.BrokenCallIds, page.Broken...)
+		size += bytes
+		want -= len(page.Calls) + len(page.Broken)
+		if page.Next == 0 || want <= 0 || size >= pageBytes {
+			return page.Next, nil
+		}
+		at.After, at.Limit = page.Next, min(at.Limit, want)
+	}
+}
+
+// list returns the calls of a page as they are sent, with what they, and the ids of broken ones, take of a message.
+func (m mask) list(page Page) (calls []*tooldv1.Call, size int) {
+	for _, c := range page.Calls {
+		one := m.apply(fromCall(c))
+		calls = append(calls, one)
+		size += 1 + protowire.SizeBytes(proto.Size(one))
+	}
+	for _, id := range page.Broken {
+		size += 1 + protowire.SizeBytes(len(id))
+	}
+	return calls, size
+}
