@@ -85,6 +85,9 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 // satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
 // was given.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
+	if !slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(a.DecidedBy.Roles, role) }) {
+		return false
+	}
 	switch {
 	case !d.fourEyes:
 		return true

@@ -183,7 +183,7 @@ func TestReasons(t *testing.T) {
 
 func TestAnswer(t *testing.T) {
 	yes := func(by, result string) *tool.Decision {
-		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by}}
+		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by, Roles: []string{"caller", "approver"}}}
 	}
 	const fourEyes = `rules: [{action: ask, tools: [x], four_eyes: true}]`
 	tests := []struct {
@@ -198,6 +198,9 @@ func TestAnswer(t *testing.T) {
 		{"an answer without an action", "", false, &tool.Decision{DecidedBy: tool.Principal{Subject: "bob"}}, "SUSPEND"},
 		{"a yes never beats a deny", `rules: [{action: deny, tools: [x]}]`, false, yes("bob", ""), "DENY"},
 		{"a yes never beats a block", `rules: [{action: block, tools: [x]}]`, false, yes("bob", ""), "BLOCK"},
+		{"an operator has to answer now, and an approver's yes of before", `approvers: [operator]`, false, yes("bob", ""), "SUSPEND"},
+		{"the same by a rule, with four eyes", `rules: [{action: ask, tools: [x], four_eyes: true, approvers: [operator]}]`, false, yes("bob", ""), "SUSPEND"},
+		{"one role of several", `approvers: [operator, approver]`, false, yes("bob", ""), "ALLOW"},
 		{"four eyes", fourEyes, false, yes("bob", ""), "ALLOW"},
 		{"four eyes now, and the caller's yes of before", fourEyes, false, yes("alice", ""), "SUSPEND"},
 		{"the same for whom the caller acts for", fourEyes, false, yes("carol", ""), "SUSPEND"},
@@ -235,7 +238,6 @@ func TestSingleUserTypesTheName(t *testing.T) {
 		Parameters:     json.RawMessage(`{"tool":"deploy","tier":"ESCALATE","single_user":true}`),
 		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"confirm":{"const":"deploy"}},"required":["confirm"],"additionalProperties":false}`),
 		Approvers:      &tool.Approvers{Roles: []string{"approver"}},
-		ExpiresIn:      72 * time.Hour,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("ticket (-want +got):\n%s", d)

@@ -26,18 +26,15 @@ var weightiest = []action{block, deny, ask, allow}
 // tiers lists the tiers from the mildest on.
 var tiers = []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate}
 
-// The expiry of tickets when the file does not say it, and the most that it may say.
-const (
-	defaultExpiry = 72 * time.Hour
-	maxExpiry     = 30 * 24 * time.Hour
-)
+// maxExpiry is the longest that a file may let a ticket wait.
+const maxExpiry = 30 * 24 * time.Hour
 
 // Rules are a parsed rule file. They never change.
 type Rules struct {
 	rules     []rule // the most specific first, then as in the file
 	byTier    map[tool.Tier]action
 	approvers []string
-	expiresIn time.Duration
+	expiresIn time.Duration // 0: as long as any ticket of the daemon
 }
 
 // A rule holds for a call when each of its lists that is not empty does.
@@ -60,7 +57,6 @@ func Default() *Rules {
 	return &Rules{
 		byTier:    map[tool.Tier]action{tool.Observe: allow, tool.Confirm: ask, tool.Escalate: ask},
 		approvers: []string{"approver"},
-		expiresIn: defaultExpiry,
 	}
 }
 
