@@ -46,7 +46,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 			return e.begin(l, p, &spec, o, arguments, digest), nil
 		}
 	}
-	return e.attach(l, p, digest, o)
+	return e.attach(l, digest, o)
 }
 
 // unfilled is reference for a call that may be new: who only looked for it and found nothing is not waited on.
@@ -85,7 +85,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attach(l *live, p tool.Principal, digest string, o ExecuteOptions) (*Watcher, error) {
+func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, error) {
 	<-l.ready
 	if l.loadErr != nil {
 		defer l.release()

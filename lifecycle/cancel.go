@@ -63,7 +63,7 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 			}
 		}
 	}
-	return l.cancelCall(ctx, r)
+	return l.cancelCall(r)
 }
 
 // unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
@@ -112,7 +112,7 @@ func (e *Engine) livingChildren(parent call.Key) (keys []call.Key) {
 }
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
-func (l *live) cancelCall(ctx context.Context, r call.CancelRequest) error {
+func (l *live) cancelCall(r call.CancelRequest) error {
 	l.slot <- struct{}{}
 	c := l.record()
 	switch {

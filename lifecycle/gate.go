@@ -150,12 +150,15 @@ func checkVerdict(v hook.Verdict) error {
 	case hook.KindSuspend:
 		return checkTicket(v.Ticket(), false)
 	case hook.KindSetResult:
-		if r := v.Result(); r.IsSuccess() || r.IsError() && r.Error != nil {
+		if complete(v.Result()) {
 			return nil
 		}
 	}
 	return errVerdict
 }
+
+// complete reports whether a result can stand for a tool's.
+func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
 
 func reasonOf(v hook.Verdict) string {
 	if r := v.Result(); r.IsError() {

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -247,7 +248,7 @@ func (l *live) commitSlotted(s step) error {
 	}
 	next.Class = call.Sync
 	earlier := l.unwritten
-	events := append(earlier[:len(earlier):len(earlier)], s.events...)
+	events := slices.Concat(earlier, s.events)
 	before, epochs := l.last, l.c.Epochs
 	next.Epochs = l.numberWith(events, next.Epochs)
 	next.LastSequence = l.last
