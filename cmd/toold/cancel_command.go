@@ -70,7 +70,7 @@ func (a *app) cancelOne(ctx context.Context, c *client, request *tooldv1.CancelC
 	text := show.Status(call.GetStatus()) + "  " + show.Line(call.GetCallId()) + "\n" + a.outView().Processes(got.GetProcesses())
 	switch {
 	case !isEnd(call.GetStatus()):
-		text += "the end is asked for; to see it: toold watch " + show.Line(call.GetCallId()) + "\n"
+		text += "the end is asked for; to see it: " + a.program() + " watch " + show.Line(call.GetCallId()) + "\n"
 	case call.GetCancelRequest() == nil:
 		text += "the call had ended before\n"
 	case call.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED:

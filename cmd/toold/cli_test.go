@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -189,6 +190,12 @@ func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	}
 	new(run).do(t, dir, "approve", "s-ab").expect(t, exitUsage, "", `2 of those that wait begin with "s-ab"`, "s-abc", "s-abd")
 	new(run).do(t, dir, "approve", "nothing").expect(t, exitNotFound, "", "toold inbox lists")
+	s.call = &tooldv1.Call{CallId: "0123456789abcdef", Status: succeeded, Decisions: []*tooldv1.Decision{
+		{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, DecidedBy: &tooldv1.Principal{Subject: "ann"}, Time: &timestamppb.Timestamp{}},
+	}}
+	new(run).do(t, dir, "approve", "0123456789abcdef").expect(t, exitConflict, "", "decided already: RESUME by ann at 1970-01-01T00:00:00Z")
+	s.call.Decisions = nil
+	new(run).do(t, dir, "decline", "0123456789abcdef").expect(t, exitConflict, "", "does not wait for a decision")
 	new(run).do(t, dir, "approve", "s-abc", "--digest", "another").expect(t, exitConflict, "", "toold inbox s-abc")
 	if len(asked) != 2 {
 		t.Error("a decision was sent for a ticket that was not the one that was seen")

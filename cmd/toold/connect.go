@@ -174,8 +174,8 @@ func (c *connection) tokenHint() string {
 	return "the token of " + c.usedToken + " is not one of this daemon"
 }
 
-func (c *connection) reachHint() string {
-	return fmt.Sprintf("no daemon answers at %s; start one with toold serve, or say where it is: --address, --data", c.used)
+func (c *connection) reachHint(program string) string {
+	return fmt.Sprintf("no daemon answers at %s; start one with %s serve, or say where it is: --address, --data", c.used, program)
 }
 
 // bearer sends a token. dial has looked where to.

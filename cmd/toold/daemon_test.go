@@ -101,6 +101,7 @@ type run struct {
 	code        int
 	out, err    string
 	in          string
+	name        string // by which it was started
 	environ     []string
 	terminal    bool
 	errTerminal bool
@@ -138,7 +139,8 @@ func (r *run) do(t *testing.T, dir string, args ...string) *run {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	a := &app{
-		in: strings.NewReader(r.in), out: &out, err: &errOut, environ: append([]string{"TOOLD_DATA=" + dir, "PATH=" + os.Getenv("PATH")}, r.environ...),
+		name: r.name,
+		in:   strings.NewReader(r.in), out: &out, err: &errOut, environ: append([]string{"TOOLD_DATA=" + dir, "PATH=" + os.Getenv("PATH")}, r.environ...),
 		now:         func() time.Time { return time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC) },
 		outTerminal: r.terminal, errTerminal: r.terminal || r.errTerminal, inTerminal: r.terminal,
 	}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/toold-dev/toold/cmd/toold/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -34,17 +39,52 @@ func (f *decisionFlags) add(a *app, c *cobra.Command) {
 // ticket finds the ticket and shows it whole, on standard error: what is answered is what was shown, and its digest goes
 // with the answer.
 func (a *app) ticket(ctx context.Context, c *client, name string, f *decisionFlags) (*tooldv1.Call, error) {
-	call, err := findWaiting(ctx, c, name)
+	call, err := a.findWaiting(ctx, c, name)
+	if coded, ok := errors.AsType[codedError](err); ok && coded.code == exitNotFound {
+		return nil, cmp.Or(closed(ctx, c, name), err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	s := call.GetSuspension()
 	if f.digest != "" && f.digest != s.GetDigest() {
-		return nil, codedError{fmt.Errorf("the ticket is another one than you saw: its digest is %s; look at it again: toold inbox %s",
-			s.GetDigest(), s.GetSuspensionId()), exitConflict}
+		return nil, codedError{fmt.Errorf("the ticket is another one than you saw: its digest is %s; look at it again: %s inbox %s",
+			s.GetDigest(), a.program(), s.GetSuspensionId()), exitConflict}
 	}
 	fmt.Fprintln(a.err, a.errView().Ticket(call, s))
 	return call, nil
+}
+
+// closed says how what does not wait any more was decided, and by whom; nil when there is nothing of that name.
+func closed(ctx context.Context, c *client, name string) error {
+	if got, err := c.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: name}); err == nil && got.GetCall().GetCallId() == name {
+		text := "the call does not wait for a decision, it is " + show.Status(got.GetCall().GetStatus())
+		if all := got.GetCall().GetDecisions(); len(all) > 0 {
+			last := all[len(all)-1]
+			text = fmt.Sprintf("decided already: %s by %s at %s", strings.TrimPrefix(last.GetAction().String(), "DECISION_ACTION_"),
+				last.GetDecidedBy().GetSubject(), last.GetTime().AsTime().Format(time.RFC3339))
+		}
+		return codedError{errors.New(text), exitConflict}
+	}
+	if !strings.HasPrefix(name, "s-") {
+		return nil
+	}
+	// Only an answer makes the daemon tell of a suspension that is closed. No ticket has this digest, so that an open one
+	// would stay as it is.
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	stream, err := c.calls.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: name, Decision: &tooldv1.Decision{
+		DecisionId: id.String(), Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL, ExpectedDigest: strings.Repeat("0", 64),
+	}})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) == codes.FailedPrecondition {
+		return err
+	}
+	return nil
 }
 
 // decide sends the answer and follows the call.

@@ -167,9 +167,9 @@ func (a *app) judge(c codes.Code, byDaemon bool) (exit int, hint string) {
 		if byDaemon {
 			return exitBusy, "the daemon starts or stops; try again"
 		}
-		return exitUnreachable, a.connection.reachHint()
+		return exitUnreachable, a.connection.reachHint(a.program())
 	case codes.Unimplemented:
-		return exitFailed, "this daemon does not have it; compare the versions: toold version, toold info"
+		return exitFailed, "this daemon does not have it; compare the versions: " + a.program() + " version, " + a.program() + " info"
 	default:
 		return exitFailed, ""
 	}

@@ -55,7 +55,7 @@ func (a *app) inboxCommand() *cobra.Command {
 		ValidArgsFunction: a.completeWaiting,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			if len(args) == 1 {
-				call, err := findWaiting(ctx, c, args[0])
+				call, err := a.findWaiting(ctx, c, args[0])
 				if err != nil {
 					return err
 				}
@@ -105,7 +105,7 @@ func (a *app) printInbox(all []*tooldv1.Call, more bool) error {
 
 // findWaiting finds the suspended call that name means: the id of the suspension or of the call, or a beginning of one
 // that no other has.
-func findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, error) {
+func (a *app) findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, error) {
 	var exact *tooldv1.Call
 	var near []*tooldv1.Call
 	err := eachWaiting(ctx, c, waiting(), func(call *tooldv1.Call) bool {
@@ -133,5 +133,5 @@ func findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, er
 		}
 		return nil, usagef("%d of those that wait begin with %q:%s", len(near), name, ids.String())
 	}
-	return nil, codedError{fmt.Errorf("nothing that waits is called %q; toold inbox lists what does", name), exitNotFound}
+	return nil, codedError{fmt.Errorf("nothing that waits is called %q; %s inbox lists what does", name, a.program()), exitNotFound}
 }

@@ -6,10 +6,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
 )
 
 // version is set when the binary is built for others.
@@ -18,7 +22,7 @@ var version = "unknown"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{
-		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
+		name: os.Args[0], in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
 		inTerminal: isTerminal(os.Stdin), outTerminal: isTerminal(os.Stdout), errTerminal: isTerminal(os.Stderr),
 	}
 	go func() {
@@ -34,6 +38,7 @@ func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // An app is the command line with what it is connected to. Tests give it pipes.
 type app struct {
+	name     string // by which it was started
 	in       io.Reader
 	out, err io.Writer
 	environ  []string
@@ -44,6 +49,25 @@ type app struct {
 	connection connection
 	output     string // of commands that have --output
 	started    bool   // a command began to run: what goes wrong from here on is no usage error by itself
+}
+
+// program is how commands begin that people may copy: a path stays one, because what it leads to may not be in PATH.
+func (a *app) program() string {
+	if !strings.Contains(a.name, "/") {
+		return "toold"
+	}
+	return shellWord(a.name)
+}
+
+// shellWord writes a word so that a shell reads it as one.
+func shellWord(s string) string {
+	odd := func(r rune) bool {
+		return !strings.ContainsRune("/._-+@%:=,", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}
+	if s != "" && !strings.ContainsFunc(s, odd) {
+		return s
+	}
+	return show.Line("'" + strings.ReplaceAll(s, "'", `'\''`) + "'")
 }
 
 func (a *app) getenv(name string) string { return lookup(a.environ, name) }

@@ -246,7 +246,7 @@ func (p *printer) resultText() error {
 		text += "\n"
 	}
 	for _, a := range p.result.GetArtifacts() {
-		p.screen.say(fmt.Sprintf("artifact   %s, %s: toold artifact %s %s\n", show.Line(a.GetName()), show.Size(a.GetSize()), show.Line(p.callID), show.Line(a.GetName())))
+		p.screen.say(fmt.Sprintf("artifact   %s, %s: %s artifact %s %s\n", show.Line(a.GetName()), show.Size(a.GetSize()), p.a.program(), show.Line(p.callID), show.Line(a.GetName())))
 	}
 	return p.screen.data(text, p.a.outTerminal)
 }

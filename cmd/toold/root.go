@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -117,7 +118,7 @@ the one before. docs/configuration.md describes them; "toold config show" shows 
 			if err != nil {
 				return err
 			}
-			return serve(c.Context(), cfg, a.out)
+			return serve(c.Context(), cfg, a.program(), a.out)
 		},
 	}
 	configFlags(c.Flags())
@@ -143,13 +144,18 @@ func (a *app) config(c *cobra.Command) (*Config, error) {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "version", Short: "Print the version of this program", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if a.output != formTable {
+				return json.NewEncoder(a.out).Encode(map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			}
 			fmt.Fprintf(a.out, "toold %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},
 	}
+	a.outputFlag(c, formTable, formJSON, formJSONL)
+	return c
 }
 
 // outputFlag adds --output with the forms that the command has; the first is the default.

@@ -31,8 +31,8 @@ const (
 const gcPercent = 400
 
 // serve runs a daemon until ctx is done and then lets running calls have the drain period. It writes its addresses to
-// out when it is ready.
-func serve(ctx context.Context, cfg *Config, out io.Writer) error {
+// out when it is ready; commands that it advises begin with program.
+func serve(ctx context.Context, cfg *Config, program string, out io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -41,6 +41,7 @@ func serve(ctx context.Context, cfg *Config, out io.Writer) error {
 		return err
 	}
 	defer func() { _ = d.log.Sync() }() // standard error often cannot be synced
+	d.program = program
 	return d.run(ctx, out)
 }
 
@@ -268,6 +269,7 @@ func (d *daemon) announce(out io.Writer) error {
 }
 
 func (d *daemon) welcome(r *ready) string {
+	command := d.program + " --data " + shellWord(d.cfg.Data)
 	text := fmt.Sprintf("toold %s is ready (pid %d)\n", version, r.PID)
 	if r.TCP != "" {
 		text += "  tcp        " + r.TCP + "\n"
@@ -276,7 +278,7 @@ func (d *daemon) welcome(r *ready) string {
 		text += "  unix       " + r.Unix + "\n"
 	}
 	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
-	text += "Call it, from another terminal:\n  toold --data " + d.cfg.Data + " tools\n  toold --data " + d.cfg.Data + " call grep pattern=TODO\n"
+	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
 	if r.TCP != "" && !r.TLS {
 		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
 	}

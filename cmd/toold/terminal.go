@@ -13,6 +13,7 @@ import (
 // many goroutines.
 type screen struct {
 	color, spins bool
+	program      string
 	now          func() time.Time
 	stop         chan struct{}
 	done         chan struct{}
@@ -28,7 +29,7 @@ type screen struct {
 // newScreen starts the spinner when standard error is a terminal; the caller closes the screen.
 func (a *app) newScreen() *screen {
 	s := &screen{
-		color: a.color(a.errTerminal), spins: a.errTerminal && a.color(true), now: a.now,
+		program: a.program(), color: a.color(a.errTerminal), spins: a.errTerminal && a.color(true), now: a.now,
 		out: a.out, err: a.err, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !s.spins {
@@ -120,10 +121,14 @@ func (s *screen) close() {
 }
 
 // view is how standard error is written to.
-func (s *screen) view() show.View { return show.View{Now: s.now(), Color: s.color} }
+func (s *screen) view() show.View { return show.View{Now: s.now(), Color: s.color, Program: s.program} }
 
 // outView is how standard output is written to.
-func (a *app) outView() show.View { return show.View{Now: a.now(), Color: a.color(a.outTerminal)} }
+func (a *app) outView() show.View {
+	return show.View{Now: a.now(), Color: a.color(a.outTerminal), Program: a.program()}
+}
 
 // errView is how standard error is written to.
-func (a *app) errView() show.View { return show.View{Now: a.now(), Color: a.color(a.errTerminal)} }
+func (a *app) errView() show.View {
+	return show.View{Now: a.now(), Color: a.color(a.errTerminal), Program: a.program()}
+}

@@ -31,6 +31,7 @@ const heartbeatEvery = 15 * time.Second
 type daemon struct {
 	cfg     *Config
 	started time.Time
+	program string // how commands begin that people may copy
 
 	log    *zap.Logger
 	level  zap.AtomicLevel

@@ -38,7 +38,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		return say("activity", dim, cut(Line(a.GetActivityId()+" "+a.GetPatch()), tableWidth))
 	case e.GetSuspended() != nil:
 		s := e.GetSuspended().GetSuspension()
-		return say("suspended", waits, Line(s.GetAction())+quoted(s.GetMessage())) + say("", "", answerCommand(s))
+		return say("suspended", waits, Line(s.GetAction())+quoted(s.GetMessage())) + say("", "", v.answerCommand(s))
 	case e.GetVoteRecorded() != nil:
 		w := e.GetVoteRecorded()
 		return say("vote", waits, fmt.Sprintf("%s by %s, %d of %d", name(w.GetVote().GetAction()), principal(w.GetVote().GetVoter()), w.GetVotes(), w.GetNeeded()))

@@ -103,7 +103,7 @@ func (v View) Error(e *tooldv1.ToolError) string {
 		b.WriteString(v.paint(dim, "The same call may succeed"+after+", under a new call id.") + "\n")
 	}
 	if e.GetTerminateRun() {
-		b.WriteString(v.paint(waits, "The run is blocked until it is ended: toold runs end RUN") + "\n")
+		b.WriteString(v.paint(waits, "The run is blocked until it is ended: "+v.command("runs", "end", "RUN")) + "\n")
 	}
 	if d := e.GetDeveloperMessage(); d != "" {
 		b.WriteString(v.paint(dim, "for developers: "+fold(Line(d))) + "\n")

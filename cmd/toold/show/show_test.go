@@ -129,6 +129,8 @@ func TestRendering(t *testing.T) {
 				Suspension: durationpb.New(30 * 24 * time.Hour), Retention: durationpb.New(7 * 24 * time.Hour)},
 			Features: []string{"artifacts", "describe"}, Draining: true,
 			IsolationFacts: []*tooldv1.IsolationFact{{Name: "net", Held: true, Mechanism: "network namespace"}, {Name: "pids_limit", Detail: "no control groups"}}}),
+		"info_bare": v.Info(&tooldv1.GetInfoResponse{Version: "1.2.3", IsolationFacts: []*tooldv1.IsolationFact{
+			{Name: "net", Detail: "nothing is isolated yet"}, {Name: "processes_killed", Mechanism: "session, tag", Detail: "nothing is isolated yet"}}}),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, got) })
 	}

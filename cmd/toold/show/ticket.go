@@ -74,15 +74,15 @@ func (v View) Waiting(c *tooldv1.Call) string {
 	for _, n := range d.GetNotes() {
 		b.WriteString("  " + v.paint(waits, "! ") + cut(Line(n), tableWidth-4) + "\n")
 	}
-	b.WriteString("  " + v.paint(dim, answerCommand(s)) + "\n")
+	b.WriteString("  " + v.paint(dim, v.answerCommand(s)) + "\n")
 	return b.String()
 }
 
-func answerCommand(s *tooldv1.Suspension) string {
+func (v View) answerCommand(s *tooldv1.Suspension) string {
 	if s.GetResumeMode() == tooldv1.ResumeMode_RESUME_MODE_REPLAY_TOOL_CALL && s.GetResponseSchema() == "" {
-		return "toold approve " + Line(s.GetSuspensionId())
+		return v.command("approve", Line(s.GetSuspensionId()))
 	}
-	return "toold answer " + Line(s.GetSuspensionId()) + " …"
+	return v.command("answer", Line(s.GetSuspensionId()), "…")
 }
 
 // describe writes a description after the arguments that it was made from. A text preview that the arguments hold word by
@@ -176,7 +176,7 @@ func isolation(i *tooldv1.Isolation) string {
 		return ""
 	}
 	text := "required " + name(i.GetRequired())
-	if n := name(i.GetNetwork()); n != "" {
+	if n := name(i.GetNetwork()); n != "" && (i.GetRequired() > tooldv1.IsolationLevel_ISOLATION_LEVEL_NONE || i.GetNetwork() > tooldv1.NetworkMode_NETWORK_MODE_NONE) {
 		text += ", network " + n
 	}
 	var held, not []string

@@ -161,7 +161,25 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 		"limits", fmt.Sprintf("arguments %s, result %s, ticket %s, frame %s", Size(l.GetArguments()), Size(l.GetResult()), Size(l.GetTicket()), Size(l.GetFrame())),
 		"kept", fmt.Sprintf("ended calls %s, tickets at most %s", Duration(l.GetRetention().AsDuration()), Duration(l.GetSuspension().AsDuration())),
 	)
-	for _, f := range i.GetIsolationFacts() {
+	return text + v.facts(i.GetIsolationFacts())
+}
+
+// facts writes what is known of isolation: what is not held for one reason, together.
+func (v View) facts(all []*tooldv1.IsolationFact) string {
+	none := len(all) > 1
+	names := make([]string, len(all))
+	for i, f := range all {
+		names[i] = Line(f.GetName())
+		if m := f.GetMechanism(); m != "" {
+			names[i] += " (" + Line(m) + ")"
+		}
+		none = none && !f.GetHeld() && f.GetDetail() == all[0].GetDetail()
+	}
+	if none {
+		return v.fields("isolation", v.paint(waits, "none")+" is held"+commaLine(all[0].GetDetail())+"\nof "+strings.Join(names, ", "))
+	}
+	var text string
+	for _, f := range all {
 		mark, color := "not held", waits
 		if f.GetHeld() {
 			mark, color = "held", good

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -9,8 +10,14 @@ import (
 
 // A View is who looks, and when. Color is for terminals only.
 type View struct {
-	Now   time.Time
-	Color bool
+	Now     time.Time
+	Color   bool
+	Program string // how commands begin that people may copy; "" is toold
+}
+
+// command is one that people may copy. Its words are safe.
+func (v View) command(words ...string) string {
+	return strings.Join(append([]string{cmp.Or(v.Program, "toold")}, words...), " ")
 }
 
 const tableWidth = 80
