@@ -283,13 +283,14 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	must(t, err)
 	tools, err := tooldv1.NewToolServiceClient(w.as("brief")).WatchTools(ctx, &tooldv1.WatchToolsRequest{})
 	must(t, err)
+	_, waitErr := w.calls("brief").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "hold", CallId: longID("brief-too")}})
 	_, feedErr := readAll(feed.Recv)
 	_, callErr := readAll(call.Recv)
 	var toolsErr error
 	for toolsErr == nil {
 		_, toolsErr = tools.Recv()
 	}
-	for _, err := range []error{feedErr, callErr, toolsErr} {
+	for _, err := range []error{feedErr, callErr, toolsErr, waitErr} {
 		wantRefusal(t, err, codes.Unauthenticated, "TOKEN_EXPIRED")
 	}
 	if late := time.Since(expires); late < 0 || late > 2*time.Second {

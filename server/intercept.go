@@ -53,13 +53,17 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, s.done(ctx, info.FullMethod, m, id, err)
 	}
-	ctx = withIdentity(ctx, id)
+	ctx, stop := whileValid(withIdentity(ctx, id), id)
+	defer stop()
 	if m.limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, m.limit)
 		defer cancel()
 	}
 	resp, err := handler(ctx, req)
+	if err == nil && !id.expires.IsZero() && ctx.Err() != nil && time.Now().After(id.expires) {
+		err = expired(id.expires) // a wait that ends answers with what there is, but to nobody any more
+	}
 	if err != nil {
 		resp = nil
 	}
@@ -74,13 +78,8 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return s.done(ctx, info.FullMethod, m, id, err)
 	}
-	ctx = withIdentity(ctx, id)
-	if !id.expires.IsZero() { // what a credential opened ends with it
-		var cancel context.CancelCauseFunc
-		ctx, cancel = context.WithCancelCause(ctx) // no deadline: that is the client's
-		defer cancel(nil)
-		defer time.AfterFunc(time.Until(id.expires), func() { cancel(expired(id.expires)) }).Stop()
-	}
+	ctx, stop := whileValid(withIdentity(ctx, id), id)
+	defer stop()
 	if m.unending {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
@@ -89,6 +88,20 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	}
 	err = handler(srv, &identified{ss, ctx})
 	return s.done(ctx, info.FullMethod, m, id, err)
+}
+
+// whileValid ends ctx with the credential: what it opened, and what waits for an answer. That is no deadline, which would
+// be the client's.
+func whileValid(ctx context.Context, id *identity) (context.Context, func()) {
+	if id.expires.IsZero() {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(time.Until(id.expires), func() { cancel(expired(id.expires)) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // identified is a stream with who asked in its context.
