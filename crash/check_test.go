@@ -108,11 +108,7 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 // catchUp reads what is new of a call. It returns false when there is nothing more to check: the daemon is gone, or it
 // does not know the call and may not know it.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
-	var from *ledger.Mark
-	if marks := it.Marks(); len(marks) > 0 {
-		from = &marks[len(marks)-1]
-	}
-	err := l.watchFrom(it, "catch up", from, false, nil)
+	err := l.watchFrom(it, "catch up", it.Newest(), false, nil)
 	if code, _, _ := refusal(err); code != codes.NotFound {
 		l.unexpected(it, "catch up", err)
 		return err == nil
@@ -141,11 +137,7 @@ func (l *life) await(it *item) error {
 		}
 	}
 	for range 2 {
-		marks := it.Marks()
-		if len(marks) == 0 {
-			return fmt.Errorf("call %s has no cursor", it.ID)
-		}
-		err := l.watchFrom(it, "await", &marks[len(marks)-1], true, func(*tooldv1.Frame) bool { return settled() })
+		err := l.watchFrom(it, "await", it.Newest(), true, func(*tooldv1.Frame) bool { return settled() })
 		if settled() || err != nil {
 			return clean(err)
 		}

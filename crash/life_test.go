@@ -97,10 +97,7 @@ func (l *life) start(it *item, rng *rand.Rand) bool {
 	} else if rng.IntN(4) == 0 {
 		return l.startOnce(ctx, it, rng)
 	}
-	var from *ledger.Mark
-	if marks := it.Marks(); len(marks) > 0 {
-		from = &marks[len(marks)-1]
-	}
+	from := it.Newest()
 	reading := it.Open("execute", l.epoch, from)
 	cursor := ""
 	if from != nil {

@@ -60,11 +60,11 @@ func (l *loop) loseTail(t *testing.T, after int64) {
 		life.unexpected(it, "execute", err)
 	})
 	l.live(t, "", func(life *life, _ *rand.Rand) {
-		from := it.Marks()[len(it.Marks())-1]
-		err := life.watchFrom(it, "reattach", &from, true, nil)
+		from := it.Newest()
+		err := life.watchFrom(it, "reattach", from, true, nil)
 		if code, _, _ := refusal(err); code == codes.NotFound {
 			l.forgotten.Add(1)
-			err = life.executeAgain(it, &from)
+			err = life.executeAgain(it, from)
 		}
 		life.unexpected(it, "reattach", err)
 		must(t, life.watchFrom(it, "whole log", nil, false, nil))

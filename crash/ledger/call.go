@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -136,11 +138,25 @@ func (c *Call) Whole() bool {
 	return int64(len(c.events)) == newest && (c.end == nil || c.end.sequence > 0)
 }
 
-// Marks returns the places that are remembered, newest last.
+// Marks returns the places that are remembered, in the order in which they were told.
 func (c *Call) Marks() []Mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Mark(nil), c.marks...)
+}
+
+// Newest returns the farthest place in the log that anybody was told, nil when there is none. Who comes back from there
+// after a crash hears of everything that it took.
+func (c *Call) Newest() *Mark {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var newest *Mark
+	for _, m := range c.marks {
+		if newest == nil || m.Sequence >= newest.Sequence {
+			newest = &m
+		}
+	}
+	return newest
 }
 
 // Current reports whether the call's log was looked at in this life, so that all that is known of it holds.
@@ -193,7 +209,12 @@ func (c *Call) markLocked(cursor string, sequence int64) {
 		return
 	}
 	if len(c.marks) == marksKept {
-		c.marks = append(c.marks[:0], c.marks[1:]...)
+		farthest := slices.MaxFunc(c.marks, func(a, b Mark) int { return cmp.Compare(a.Sequence, b.Sequence) })
+		oldest := 0
+		if c.marks[0] == farthest {
+			oldest = 1
+		}
+		c.marks = slices.Delete(c.marks, oldest, oldest+1)
 	}
 	c.marks = append(c.marks, m)
 }

@@ -262,3 +262,15 @@ func TestFeed(t *testing.T) {
 		})
 	}
 }
+
+// TestNewest: of two readers of a log the one that is ahead is the one to come back after a crash, whoever read last.
+func TestNewest(t *testing.T) {
+	c := ledger.New().Call("call", false)
+	tell(c, 1, nil, at("c1.1.2", event(1, behind), event(2, "a")), at("c1.1.30", event(3, "b")))
+	for range 20 {
+		tell(c, 1, &ledger.Mark{Cursor: "c1.1.0"}, at("c1.1.1", event(1, behind)), at("c1.1.2", event(2, "a")))
+	}
+	if got := c.Newest(); got == nil || *got != (ledger.Mark{Cursor: "c1.1.30", Sequence: 3}) {
+		t.Errorf("Newest = %v, want the place behind event 3", got)
+	}
+}
