@@ -59,7 +59,7 @@ func (run *run) inSession(c *census) map[int]process {
 	return living
 }
 
-// end kills what find finds until a census shows nothing of it, and returns what is left after killBound. The pids that
+// end kills what find finds until a census shows nothing of it, and returns what is left after killBound and confirmBound. The pids that
 // it signalled are added to killed. group is the process group of a main process that is not reaped yet, or 0.
 //
 // Whoever is new is first stopped and only killed when a further census finds nobody newer: a stopped process has no
@@ -69,7 +69,7 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 		freezes = 16                     // then it is killed as it comes
 		settle  = 100 * time.Millisecond // for doubts to clear and for init to reap
 	)
-	deadline := time.Now().Add(killBound)
+	deadline, struck := time.Now().Add(killBound), false
 	stopped := map[int]bool{}
 	var calm time.Time // since when nobody lives
 	pause := time.Millisecond
@@ -97,12 +97,16 @@ func (r *Runner) end(group int, killed map[int]bool, find finder) []process {
 		}
 		if time.Now().After(deadline) {
 			strike(living, group, killed) // there was time to stop them only; left stopped they would stay for ever
-			if len(left) == 0 && c.moving {
-				left = append(left, process{}) // it goes on, but nobody could be caught
+			if struck {
+				if len(left) == 0 && c.moving {
+					left = append(left, process{}) // it goes on, but nobody could be caught
+				}
+				return left
 			}
-			return left
+			struck, deadline = true, time.Now().Add(confirmBound)
+			continue
 		}
-		if round < freezes && r.freeze(c, living, group, stopped, find) || c.moving && len(living) == 0 {
+		if !struck && round < freezes && r.freeze(c, living, group, stopped, find) || c.moving && len(living) == 0 {
 			continue
 		}
 		if strike(living, group, killed) {

@@ -157,7 +157,7 @@ func TestForkingUnmarked(t *testing.T) {
 		r.Run(ctx, bash(other, `echo $$ > pids; sleep 1000`))
 	}()
 	until(t, "start", func() bool { return len(pids(t, other)) == 1 })
-	spec := bash(t.TempDir(), `env -i setsid bash -c 'for i in {1..2000}; do setsid sleep 1000 >/dev/null 2>&1 & [ $i = 20 ] && echo ready; done'; sleep 1000`)
+	spec := bash(t.TempDir(), `env -i setsid bash -c 'for i in {1..600}; do setsid sleep 1000 >/dev/null 2>&1 & [ $i = 20 ] && echo ready; done'; sleep 1000`)
 	spec.Grace = -1
 	exit, err := cancelWhen(t, r, spec, "ready\n")
 	if err == nil || len(exit.Killed) < 20 {

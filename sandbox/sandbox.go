@@ -35,6 +35,8 @@ const (
 	outputGrace = 100 * time.Millisecond
 	// killBound limits the killing: the engine gives a tool 5 s after a cancel, and 2 s may have gone into Grace.
 	killBound = 1500 * time.Millisecond
+	// confirmBound is for those that were killed at the end of that time to be seen dead: many on a busy machine.
+	confirmBound = time.Second
 	// pipeBound limits the wait for more output after the kill, when something unknown holds a pipe open.
 	pipeBound = 500 * time.Millisecond
 )
