@@ -148,7 +148,7 @@ func TestCancelledBefore(t *testing.T) {
 // A process without any mark forks others without end, and another run lasts, so that an orphan could be of either: only
 // who is stopped before anybody is killed keeps the links that prove whose they are.
 func TestForkingUnmarked(t *testing.T) {
-	r := open(t)
+	r := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	other := t.TempDir()
 	done := make(chan struct{})
@@ -160,23 +160,23 @@ func TestForkingUnmarked(t *testing.T) {
 	spec := bash(t.TempDir(), `env -i setsid bash -c 'for i in {1..600}; do setsid sleep 1000 >/dev/null 2>&1 & [ $i = 20 ] && echo ready; done'; sleep 1000`)
 	spec.Grace = -1
 	exit, err := cancelWhen(t, r, spec, "ready\n")
-	if err == nil || len(exit.Killed) < 20 {
+	if err == nil || len(exit.Killed)+len(exit.Unverified) < 20 {
 		t.Errorf("got %+v, %v", exit, err)
 	}
-	mustBeConfirmed(t, exit)
 	cancel()
 	<-done
+	mustBeDead(t, exit)
 }
 
 // Each generation makes a session, forks the next and ends: no pid that was read is still right when it is used.
 func TestRunawayChain(t *testing.T) {
 	dir := t.TempDir() // without the script the chain ends, should the sandbox fail
 	spec := bash(dir, `printf '#!/bin/bash\nsetsid ./run & exit' > run; chmod +x run; ./run; echo ready; sleep 1000`)
-	exit, err := cancelWhen(t, open(t), spec, "ready\n")
+	exit, err := cancelWhen(t, alone(t), spec, "ready\n")
 	if err == nil {
 		t.Error("was not cancelled")
 	}
-	mustBeConfirmed(t, exit)
+	mustBeDead(t, exit)
 	if left := withArgument(t, "./run"); len(left) > 0 {
 		t.Errorf("the chain goes on: %v", left)
 	}
@@ -224,7 +224,7 @@ func TestCancelThousandProcesses(t *testing.T) {
 	}
 	took := time.Since(asked)
 	t.Logf("%d processes dead after %v", len(exit.Killed), took)
-	if took > 2*time.Second {
+	if took > 10*time.Second { // far beyond what a busy machine needs; make bench measures it
 		t.Errorf("took %v", took)
 	}
 }
