@@ -221,7 +221,9 @@ func (run *run) over() bool {
 
 // account reaps the main process, when it is dead, and notes how it ended.
 func (run *run) account(exit *Exit) {
-	if !run.over() {
+	select {
+	case <-run.ended:
+	case <-time.After(confirmBound): // a census may see the end before who waits for it is scheduled
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
 		return
