@@ -23,17 +23,24 @@ type Config struct {
 	Rules *Rules // nil decides by tier: OBSERVE is allowed, CONFIRM asks, ESCALATE asks somebody other than the caller
 	// SingleUser says that there is nobody else to ask: four eyes become a confirmation that is typed.
 	SingleUser bool
+	// Remembered is where kept answers are; nil keeps none, and tickets offer none to keep.
+	Remembered Remembered
+	// Commands says by tool id how a call is split into simple commands. Rules and kept answers hold for one of these; a
+	// call of another tool is one whole.
+	Commands map[string]Splitter
 }
 
 // A Gate is a [hook.Gate]. Its methods may be called from many goroutines.
 type Gate struct {
 	singleUser bool
+	remembered Remembered
+	commands   map[string]Splitter
 	rules      atomic.Pointer[Rules]
 }
 
 // New returns a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{singleUser: cfg.SingleUser}
+	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands}
 	g.Swap(cfg.Rules)
 	return g
 }
@@ -79,13 +86,34 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, d) {
 		return hook.Allow(), nil
 	}
+	if g.isRemembered(in, d) {
+		return hook.Allow(), nil
+	}
 	return hook.Suspend(g.ticket(in, d)), nil
+}
+
+// isRemembered reports whether an answer that was kept serves this call.
+func (g *Gate) isRemembered(in *hook.Input, d decision) bool {
+	if g.remembered == nil || d.fourEyes || !rememberable(in.Assessment) {
+		return false
+	}
+	kept := g.remembered.Remembered(Query{
+		Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf, Run: in.Run.ID, Thread: in.Run.Thread,
+		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
+	})
+	return slices.ContainsFunc(kept, func(r RememberedRule) bool {
+		return mayAnswer(r.By, d) && Matches(r.Option, in, g.commands[in.Descriptor.ID])
+	})
+}
+
+func mayAnswer(p tool.Principal, d decision) bool {
+	return slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(p.Roles, role) })
 }
 
 // satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
 // was given.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
-	if !slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(a.DecidedBy.Roles, role) }) {
+	if !mayAnswer(a.DecidedBy, d) {
 		return false
 	}
 	switch {

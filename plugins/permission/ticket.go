@@ -42,6 +42,9 @@ func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
 		Approvers: &tool.Approvers{Roles: d.approvers, DistinctFromCaller: d.fourEyes && !alone},
 		ExpiresIn: d.expiresIn,
 	}
+	if g.remembered != nil && !d.fourEyes {
+		t.RememberOptions = Options(in, g.commands[id])
+	}
 	if alone {
 		t.ResponseSchema = mustJSON(confirmation{
 			Type:       "object",

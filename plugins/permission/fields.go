@@ -1,0 +1,101 @@
+package permission
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// fields are the arguments of a tool that patterns can mean without naming them.
+type fields struct {
+	// primary is what a call is mostly about: the argument that the annotation primary_argument names, else the first
+	// required one that is text, else the first that is text.
+	primary string
+	// path and url are the only arguments whose names say that they are one; "" when there are none or several.
+	path, url string
+}
+
+// primaryAnnotation names the primary argument of a tool whose schema does not make it clear.
+const primaryAnnotation = "primary_argument"
+
+func fieldsOf(d *tool.Descriptor) fields {
+	var schema struct {
+		Properties orderedNames `json:"properties"`
+		Required   []string     `json:"required"`
+	}
+	if len(d.Parameters) == 0 || json.Unmarshal(d.Parameters, &schema) != nil {
+		return fields{primary: d.Annotations[primaryAnnotation]}
+	}
+	var f fields
+	texts := schema.Properties.texts
+	f.primary = d.Annotations[primaryAnnotation]
+	for _, name := range slices.Concat(schema.Required, texts) {
+		if f.primary == "" && slices.Contains(texts, name) {
+			f.primary = name
+		}
+	}
+	f.path = only(schema.Properties.all, func(name string) bool {
+		return ends(name, "path", "paths", "file", "files", "filename", "dir", "directory", "folder", "source", "destination", "target")
+	}, texts)
+	f.url = only(schema.Properties.all, func(name string) bool {
+		return ends(name, "url", "urls", "uri", "uris", "link", "href", "host", "endpoint")
+	}, texts)
+	return f
+}
+
+// only returns the one name that is so, when it is that of a text; of several none can stand for the call.
+func only(names []string, so func(string) bool, texts []string) string {
+	var found []string
+	for _, name := range names {
+		if so(name) {
+			found = append(found, name)
+		}
+	}
+	if len(found) != 1 || !slices.Contains(texts, found[0]) {
+		return ""
+	}
+	return found[0]
+}
+
+// ends reports whether the last word of a name is one of these.
+func ends(name string, words ...string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(words, func(w string) bool {
+		return name == w || strings.HasSuffix(name, "_"+w) || strings.HasSuffix(name, "-"+w)
+	})
+}
+
+// orderedNames are the members of an object of schemas, in order; texts are those that allow text.
+type orderedNames struct{ all, texts []string }
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *orderedNames) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var schema json.RawMessage
+		if err := d.Decode(&schema); err != nil {
+			return err
+		}
+		var of struct {
+			Type any `json:"type"`
+		}
+		_ = json.Unmarshal(schema, &of) // true and false are schemas too, and no texts
+		o.all = append(o.all, name.(string))
+		if of.Type == "string" {
+			o.texts = append(o.texts, name.(string))
+		} else if several, ok := of.Type.([]any); ok && slices.Contains(several, any("string")) {
+			o.texts = append(o.texts, name.(string))
+		}
+	}
+	return nil
+}

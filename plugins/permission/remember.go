@@ -1,0 +1,195 @@
+package permission
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Query says whose kept answers may serve a call.
+type Query struct {
+	Namespace             string
+	Principal, OnBehalfOf string
+	Run, Thread           string
+	Tool, ToolDigest      string
+}
+
+// A RememberedRule is a yes that somebody let toold keep.
+type RememberedRule struct {
+	ID     string         // under which it can be revoked
+	Option string         // one of those that the ticket offered
+	By     tool.Principal // who said yes
+}
+
+// Remembered is where kept answers are. It is asked from many goroutines, about calls that would otherwise ask a person,
+// and answers from memory with the rules in force: those of this tool digest and principal, whose scope is the
+// namespace, this run or this thread, and whose end has not come.
+type Remembered interface {
+	Remembered(Query) []RememberedRule
+}
+
+// A Splitter says which simple commands a call would run, in order, each with its redirections and assignments. It
+// reports false when that cannot be told.
+type Splitter func(tool.Arguments) (parts []string, ok bool)
+
+// The kinds of options. An option is its kind, a space and what it holds for: a digest, or a JSON string.
+const (
+	optionExact   = "exact"   // these arguments and no others
+	optionPath    = "path"    // a directory and all below it
+	optionCommand = "command" // simple commands that begin with these words
+	optionOrigin  = "origin"  // scheme, host and port of a URL
+)
+
+// Options returns the patterns under which a yes to this call may be kept, narrowest first. split is that of the tool;
+// nil when its calls are no commands. ESCALATE and DESTRUCTIVE calls have none: each of them is looked at.
+func Options(in *hook.Input, split Splitter) []string {
+	if !rememberable(in.Assessment) {
+		return nil
+	}
+	options := []string{exact(in.Arguments)}
+	f := fieldsOf(in.Descriptor)
+	if dir := directory(in.Arguments.String(f.path)); f.path != "" && dir != "" {
+		options = append(options, optionPath+" "+strconv.Quote(dir))
+	}
+	if split != nil {
+		if parts, ok := split(in.Arguments); ok && len(parts) == 1 {
+			if prefix := commandPrefix(parts[0]); prefix != "" {
+				options = append(options, optionCommand+" "+strconv.Quote(prefix))
+			}
+		}
+	}
+	if at := origin(in.Arguments.String(f.url)); f.url != "" && at != "" {
+		options = append(options, optionOrigin+" "+strconv.Quote(at))
+	}
+	return options
+}
+
+// Matches reports whether an option that was kept for this tool holds for a call of it. A compound command is held by a
+// command option when each of its parts is.
+func Matches(option string, in *hook.Input, split Splitter) bool {
+	if !rememberable(in.Assessment) {
+		return false
+	}
+	if !strings.HasPrefix(option, optionCommand+" ") {
+		return covers(option, in)
+	}
+	if split == nil {
+		return false
+	}
+	parts, ok := split(in.Arguments)
+	return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !begins(option, part) })
+}
+
+// covers reports whether an option that is not about commands holds for a whole call.
+func covers(option string, in *hook.Input) bool {
+	kind, value, ok := cutOption(option)
+	if !ok {
+		return false
+	}
+	f := fieldsOf(in.Descriptor)
+	switch kind {
+	case optionExact:
+		return option == exact(in.Arguments)
+	case optionPath:
+		at := in.Arguments.String(f.path)
+		return f.path != "" && plainPath(at) && below(value, path.Clean(at))
+	case optionOrigin:
+		return f.url != "" && value != "" && origin(in.Arguments.String(f.url)) == value
+	}
+	return false
+}
+
+// begins reports whether an option holds for one simple command.
+func begins(option, part string) bool {
+	kind, prefix, ok := cutOption(option)
+	return ok && kind == optionCommand && prefix != "" && (part == prefix || strings.HasPrefix(part, prefix+" "))
+}
+
+// Title says for people what keeping an option would allow.
+func Title(option string) string {
+	kind, value, ok := cutOption(option)
+	switch {
+	case !ok:
+		return option
+	case kind == optionExact:
+		return "calls with exactly these arguments"
+	case kind == optionPath:
+		return "calls for anything in " + value
+	case kind == optionCommand:
+		return fmt.Sprintf("commands that begin with %q", value)
+	default:
+		return "calls for " + value
+	}
+}
+
+func cutOption(option string) (kind, value string, ok bool) {
+	kind, rest, _ := strings.Cut(option, " ")
+	switch kind {
+	case optionExact:
+		return kind, rest, rest != ""
+	case optionPath, optionCommand, optionOrigin:
+		value, err := strconv.Unquote(rest)
+		return kind, value, err == nil && value != ""
+	}
+	return "", "", false
+}
+
+// rememberable reports whether a call is of the sort that need not be looked at each time.
+func rememberable(e tool.Effects) bool {
+	e = e.Normal()
+	return (e.Tier == tool.Observe || e.Tier == tool.Confirm) &&
+		(e.Safety == tool.SafetyReadOnly || e.Safety == tool.SafetyMutating || e.Safety == tool.SafetyNetwork)
+}
+
+func exact(args tool.Arguments) string {
+	canonical := call.AppendCanonical([]byte("toold.remember.v1"), args.Value())
+	sum := sha256.Sum256(canonical)
+	return optionExact + " sha256:" + hex.EncodeToString(sum[:])
+}
+
+// directory returns the directory of a path; "" when keeping it would mean everything, or the path climbs.
+func directory(p string) string {
+	if !plainPath(p) {
+		return ""
+	}
+	dir := path.Dir(path.Clean(p))
+	if dir == "." || dir == "/" {
+		return ""
+	}
+	return dir
+}
+
+// plainPath reports whether a path leads where its text says, as far as the text can tell.
+func plainPath(p string) bool {
+	return p != "" && !strings.ContainsAny(p, "\\\x00") && !slices.Contains(strings.Split(p, "/"), "..")
+}
+
+func below(dir, p string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+
+// origin returns scheme, host and port of a URL, without a default port; "" when it has none, or names a user.
+func origin(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Hostname() == "" || u.Opaque != "" {
+		return ""
+	}
+	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
+	if scheme != "http" && scheme != "https" {
+		return ""
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port == "" || scheme == "http" && port == "80" || scheme == "https" && port == "443" {
+		return scheme + "://" + host
+	}
+	return scheme + "://" + host + ":" + port
+}
