@@ -101,6 +101,13 @@ type Filter interface {
 	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
 }
 
+// An Observer is a [Filter] that changes nothing. It is asked to observe instead, which costs less, and sees what all
+// filters left. Its function must not keep the event.
+type Observer interface {
+	Filter
+	Observe(in *Input) func(*call.Event)
+}
+
 // A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision is not a yes.
 type Verdict struct {
 	kind   VerdictKind
@@ -159,8 +166,14 @@ const (
 	FailBlock  Failure = "block" // as if the gate had blocked
 )
 
-// DefaultDeadline bounds one call of a hook in process.
-const DefaultDeadline = time.Second
+// Deadlines of entries.
+const (
+	// DefaultDeadline bounds one call of a hook in process.
+	DefaultDeadline = time.Second
+	// NoDeadline is for a hook that only computes: it is asked in the goroutine of the call, which is cheaper, and nothing
+	// bounds it.
+	NoDeadline time.Duration = -1
+)
 
 // An Entry is a hook as it is configured.
 type Entry[T any] struct {

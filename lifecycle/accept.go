@@ -119,6 +119,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
 		Timeouts: spec.Timeouts, Detached: !o.Attended, Linger: spec.Linger,
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
+		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}},
 	}
 	pass := &pass{l: l, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
@@ -135,9 +136,10 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	accepted := call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
 	}}
-	l.c = c
-	l.unwritten = l.siftStep([]call.Event{accepted})
+	l.c, l.filters = c, e.filtersOf(c, pass.def)
+	l.unwritten = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
 	if c.Class == call.Behind {
+		l.tail = make([]call.Event, 0, fewEvents)
 		l.numberLocked(l.unwritten)
 		l.tellLocked(l.unwritten)
 	}
@@ -148,6 +150,9 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	e.workers.run(func() { l.run(ctx, pass) })
 	return w
 }
+
+// fewEvents is how many most calls have.
+const fewEvents = 3
 
 // lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
 func (e *Engine) lookup(c *call.Call) (*Definition, bool) {

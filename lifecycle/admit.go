@@ -37,17 +37,29 @@ func (s *places) full() bool {
 	return s.taken >= s.most && s.waiting.Len() >= s.length
 }
 
-// take returns true when there was a place; else what is closed when there is one, and how to give up waiting.
-func (s *places) take() (ok bool, turn <-chan struct{}, giveUp func()) {
+// take reports whether there was a place.
+func (s *places) take() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.taken >= s.most {
+		return false
+	}
+	s.taken++
+	return true
+}
+
+// line returns what is closed when there is a place, and how to give up waiting.
+func (s *places) line() (turn <-chan struct{}, giveUp func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ready := make(chan struct{})
 	if s.taken < s.most {
 		s.taken++
-		return true, nil, nil
+		close(ready)
+		return ready, s.give
 	}
-	ready := make(chan struct{})
 	at := s.waiting.PushBack(ready)
-	return false, ready, func() {
+	return ready, func() {
 		s.mu.Lock()
 		select {
 		case <-ready: // the place came meanwhile: somebody else may have it
@@ -73,13 +85,13 @@ func (s *places) give() {
 
 // queue takes a place for the attempt, waiting at most the queue timeout.
 func (p *pass) queue(ctx context.Context) *end {
-	ok, turn, giveUp := p.l.e.places.take()
-	if !ok {
+	if !p.l.e.places.take() {
+		turn, giveUp := p.l.e.places.line()
 		if out := p.wait(ctx, turn, giveUp); out != nil {
 			return out
 		}
 	}
-	p.releases = append(p.releases, p.l.e.places.give)
+	p.placed = true
 	return nil
 }
 

@@ -85,9 +85,7 @@ func (p *pass) rewrite(ctx context.Context) *end {
 		}
 	}
 	if !p.rewritten {
-		p.note(func(c *call.Call) {
-			c.Effective, c.Rewriters = p.effective.Text(), names
-		})
+		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.effective.Text(), names
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
@@ -25,16 +24,17 @@ func (p *pass) makeInput() {
 
 // assess says what the call would do, for gates and people.
 func (p *pass) assess(ctx context.Context) *end {
-	in := *p.in
-	in.Assessment = assessment(p.def, p.effective)
-	in.Description = p.describe(ctx)
-	p.in = &in
-	p.note(func(c *call.Call) {
-		c.Assessment, c.Description = in.Assessment, in.Description
-		if c.Revision > 0 { // it waited: the tool and the machine may have changed
-			c.ToolDigest, c.Isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)
-		}
-	})
+	if len(p.l.e.cfg.Hooks.Rewrite) > 0 { // one that was too slow may still look at the input
+		in := *p.in
+		p.in = &in
+	}
+	p.in.Assessment = assessment(p.def, p.effective)
+	p.in.Description = p.describe(ctx)
+	f, c := &p.found, p.l.record()
+	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
+	if c.Revision > 0 { // it waited: the tool and the machine may have changed
+		f.digest, f.isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)
+	}
 	return nil
 }
 

@@ -20,35 +20,41 @@ type answer struct {
 	panicked *end
 }
 
+// Who owns an attempt. It is claimed once.
+const (
+	attemptRuns int32 = iota
+	attemptReturned
+	attemptAbandoned
+)
+
 // execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
-// tool was stopped stands.
+// tool was stopped stands. A tool that does not heed its cancellation for the grace period is abandoned: another
+// goroutine ends the pass then, and this one is left with the tool.
 func (p *pass) execute(ctx context.Context) end {
 	limit := or(p.l.record().Timeouts.Attempt, or(p.def.Descriptor.Timeouts.Attempt, p.l.e.cfg.Attempt))
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, attemptTimeout(limit))
+	attempt, cancel := context.WithTimeoutCause(ctx, limit, attemptTimeout(limit))
 	defer cancel()
 	reporter := &reporter{p: p}
-	done := make(chan answer, 1)
-	p.l.e.workers.run(func() {
-		a := p.invoke(ctx, reporter)
-		p.l.e.cfg.FailPoint("after-tool")
-		done <- a
+	p.owner.Store(attemptRuns)
+	unwatch := context.AfterFunc(attempt, func() {
+		time.AfterFunc(p.l.e.cfg.Grace, func() {
+			p.l.retain()
+			defer p.l.release()
+			if p.owner.CompareAndSwap(attemptRuns, attemptAbandoned) {
+				reporter.close()
+				p.abandon(ctx, context.Cause(attempt))
+			}
+		})
 	})
-	select {
-	case a := <-done:
-		reporter.close()
-		return p.outcome(ctx, a)
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(p.l.e.cfg.Grace)
-	defer grace.Stop()
-	select {
-	case a := <-done:
-		reporter.close()
-		return p.outcome(ctx, a)
-	case <-grace.C:
+	defer unwatch()
+	a := p.invoke(attempt, reporter)
+	p.l.e.cfg.FailPoint("after-tool")
+	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) {
+		p.keepLate(a)
+		return end{gone: true}
 	}
 	reporter.close()
-	return p.abandon(ctx, done)
+	return p.outcome(attempt, a)
 }
 
 // invoke calls the tool and catches what it throws.
@@ -66,17 +72,12 @@ func (p *pass) invoke(ctx context.Context, r *reporter) (a answer) {
 }
 
 // abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
-func (p *pass) abandon(ctx context.Context, done <-chan answer) end {
+func (p *pass) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
-	p.l.retain()
-	go func() {
-		defer p.l.release()
-		p.keepLate(<-done)
-	}()
-	out := endOf(context.Cause(ctx), call.ExecutedUnknown)
+	out := endOf(cause, call.ExecutedUnknown)
 	out.result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
-	return out
+	p.l.conclude(ctx, p, out)
 }
 
 // keepLate stores what an abandoned attempt answered after all, beside the call: it is never applied.

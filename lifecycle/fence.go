@@ -24,18 +24,21 @@ func (e *Engine) fence(spec *call.Spec) error {
 	if len(spec.Tool) > 64 {
 		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))
 	}
-	for _, g := range slices.Concat(spec.Run.Agent.Allow, spec.Run.Agent.Exclude) {
-		if _, err := path.Match(g, ""); err != nil {
-			return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
+	for _, globs := range [...][]string{spec.Run.Agent.Allow, spec.Run.Agent.Exclude} {
+		for _, g := range globs {
+			if _, err := path.Match(g, ""); err != nil {
+				return call.InvalidField("run.agent.tools", "%q is not a pattern of *, ? and [classes]", g)
+			}
 		}
 	}
 	r := &spec.Run
-	for field, id := range map[string]string{
-		"run.run_id": r.ID, "run.thread_id": r.Thread, "run.parent_run_id": r.ParentRun, "run.parent_thread_id": r.ParentThread,
-		"run.parent_call_id": r.ParentCall, "run.agent.agent_id": r.Agent.ID, "run.origin": r.Origin, "model_call_id": spec.ModelCallID, "retry_of": spec.RetryOf,
+	for _, f := range [...]struct{ name, id string }{
+		{"run.run_id", r.ID}, {"run.thread_id", r.Thread}, {"run.parent_run_id", r.ParentRun}, {"run.parent_thread_id", r.ParentThread},
+		{"run.parent_call_id", r.ParentCall}, {"run.agent.agent_id", r.Agent.ID}, {"run.origin", r.Origin},
+		{"model_call_id", spec.ModelCallID}, {"retry_of", spec.RetryOf},
 	} {
-		if strings.ContainsFunc(id, func(c rune) bool { return !unicode.IsPrint(c) }) {
-			return call.InvalidField(field, "has a character that cannot be printed")
+		if strings.ContainsFunc(f.id, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return call.InvalidField(f.name, "has a character that cannot be printed")
 		}
 	}
 	if spec.ID != "" {

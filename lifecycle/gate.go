@@ -30,7 +30,7 @@ func (p *pass) gate(ctx context.Context) *end {
 		return nil
 	}
 	a := p.askGates(ctx)
-	p.note(func(c *call.Call) { c.Verdicts = a.verdicts })
+	p.found.gated, p.found.verdicts = true, a.verdicts
 	for i := range a.verdicts {
 		v := &a.verdicts[i]
 		if v.Kind != string(hook.KindAllow) {
@@ -38,7 +38,7 @@ func (p *pass) gate(ctx context.Context) *end {
 		}
 	}
 	if k := a.verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
-		p.note(func(c *call.Call) { c.Description = bare(c.Description) })
+		p.found.description = bare(p.found.description)
 	}
 	switch {
 	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither
@@ -225,8 +225,11 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 }
 
 // bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
-// turns a panic into an error.
+// turns a panic into an error. With [hook.NoDeadline] it just calls fn.
 func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	if d == hook.NoDeadline {
+		return caught(ctx, fn)
+	}
 	d = or(d, hook.DefaultDeadline)
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
@@ -237,7 +240,7 @@ func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Contex
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.err = safely(func() (err error) { a.v, err = fn(ctx); return err })
+		a.v, a.err = caught(ctx, fn)
 		done <- a
 	}()
 	select {
@@ -250,4 +253,14 @@ func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Contex
 		return zero, cause
 	}
 	return zero, fmt.Errorf("no answer within %v", d)
+}
+
+// caught calls fn and turns a panic into an error.
+func caught[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &panicError{r}
+		}
+	}()
+	return fn(ctx)
 }

@@ -25,7 +25,7 @@ type live struct {
 
 	// order is held while events pass through the filters, and is taken before mu.
 	order   sync.Mutex
-	filters []filter // nil: not made yet
+	filters *filters // nil: not made yet
 
 	refs int // guarded by Engine.mu
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -27,11 +28,13 @@ type pass struct {
 	in        *hook.Input
 	documents *snapshot
 	commands  []tool.Command // of Before hooks, which commit with the call
-	releases  []func()       // of Admit hooks and places
+	releases  []func()       // of Admit hooks
 	attempt   int
 	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
-	notes     []func(c *call.Call) // what the pass found out; each of its steps writes it into the record
+	found     findings
+	placed    bool         // it has one of the places
+	owner     atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
 }
 
 // end is how a pass ended: with an outcome, or with a question.
@@ -49,6 +52,8 @@ type end struct {
 	// refused is set when nothing of the call may be stored: it never came to be.
 	refused  error
 	unstored error // what the journal said
+
+	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
 }
 
 // start makes the call's context. The caller runs the pass.
@@ -81,8 +86,17 @@ func (l *live) passed(ctx context.Context) {
 // run carries a call along the path and stores how that ended.
 func (l *live) run(ctx context.Context, p *pass) {
 	defer l.release()
+	if out := p.guarded(ctx); !out.gone {
+		l.conclude(ctx, p, out)
+	}
+}
+
+// conclude stores how a pass ended.
+func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	defer l.e.leave()
-	out := p.guarded(ctx)
+	if p.placed {
+		l.e.places.give()
+	}
 	for _, release := range p.releases {
 		_ = safely(func() error { release(); return nil })
 	}
@@ -172,15 +186,39 @@ func (p *pass) stopped(ctx context.Context) *end {
 	return &out
 }
 
-// note keeps something for the record. Writing the record for each thing that is found out would copy it as often.
-func (p *pass) note(write func(c *call.Call)) { p.notes = append(p.notes, write) }
+// findings is what a pass found out for the record; each of its steps writes it. Writing the record for each thing that
+// is found out would copy it as often.
+type findings struct {
+	rewritten, assessed, gated bool
+
+	effective string
+	rewriters []string
+
+	assessment  tool.Effects
+	description tool.Description
+	digest      string
+	isolation   call.Isolation
+
+	verdicts []call.GateVerdict
+}
+
+func (f *findings) write(c *call.Call) {
+	if f.rewritten {
+		c.Effective, c.Rewriters = f.effective, f.rewriters
+	}
+	if f.assessed {
+		c.Assessment, c.Description = f.assessment, f.description
+		c.ToolDigest, c.Isolation = f.digest, f.isolation
+	}
+	if f.gated {
+		c.Verdicts = f.verdicts
+	}
+}
 
 // noted returns what a step of the pass does to the record: its own change on top of what was found out.
 func (p *pass) noted(apply func(c *call.Call)) func(c *call.Call) {
 	return func(c *call.Call) {
-		for _, write := range p.notes {
-			write(c)
-		}
+		p.found.write(c)
 		if apply != nil {
 			apply(c)
 		}

@@ -14,13 +14,21 @@ import (
 // A filter is one Filter hook's function for one call.
 type filter func(call.Event) ([]call.Event, []hook.Record)
 
+// filters is what the events of a call pass: what may change them, then what only looks.
+type filters struct {
+	change  []filter
+	observe []func(*call.Event)
+}
+
 // sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
 // stored or told before. An error means that output was lost, and how.
 func (l *live) sift(events []call.Event) ([]call.Event, error) {
 	l.order.Lock()
 	defer l.order.Unlock()
-	if l.filters == nil && len(l.e.cfg.Hooks.Filter) > 0 {
-		l.filters = l.e.filtersOf(l.record())
+	if l.filters == nil {
+		c := l.record()
+		def, _ := l.e.lookup(c)
+		l.filters = l.e.filtersOf(c, def)
 	}
 	now := time.Now()
 	for i := range events {
@@ -29,7 +37,7 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 		}
 	}
 	var records []store.Record
-	for _, f := range l.filters {
+	for _, f := range l.filters.change {
 		var out []call.Event
 		for _, ev := range events {
 			kept, more := f(ev)
@@ -45,7 +53,13 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 		l.records = append(l.records, records...)
 		l.mu.Unlock()
 	}
-	return l.spool(events)
+	events, err := l.spool(events)
+	for _, observe := range l.filters.observe {
+		for i := range events {
+			observe(&events[i])
+		}
+	}
+	return events, err
 }
 
 // spool appends the bytes of output events and says in the events where they are. The caller has l.order, so offsets
@@ -85,22 +99,51 @@ func (l *live) resift() {
 }
 
 // filtersOf returns the functions through which the events of a call pass.
-func (e *Engine) filtersOf(c *call.Call) []filter {
+func (e *Engine) filtersOf(c *call.Call, def *Definition) *filters {
+	fs := &filters{}
+	if len(e.cfg.Hooks.Filter) == 0 {
+		return fs
+	}
 	d := &tool.Descriptor{ID: c.Tool}
-	if def, ok := e.lookup(c); ok {
+	if def != nil {
 		d = def.Descriptor
 	}
 	in := &hook.Input{ // made before the arguments were looked at
 		Namespace: c.Namespace, CallID: c.ID, Descriptor: d, ToolDigest: c.ToolDigest, Requested: c.Requested,
 		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Assessment: d.Effects.Normal(), Attempt: len(c.Attempts) + 1,
 	}
-	filters := []filter{}
 	for _, entry := range e.cfg.Hooks.Filter {
-		if entry.Match.Holds(in) {
-			filters = append(filters, e.guard(entry.Name, in, entry.Hook))
+		if !entry.Match.Holds(in) {
+			continue
+		}
+		if o, ok := entry.Hook.(hook.Observer); ok {
+			fs.observe = append(fs.observe, e.guardObserver(entry.Name, in, o))
+		} else {
+			fs.change = append(fs.change, e.guard(entry.Name, in, entry.Hook))
 		}
 	}
-	return filters
+	return fs
+}
+
+// guardObserver makes what a panic ends for this call alone.
+func (e *Engine) guardObserver(name string, in *hook.Input, o hook.Observer) func(*call.Event) {
+	var next func(*call.Event)
+	failed := safely(func() error { next = o.Observe(in); return nil })
+	note := func() {
+		e.stats.hookFailures.Add(1)
+		e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", in.CallID), zap.Error(failed))
+	}
+	if failed != nil {
+		note()
+	}
+	return func(ev *call.Event) {
+		if failed != nil {
+			return
+		}
+		if failed = safely(func() error { next(ev); return nil }); failed != nil {
+			note()
+		}
+	}
 }
 
 // guard makes a filter of a hook. From a panic on it withholds what the hook did not look at: events that only report

@@ -143,17 +143,17 @@ func (l *line) level() zapcore.Level {
 	return zapcore.InfoLevel
 }
 
-// write logs the line. Fields without a value are left out.
-func (l *line) write(log *zap.Logger) {
+// write logs the line. Fields without a value are left out; the room for them is used again.
+func (l *line) write(log *zap.Logger, fields []zap.Field) []zap.Field {
 	message := "call finished"
 	if l.status == string(call.Suspended) {
 		message = "call suspended"
 	}
 	entry := log.Check(l.level(), message)
 	if entry == nil {
-		return
+		return fields
 	}
-	fields := make([]zap.Field, 0, 24)
+	fields = fields[:0]
 	for _, f := range []struct{ key, value string }{
 		{"namespace", l.namespace}, {"call_id", l.call}, {"tool", l.tool}, {"source", l.source}, {"run_id", l.run},
 		{"thread_id", l.thread}, {"agent_id", l.agent}, {"caller", l.caller}, {"status", l.status},
@@ -189,6 +189,7 @@ func (l *line) write(log *zap.Logger) {
 		}
 	}
 	entry.Write(fields...)
+	return fields
 }
 
 // clip shortens a name at a character.

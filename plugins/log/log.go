@@ -54,23 +54,31 @@ func New(cfg Config) (*Filter, error) {
 
 // Filter implements [hook.Filter]. Events pass unchanged.
 func (f *Filter) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
-	t := &tracker{line: newLine(in)}
+	observe := f.Observe(in)
 	return func(e call.Event) ([]call.Event, []hook.Record) {
-		if t.see(&e) {
-			f.add(t.line)
-		}
+		observe(&e)
 		return []call.Event{e}, nil
 	}
 }
 
-func (f *Filter) add(l line) {
+// Observe implements [hook.Observer].
+func (f *Filter) Observe(in *hook.Input) func(*call.Event) {
+	t := &tracker{line: newLine(in)}
+	return func(e *call.Event) {
+		if t.see(e) {
+			f.add(&t.line)
+		}
+	}
+}
+
+func (f *Filter) add(l *line) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.lines) >= f.buffer {
 		f.dropped++
 		return
 	}
-	f.lines = append(f.lines, l)
+	f.lines = append(f.lines, *l)
 }
 
 // Dropped returns how many lines were lost since the start.
@@ -100,6 +108,7 @@ func (f *Filter) Run(ctx context.Context) error {
 // A writer is what Run keeps from one write to the next.
 type writer struct {
 	spare    []line // the buffer that was written last, empty
+	fields   []zap.Field
 	reported uint64
 }
 
@@ -110,7 +119,7 @@ func (w *writer) write(f *Filter) {
 	f.mu.Unlock()
 
 	for i := range lines {
-		lines[i].write(f.log)
+		w.fields = lines[i].write(f.log, w.fields)
 	}
 	if lost := dropped - w.reported; lost > 0 {
 		f.log.Warn("call lines dropped: the log is too slow", zap.Uint64("dropped", lost), zap.Uint64("dropped_in_all", dropped))
