@@ -146,9 +146,16 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	w := freshWatcher(l, o)
 	ctx := l.start()
 	close(l.ready)
-	pass.refusal = pass.check()
+	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
+	pass.early = pass.check(ctx)
 	e.workers.run(func() { l.run(ctx, pass) })
 	return w
+}
+
+// describes reports whether a tool may take its time to describe a call.
+func describes(def *Definition) bool {
+	_, ok := def.Tool.(tool.Describer)
+	return ok
 }
 
 // fewEvents is how many most calls have.

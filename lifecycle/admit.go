@@ -85,14 +85,20 @@ func (s *places) give() {
 
 // queue takes a place for the attempt, waiting at most the queue timeout.
 func (p *pass) queue(ctx context.Context) *end {
-	if !p.l.e.places.take() {
+	if !p.takePlace() {
 		turn, giveUp := p.l.e.places.line()
 		if out := p.wait(ctx, turn, giveUp); out != nil {
 			return out
 		}
+		p.placed = true
 	}
-	p.placed = true
 	return nil
+}
+
+// takePlace reports whether the pass has a place.
+func (p *pass) takePlace() bool {
+	p.placed = p.placed || p.l.e.places.take()
+	return p.placed
 }
 
 func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,7 @@ type Engine struct {
 	store store.Store
 	log   *zap.Logger
 	epoch int64
+	quick bool // no hook before the tool may take its time
 	held  bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
 
 	places  *places
@@ -132,7 +134,8 @@ func New(cfg Config) (*Engine, error) {
 	cfg.fill()
 	id := cfg.Store.Identity()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
+		quick: computeOnly(cfg.Hooks.Rewrite) && computeOnly(cfg.Hooks.Gate) && computeOnly(cfg.Hooks.Admit) && computeOnly(cfg.Hooks.Before),
+		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
 		places:  newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:   map[call.Key]*live{},
 		closed:  map[call.Key]store.RunState{},
@@ -140,6 +143,10 @@ func New(cfg Config) (*Engine, error) {
 		idle:    make(chan struct{}),
 	}
 	return e, nil
+}
+
+func computeOnly[T any](entries []hook.Entry[T]) bool {
+	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
 func (c *Config) fill() {

@@ -40,7 +40,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l := &live{e: e, key: c.Key(), c: c}
 	pass := &pass{l: l, def: def, arguments: call.Parse(spec.Arguments)}
 	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
-	if end := pass.check(); end != nil {
+	if end := pass.check(ctx); end != nil {
 		out.Error = end.result.Error
 		return out, nil
 	}

@@ -21,8 +21,8 @@ type pass struct {
 	def       *Definition
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
-	checked   bool           // resolved and parsed, with refusal as the outcome
-	refusal   *end
+	checked   bool           // resolved and parsed
+	early     *end           // how it ended before it had a goroutine of its own
 	resume    *tool.ResumeInput
 	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
 	in        *hook.Input
@@ -33,6 +33,8 @@ type pass struct {
 	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
 	found     findings
+	walked    int          // how many of the steps are behind it
+	ahead     bool         // it goes on in the goroutine of its caller
 	placed    bool         // it has one of the places
 	owner     atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
 }
@@ -114,6 +116,13 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	l.e.store.Spool().Release(l.key)
 }
 
+// The steps from the arguments to the start of the tool.
+var steps = [...]func(*pass, context.Context) *end{
+	(*pass).rewrite, (*pass).assess, (*pass).isolate, (*pass).gate, (*pass).queue, (*pass).admit, (*pass).before, (*pass).intent,
+}
+
+const stepGate = 3 // of steps: behind it a call may have to wait for a place
+
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
 func (p *pass) guarded(ctx context.Context) (out end) {
 	defer func() {
@@ -122,34 +131,46 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 		}
 	}()
 	if !p.checked {
-		p.refusal = p.check()
+		p.early = p.check(ctx)
 	}
-	if p.refusal != nil {
+	if p.early != nil {
 		if out := p.stopped(ctx); out != nil {
 			return *out
 		}
-		return *p.refusal
+		return *p.early
 	}
-	for _, step := range []func(context.Context) *end{
-		p.rewrite, p.assess, p.isolate, p.gate, p.queue, p.admit, p.before, p.intent,
-	} {
-		if out := p.stopped(ctx); out != nil {
-			return *out
-		}
-		if out := step(ctx); out != nil {
-			if stopped := p.stopped(ctx); stopped != nil {
-				return *stopped
-			}
-			return *out
-		}
+	if out := p.walk(ctx); out != nil {
+		return *out
 	}
 	return p.execute(ctx)
 }
 
-// check is the part of the path that waits for nothing. A new call makes it in the goroutine of its caller, whose stack
-// has grown already: validation on a fresh one costs twice as much.
-func (p *pass) check() (out *end) {
+// walk takes the steps before the tool.
+func (p *pass) walk(ctx context.Context) *end {
+	for ; p.walked < len(steps); p.walked++ {
+		if out := p.stopped(ctx); out != nil {
+			return out
+		}
+		if out := steps[p.walked](p, ctx); out != nil {
+			if stopped := p.stopped(ctx); stopped != nil {
+				return stopped
+			}
+			return out
+		}
+		if p.ahead && p.walked == stepGate && !p.takePlace() {
+			p.walked++
+			return nil
+		}
+	}
+	return nil
+}
+
+// check is the part of the path that waits for nothing: to the validation of the arguments, and to the start of the tool
+// when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has grown already:
+// validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
+func (p *pass) check(ctx context.Context) (out *end) {
 	defer func() {
+		p.ahead = false
 		if r := recover(); r != nil {
 			caught := p.panicked(r, call.NotStarted)
 			out = &caught
@@ -159,7 +180,10 @@ func (p *pass) check() (out *end) {
 	if out := p.resolve(); out != nil {
 		return out
 	}
-	return p.parse()
+	if out := p.parse(); out != nil || !p.ahead {
+		return out
+	}
+	return p.walk(ctx)
 }
 
 // resolve ends calls of tools that are not there.
