@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -235,5 +236,16 @@ func BenchmarkRead(b *testing.B) {
 	measured(b, "decode", func(int) error { // what of a get is decoding
 		_, err := call.DecodeCall(record)
 		return err
+	})
+}
+
+// BenchmarkUnknown asks for ids that are not there, as each new call does.
+func BenchmarkUnknown(b *testing.B) {
+	s := filled(b)
+	measured(b, "id", func(i int) error {
+		if _, err := s.Call(b.Context(), call.Key{Namespace: "ns", ID: "0190a0c3e7b1d7c529f6e0d8b5a4c3e21"}); !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("call %d: %w", i, err)
+		}
+		return nil
 	})
 }

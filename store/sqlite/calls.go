@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	c := o.change.Call
+	w.s.ids.add(c.Key())
 	var last, crc, events any
 	if n := len(o.change.Events); n > 0 {
 		last, crc, events = c.LastSequence, sumEvents(o.events, position, 1, c.LastSequence), o.events
@@ -89,6 +91,9 @@ const selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ? AN
 
 // Call returns a call.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
+	if s.ids.excludes(key) {
+		return nil, cmp.Or(s.refusal(), ctx.Err(), store.ErrNotFound)
+	}
 	var row *callRow
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
 		err := query(conn, selectCall, func(st *sqlite.Stmt) error {
@@ -97,7 +102,7 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 			return nil
 		}, key.Namespace, key.ID)
 		if err == nil && row == nil {
-			err = absent(conn, key)
+			err = s.absent(conn, key)
 		}
 		return err
 	})
@@ -108,8 +113,8 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 }
 
 // absent says why a call is not there.
-func absent(conn *sqlite.Conn, key call.Key) error {
-	trimmed, err := hasTombstone(conn, key)
+func (s *Store) absent(conn *sqlite.Conn, key call.Key) error {
+	trimmed, err := s.isTrimmed(conn, key)
 	switch {
 	case err != nil:
 		return err
@@ -119,19 +124,15 @@ func absent(conn *sqlite.Conn, key call.Key) error {
 	return store.ErrNotFound
 }
 
-func hasTombstone(conn *sqlite.Conn, key call.Key) (found bool, err error) {
+func (s *Store) isTrimmed(conn *sqlite.Conn, key call.Key) (found bool, err error) {
+	if !s.tombstones.Load() {
+		return false, nil
+	}
 	err = query(conn, "SELECT 1 FROM tombstones WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
 		found = true
 		return nil
 	}, key.Namespace, key.ID)
 	return found, err
-}
-
-func (w *writer) isTrimmed(key call.Key) (bool, error) {
-	if !w.tombstones {
-		return false, nil
-	}
-	return hasTombstone(w.conn, key)
 }
 
 // remembers is what [spool.Spool.Sweep] asks.

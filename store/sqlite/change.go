@@ -65,29 +65,17 @@ func (w *writer) permit(c *store.Change, now time.Time) (position int64, was cal
 			return 0, "", err
 		}
 	}
-	key := c.Name()
 	var standing store.Standing
-	found := false
-	err = query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
-		found, position = true, st.ColumnInt64(0)
-		standing = store.Standing{Status: call.Status(st.ColumnText(1)), Revision: st.ColumnInt64(2), LastSequence: st.ColumnInt64(3)}
-		return nil
-	}, key.Namespace, key.ID)
-	if err != nil {
-		return 0, "", err
-	}
-	if !found {
-		trimmed, err := w.isTrimmed(key)
-		switch {
-		case err != nil:
+	if key := c.Name(); !c.Create || !w.s.ids.excludes(key) {
+		if position, standing, err = w.find(key); err != nil {
 			return 0, "", err
-		case trimmed:
-			return 0, "", store.ErrTrimmed
-		case !c.Create:
+		}
+		switch {
+		case position != 0 && c.Create:
+			return 0, "", store.ErrExists
+		case position == 0 && !c.Create:
 			return 0, "", store.ErrNotFound
 		}
-	} else if c.Create {
-		return 0, "", store.ErrExists
 	}
 	if err := c.Follows(standing); err != nil {
 		return 0, "", err
@@ -99,6 +87,22 @@ func (w *writer) permit(c *store.Change, now time.Time) (position int64, was cal
 		return 0, "", store.ErrTooEarly
 	}
 	return position, standing.Status, nil
+}
+
+// find returns how a call stands; its position is 0 when the id is not known, and ErrTrimmed tells that it was.
+func (w *writer) find(key call.Key) (position int64, standing store.Standing, err error) {
+	err = query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
+		position = st.ColumnInt64(0)
+		standing = store.Standing{Status: call.Status(st.ColumnText(1)), Revision: st.ColumnInt64(2), LastSequence: st.ColumnInt64(3)}
+		return nil
+	}, key.Namespace, key.ID)
+	if err == nil && position == 0 {
+		var trimmed bool
+		if trimmed, err = w.s.isTrimmed(w.conn, key); trimmed {
+			err = store.ErrTrimmed
+		}
+	}
+	return position, standing, err
 }
 
 // told is what the callbacks of a change have heard.

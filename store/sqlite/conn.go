@@ -45,13 +45,13 @@ func openConn(path string, maxBytes int64) (*sqlite.Conn, error) {
 	return conn, applyPragmas(conn, pragmas)
 }
 
-func openReader(path string) (*sqlite.Conn, error) {
+func openReader(path string, cacheKiB int) (*sqlite.Conn, error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
 		return nil, err
 	}
 	conn.SetBusyTimeout(10 * time.Second)
-	return conn, applyPragmas(conn, []string{"query_only = 1", "cache_size = -4096", "temp_store = MEMORY"})
+	return conn, applyPragmas(conn, []string{"query_only = 1", fmt.Sprintf("cache_size = -%d", cacheKiB), "temp_store = MEMORY"})
 }
 
 func applyPragmas(conn *sqlite.Conn, pragmas []string) error {

@@ -49,7 +49,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	}
 	var chunks []chunk
 	err = s.readAll(ctx, func(conn *sqlite.Conn) error {
-		position, err := firstChunk(conn, key, after, &chunks)
+		position, err := s.firstChunk(conn, key, after, &chunks)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 }
 
 // firstChunk finds the call and the chunk in its row, if that is asked for.
-func firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
+func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
 	err = query(conn, "SELECT position, events_last FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)
 		if last := st.ColumnInt64(1); last > after {
@@ -94,7 +94,7 @@ func firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (
 		return nil
 	}, key.Namespace, key.ID)
 	if err == nil && position == 0 {
-		err = absent(conn, key)
+		err = s.absent(conn, key)
 	}
 	if err != nil || len(*chunks) == 0 {
 		return position, err

@@ -32,6 +32,8 @@ func TestPlans(t *testing.T) {
 	}{
 		{"standing", selectStanding, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
+		{"ids", selectCallIDs, "COVERING INDEX calls_id ((namespace,call_id)>(?,?))", ""},
+		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
 		{"unfinished", selectUnfinished, "calls_status", sorts}, // few, at start only
 		{"events", selectEvents, "events_call", ""},
 		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},

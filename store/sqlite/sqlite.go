@@ -53,6 +53,10 @@ type Store struct {
 	readers chan *sqlite.Conn
 	room    *room
 
+	ids        *idFilter
+	learned    chan struct{} // closed when learn has ended
+	tombstones atomic.Bool   // there may be some
+
 	unchecked bool // the end was not clean and the file too large to be checked at start
 
 	ended    atomic.Pointer[error] // why every request is refused
@@ -82,7 +86,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), done: make(chan struct{})}
+	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), ids: newIDFilter(), learned: make(chan struct{}), done: make(chan struct{})}
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {
@@ -93,7 +97,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, fmt.Errorf("journal in %s: %w", cfg.Dir, err)
 	}
 	for range readerCount {
-		conn, err := openReader(f.database)
+		conn, err := openReader(f.database, 4096)
 		if err != nil {
 			return nil, fmt.Errorf("journal in %s: %w", cfg.Dir, err)
 		}
@@ -104,6 +108,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	}
 	s.room = newRoom(filepath.Join(cfg.Dir, "reserve"), cfg.Now)
 	go s.writer.run()
+	go s.learn()
 	return s, nil
 }
 
@@ -182,6 +187,7 @@ func (s *Store) close() error {
 		err = s.endEpoch()
 	}
 	s.refuse(store.ErrClosed)
+	<-s.learned
 	return errors.Join(err, s.release())
 }
 

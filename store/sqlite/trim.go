@@ -65,7 +65,7 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 		if err != nil {
 			return nil, err
 		}
-		w.tombstones = true
+		w.s.tombstones.Store(true)
 		gone = append(gone, r.key)
 	}
 	return gone, nil

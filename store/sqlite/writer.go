@@ -47,8 +47,7 @@ type writer struct {
 	// The rest belongs to the goroutine that writes.
 	position    int64
 	synchronous store.Durability
-	tombstones  bool // there may be some
-	written     int  // bytes since the last checkpoint
+	written     int // bytes since the last checkpoint
 }
 
 func newWriter(s *Store, conn *sqlite.Conn) *writer {
@@ -61,7 +60,7 @@ func newWriter(s *Store, conn *sqlite.Conn) *writer {
 func (w *writer) recall(m meta) error {
 	w.position = m.position
 	return known(query(w.conn, "SELECT 1 FROM tombstones LIMIT 1", func(*sqlite.Stmt) error {
-		w.tombstones = true
+		w.s.tombstones.Store(true)
 		return nil
 	}))
 }

@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// An idFilter tells, without asking the database, of most ids that the journal does not have that it does not have them. It
+// never says so of one that it has, as a call or as a tombstone: the writer adds an id before its row is committed, and
+// until all that were there at the start have been added it excludes nothing.
+//
+// It is a chain of Bloom filters, each twice as large as the one before, two bytes for each id. When they have their
+// 16 MiB, which is room for eight million ids, the last takes all that comes; from some fifty million on it excludes
+// hardly anything, and every question goes to the database. The hash is keyed, so no client can choose ids that collide.
+type idFilter struct {
+	seed     maphash.Seed
+	complete atomic.Bool
+	chain    atomic.Pointer[[]filter] // replaced when it grows
+
+	mu   sync.Mutex // held to add
+	left int        // for how many more the last filter has room
+}
+
+// A filter is made of cache lines: an id has its bits in one of them, one in each word.
+type filter []line
+
+type line [8]atomic.Uint64
+
+const (
+	firstLines  = 512 // 32 KiB
+	mostFilters = 9   // 16 MiB in all
+	idsPerLine  = 32
+)
+
+func newIDFilter() *idFilter {
+	k := &idFilter{seed: maphash.MakeSeed()}
+	k.growLocked()
+	return k
+}
+
+func (k *idFilter) growLocked() {
+	var chain []filter
+	if old := k.chain.Load(); old != nil {
+		chain = append(chain, *old...)
+	}
+	lines := firstLines << len(chain)
+	chain = append(chain, make(filter, lines))
+	k.left = lines * idsPerLine
+	k.chain.Store(&chain)
+}
+
+func (k *idFilter) hash(key call.Key) uint64 {
+	return maphash.String(k.seed, key.ID) + 31*maphash.String(k.seed, key.Namespace)
+}
+
+// excludes reports that the journal has no such id, for certain.
+func (k *idFilter) excludes(key call.Key) bool { return k.complete.Load() && !k.has(k.hash(key)) }
+
+func (k *idFilter) has(hash uint64) bool {
+	for _, f := range *k.chain.Load() {
+		if f.has(hash) {
+			return true
+		}
+	}
+	return false
+}
+
+func (k *idFilter) add(key call.Key) {
+	hash := k.hash(key)
+	if k.has(hash) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	chain := *k.chain.Load()
+	if k.left == 0 && len(chain) < mostFilters {
+		k.growLocked()
+		chain = *k.chain.Load()
+	}
+	k.left = max(0, k.left-1)
+	chain[len(chain)-1].add(hash)
+}
+
+// place returns the line of a hash, and six bits for each of its words.
+func (f filter) place(hash uint64) (*line, uint64) {
+	at, _ := bits.Mul64(hash, uint64(len(f)))
+	return &f[at], hash * 0x9e3779b97f4a7c15 >> 16
+}
+
+func (f filter) has(hash uint64) bool {
+	l, which := f.place(hash)
+	for i := range l {
+		if l[i].Load()&(1<<(which&63)) == 0 {
+			return false
+		}
+		which >>= 6
+	}
+	return true
+}
+
+func (f filter) add(hash uint64) {
+	l, which := f.place(hash)
+	for i := range l {
+		l[i].Or(1 << (which & 63))
+		which >>= 6
+	}
+}
+
+// The ids that the journal has, in their order and in pages.
+const (
+	selectCallIDs      = "SELECT namespace, call_id FROM calls INDEXED BY calls_id WHERE (namespace, call_id) > (?, ?) ORDER BY namespace, call_id LIMIT ?"
+	selectTombstoneIDs = "SELECT namespace, call_id FROM tombstones WHERE (namespace, call_id) > (?, ?) ORDER BY namespace, call_id LIMIT ?"
+)
+
+// learn adds what the journal had when it was opened. Calls come first: one that is trimmed meanwhile is then met among
+// them or among the tombstones. When it cannot read them all the filter stays unused.
+func (s *Store) learn() {
+	defer close(s.learned)
+	conn, err := openReader(s.files.database, 256)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for _, text := range []string{selectCallIDs, selectTombstoneIDs} {
+		if err := s.learnFrom(conn, text); err != nil {
+			return
+		}
+	}
+	s.ids.complete.Store(true)
+}
+
+func (s *Store) learnFrom(conn *sqlite.Conn, text string) error {
+	const page = 1000
+	var last call.Key
+	for n := page; n == page; {
+		if err := s.refusal(); err != nil {
+			return err
+		}
+		n = 0
+		err := query(conn, text, func(st *sqlite.Stmt) error {
+			n++
+			last = call.Key{Namespace: st.ColumnText(0), ID: st.ColumnText(1)}
+			s.ids.add(last)
+			return nil
+		}, last.Namespace, last.ID, page)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

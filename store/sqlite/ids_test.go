@@ -1,0 +1,171 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// These tests are inside the package because nobody outside can tell whether the filter or the database answered.
+
+func numbered(i int) call.Key { return call.Key{Namespace: "ns", ID: fmt.Sprintf("id-%06d", i)} }
+
+// TestFilterForgetsNothing adds more ids than the first filters of the chain hold, while others ask.
+func TestFilterForgetsNothing(t *testing.T) {
+	const n = 100_000
+	f := newIDFilter()
+	if f.excludes(numbered(0)) {
+		t.Error("excluded an id before it knew all")
+	}
+	f.complete.Store(true)
+	var adding sync.WaitGroup
+	for part := range 2 {
+		adding.Go(func() {
+			for i := part; i < n; i += 2 {
+				if f.add(numbered(i)); f.excludes(numbered(i)) {
+					t.Errorf("%v excluded as soon as it was added", numbered(i))
+				}
+			}
+		})
+	}
+	adding.Wait()
+	wrong := 0
+	for i := range n {
+		if f.excludes(numbered(i)) {
+			t.Fatalf("%v excluded", numbered(i))
+		}
+		if !f.excludes(numbered(n + i)) {
+			wrong++
+		}
+		if !f.excludes(call.Key{Namespace: "other", ID: numbered(i).ID}) {
+			wrong++
+		}
+	}
+	if wrong > 2*n/100 {
+		t.Errorf("%d of %d unknown ids not excluded, want at most 1 %%", wrong, 2*n)
+	}
+}
+
+// TestFilterIsBounded fills a filter of the smallest sort until it has as much memory as it may take.
+func TestFilterIsBounded(t *testing.T) {
+	f := newIDFilter()
+	for range 3 * mostFilters {
+		f.left = 0 // as if it were full
+		f.add(numbered(len(*f.chain.Load())))
+		f.add(numbered(-1))
+	}
+	lines := 0
+	for _, part := range *f.chain.Load() {
+		lines += len(part)
+	}
+	if size := lines * 64; size > 16<<20 {
+		t.Errorf("the filter takes %d bytes", size)
+	}
+	if f.complete.Store(true); f.excludes(numbered(-1)) {
+		t.Error("an id that was added is excluded")
+	}
+}
+
+func reopened(t *testing.T, s *Store) *Store {
+	t.Helper()
+	dir := s.cfg.Dir
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// ended commits calls that have ended, from number from up to number to.
+func ended(t *testing.T, s *Store, from, to int) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i := from; i < to; i++ {
+		c := newCall(numbered(i).ID)
+		c.Status = call.Succeeded
+		all.Add(1)
+		s.Submit(creation(c, store.Normal), func(err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			all.Done()
+		})
+	}
+	all.Wait()
+}
+
+// TestFilterLearns asks for ids while the filter learns what a journal had: each is there from the first moment, as a
+// call or, when it is trimmed meanwhile, as a tombstone.
+func TestFilterLearns(t *testing.T) {
+	const n, gone = 6000, 2000
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(t, s, 0, n)
+	trim := func(limit int) {
+		t.Helper()
+		if keys, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, limit); err != nil || len(keys) != limit {
+			t.Fatalf("Trim = %d, %v, want %d", len(keys), err, limit)
+		}
+	}
+	trim(gone)
+	s = reopened(t, s)
+	learned := false
+	for i := 0; !learned || i%n != 0; i++ {
+		select {
+		case <-s.learned:
+			learned = true
+		default:
+		}
+		_, err := s.Call(t.Context(), numbered(i%n))
+		if err != nil && !errors.Is(err, store.ErrTrimmed) {
+			t.Fatalf("Call(%d) = %v", i%n, err)
+		}
+		if i%50 == 0 && i < n {
+			trim(10)
+		}
+	}
+	if !s.ids.excludes(numbered(n)) {
+		t.Error("the filter excludes nothing once it has learned")
+	}
+	for i := range n { // no look-up may hide it from the writer either
+		c := newCall(numbered(i).ID)
+		if err := s.Commit(t.Context(), creation(c, store.Normal)); !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrTrimmed) {
+			t.Fatalf("create of %s = %v", c.ID, err)
+		}
+	}
+}
+
+// TestFilterAnswers holds what an answer without the database must still look at.
+func TestFilterAnswers(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.learned
+	if _, err := s.Call(t.Context(), numbered(1)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Call = %v, want ErrNotFound", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Call(ctx, numbered(1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Call = %v, want context.Canceled", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Call(t.Context(), numbered(1)); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Call = %v, want ErrClosed", err)
+	}
+}
