@@ -124,6 +124,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	pass := &pass{l: l, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
 		pass.def = def
+		l.meter = e.meters.of(def)
 		c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 		c.Isolation = e.isolationOf(def.Descriptor)
 		if def.Descriptor.Effects.Mutability == tool.ReadOnly {

@@ -65,10 +65,12 @@ func (b *behind) add(l *live) {
 	}
 }
 
-func (b *behind) full() bool {
+func (b *behind) full() bool { return b.count() > behindMost }
+
+func (b *behind) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.dirty) > behindMost
+	return len(b.dirty)
 }
 
 // flush starts to write what is on the list.

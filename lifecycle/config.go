@@ -110,17 +110,22 @@ type Engine struct {
 
 	closing chan struct{} // closed when streams must end
 	stats   counters
+	meters  *meters
 }
 
 // counters count what should be rare.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures atomic.Int64
+	events, outputBytes, watchers                     atomic.Int64 // these are not rare
 }
 
 // Stats is what an engine has counted since its start.
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
+	Events, OutputBytes                                                     int64 // told; printed by tools
+	Watchers                                                                int64 // of calls and feeds, now
+	Unwritten                                                               int   // read-only calls that the journal does not have yet
 }
 
 // New returns an engine on a store. Call [Engine.Recover] before the first request.
@@ -141,6 +146,7 @@ func New(cfg Config) (*Engine, error) {
 		closed:  map[call.Key]store.RunState{},
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
+		meters:  newMeters(),
 	}
 	return e, nil
 }
@@ -181,12 +187,14 @@ func or[T comparable](v, fallback T) T {
 // Stats returns what was counted.
 func (e *Engine) Stats() Stats {
 	running, queued := e.places.count()
+	unwritten := e.behind.count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return Stats{
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
-		Live: len(e.lives), Running: running, Queued: queued,
+		Live: len(e.lives), Running: running, Queued: queued, Unwritten: unwritten,
+		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(),
 	}
 }
 

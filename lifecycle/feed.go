@@ -87,6 +87,7 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 		}
 		w.after = newest
 	}
+	e.stats.watchers.Add(1)
 	return w, nil
 }
 

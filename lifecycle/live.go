@@ -27,7 +27,8 @@ type live struct {
 	order   sync.Mutex
 	filters *filters // nil: not made yet
 
-	refs int // guarded by Engine.mu
+	refs  int    // guarded by Engine.mu
+	meter *meter // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
 	// c is replaced and never changed in place: who has it may keep it. Its LastSequence is behind; see last.
@@ -198,7 +199,9 @@ func (l *live) advance(s step) error {
 		l.mu.Unlock()
 		return err
 	}
+	before := l.c.Status
 	l.c = next
+	l.meterLocked(before, next)
 	events := s.events
 	l.numberLocked(events)
 	l.unwritten = append(l.unwritten, events...)
@@ -280,6 +283,7 @@ func (l *live) commitSlotted(s step) error {
 		l.records = append(records, l.records...)
 		return err
 	}
+	l.meterLocked(l.c.Status, next)
 	l.c, l.stored, l.written = next, true, next.LastSequence
 	l.tellLocked(events[toldBefore(events, l.told):])
 	return nil

@@ -182,6 +182,7 @@ func (l *live) tellLocked(events []call.Event) {
 	if len(events) == 0 {
 		return
 	}
+	l.e.stats.events.Add(int64(len(events)))
 	l.tail = append(l.tail, events...)
 	for i := range events {
 		l.tailSize += weight(&events[i])

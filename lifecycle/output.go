@@ -62,6 +62,7 @@ const outputPiece = 64 << 10
 
 func (r *reporter) Output(stream string, b []byte) error {
 	stream = readable(stream)
+	r.p.l.e.stats.outputBytes.Add(int64(len(b)))
 	r.order.Lock()
 	defer r.order.Unlock()
 	for piece := range slices.Chunk(b, outputPiece) {

@@ -66,6 +66,7 @@ type Watcher struct {
 func freshWatcher(l *live, o ExecuteOptions) *Watcher {
 	w := &Watcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, named: true, epoch: l.e.epoch, caughtUp: true}
 	l.watchers++ // nobody else knows the call yet
+	l.e.stats.watchers.Add(1)
 	return w
 }
 
@@ -87,6 +88,7 @@ func newWatcher(l *live, o ExecuteOptions, follow bool) (*Watcher, error) {
 		}
 	}
 	l.watchers++
+	l.e.stats.watchers.Add(1)
 	if l.linger != nil {
 		l.linger.Stop()
 		l.linger = nil
@@ -193,6 +195,7 @@ func (w *Watcher) Close() {
 		return
 	}
 	w.closed = true
+	w.e.stats.watchers.Add(-1)
 	if w.timer != nil {
 		w.timer.Stop()
 	}

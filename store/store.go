@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -192,6 +193,13 @@ type Identity struct {
 	Moved bool
 	// Clean says that the last daemon closed the store in order.
 	Clean bool
+}
+
+// Stats is what a store may have counted since it was opened.
+type Stats struct {
+	Groups metric.Snapshot // changes that one transaction held
+	Syncs  metric.Snapshot // nanoseconds that commits took which wait for the disk
+	Lanes  [2]int          // changes that wait: those that must be durable, then the others
 }
 
 // A Store is the journal. All methods are called concurrently.

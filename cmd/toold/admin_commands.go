@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,34 @@ a decision, and stops. The command returns when the drain has begun.`,
 		left := show.Duration(max(got.GetDeadline().AsTime().Sub(a.now()), 0))
 		return a.print(got, fmt.Sprintf("draining: %d calls run, stopped in %s at the latest\n", got.GetRunning(), left))
 	})
+	a.outputFlag(c, formTable, formJSON, formJSONL)
+	return c
+}
+
+func (a *app) logLevelCommand() *cobra.Command {
+	levels := []string{"debug", "info", "warn", "error"}
+	c := &cobra.Command{
+		Use: "log-level debug|info|warn|error", Short: "Change what the running daemon logs", Args: exactArgs("a LEVEL: debug, info, warn or error"),
+		Long: `Changes the least that the daemon writes to its log, until it is changed again or the daemon
+ends; log.level of the configuration is what a start begins with. Needs the role operator.`,
+		Example:           "  toold log-level debug",
+		ValidArgsFunction: cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp),
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			level := slices.Index(levels, strings.ToLower(args[0])) + 1
+			if level == 0 {
+				return usagef("%q is not one of %s", args[0], strings.Join(levels, ", "))
+			}
+			got, err := c.admin.SetLogLevel(ctx, &tooldv1.SetLogLevelRequest{Level: tooldv1.LogLevel(level)})
+			if err != nil {
+				return err
+			}
+			text := levels[level-1] + "\n"
+			if before := int(got.GetPrevious()); before > 0 && before <= len(levels) {
+				text = levels[before-1] + " → " + text
+			}
+			return a.print(got, text)
+		}),
+	}
 	a.outputFlag(c, formTable, formJSON, formJSONL)
 	return c
 }

@@ -95,7 +95,8 @@ type Bash struct {
 
 // Metrics says where the numbers for Prometheus are.
 type Metrics struct {
-	Listen string `koanf:"listen"` // host:port on the loopback address; "": nowhere
+	Listen string `koanf:"listen"` // host:port, on the loopback address unless Public; "": nowhere
+	Public bool   `koanf:"public"` // other machines may read the numbers, which name tools and methods; false: this one alone
 }
 
 // defaults is the configuration of a daemon that was told nothing.

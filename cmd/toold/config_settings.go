@@ -124,6 +124,7 @@ func usageOf(key string) string {
 		"log.format":           "json or console; empty is console on a terminal",
 		"bash.timeout":         "longest time of a command",
 		"metrics.listen":       "host:port for Prometheus; empty is none",
+		"metrics.public":       "show the numbers to other machines too",
 	}[key]
 }
 

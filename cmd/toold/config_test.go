@@ -142,7 +142,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"port", "listen: {tcp: '127.0.0.1:70000'}\n", nil, nil, []string{"no port between"}},
 		{"half of TLS", "tls: {cert: a}\n", nil, nil, []string{"tls: cert and key go together"}},
 		{"clients without TLS", "tls: {client_ca: a}\n", nil, nil, []string{"tls.client_ca: needs cert and key"}},
-		{"metrics", "metrics: {listen: '0.0.0.0:9090'}\n", nil, nil, []string{"metrics.listen: 0.0.0.0:9090 is beyond loopback"}},
+		{"metrics", "metrics: {listen: '0.0.0.0:9090'}\n", nil, nil, []string{"metrics.listen: 0.0.0.0:9090 is beyond loopback", "metrics.public"}},
 		{"token", "auth: {tokens: [{roles: [boss], hash: abc}, {name: b, hash: '" + someHash + "'}]}\n", nil, nil,
 			[]string{"entry 1: has no name", "toold token hash", `role "boss"`, "entry 2: has no roles"}},
 		{"the same token twice", "auth: {tokens: [{name: a, roles: [caller], hash: '" + someHash + "'}, {name: b, roles: [caller], hash: '" + someHash + "'}]}\n", nil, nil,

@@ -62,8 +62,8 @@ func (c *Config) validatePlaces(wrong complaint) {
 	}
 	if err := checkAddress(c.Metrics.Listen); err != nil {
 		wrong("metrics.listen", "%v", err)
-	} else if c.Metrics.Listen != "" && !isLoopback(c.Metrics.Listen) {
-		wrong("metrics.listen", "%s is beyond loopback, and the numbers are shown to whoever asks", c.Metrics.Listen)
+	} else if c.Metrics.Listen != "" && !c.Metrics.Public && !isLoopback(c.Metrics.Listen) {
+		wrong("metrics.listen", "%s is beyond loopback, and the numbers are shown to whoever asks: metrics.public allows it", c.Metrics.Listen)
 	}
 	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
 		wrong("tls", "cert and key go together")

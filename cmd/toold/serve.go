@@ -243,6 +243,7 @@ type ready struct {
 	TCP       string `json:"tcp,omitempty"`
 	TLS       bool   `json:"tls,omitempty"`
 	Unix      string `json:"unix,omitempty"`
+	Metrics   string `json:"metrics,omitempty"`
 	TokenFile string `json:"token_file"`
 	PID       int    `json:"pid"`
 	Epoch     int64  `json:"epoch"`
@@ -250,7 +251,7 @@ type ready struct {
 
 // announce says where the daemon is: in words on a terminal, else in one line of JSON.
 func (d *daemon) announce(out io.Writer) error {
-	r := ready{Ready: true, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
+	r := ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
 	if path, err := filepath.Abs(r.TokenFile); err == nil { // whoever reads it may stand elsewhere
 		r.TokenFile = path
 	}
@@ -276,6 +277,9 @@ func (d *daemon) welcome(r *ready) string {
 	}
 	if r.Unix != "" {
 		text += "  unix       " + r.Unix + "\n"
+	}
+	if r.Metrics != "" {
+		text += "  metrics    http://" + r.Metrics + "/metrics\n"
 	}
 	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
 	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"

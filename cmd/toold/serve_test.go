@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -317,31 +315,5 @@ func TestCheck(t *testing.T) {
 	}
 	if _, err := os.Stat(s.data); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("check made the data directory: %v", err)
-	}
-}
-
-// T68: the numbers are for this machine; a page that bound its name to it reads nothing.
-func TestT68Metrics(t *testing.T) {
-	s := newSite(t, "")
-	const address = "127.0.0.1:17131"
-	p := s.start("--metrics-listen", address)
-	_, err := p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
-	must(t, err)
-	get := func(host string) (int, string) {
-		req, err := http.NewRequestWithContext(within(t), http.MethodGet, "http://"+address+"/metrics", nil)
-		must(t, err)
-		req.Host, req.Close = host, true
-		resp, err := http.DefaultClient.Do(req)
-		must(t, err)
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		must(t, err)
-		return resp.StatusCode, string(body)
-	}
-	if code, body := get(address); code != http.StatusOK || !strings.Contains(body, `toold_requests_total{method="/toold.v1.AdminService/GetInfo",code="OK"} 1`) {
-		t.Errorf("%d:\n%s", code, body)
-	}
-	if code, body := get("evil.test"); code != http.StatusForbidden || strings.Contains(body, "toold_") {
-		t.Errorf("for another host: %d %s", code, body)
 	}
 }

@@ -45,6 +45,8 @@ type daemon struct {
 	doors  []net.Listener
 	where  []server.Address
 
+	metricsAt string // address; empty: nowhere
+
 	reload reloads
 	drains drains
 	hangup chan os.Signal

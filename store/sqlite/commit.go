@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -24,6 +25,7 @@ func (w *writer) transaction(group []*op) error {
 		err = w.commit()
 	}
 	if err == nil {
+		w.groups.Observe(int64(len(group)))
 		if err := w.point("committed"); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrFatal, err)
 		}
@@ -94,7 +96,11 @@ func (w *writer) apply(group []*op) error {
 func (w *writer) commit() error {
 	err := w.point("commit")
 	if err == nil {
+		began := time.Now()
 		err = known(exec(w.conn, "COMMIT"))
+		if w.synchronous == store.Full {
+			w.syncs.Observe(int64(time.Since(began)))
+		}
 	}
 	if err == nil || errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrFatal) {
 		return err

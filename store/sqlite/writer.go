@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -37,6 +38,8 @@ type writer struct {
 	s    *Store
 	conn *sqlite.Conn
 
+	groups, syncs *metric.Histogram // changes of a transaction; nanoseconds of one that waits for the disk
+
 	mu       sync.Mutex
 	arrived  *sync.Cond
 	full     []*op // first lane
@@ -51,7 +54,10 @@ type writer struct {
 }
 
 func newWriter(s *Store, conn *sqlite.Conn) *writer {
-	w := &writer{s: s, conn: conn, stopped: make(chan struct{})}
+	w := &writer{
+		s: s, conn: conn, stopped: make(chan struct{}),
+		groups: metric.NewHistogram(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), syncs: metric.NewTimes(),
+	}
 	w.arrived = sync.NewCond(&w.mu)
 	return w
 }

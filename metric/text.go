@@ -1,0 +1,78 @@
+package metric
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ContentType is that of the text which a [Text] holds.
+const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// A Text is numbers in the text format of Prometheus. All numbers of one name are written one after the other, after
+// their head.
+type Text struct {
+	prefix string
+	b      strings.Builder
+}
+
+// NewText returns an empty text whose names begin with prefix.
+func NewText(prefix string) *Text { return &Text{prefix: prefix} }
+
+// String returns the text.
+func (t *Text) String() string { return t.b.String() }
+
+// Counter begins a number that only grows. Its name ends with _total.
+func (t *Text) Counter(name, help string) { t.head(name, "counter", help) }
+
+// Gauge begins a number that rises and falls.
+func (t *Text) Gauge(name, help string) { t.head(name, "gauge", help) }
+
+// Histogram begins a histogram.
+func (t *Text) Histogram(name, help string) { t.head(name, "histogram", help) }
+
+func (t *Text) head(name, kind, help string) {
+	help = strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(help)
+	t.b.WriteString("# HELP " + t.prefix + name + " " + help + "\n# TYPE " + t.prefix + name + " " + kind + "\n")
+}
+
+// Value writes one number. Labels are pairs of name and value.
+func (t *Text) Value(name string, v float64, labels ...string) {
+	t.b.WriteString(t.prefix + name)
+	t.labels(labels)
+	form := byte('g')
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 { // bytes are not read well as powers of ten
+		form = 'f'
+	}
+	t.b.WriteString(" " + strconv.FormatFloat(v, form, -1, 64) + "\n")
+}
+
+// Observations writes a histogram of which unit observed make one: with 1e9 nanoseconds become seconds.
+func (t *Text) Observations(name string, s Snapshot, unit float64, labels ...string) {
+	n := int64(0)
+	for i, c := range s.Counts {
+		n += c
+		bound := "+Inf"
+		if i < len(s.Bounds) {
+			bound = strconv.FormatFloat(float64(s.Bounds[i])/unit, 'g', 6, 64)
+		}
+		t.Value(name+"_bucket", float64(n), append(labels[:len(labels):len(labels)], "le", bound)...)
+	}
+	t.Value(name+"_sum", float64(s.Sum)/unit, labels...)
+	t.Value(name+"_count", float64(n), labels...)
+}
+
+func (t *Text) labels(pairs []string) {
+	if len(pairs) == 0 {
+		return
+	}
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		mark := ","
+		if i == 0 {
+			mark = "{"
+		}
+		t.b.WriteString(mark + pairs[i] + `="` + escape.Replace(strings.ToValidUTF8(pairs[i+1], "\uFFFD")) + `"`)
+	}
+	t.b.WriteString("}")
+}
