@@ -90,7 +90,11 @@ func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 
 // IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments.
 func IdempotencyKey(namespace, id, effective string) string {
-	sum := sha256.Sum256(AppendCanonical(nil, []any{namespace, id, effective}))
+	b := make([]byte, 0, len(namespace)+len(id)+2*len(effective)+16) // the canonical form of the three in an array
+	b = appendCanonicalString(append(b, '['), namespace)
+	b = appendCanonicalString(append(b, ','), id)
+	b = appendCanonicalString(append(b, ','), effective)
+	sum := sha256.Sum256(append(b, ']'))
 	return hex.EncodeToString(sum[:])
 }
 

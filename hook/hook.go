@@ -102,7 +102,7 @@ type Filter interface {
 }
 
 // An Observer is a [Filter] that changes nothing. It is asked to observe instead, which costs less, and sees what all
-// filters left. Its function must not keep the event.
+// filters left. It keeps neither the input nor, in its function, the event.
 type Observer interface {
 	Filter
 	Observe(in *Input) func(*call.Event)

@@ -137,7 +137,11 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	accepted := call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
 	}}
-	l.c, l.filters = c, e.filtersOf(c, pass.def)
+	in := newInput(c, pass.def)
+	l.c, l.filters = c, e.filtersOf(in)
+	if len(l.filters.change) == 0 {
+		pass.unread = in
+	}
 	l.unwritten = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
 	if c.Class == call.Behind {
 		l.tail = make([]call.Event, 0, fewEvents)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
@@ -15,11 +16,26 @@ const describeDeadline = 200 * time.Millisecond
 func (p *pass) makeInput() {
 	c := p.l.record()
 	p.documents = newSnapshot(p.l.e, c)
-	p.in = &hook.Input{
-		Namespace: c.Namespace, CallID: c.ID, Descriptor: p.def.Descriptor, ToolDigest: p.def.Digest,
-		Requested: c.Requested, Arguments: p.effective, Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf,
-		Assessment: p.def.Descriptor.Effects.Normal(), Documents: p.documents, Attempt: len(c.Attempts) + 1,
+	p.in = p.unread
+	if p.in == nil {
+		p.in = newInput(c, p.def)
 	}
+	p.in.Arguments, p.in.Documents = p.effective, p.documents
+}
+
+// newInput builds what is known of a call before its arguments were looked at.
+func newInput(c *call.Call, def *Definition) *hook.Input {
+	in := &hook.Input{
+		Namespace: c.Namespace, CallID: c.ID, ToolDigest: c.ToolDigest, Requested: c.Requested,
+		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Attempt: len(c.Attempts) + 1,
+	}
+	if def == nil {
+		in.Descriptor = &tool.Descriptor{ID: c.Tool}
+	} else {
+		in.Descriptor, in.ToolDigest = def.Descriptor, def.Digest
+	}
+	in.Assessment = in.Descriptor.Effects.Normal()
+	return in
 }
 
 // assess says what the call would do, for gates and people.

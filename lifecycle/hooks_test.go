@@ -384,3 +384,40 @@ func TestFilterAndAFullJournal(t *testing.T) {
 		}
 	})
 }
+
+// watching is a filter that only looks.
+type watching struct {
+	filterFunc
+	see func(*call.Event)
+}
+
+func (w watching) Observe(*hook.Input) func(*call.Event) { return w.see }
+
+func TestObserverSeesWhatFiltersLeft(t *testing.T) {
+	var seen []string
+	observer := watching{see: func(ev *call.Event) {
+		seen = append(seen, string(ev.Type))
+		if ev.Output != nil {
+			seen = append(seen, string(ev.Output.Bytes))
+			panic("enough")
+		}
+	}}
+	config := func(c *lifecycle.Config) {
+		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "watch", Hook: observer}, {Name: "redact", Hook: filterFunc(redactor)}}
+	}
+	talk := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("end"), c.Output("stdout", []byte("my secret!"))
+	})
+	inBubble(t, []tool.Tool{talk}, config, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if got := types(t, 1, w.checkLog(c.ID)); c.Status != call.Succeeded || !strings.HasSuffix(got, "output finished") {
+			t.Errorf("%s: %s", c.Status, got)
+		}
+		if n := len(seen); n < 2 || strings.Contains(seen[n-1], "secret") {
+			t.Errorf("the observer saw %q", seen)
+		}
+		if failures := w.e.Stats().HookFailures; failures != 1 {
+			t.Errorf("%d failures", failures)
+		}
+	})
+}

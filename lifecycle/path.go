@@ -26,6 +26,7 @@ type pass struct {
 	resume    *tool.ResumeInput
 	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
 	in        *hook.Input
+	unread    *hook.Input // the same before the arguments were read, when nobody holds it
 	documents *snapshot
 	commands  []tool.Command // of Before hooks, which commit with the call
 	releases  []func()       // of Admit hooks
@@ -290,7 +291,7 @@ var (
 )
 
 func attemptTimeout(d time.Duration) *stopCause {
-	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: fmt.Sprintf("Timed out after %v", d)}}
+	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
 }
 
 // endOf returns how a call ends that was stopped.

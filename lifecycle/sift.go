@@ -7,7 +7,6 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -17,7 +16,7 @@ type filter func(call.Event) ([]call.Event, []hook.Record)
 // filters is what the events of a call pass: what may change them, then what only looks.
 type filters struct {
 	change  []filter
-	observe []func(*call.Event)
+	observe []observer
 }
 
 // sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
@@ -28,7 +27,7 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 	if l.filters == nil {
 		c := l.record()
 		def, _ := l.e.lookup(c)
-		l.filters = l.e.filtersOf(c, def)
+		l.filters = l.e.filtersOf(newInput(c, def))
 	}
 	now := time.Now()
 	for i := range events {
@@ -54,9 +53,10 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 		l.mu.Unlock()
 	}
 	events, err := l.spool(events)
-	for _, observe := range l.filters.observe {
+	for i := range l.filters.observe {
+		o := &l.filters.observe[i]
 		for i := range events {
-			observe(&events[i])
+			o.see(l, &events[i])
 		}
 	}
 	return events, err
@@ -98,26 +98,16 @@ func (l *live) resift() {
 	l.filters = nil
 }
 
-// filtersOf returns the functions through which the events of a call pass.
-func (e *Engine) filtersOf(c *call.Call, def *Definition) *filters {
+// filtersOf returns the functions through which the events of a call pass. The input is from before the arguments were
+// read.
+func (e *Engine) filtersOf(in *hook.Input) *filters {
 	fs := &filters{}
-	if len(e.cfg.Hooks.Filter) == 0 {
-		return fs
-	}
-	d := &tool.Descriptor{ID: c.Tool}
-	if def != nil {
-		d = def.Descriptor
-	}
-	in := &hook.Input{ // made before the arguments were looked at
-		Namespace: c.Namespace, CallID: c.ID, Descriptor: d, ToolDigest: c.ToolDigest, Requested: c.Requested,
-		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Assessment: d.Effects.Normal(), Attempt: len(c.Attempts) + 1,
-	}
 	for _, entry := range e.cfg.Hooks.Filter {
 		if !entry.Match.Holds(in) {
 			continue
 		}
 		if o, ok := entry.Hook.(hook.Observer); ok {
-			fs.observe = append(fs.observe, e.guardObserver(entry.Name, in, o))
+			fs.observe = append(fs.observe, observer{name: entry.Name, next: e.observe(entry.Name, in, o)})
 		} else {
 			fs.change = append(fs.change, e.guard(entry.Name, in, entry.Hook))
 		}
@@ -125,25 +115,33 @@ func (e *Engine) filtersOf(c *call.Call, def *Definition) *filters {
 	return fs
 }
 
-// guardObserver makes what a panic ends for this call alone.
-func (e *Engine) guardObserver(name string, in *hook.Input, o hook.Observer) func(*call.Event) {
-	var next func(*call.Event)
-	failed := safely(func() error { next = o.Observe(in); return nil })
-	note := func() {
-		e.stats.hookFailures.Add(1)
-		e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", in.CallID), zap.Error(failed))
+// An observer is one Observer hook's function for one call; nil when it panicked, which ends it for this call alone.
+type observer struct {
+	name string
+	next func(*call.Event)
+}
+
+func (e *Engine) observe(name string, in *hook.Input, o hook.Observer) (next func(*call.Event)) {
+	if err := safely(func() error { next = o.Observe(in); return nil }); err != nil {
+		e.filterFailed(name, in.CallID, err)
+		return nil
 	}
-	if failed != nil {
-		note()
+	return next
+}
+
+func (o *observer) see(l *live, ev *call.Event) {
+	if o.next == nil {
+		return
 	}
-	return func(ev *call.Event) {
-		if failed != nil {
-			return
-		}
-		if failed = safely(func() error { next(ev); return nil }); failed != nil {
-			note()
-		}
+	if err := safely(func() error { o.next(ev); return nil }); err != nil {
+		l.e.filterFailed(o.name, l.key.ID, err)
+		o.next = nil
 	}
+}
+
+func (e *Engine) filterFailed(name, id string, err error) {
+	e.stats.hookFailures.Add(1)
+	e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", id), zap.Error(err))
 }
 
 // guard makes a filter of a hook. From a panic on it withholds what the hook did not look at: events that only report
@@ -151,12 +149,8 @@ func (e *Engine) guardObserver(name string, in *hook.Input, o hook.Observer) fun
 func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
 	var next filter
 	failed := safely(func() error { next = h.Filter(in); return nil })
-	note := func(err error) {
-		e.stats.hookFailures.Add(1)
-		e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", in.CallID), zap.Error(err))
-	}
 	if failed != nil {
-		note(failed)
+		e.filterFailed(name, in.CallID, failed)
 	}
 	return func(ev call.Event) (events []call.Event, records []hook.Record) {
 		if failed == nil {
@@ -164,7 +158,7 @@ func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
 			if failed == nil {
 				return events, records
 			}
-			note(failed)
+			e.filterFailed(name, in.CallID, failed)
 		}
 		if reports(ev.Type) {
 			return nil, nil
