@@ -98,7 +98,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
-	closed   map[call.Key]store.RunState // runs that are blocked or ended, by (namespace, run id)
+	blocked  map[call.Key]string // who began the runs that are blocked, by (namespace, run id)
 	draining bool
 	stopping bool          // the drain period is over
 	active   int           // passes that run
@@ -143,7 +143,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
 		places:  newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:   map[call.Key]*live{},
-		closed:  map[call.Key]store.RunState{},
+		blocked: map[call.Key]string{},
 		closing: make(chan struct{}),
 		idle:    make(chan struct{}),
 		meters:  newMeters(),

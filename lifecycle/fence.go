@@ -63,14 +63,15 @@ func checkID(field, id string, least int) error {
 // room refuses new calls that the daemon has no place for.
 func (e *Engine) room(namespace string, run string) error {
 	e.mu.Lock()
-	draining, failed, state := e.draining, e.failed, e.closed[call.Key{Namespace: namespace, ID: run}]
+	draining, failed := e.draining, e.failed
+	_, blocked := e.blocked[call.Key{Namespace: namespace, ID: run}]
 	e.mu.Unlock()
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
 	case draining:
 		return refuseDraining()
-	case run != "" && state == store.RunBlocked:
+	case run != "" && blocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")

@@ -62,7 +62,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 		}),
 	}
 	if out.block != "" && c.Run.ID != "" {
-		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
+		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
 	}
 	return s
 }

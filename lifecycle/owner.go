@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/toold-dev/toold/call"
@@ -16,7 +17,13 @@ const knownOwners = 1 << 16
 // that caller's alone, so nobody else may add calls to it.
 type owners struct {
 	mu sync.Mutex
-	of map[belonging]string
+	of map[belonging]owned
+}
+
+// owned is who began a run or thread, and whether the run has ended since.
+type owned struct {
+	subject string
+	ended   bool
 }
 
 // belonging names a run or a thread.
@@ -48,29 +55,74 @@ func (e *Engine) claim(ctx context.Context, p tool.Principal, r *tool.Run) error
 // ownerOf returns who began a run or thread. When nobody has, it is the claimant from now on; "" claims nothing.
 func (e *Engine) ownerOf(ctx context.Context, b belonging, claimant string) (string, error) {
 	e.owners.mu.Lock()
-	owner, known := e.owners.of[b]
+	known, ok := e.owners.of[b]
 	e.owners.mu.Unlock()
-	if known {
-		return owner, nil
+	if ok {
+		return known.subject, nil
 	}
-	page, err := e.store.Calls(ctx, store.Query{Namespace: b.namespace, Run: b.run, Thread: b.thread, OldestFirst: true, Limit: 1})
+	found, err := e.findOwner(ctx, b)
 	if err != nil {
 		return "", err
 	}
-	if len(page.Calls) > 0 {
-		claimant = page.Calls[0].Caller.Subject
+	if found.subject == "" {
+		found.subject = claimant
 	}
-	if claimant == "" {
+	if found.subject == "" {
 		return "", nil
 	}
 	e.owners.mu.Lock()
 	defer e.owners.mu.Unlock()
-	if owner, known := e.owners.of[b]; known { // somebody was faster
-		return owner, nil
+	if known, ok := e.owners.of[b]; ok { // somebody was faster
+		return known.subject, nil
 	}
 	if e.owners.of == nil || len(e.owners.of) >= knownOwners {
-		e.owners.of = map[belonging]string{}
+		e.owners.of = map[belonging]owned{}
 	}
-	e.owners.of[b] = claimant
-	return claimant, nil
+	e.owners.of[b] = found
+	return found.subject, nil
+}
+
+// findOwner asks the journal: the oldest call says whose a run or thread is, and a blocked run says it itself.
+func (e *Engine) findOwner(ctx context.Context, b belonging) (owned, error) {
+	page, err := e.store.Calls(ctx, store.Query{Namespace: b.namespace, Run: b.run, Thread: b.thread, OldestFirst: true, Limit: 1})
+	if err != nil || b.run == "" && len(page.Calls) == 0 {
+		return owned{}, err
+	}
+	if len(page.Calls) == 0 {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return owned{subject: e.blocked[call.Key{Namespace: b.namespace, ID: b.run}]}, nil
+	}
+	found := owned{subject: page.Calls[0].Caller.Subject}
+	if b.run != "" {
+		run, err := e.store.Run(ctx, b.namespace, b.run)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return owned{}, err
+		}
+		found.ended = err == nil && run.State == store.RunEnded
+	}
+	return found, nil
+}
+
+// ended notes that a run has ended. Of one that is not remembered the journal says so.
+func (o *owners) ended(b belonging) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known, ok := o.of[b]; ok {
+		known.ended = true
+		o.of[b] = known
+	}
+}
+
+// reopen reports whether a run had ended, once.
+func (o *owners) reopen(b belonging) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.of[b]
+	if !known.ended {
+		return false
+	}
+	known.ended = false
+	o.of[b] = known
+	return true
 }

@@ -309,15 +309,3 @@ func endOf(cause error, executed call.Executed) end {
 	out.result = failure(&e)
 	return out
 }
-
-// openRun notes that a run goes on, and returns what has to be stored when it had ended.
-func (e *Engine) openRun(c *call.Call) *store.Run {
-	key := call.Key{Namespace: c.Namespace, ID: c.Run.ID}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed[key] != store.RunEnded {
-		return nil
-	}
-	delete(e.closed, key)
-	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, State: store.RunOpen, Changed: c.Created}
-}

@@ -19,10 +19,8 @@ type Recovered struct {
 // done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
-	err := e.store.ClosedRuns(ctx, func(r store.Run) error {
-		e.mu.Lock()
-		e.closed[call.Key{Namespace: r.Namespace, ID: r.ID}] = r.State
-		e.mu.Unlock()
+	err := e.store.BlockedRuns(ctx, func(r store.Run) error {
+		e.noteRun(&r)
 		return nil
 	})
 	if err != nil {
@@ -202,11 +200,4 @@ func (l *live) finishFound(ctx context.Context, p *pass, out end) {
 		p.attempt = n
 	}
 	l.finish(ctx, p, out)
-}
-
-// noteRun remembers what the journal knows of a run, for the fence.
-func (e *Engine) noteRun(r *store.Run) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed[call.Key{Namespace: r.Namespace, ID: r.ID}] = r.State
 }

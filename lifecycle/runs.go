@@ -68,26 +68,43 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 	if owner != p.Subject && !hasRole(p, "operator") {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
-	page, err := e.store.Calls(ctx, store.Query{Namespace: p.Namespace, Run: id, Limit: 1})
-	if err != nil {
-		return nil, err
-	}
-	if len(page.Calls) == 0 {
-		return nil, storeRefusal(store.ErrCorrupt, id)
-	}
 	now := time.Now()
 	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now})
 	if err != nil {
 		return ids, err
 	}
-	ended := &store.Run{Namespace: p.Namespace, ID: id, State: store.RunEnded, Reason: reason, Changed: now}
-	err = e.store.Commit(ctx, &store.Change{Key: page.Calls[0].Key(), Run: ended})
+	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: store.RunEnded, Reason: reason, Changed: now}
+	err = e.store.EndRun(ctx, ended)
 	if errors.Is(err, store.ErrFatal) {
 		e.fatal(err)
 	}
 	if err != nil {
 		return ids, storeRefusal(err, id)
 	}
-	e.noteRun(ended)
-	return ids, e.store.DeleteRunDocuments(ctx, p.Namespace, id)
+	e.noteRun(&ended)
+	return ids, nil
+}
+
+// noteRun remembers what the journal knows of a run that was blocked or ended: for the fence, and for the call that opens
+// it anew.
+func (e *Engine) noteRun(r *store.Run) {
+	key := call.Key{Namespace: r.Namespace, ID: r.ID}
+	e.mu.Lock()
+	if r.State == store.RunBlocked {
+		e.blocked[key] = r.Owner
+	} else {
+		delete(e.blocked, key)
+	}
+	e.mu.Unlock()
+	if r.State == store.RunEnded {
+		e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
+	}
+}
+
+// openRun notes that a run goes on, and returns what has to be stored when it had ended.
+func (e *Engine) openRun(c *call.Call) *store.Run {
+	if !e.owners.reopen(belonging{namespace: c.Namespace, run: c.Run.ID}) {
+		return nil
+	}
+	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: store.RunOpen, Changed: c.Created}
 }

@@ -82,8 +82,9 @@ type Change struct {
 	// OnDocuments is called once like OnConflict, and before it, with the documents that changed and the revisions that
 	// they have now. A deleted document's revision goes on counting when it is made again.
 	OnDocuments func([]call.DocumentNotice)
-	Run         *Run // the run's new state, when it changes
-	Records     []Record
+	// Run is the run's new state, when it changes. OPEN opens a run that has ended; it lifts no block.
+	Run     *Run
+	Records []Record
 }
 
 // A Decision is the stored answer to a suspension.
@@ -137,6 +138,7 @@ const (
 type Run struct {
 	Namespace string
 	ID        string
+	Owner     string // subject of the caller that began it; known here when no call of the run is left
 	State     RunState
 	Reason    string
 	CallID    string // that blocked it
@@ -236,17 +238,17 @@ type Store interface {
 	Run(ctx context.Context, namespace, id string) (*Run, error)
 	// RunCounts returns how many calls of a run have each status.
 	RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error)
-	// ClosedRuns calls visit with each run that is blocked or ended.
-	ClosedRuns(ctx context.Context, visit func(Run) error) error
+	// BlockedRuns calls visit with each run that is blocked.
+	BlockedRuns(ctx context.Context, visit func(Run) error) error
 	// Counts returns how many calls have each status that is not terminal.
 	Counts(ctx context.Context) (map[call.Status]int, error)
 
 	// Trim turns terminal calls that ended before callsBefore into tombstones, at most limit, forgets tombstones older
-	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. It returns the calls that
-	// went, so that their spools can go too.
+	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. The documents of a run or
+	// thread go with its last call. It returns the calls that went, so that their spools can go too.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
-	// DeleteRunDocuments removes the documents of a run.
-	DeleteRunDocuments(ctx context.Context, namespace, run string) error
+	// EndRun stores the state of a run, of which no call need be left, and removes its documents.
+	EndRun(ctx context.Context, r Run) error
 	// PutRecord stores something that belongs to no call, such as an audit row of DescribeCall.
 	PutRecord(ctx context.Context, namespace string, r Record) error
 

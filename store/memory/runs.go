@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // Run returns the stored state of a run.
@@ -48,13 +49,13 @@ func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
 	return counts, err
 }
 
-// ClosedRuns visits the runs that are blocked or ended.
-func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) error {
-	var closed []store.Run
+// BlockedRuns visits the runs that are blocked.
+func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
+	var blocked []store.Run
 	err := s.read(ctx, func(st *state) error {
 		for _, r := range st.runs {
-			if r.State == store.RunBlocked || r.State == store.RunEnded {
-				closed = append(closed, r)
+			if r.State == store.RunBlocked {
+				blocked = append(blocked, r)
 			}
 		}
 		return nil
@@ -62,7 +63,7 @@ func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) err
 	if err != nil {
 		return err
 	}
-	for _, r := range closed {
+	for _, r := range blocked {
 		if err := visit(r); err != nil {
 			return err
 		}
@@ -92,39 +93,45 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 				e.forgotten = append(e.forgotten, key)
 			}
 		}
-		st.trimRuns(e, callsBefore, documentsBefore)
+		st.trimRuns(e, documentsBefore)
 		return e
 	})
 	return gone, err
 }
 
-func (st *state) trimRuns(e *effect, runsBefore, documentsBefore time.Time) {
-	busy, known := map[name]bool{}, map[name]bool{} // runs with something new or unfinished; with any call
+func (st *state) trimRuns(e *effect, documentsBefore time.Time) {
+	busy, known := map[name]bool{}, map[name]bool{} // runs with something new or unfinished; with any call that stays
+	threads := map[name]bool{}
 	for _, r := range st.calls {
+		if _, goes := e.trimmed[r.key]; goes {
+			continue
+		}
 		run := name{r.key.Namespace, r.run}
-		known[run] = true
+		known[run], threads[name{r.key.Namespace, r.thread}] = true, true
 		if !r.Status.Terminal() || !r.updated.Before(documentsBefore) {
 			busy[run] = true
 		}
 	}
 	for k, d := range st.documents {
-		if k.inRun() && !busy[name{k.namespace, k.ScopeID}] && d.changed.Before(documentsBefore) {
+		scope := name{k.namespace, k.ScopeID}
+		old := k.inRun() && !busy[scope] && d.changed.Before(documentsBefore)
+		if old || k.inRun() && !known[scope] || k.Scope == tool.ThreadScope && !threads[scope] {
 			e.dropped = append(e.dropped, k)
 		}
 	}
 	for n, r := range st.runs {
-		if r.State != store.RunBlocked && r.Changed.Before(runsBefore) && !known[n] {
+		if r.State != store.RunBlocked && !known[n] {
 			e.ended = append(e.ended, n)
 		}
 	}
 }
 
-// DeleteRunDocuments removes the documents of a run.
-func (s *Store) DeleteRunDocuments(_ context.Context, namespace, run string) error {
+// EndRun stores the state of a run and removes its documents.
+func (s *Store) EndRun(_ context.Context, r store.Run) error {
 	return s.write(func(st *state, _ time.Time) *effect {
-		e := &effect{}
+		e := &effect{run: &r}
 		for k := range st.documents {
-			if k.inRun() && k.namespace == namespace && k.ScopeID == run {
+			if k.inRun() && k.namespace == r.Namespace && k.ScopeID == r.ID {
 				e.dropped = append(e.dropped, k)
 			}
 		}

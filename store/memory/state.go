@@ -129,8 +129,11 @@ func (st *state) install(e *effect) {
 		st.decisions[name{d.Namespace, d.ID}] = *d
 	}
 	maps.Copy(st.documents, e.documents)
-	if e.run != nil {
-		st.runs[name{e.run.Namespace, e.run.ID}] = *e.run
+	if r := e.run; r != nil {
+		n := name{r.Namespace, r.ID}
+		if r.State != store.RunOpen || st.runs[n].State != store.RunBlocked {
+			st.runs[n] = *r
+		}
 	}
 	if len(e.records) > 0 {
 		st.records[e.namespace] = append(st.records[e.namespace], e.records...)

@@ -54,10 +54,3 @@ func (s *Store) Documents(ctx context.Context, namespace string, scope tool.Scop
 	})
 	return docs, err
 }
-
-// DeleteRunDocuments removes the documents of a run.
-func (s *Store) DeleteRunDocuments(_ context.Context, namespace, run string) error {
-	return s.write(func(w *writer) error {
-		return exec(w.conn, "DELETE FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?", namespace, string(tool.RunScope), run)
-	})
-}

@@ -9,19 +9,31 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 func (w *writer) writeRun(r *store.Run) error {
-	return exec(w.conn, `INSERT INTO runs (namespace, id, state, reason, call_id, changed) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed`,
-		r.Namespace, r.ID, string(r.State), r.Reason, r.CallID, nanos(r.Changed))
+	return exec(w.conn, `INSERT INTO runs (namespace, id, owner, state, reason, call_id, changed) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET owner = excluded.owner, state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed
+		WHERE excluded.state <> 'OPEN' OR runs.state <> 'BLOCKED'`,
+		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, nanos(r.Changed))
 }
 
-const runColumns = "namespace, id, state, reason, call_id, changed"
+// EndRun stores the state of a run and removes its documents.
+func (s *Store) EndRun(_ context.Context, r store.Run) error {
+	return s.write(func(w *writer) error {
+		if err := w.writeRun(&r); err != nil {
+			return err
+		}
+		return exec(w.conn, "DELETE FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?", r.Namespace, string(tool.RunScope), r.ID)
+	})
+}
+
+const runColumns = "namespace, id, state, reason, call_id, changed, owner"
 
 func scanRun(st *sqlite.Stmt) store.Run {
 	return store.Run{Namespace: st.ColumnText(0), ID: st.ColumnText(1), State: store.RunState(st.ColumnText(2)), Reason: st.ColumnText(3),
-		CallID: st.ColumnText(4), Changed: columnTime(st, 5)}
+		CallID: st.ColumnText(4), Changed: columnTime(st, 5), Owner: st.ColumnText(6)}
 }
 
 // Run returns the stored state of a run.
@@ -39,14 +51,14 @@ func (s *Store) Run(ctx context.Context, namespace, id string) (run *store.Run, 
 	return run, err
 }
 
-// ClosedRuns visits the runs that are blocked or ended.
-func (s *Store) ClosedRuns(ctx context.Context, visit func(store.Run) error) error {
+// BlockedRuns visits the runs that are blocked.
+func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
 	const page = 500
 	var last store.Run
 	for {
 		var runs []store.Run
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, "SELECT "+runColumns+` FROM runs WHERE (namespace, id) > (?, ?) AND state IN ('BLOCKED', 'ENDED') ORDER BY namespace, id LIMIT ?`, func(st *sqlite.Stmt) error {
+			return query(conn, "SELECT "+runColumns+` FROM runs WHERE (namespace, id) > (?, ?) AND state = 'BLOCKED' ORDER BY namespace, id LIMIT ?`, func(st *sqlite.Stmt) error {
 				runs = append(runs, scanRun(st))
 				return nil
 			}, last.Namespace, last.ID, page)

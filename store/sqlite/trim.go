@@ -18,7 +18,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	err = s.write(func(w *writer) (err error) {
 		gone, err = w.trimCalls(callsBefore, limit)
 		if err == nil {
-			err = w.trimRest(callsBefore, tombstonesBefore, documentsBefore)
+			err = w.trimRest(tombstonesBefore, documentsBefore)
 		}
 		return err
 	})
@@ -80,7 +80,7 @@ func (w *writer) forgetSuspensions(c *call.Call) error {
 	return nil
 }
 
-func (w *writer) trimRest(callsBefore, tombstonesBefore, documentsBefore time.Time) error {
+func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", nanos(tombstonesBefore))
 	if err == nil {
 		// Positions follow the clock, so what is old is at the beginning.
@@ -92,9 +92,18 @@ func (w *writer) trimRest(callsBefore, tombstonesBefore, documentsBefore time.Ti
 			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = documents.namespace AND c.run_id = documents.scope_id AND c.run_id <> ''
 			AND (c.updated >= ?1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))`, nanos(documentsBefore))
 	}
+	// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
 	if err == nil {
-		err = exec(w.conn, `DELETE FROM runs WHERE state <> 'BLOCKED' AND changed < ? AND NOT EXISTS (
-			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = runs.namespace AND c.run_id = runs.id AND c.run_id <> '')`, nanos(callsBefore))
+		err = exec(w.conn, `DELETE FROM documents WHERE scope = 'RUN' AND NOT EXISTS (
+			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = documents.namespace AND c.run_id = documents.scope_id AND c.run_id <> '')`)
+	}
+	if err == nil {
+		err = exec(w.conn, `DELETE FROM documents WHERE scope = 'THREAD' AND NOT EXISTS (
+			SELECT 1 FROM calls c INDEXED BY calls_thread WHERE c.namespace = documents.namespace AND c.thread_id = documents.scope_id AND c.thread_id <> '')`)
+	}
+	if err == nil {
+		err = exec(w.conn, `DELETE FROM runs WHERE state <> 'BLOCKED' AND NOT EXISTS (
+			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = runs.namespace AND c.run_id = runs.id AND c.run_id <> '')`)
 	}
 	return err
 }

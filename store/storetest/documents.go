@@ -148,19 +148,19 @@ func testDocumentScopes(t *testing.T, f *fixture) {
 	if docs, err := f.Documents(t.Context(), "other", tool.RunScope, "r"); err != nil || len(docs) != 0 {
 		t.Errorf("documents of another namespace %v, %v", docs, err)
 	}
-	if err := f.DeleteRunDocuments(t.Context(), "ns", "r"); err != nil {
+	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: store.RunEnded}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantValues()
 	if len(f.docs(tool.ThreadScope, "r")) != 1 || len(f.docs(tool.RunScope, "r2")) != 1 {
-		t.Error("DeleteRunDocuments took documents of others")
+		t.Error("EndRun took documents of others")
 	}
 }
 
 func testTrimDocuments(t *testing.T, f *fixture) {
 	thread := set("a", "1")
 	thread.Command.Scope = tool.ThreadScope
-	c := f.create("c1", func(c *call.Call) { c.Run.ID = "r" })
+	c := f.create("c1", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "r" })
 	f.commit(&store.Change{Key: c.Key(), Documents: []store.DocumentChange{set("a", "1"), thread}})
 	trim := func() {
 		t.Helper()
@@ -181,5 +181,27 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	f.wantValues()
 	if len(f.docs(tool.ThreadScope, "r")) != 1 {
 		t.Error("Trim took a document of a thread")
+	}
+}
+
+// Whose a run or a thread is, its calls say: what they leave behind would be for whoever names it next.
+func testTrimLastCall(t *testing.T, f *fixture) {
+	thread := set("a", "1")
+	thread.Command.Scope = tool.ThreadScope
+	for _, id := range []string{"c1", "c2"} {
+		c := f.create(id, func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "r" })
+		f.step(c, call.Running)
+		change := step(c, call.Succeeded)
+		change.Documents = []store.DocumentChange{set("a", "1"), thread}
+		f.commit(change)
+	}
+	f.clock.move(time.Hour)
+	for _, want := range []int{1, 0} {
+		if _, err := f.Trim(t.Context(), f.Now(), time.Time{}, time.Time{}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if run, thread := len(f.docs(tool.RunScope, "r")), len(f.docs(tool.ThreadScope, "r")); run != want || thread != want {
+			t.Errorf("%d documents of the run and %d of the thread, want %d", run, thread, want)
+		}
 	}
 }

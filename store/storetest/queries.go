@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -163,30 +164,61 @@ func testRuns(t *testing.T, f *fixture) {
 	f.commit(change)
 	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunEnded, Changed: start}})
 	f.reopen()
+	blocked.Owner = "alice"
+	f.commit(&store.Change{Key: ns("c"), Run: &blocked})
 	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || *r != blocked {
 		t.Errorf("Run = %+v, %v, want %+v", r, err, blocked)
 	}
-	if got := f.closedRuns(); got != "[r1 BLOCKED r2 ENDED]" {
-		t.Errorf("ClosedRuns = %s", got)
+	if got := f.blockedRuns(); got != "[r1 alice]" {
+		t.Errorf("BlockedRuns = %s", got)
 	}
 	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunOpen, Changed: start}})
-	if got := f.closedRuns(); got != "[r1 BLOCKED]" {
-		t.Errorf("ClosedRuns after r2 was opened anew = %s", got)
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r1", State: store.RunOpen, Changed: start}})
+	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || r.State != store.RunBlocked {
+		t.Errorf("blocked run that a late call opens = %+v, %v", r, err)
 	}
 	if r, err := f.Run(t.Context(), "ns", "r2"); err != nil || r.State != store.RunOpen {
 		t.Errorf("Run that was opened anew = %+v, %v", r, err)
 	}
 }
 
-func (f *fixture) closedRuns() string {
+// A run that stays blocked outlives its calls, and can be ended without one.
+func testEndRun(t *testing.T, f *fixture) {
+	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
+	f.step(c, call.Running)
+	change := step(c, call.Failed)
+	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: store.RunBlocked, CallID: "a", Changed: start}
+	change.Run = &blocked
+	f.commit(change)
+	if gone := f.commitTrim(start.Add(time.Hour)); !same(gone, []string{"a"}) {
+		t.Fatalf("Trim = %v", gone)
+	}
+	f.reopen()
+	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != blocked {
+		t.Fatalf("Run = %+v, %v, want %+v", r, err, blocked)
+	}
+	ended := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: store.RunEnded, Changed: start}
+	if err := f.EndRun(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != ended {
+		t.Fatalf("Run = %+v, %v, want %+v", r, err, ended)
+	}
+	f.commitTrim(start.Add(2 * time.Hour))
+	if r, err := f.Run(t.Context(), "ns", "r"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Run = %+v, %v, want nothing to be left of it", r, err)
+	}
+}
+
+func (f *fixture) blockedRuns() string {
 	f.t.Helper()
 	var seen []string
-	err := f.ClosedRuns(f.t.Context(), func(r store.Run) error {
-		seen = append(seen, r.ID+" "+string(r.State))
+	err := f.BlockedRuns(f.t.Context(), func(r store.Run) error {
+		seen = append(seen, r.ID+" "+r.Owner)
 		return nil
 	})
 	if err != nil {
-		f.t.Fatalf("ClosedRuns = %v", err)
+		f.t.Fatalf("BlockedRuns = %v", err)
 	}
 	slices.Sort(seen)
 	return fmt.Sprint(seen)

@@ -1,0 +1,84 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+func blocking(in *hook.Input) (hook.Verdict, error) {
+	if in.Descriptor.ID == "danger" {
+		return hook.Block("no"), nil
+	}
+	return hook.Allow(), nil
+}
+
+func (w *world) runState(id string) store.RunState {
+	w.t.Helper()
+	r, err := w.e.Run(w.t.Context(), alice, id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r.State
+}
+
+// A blocked run outlives its calls: whoever began it ends it, also when no call of it is left.
+func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
+	tools := []tool.Tool{echo("danger", mutating), echo("read", reading)}
+	inBubble(t, tools, gates(namedGate("g", blocking)), func(t *testing.T, w *world) {
+		for _, restart := range []bool{false, true} {
+			if c := w.do(spec("danger", `{}`)); c.Status != call.Failed {
+				t.Fatalf("call is %s", c.Status)
+			}
+			time.Sleep(time.Hour)
+			if gone, err := w.store.Trim(t.Context(), time.Now(), time.Time{}, time.Time{}, 100); err != nil || len(gone) == 0 {
+				t.Fatalf("Trim = %v, %v", gone, err)
+			}
+			if restart {
+				w.crash()
+			}
+			for _, p := range []tool.Principal{bob, eve} {
+				_, err := w.e.EndRun(t.Context(), p, "run-1", "")
+				wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
+			}
+			_, err := w.e.Execute(t.Context(), alice, spec("read", `{}`), lifecycle.ExecuteOptions{})
+			wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED")
+			if state := w.runState("run-1"); state != store.RunBlocked {
+				t.Errorf("run is %s", state)
+			}
+			if ids, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil || len(ids) != 0 {
+				t.Fatalf("EndRun = %v, %v", ids, err)
+			}
+			if c := w.do(spec("read", `{}`)); c.Status != call.Succeeded {
+				t.Errorf("call in the run that was ended: %s", c.Status)
+			}
+		}
+	})
+}
+
+// What is remembered of a run that ended is bounded, and a later daemon knows it too: the next call opens the run anew.
+func TestEndedRunIsOpenedAnew(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("write", mutating)}, nil, func(t *testing.T, w *world) {
+		for _, restart := range []bool{false, true} {
+			w.do(spec("write", `{}`))
+			if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+				t.Fatal(err)
+			}
+			if restart {
+				w.crash()
+			}
+			if state := w.runState("run-1"); state != store.RunEnded {
+				t.Errorf("run is %s, want ENDED", state)
+			}
+			w.do(spec("write", `{}`))
+			if state := w.runState("run-1"); state != store.RunOpen {
+				t.Errorf("run is %s, want OPEN", state)
+			}
+		}
+	})
+}
