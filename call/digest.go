@@ -88,12 +88,13 @@ func (a *Approval) Digest() string {
 // FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments.
+// IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments: SHA-256, in
+// hex, of the canonical form of [namespace, id, arguments]. effective is canonical already.
 func IdempotencyKey(namespace, id, effective string) string {
-	b := make([]byte, 0, len(namespace)+len(id)+2*len(effective)+16) // the canonical form of the three in an array
+	b := make([]byte, 0, len(namespace)+len(id)+len(effective)+16) // the canonical form of the three in an array
 	b = appendCanonicalString(append(b, '['), namespace)
 	b = appendCanonicalString(append(b, ','), id)
-	b = appendCanonicalString(append(b, ','), effective)
+	b = append(append(b, ','), effective...)
 	sum := sha256.Sum256(append(b, ']'))
 	return hex.EncodeToString(sum[:])
 }

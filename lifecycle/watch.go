@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"time"
 
@@ -53,6 +54,7 @@ type Watcher struct {
 	follow   bool
 	caughtUp bool
 	named    bool // watches the call by its name: keeps it alive
+	fresh    bool // nothing was handed out of a call that this watcher began
 	closed   bool
 
 	feed *store.Feed
@@ -64,7 +66,7 @@ type Watcher struct {
 
 // freshWatcher returns the watcher of a call that begins. It takes over the caller's reference.
 func freshWatcher(l *live, o ExecuteOptions) *Watcher {
-	w := &Watcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, named: true, epoch: l.e.epoch, caughtUp: true}
+	w := &Watcher{e: l.e, l: l, through: o.WaitForDecision, follow: true, named: true, fresh: true, epoch: l.e.epoch, caughtUp: true}
 	l.watchers++ // nobody else knows the call yet
 	l.e.stats.watchers.Add(1)
 	return w
@@ -214,6 +216,10 @@ func (w *Watcher) Next(ctx context.Context) (Frame, error) {
 	}
 	if f, ok := w.opening(); ok {
 		return f, nil
+	}
+	if w.fresh { // a tool that answers at once does so in the first frame, which saves a message and a wake-up
+		w.fresh = false
+		runtime.Gosched()
 	}
 	for {
 		f, wait, err := w.look(ctx)
