@@ -110,7 +110,11 @@ func (f *files) prepare() error {
 		return err
 	}
 	id := uint32(header[68])<<24 | uint32(header[69])<<16 | uint32(header[70])<<8 | uint32(header[71])
-	// 0 is a journal whose first transaction is in the write-ahead log still; migrate looks again.
+	// 0 is a journal whose first transaction is in the write-ahead log still; migrate looks again. So it does after the
+	// power went while the first page was written: SQLite's own journal takes that back.
+	if _, err := os.Stat(f.database + "-journal"); err == nil {
+		return nil
+	}
 	if string(header[:16]) != "SQLite format 3\x00" || id != applicationID && id != 0 {
 		return fmt.Errorf("%w: %s", ErrForeign, f.database)
 	}

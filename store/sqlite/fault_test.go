@@ -1,0 +1,205 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/store/sqlite/faultfs"
+)
+
+// A blow is a disk that fails at its n-th operation, once or from then on.
+type blow struct {
+	n     int64
+	fault faultfs.Fault
+	once  bool
+}
+
+func (b blow) String() string {
+	return fmt.Sprintf("%s at operation %d, once: %t", [...]string{"nothing", "EIO", "ENOSPC"}[b.fault], b.n, b.once)
+}
+
+// A trial is a life of a journal under a blow, and what was acknowledged in it.
+type trial struct {
+	t              *testing.T
+	blow           blow
+	dir            string
+	operations     atomic.Int64
+	struck         atomic.Pointer[faultfs.Op] // what the first blow met
+	acked, durable map[string][2]int64        // durable: acknowledged before, or with, a FULL change
+	tried          map[string]int64
+	outcomes       map[string]int
+	fatal          bool
+}
+
+func (tr *trial) fail(op faultfs.Op) faultfs.Fault {
+	n := tr.operations.Add(1)
+	if n == tr.blow.n || n > tr.blow.n && !tr.blow.once && tr.blow.n > 0 {
+		tr.struck.CompareAndSwap(nil, &faultfs.Op{Kind: op.Kind, Name: op.Name, Offset: op.Offset})
+		return tr.blow.fault
+	}
+	return faultfs.None
+}
+
+func (tr *trial) errorf(format string, args ...any) {
+	tr.t.Helper()
+	tr.t.Errorf("%v, which was %v: %s", tr.blow, tr.struck.Load(), fmt.Sprintf(format, args...))
+}
+
+// try commits a change, three times when the disk is full. It says whether the change is there.
+func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
+	tr.t.Helper()
+	id := c.Call.ID
+	for range 3 {
+		err := s.Commit(tr.t.Context(), c)
+		switch {
+		case err == nil:
+			tr.outcomes["acknowledged"]++
+			tr.acked[id] = [2]int64{c.Call.Revision, c.Call.LastSequence}
+			tr.tried[id] = c.Call.Revision
+			if c.Durability == store.Full {
+				tr.durable = maps.Clone(tr.acked)
+			}
+			if tr.fatal {
+				tr.errorf("acknowledged after ErrFatal")
+			}
+			return true
+		case errors.Is(err, store.ErrFatal):
+			tr.outcomes["ErrFatal"]++
+			if tr.tried[id] = c.Call.Revision; tr.fatal {
+				tr.tried[id]-- // refused: it was never tried
+			}
+			tr.fatal = true
+			return false
+		case errors.Is(err, store.ErrFull):
+			tr.outcomes["ErrFull"]++
+		default:
+			tr.errorf("Commit = %v, want ErrFull or ErrFatal", err)
+		}
+	}
+	return false
+}
+
+// live is the life: calls that start, wait, are decided and end, with a checkpoint and retention between them.
+func (tr *trial) live() {
+	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: tr.dir, Now: func() time.Time { return scriptStart }})
+	if err != nil {
+		tr.outcomes["did not open"]++
+		return
+	}
+	defer s.Close()
+	for n := range 6 {
+		c := newCall(fmt.Sprint("c", n))
+		for change := creation(c); ; change = advance(c, n) {
+			if n%2 == 1 && c.Revision%2 == 1 {
+				change.Durability = store.Normal
+			}
+			if !tr.try(s, change) || c.Status.Terminal() {
+				break
+			}
+		}
+		switch n {
+		case 2:
+			tr.admin(s.Checkpoint())
+		case 3:
+			_, err := s.Trim(tr.t.Context(), scriptStart.Add(-time.Hour), time.Time{}, time.Time{}, 10)
+			tr.admin(err)
+		}
+	}
+	if at := tr.struck.Load(); tr.blow.once && tr.blow.fault == faultfs.NoSpace && at != nil && at.Kind == faultfs.Write && tr.fatal {
+		tr.errorf("a disk that was full once ended the store")
+	}
+	if !tr.fatal && tr.blow.once && !s.Identity().Clean {
+		tr.errorf("a new store is not clean")
+	}
+}
+
+func (tr *trial) admin(err error) {
+	tr.t.Helper()
+	switch {
+	case errors.Is(err, store.ErrFatal):
+		tr.fatal = true
+	case err != nil && !errors.Is(err, store.ErrFull):
+		tr.errorf("%v, want ErrFull or ErrFatal", err)
+	}
+}
+
+// endure plays the life on a disk that fails, and looks at what is left: after the death of the process, and of the machine.
+func endure(t *testing.T, root string, b blow) *trial {
+	t.Helper()
+	tr := &trial{t: t, blow: b, dir: filepath.Join(root, fmt.Sprint(b.n, b.fault, b.once)), acked: map[string][2]int64{}, durable: map[string][2]int64{}, tried: map[string]int64{}, outcomes: map[string]int{}}
+	defer os.RemoveAll(tr.dir)
+	disk, err := faultfs.New(faultfs.Config{Dir: tr.dir, Record: true, SkipSync: true, Fail: tr.fail})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.live()
+	disk.Close()
+	base, log := disk.Log()
+	power := faultfs.NewPower(base)
+	for _, op := range log {
+		power.Do(op)
+	}
+	tr.inspect(tr.dir, "the process died", tr.acked)
+	dark := tr.dir + "-dark"
+	defer os.RemoveAll(dark)
+	if err := power.Cut(func(faultfs.Op) faultfs.Survival { return faultfs.Survival{Lost: true} }).WriteTo(dark); err != nil {
+		t.Fatal(err)
+	}
+	tr.inspect(dark, "the power went", tr.durable)
+	return tr
+}
+
+func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
+	tr.t.Helper()
+	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: dir})
+	if err != nil {
+		tr.errorf("%s: Open = %v", why, err)
+		return
+	}
+	defer s.Close()
+	verify(tr.t, fmt.Sprintf("%v, which was %v; %s", tr.blow, tr.struck.Load(), why), s, acked, tr.tried)
+	if err := s.Commit(tr.t.Context(), creation(newCall("later"))); err != nil {
+		tr.errorf("%s: Commit = %v", why, err)
+	}
+}
+
+// TestDiskFails is P7: the disk says EIO or ENOSPC at its n-th operation, for every n of a life. What was acknowledged is
+// there, what was refused for want of room is not, a full disk is tried again, and after any other failure nothing is
+// acknowledged any more. The landing check looks at a sample of n, the nightly run at all.
+func TestDiskFails(t *testing.T) {
+	root := t.TempDir()
+	calm := endure(t, root, blow{})
+	total := calm.operations.Load()
+	if calm.outcomes["acknowledged"] != 30 {
+		t.Fatalf("without a failure: %v", calm.outcomes)
+	}
+	sample, seed := 0.03, powerSeed(t)
+	if os.Getenv("TOOLD_NIGHTLY") != "" {
+		sample = 1
+	}
+	rng := rand.New(rand.NewPCG(seed, 2))
+	outcomes, lives := map[string]int{}, 0
+	for n := int64(1); n <= total; n++ {
+		for _, fault := range []faultfs.Fault{faultfs.IOError, faultfs.NoSpace} {
+			for _, once := range []bool{true, false} {
+				if rng.Float64() >= sample {
+					continue
+				}
+				lives++
+				for k, v := range endure(t, root, blow{n, fault, once}).outcomes {
+					outcomes[k] += v
+				}
+			}
+		}
+	}
+	t.Logf("ran: failing disk: %d lives of %d operations: %v; seed %d", lives, total, outcomes, seed)
+}

@@ -1,0 +1,292 @@
+package sqlite_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/store/sqlite/faultfs"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A mark is what the journal's user knew at a moment of the log of writes.
+type mark struct {
+	commit int  // which step: submitted, or acknowledged
+	acked  bool //
+	full   bool // acknowledged after an fsync
+	epoch  int64
+	clock  time.Time
+}
+
+// A story is a life of a journal on a disk that is recorded: each kind of change, alone and in groups, with checkpoints,
+// retention and a restart. states has what a reader sees after each step.
+type story struct {
+	t      *testing.T
+	disk   *faultfs.Disk
+	dir    string
+	s      *sqlite.Store
+	states []string
+	now    time.Time
+	calls  map[string]*call.Call
+}
+
+var scriptStart = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+
+const scriptCalls = 40
+
+func newStory(t *testing.T, disk *faultfs.Disk, dir string) *story {
+	return &story{t: t, disk: disk, dir: dir, now: scriptStart, calls: map[string]*call.Call{}}
+}
+
+func (sc *story) clock() time.Time { return sc.now }
+
+func (sc *story) open() {
+	sc.t.Helper()
+	s, err := sqlite.Open(sc.t.Context(), sqlite.Config{Dir: sc.dir, Now: sc.clock})
+	if err != nil {
+		sc.t.Fatal(err)
+	}
+	sc.s = s
+	sc.disk.Mark(mark{commit: len(sc.states) - 1, acked: true, full: true, epoch: s.Identity().Epoch, clock: s.Now()})
+	if len(sc.states) == 0 {
+		sc.states = append(sc.states, state(sc.t, s))
+	}
+}
+
+// step does one thing and notes what it made of the journal.
+func (sc *story) step(d store.Durability, do func() error) {
+	sc.t.Helper()
+	n := len(sc.states)
+	sc.disk.Mark(mark{commit: n})
+	if err := do(); err != nil {
+		sc.t.Fatalf("step %d: %v", n, err)
+	}
+	sc.disk.Mark(mark{commit: n, acked: true, full: d == store.Full, clock: sc.s.Now()})
+	sc.states = append(sc.states, state(sc.t, sc.s))
+	sc.now = sc.now.Add(time.Second)
+}
+
+func (sc *story) commit(c *store.Change) {
+	sc.t.Helper()
+	sc.step(c.Durability, func() error { return sc.s.Commit(sc.t.Context(), c) })
+}
+
+// group commits the first change alone and the others as one group.
+func (sc *story) group(first *store.Change, others ...*store.Change) {
+	sc.t.Helper()
+	n := len(sc.states)
+	var wg sync.WaitGroup
+	committed, leave := make(chan struct{}), make(chan struct{})
+	sc.disk.Mark(mark{commit: n})
+	wg.Add(1 + len(others))
+	sc.s.Submit(first, func(err error) {
+		defer wg.Done()
+		if err != nil {
+			sc.t.Error(err)
+		}
+		sc.disk.Mark(mark{commit: n, acked: true, full: first.Durability == store.Full, clock: sc.s.Now()})
+		close(committed)
+		<-leave
+	})
+	<-committed
+	sc.states = append(sc.states, state(sc.t, sc.s))
+	sc.disk.Mark(mark{commit: n + 1})
+	for _, c := range others {
+		sc.s.Submit(c, func(err error) {
+			defer wg.Done()
+			if err != nil {
+				sc.t.Error(err)
+			}
+		})
+	}
+	close(leave)
+	wg.Wait()
+	sc.disk.Mark(mark{commit: n + 1, acked: true, full: true, clock: sc.s.Now()})
+	sc.states = append(sc.states, state(sc.t, sc.s))
+}
+
+// made is a new call with n bytes of arguments.
+func (sc *story) made(id string, n int, d store.Durability) *store.Change {
+	c := newCall(id)
+	c.Created = sc.now
+	c.Run.ID, c.Run.Thread = "run-"+id[:2], "thread-"+id[:2]
+	c.Requested = fmt.Sprintf("%q", strings.Repeat(id, 1+n/len(id)))
+	sc.calls[id] = c
+	change := creation(c)
+	change.Durability = d
+	return change
+}
+
+// moved is a call's next step.
+func (sc *story) moved(id string, to call.Status) *store.Change {
+	c := sc.calls[id]
+	c.Revision++
+	c.LastSequence++
+	c.Status = to
+	change := &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventStatusChanged, Status: to}}}
+	switch to {
+	case call.Running:
+		c.Attempts = append(c.Attempts, call.Attempt{Number: len(c.Attempts) + 1})
+	case call.Suspended:
+		c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: fmt.Sprint("s-", id), Action: "approval", ExpiresAt: scriptStart.Add(time.Hour)}})
+	case call.Resuming:
+		change.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Content: id, Decision: tool.Decision{ID: "d-" + id}}
+	case call.Succeeded:
+		c.Ended = sc.now
+		c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `"done"`}
+		change.Documents = []store.DocumentChange{{ScopeID: c.Run.ID, Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: fmt.Sprintf("%q", id)}}}
+		change.Records = []store.Record{{Kind: "audit", Key: id, Bytes: []byte("finished " + id)}}
+	}
+	return change
+}
+
+func (sc *story) said(id string, n int) *store.Change {
+	c := sc.calls[id]
+	change := &store.Change{Key: c.Key(), Durability: store.Normal}
+	for range n {
+		c.LastSequence++
+		change.Events = append(change.Events, call.Event{Sequence: c.LastSequence, Type: call.EventProgress, Progress: &tool.Progress{Message: fmt.Sprint("event ", c.LastSequence)}})
+	}
+	return change
+}
+
+func name(n int) string { return fmt.Sprintf("c%02d", n) }
+
+// life is a whole call, with progress that is written behind.
+func (sc *story) life(id string, size int) {
+	sc.t.Helper()
+	sc.commit(sc.made(id, size, store.Full))
+	sc.commit(sc.moved(id, call.Suspended))
+	sc.commit(sc.moved(id, call.Resuming))
+	sc.commit(sc.moved(id, call.Running))
+	sc.commit(sc.said(id, 3))
+	sc.commit(sc.moved(id, call.Succeeded))
+}
+
+func (sc *story) checkpoint() {
+	sc.t.Helper()
+	sc.step(store.Full, sc.s.Checkpoint)
+}
+
+// run plays the story on a new journal.
+func (sc *story) run() {
+	t := sc.t
+	t.Helper()
+	sc.open()
+	sc.life(name(0), 100)
+	sc.commit(sc.made(name(1), 20_000, store.Full)) // overflow pages
+	sc.commit(sc.moved(name(1), call.Suspended))
+	var others []*store.Change
+	for n := 2; n < 14; n++ {
+		d := store.Full
+		if n%3 == 0 {
+			d = store.Normal
+		}
+		others = append(others, sc.made(name(n), 50*n, d))
+	}
+	sc.group(others[0], others[1:]...)
+	sc.commit(sc.said(name(2), 2))
+	sc.checkpoint()
+	sc.commit(sc.moved(name(2), call.Suspended)) // from the beginning of the log again
+	for n := 14; n < 20; n++ {
+		sc.commit(sc.made(name(n), 9000, store.Normal)) // read-only calls
+	}
+	sc.commit(sc.moved(name(2), call.Resuming))
+	sc.step(store.Full, func() error {
+		change := sc.said(name(3), 1)
+		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: store.RunBlocked, Reason: "no", CallID: name(3), Changed: sc.now}
+		return sc.s.Commit(t.Context(), change)
+	})
+	sc.checkpoint()
+	sc.commit(sc.said(name(3), 4))
+	sc.step(store.Full, func() error {
+		return sc.s.PutRecord(t.Context(), "ns", store.Record{Kind: "audit", Key: "x", Bytes: []byte("described")})
+	})
+	sc.commit(sc.moved(name(1), call.Cancelled))
+	sc.step(store.Full, func() error { // frees pages, which are used again
+		_, err := sc.s.Trim(t.Context(), scriptStart.Add(24*time.Hour), time.Time{}, time.Time{}, 10)
+		return err
+	})
+	if err := sc.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sc.open()
+	sc.life(name(20), 10_000)
+	sc.commit(sc.moved(name(2), call.Running))
+	sc.checkpoint()
+	for n := 21; n < 26; n++ {
+		sc.commit(sc.made(name(n), 3000, store.Normal))
+	}
+	sc.commit(sc.moved(name(2), call.Succeeded))
+	for n := 26; n < 30; n++ {
+		sc.commit(sc.made(name(n), 300, store.Normal))
+	}
+}
+
+// state is everything that a reader can see, in words that are compared.
+func state(t *testing.T, s *sqlite.Store) string {
+	t.Helper()
+	var b strings.Builder
+	tell := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	page, err := s.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 1000, OldestFirst: true})
+	tell("calls %d corrupt %v %v", len(page.Calls), page.Corrupt, err)
+	for _, c := range page.Calls {
+		record, err := call.EncodeCall(c)
+		tell("%s %s %x %v", c.ID, c.Status, record, err)
+		events, first, err := s.Events(t.Context(), c.Key(), 0, 1000)
+		tell("  log from %d: %x %v", first, encoded(t, events), err)
+		for _, r := range c.Rounds {
+			by, err := s.CallBySuspension(t.Context(), "ns", r.Suspension.ID)
+			tell("  question %s: %t %v", r.Suspension.ID, by != nil && by.ID == c.ID, err)
+		}
+	}
+	for n := range scriptCalls {
+		d, err := s.Decision(t.Context(), "ns", "d-"+name(n))
+		if !errors.Is(err, store.ErrNotFound) {
+			tell("decision %+v %v", d, err)
+		}
+		if _, err := s.Call(t.Context(), key(name(n))); err != nil && !errors.Is(err, store.ErrNotFound) {
+			tell("%s is %v", name(n), err)
+		}
+	}
+	for _, run := range []string{"run-c0", "run-c1", "run-c2"} {
+		docs, err := s.Documents(t.Context(), "ns", tool.RunScope, run)
+		tell("documents %v %v", docs, err)
+		r, err := s.Run(t.Context(), "ns", run)
+		if r != nil {
+			tell("run %+v", *r)
+		}
+		counts, countErr := s.RunCounts(t.Context(), "ns", run)
+		tell("run %v %v %v", err, counts, countErr)
+	}
+	records, err := s.Records(t.Context(), "ns", "audit", 0, 1000)
+	tell("records %v %v", records, err)
+	counts, err := s.Counts(t.Context())
+	tell("counts %v %v", counts, err)
+	entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, 0, 10_000)
+	for _, e := range entries {
+		tell("feed %d %v %d %x", e.Position, e.Key, e.Epoch, encoded(t, e.Events))
+	}
+	tell("feed to %d %v", newest, err)
+	next, err := s.NextExpiry(t.Context())
+	tell("expiry %v %v", next, err)
+	return b.String()
+}
+
+func encoded(t *testing.T, events []call.Event) []byte {
+	t.Helper()
+	if len(events) == 0 {
+		return nil
+	}
+	b, err := call.EncodeEvents(events)
+	if err != nil {
+		t.Error(err)
+	}
+	return b
+}
