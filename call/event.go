@@ -44,6 +44,7 @@ type Event struct {
 	Output     *Output         `json:"output,omitempty"`
 	Suspension *Suspension     `json:"suspension,omitempty"`
 	Decision   *tool.Decision  `json:"decision,omitempty"`
+	Vote       *VoteRecorded   `json:"vote,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
 	Document   *DocumentNotice `json:"document,omitempty"`
 	Outcome    *Outcome        `json:"outcome,omitempty"`
@@ -73,6 +74,14 @@ type Output struct {
 	Offset int64  `json:"offset"`
 	Length int    `json:"length"`
 	Bytes  []byte `json:"-"`
+}
+
+// A VoteRecorded is one of several answers; the question stays open.
+type VoteRecorded struct {
+	SuspensionID string    `json:"suspension_id"`
+	Vote         tool.Vote `json:"vote"`
+	Votes        int       `json:"votes"`  // that say the same, this one included
+	Needed       int       `json:"needed"` // how many it takes
 }
 
 // A DocumentNotice tells that a document changed, or why a command was dropped.

@@ -82,10 +82,14 @@ type EpochStart struct {
 // A Round is one suspension of a call and the decision that ended it; Decision is nil while it is open or when it
 // expired or was cancelled without one.
 type Round struct {
-	Suspension Suspension     `json:"suspension"`
-	Decision   *tool.Decision `json:"decision,omitempty"`
-	Expired    bool           `json:"expired,omitempty"`
-	Closed     bool           `json:"closed,omitempty"`
+	Suspension Suspension `json:"suspension"`
+	// Votes are the answers that count so far, of a ticket that needs several: one for each subject, oldest first. Those
+	// that were edited are all for the arguments in Proposed.
+	Votes    []tool.Vote    `json:"votes,omitempty"`
+	Proposed string         `json:"proposed,omitempty"`
+	Decision *tool.Decision `json:"decision,omitempty"`
+	Expired  bool           `json:"expired,omitempty"`
+	Closed   bool           `json:"closed,omitempty"`
 }
 
 // An Attempt is one execution of the tool, from intent to result.

@@ -21,6 +21,14 @@ func eventFields(w *wire, e *Event) {
 	pointer(w, 13, &e.Cancel, cancelFields)
 	pointer(w, 14, &e.Document, documentFields)
 	pointer(w, 15, &e.Outcome, outcomeFields)
+	pointer(w, 16, &e.Vote, voteRecordedFields)
+}
+
+func voteRecordedFields(w *wire, v *VoteRecorded) {
+	text(w, 1, &v.SuspensionID)
+	part(w, 2, &v.Vote, voteFields)
+	integer(w, 3, &v.Votes)
+	integer(w, 4, &v.Needed)
 }
 
 func acceptedFields(w *wire, a *Accepted) {

@@ -7,6 +7,8 @@ func roundFields(w *wire, r *Round) {
 	pointer(w, 2, &r.Decision, decisionFields)
 	flag(w, 3, &r.Expired)
 	flag(w, 4, &r.Closed)
+	list(w, 5, &r.Votes, voteFields)
+	text(w, 6, &r.Proposed)
 }
 
 func suspensionFields(w *wire, s *Suspension) {
@@ -50,6 +52,16 @@ func decisionFields(w *wire, d *tool.Decision) {
 	part(w, 7, &d.DecidedBy, principalFields)
 	instant(w, 8, &d.Time)
 	text(w, 9, &d.AppliesTo)
+	list(w, 10, &d.Votes, voteFields)
+}
+
+func voteFields(w *wire, v *tool.Vote) {
+	text(w, 1, &v.DecisionID)
+	text(w, 2, &v.Action)
+	part(w, 3, &v.Voter, principalFields)
+	instant(w, 4, &v.Time)
+	flag(w, 5, &v.Edited)
+	text(w, 6, &v.Says)
 }
 
 func descriptionFields(w *wire, d *tool.Description) {

@@ -46,8 +46,9 @@ type Answers interface {
 
 // People knows who could answer a ticket.
 type People interface {
-	// CanApprove reports whether somebody with one of these roles exists in the namespace who is none of these subjects.
-	CanApprove(namespace string, roles []string, not ...string) bool
+	// CanApprove reports whether so many different people with one of these roles exist in the namespace who are none of
+	// these subjects.
+	CanApprove(namespace string, roles []string, count int, not ...string) bool
 }
 
 // A Config is what an engine is made of.

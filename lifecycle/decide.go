@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -84,7 +83,8 @@ func suspensionRefusal(err error, id string) error {
 	return storeRefusal(err, id)
 }
 
-// decide checks a decision against the call as it stands and stores it: one compare-and-set from SUSPENDED to RESUMING.
+// decide checks an answer against the call as it stands and stores it: one compare-and-set, from SUSPENDED to RESUMING
+// when nobody else has to say the same.
 func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *ResumeRequest) (*Watcher, error) {
 	l.slot <- struct{}{}
 	slotted := true
@@ -111,33 +111,21 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 	if err := l.checkCursor(r.Cursor); err != nil {
 		return nil, err // before anything is stored
 	}
+	votes, err := count(c.LastRound(), &next)
+	if err != nil {
+		return nil, err
+	}
 	from := cursor{e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
-	if err := l.storeDecision(next, s, &r.Decision, s.ExpiresAt); err != nil {
+	if err := l.storeAnswer(next, s, &r.Decision, votes); err != nil {
 		return nil, e.lostDecision(ctx, l, s, r, err)
 	}
 	l.unslot()
 	slotted = false
 	w, err := newWatcher(l, ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
-	l.resumeRun(next)
+	if votes.decided {
+		l.resumeRun(next)
+	}
 	return w, err
-}
-
-// storeDecision is the compare-and-set; the caller has the slot.
-func (l *live) storeDecision(applied tool.Decision, s *call.Suspension, sent *tool.Decision, notAfter time.Time) error {
-	return l.commitSlotted(step{
-		durability: store.Full, notAfter: notAfter,
-		events: []call.Event{{Type: call.EventResumed, Decision: &applied}},
-		decision: &store.Decision{
-			Namespace: l.key.Namespace, ID: applied.ID, CallID: l.key.ID, SuspensionID: s.ID,
-			Content: decisionContent(s.ID, sent), Decision: applied,
-		},
-		apply: func(c *call.Call) {
-			c.Status = call.Resuming
-			c.Rounds = slices.Clone(c.Rounds)
-			last := &c.Rounds[len(c.Rounds)-1]
-			last.Decision, last.Closed = &applied, true
-		},
-	})
 }
 
 // replayed says that the same decision was committed before.

@@ -81,15 +81,16 @@ func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error)
 // people lists subjects by role.
 type people map[string][]string
 
-func (p people) CanApprove(_ string, roles []string, not ...string) bool {
+func (p people) CanApprove(_ string, roles []string, count int, not ...string) bool {
+	others := map[string]bool{}
 	for _, role := range roles {
 		for _, subject := range p[role] {
 			if !contains(not, subject) {
-				return true
+				others[subject] = true
 			}
 		}
 	}
-	return false
+	return len(others) >= max(count, 1)
 }
 
 func contains(list []string, s string) bool {

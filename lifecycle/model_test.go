@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,9 @@ import (
 
 const slots = 4
 
+// carl is the second approver: two have to agree on calls of the tool gatedtwo.
+var carl = tool.Principal{Namespace: "ns", Subject: "carl", Roles: []string{"approver"}}
+
 // op is one thing that happens.
 type op struct {
 	kind string
@@ -37,7 +41,7 @@ type op struct {
 
 func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot, o.tool, o.by.Subject) }
 
-var modelTools = []string{"plain", "read", "gated", "gatedread", "asker", "fails", "panics", "held", "heldread", "heldidem", "chatty"}
+var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "chatty"}
 
 func drawOps(t *rapid.T) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
@@ -49,7 +53,7 @@ func drawOps(t *rapid.T) []op {
 		case "start":
 			o.tool = rapid.SampledFrom(modelTools).Draw(t, "tool")
 		case "yes", "no", "edit", "stale":
-			o.by = rapid.SampledFrom([]tool.Principal{alice, bob, carol}).Draw(t, "by")
+			o.by = rapid.SampledFrom([]tool.Principal{alice, bob, carol, carl}).Draw(t, "by")
 		}
 		return o
 	}), 1, 25).Draw(t, "ops")
@@ -68,6 +72,7 @@ type slot struct {
 	last    *call.Call
 	opened  string // the suspension that is open
 	decided map[string]tool.Decision
+	votes   map[string]string // of the open question, where it needs two: who said what
 	epochs  map[string]string // (epoch, sequence) to the event's content
 }
 
@@ -103,7 +108,11 @@ func (g *game) config() lifecycle.Config {
 		if !strings.HasPrefix(in.Descriptor.ID, "gated") || in.Answer() != nil {
 			return hook.Allow(), nil
 		}
-		return hook.Suspend(tool.Ticket{Message: "sure?", Approvers: &tool.Approvers{}, ExpiresIn: time.Hour}), nil
+		ticket := tool.Ticket{Message: "sure?", Approvers: &tool.Approvers{}, ExpiresIn: time.Hour}
+		if in.Descriptor.ID == "gatedtwo" {
+			ticket.Approvers.Count = 2
+		}
+		return hook.Suspend(ticket), nil
 	})
 	return lifecycle.Config{Tools: tools, Answers: answers{}, Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{ask}}, Linger: -1, Attempt: 10000 * time.Hour}
 }
@@ -251,7 +260,7 @@ func (s *slot) end(status call.Status, code tool.Code) { s.status, s.code, s.ope
 func (g *game) start(s *slot, id string) error {
 	g.n++
 	g.freeSlot(s)
-	*s = slot{tool: id, started: true, decided: map[string]tool.Decision{}, epochs: map[string]string{}}
+	*s = slot{tool: id, started: true, decided: map[string]tool.Decision{}, votes: map[string]string{}, epochs: map[string]string{}}
 	s.spec = call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-call-%06d", g.n), Run: tool.Run{ID: "run", Thread: "thread"}}
 	g.mu.Lock()
 	g.gates[s.spec.ID] = make(chan struct{})
@@ -326,13 +335,19 @@ func (g *game) decide(s *slot, o op) error {
 		d.Arguments = `{"n":3}`
 	}
 	w, err := g.e.Resume(g.t.Context(), o.by, lifecycle.ResumeRequest{SuspensionID: s.opened, Decision: d})
-	if allowed := s.tool == "asker" || o.by.Subject == "bob"; !allowed {
+	if allowed := s.tool == "asker" || hasRole(o.by, "approver"); !allowed {
 		return wantReason(err, "NOT_AN_APPROVER")
+	}
+	if s.tool == "gatedtwo" && s.votes[o.by.Subject] == o.kind {
+		return wantReason(err, "ALREADY_VOTED")
 	}
 	if err != nil {
 		return err
 	}
 	w.Close()
+	if s.tool == "gatedtwo" && !s.agreed(o) {
+		return nil
+	}
 	s.decided[s.opened] = d
 	s.forgot = false
 	s.edited = s.edited || o.kind == "edit"
@@ -344,18 +359,38 @@ func (g *game) decide(s *slot, o op) error {
 	return nil
 }
 
+// agreed counts a vote and reports whether it decides.
+func (s *slot) agreed(o op) bool {
+	if o.kind == "no" {
+		return true
+	}
+	for who, said := range s.votes {
+		if o.kind == "edit" && said != o.kind {
+			delete(s.votes, who)
+		}
+	}
+	s.votes[o.by.Subject] = o.kind
+	return s.votes["bob"] == s.votes["carl"]
+}
+
+func hasRole(p tool.Principal, role string) bool { return contains(p.Roles, role) }
+
 // stale repeats decisions: the same one replays, another one loses, and neither changes anything.
 func (g *game) stale(s *slot, o op) error {
 	for id, d := range s.decided {
-		w, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: d})
-		if err == nil {
-			w.Close()
-		} else if s.tool != "asker" { // who decided is not remembered here
-			return fmt.Errorf("replay: %w", err)
+		var replays int
+		for _, by := range []tool.Principal{alice, bob, carol, carl} { // who decided is not remembered here
+			if w, err := g.e.Resume(g.t.Context(), by, lifecycle.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
+				w.Close()
+				replays++
+			}
+		}
+		if replays != 1 {
+			return fmt.Errorf("%d people could repeat a decision", replays)
 		}
 		g.n++
 		other := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
-		_, err = g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: other})
+		_, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: other})
 		if err := wantReason(err, "ALREADY_DECIDED"); err != nil {
 			return err
 		}
@@ -448,8 +483,23 @@ func (g *game) checkSlot(s *slot) error {
 			return fmt.Errorf("suspension %s became %s", s.opened, c.Open().ID)
 		}
 		s.opened = c.Open().ID
+		if err := s.checkVotes(c); err != nil {
+			return err
+		}
 	}
 	return g.checkRuns(s, c)
+}
+
+// checkVotes compares the votes that count with what was voted: none is lost, none is there twice.
+func (s *slot) checkVotes(c *call.Call) error {
+	votes := map[string]string{}
+	for _, v := range c.LastRound().Votes {
+		votes[v.Voter.Subject] = map[bool]string{true: "edit", false: "yes"}[v.Edited]
+	}
+	if !maps.Equal(votes, s.votes) || len(votes) != len(c.LastRound().Votes) {
+		return fmt.Errorf("votes %v of %+v, want %v", votes, c.LastRound().Votes, s.votes)
+	}
+	return nil
 }
 
 func (g *game) checkEnd(s *slot, c *call.Call) error {

@@ -20,6 +20,9 @@ const maxTicket = 256 << 10
 // maxExpiry is the longest that a question may wait: no ticket is for ever.
 const maxExpiry = 30 * 24 * time.Hour
 
+// maxVotes is how many people a ticket may ask for.
+const maxVotes = 100
+
 // checkTicket refuses questions that could not be answered, or not safely.
 func checkTicket(t tool.Ticket, byTool bool) error {
 	switch t.ResumeMode {
@@ -41,8 +44,8 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	if t.DefaultResult != "" && (!byTool || t.Approvers != nil) {
 		return errors.New("only a tool's own ticket without approvers may have a default answer")
 	}
-	if t.Approvers != nil && t.Approvers.Count > 1 {
-		return errors.New("more than one vote is not supported yet")
+	if a := t.Approvers; a != nil && (a.Count < 0 || a.Count > maxVotes) {
+		return fmt.Errorf("%d votes: want up to %d", a.Count, maxVotes)
 	}
 	if len(t.RememberOptions) > 0 {
 		return errors.New("remember options are not supported yet")
@@ -165,7 +168,7 @@ func (p *pass) suspension(out *end) (*call.Suspension, error) {
 }
 
 // approvers fills what a ticket leaves open. A single user has nobody else to ask: the ticket's own confirmation stands
-// in for four eyes, and the record says so by naming nobody distinct.
+// in for other eyes, and the record says so by naming nobody distinct and one vote.
 func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	if a == nil {
 		return nil
@@ -176,7 +179,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 	}
 	c.Count = max(c.Count, 1)
 	if e.cfg.SingleUser {
-		c.DistinctFromCaller = false
+		c.DistinctFromCaller, c.Count = false, 1
 	}
 	return &c
 }
@@ -191,14 +194,18 @@ func (p *pass) nobody(s *call.Suspension, executed call.Executed) *end {
 	if s.Approvers.DistinctFromCaller {
 		not = []string{c.Caller.Subject, c.OnBehalfOf}
 	}
-	if p.l.e.cfg.People.CanApprove(c.Namespace, s.Approvers.Roles, not...) {
+	if p.l.e.cfg.People.CanApprove(c.Namespace, s.Approvers.Roles, s.Approvers.Count, not...) {
 		return nil
 	}
-	who := "somebody with the role " + s.Approvers.Roles[0]
+	who, missing := "somebody", "there is nobody"
+	if n := s.Approvers.Count; n > 1 {
+		who, missing = fmt.Sprintf("%d people", n), "there are not as many"
+	}
+	who += " with the role " + s.Approvers.Roles[0]
 	if s.Approvers.DistinctFromCaller {
 		who += " other than " + c.Caller.Subject
 	}
 	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and there is nobody",
+		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,
 	})}
 }

@@ -430,16 +430,21 @@ func TestCanApprove(t *testing.T) {
 	tests := []struct {
 		name, namespace string
 		roles, not      []string
+		count           int
 		want            bool
 	}{
-		{"somebody", "default", []string{"approver"}, nil, true},
-		{"the same person by two ways", "default", []string{"approver"}, []string{"local"}, false},
-		{"another role", "default", []string{"approver", "operator"}, []string{"local"}, true},
-		{"another namespace", "other", []string{"approver"}, nil, false},
+		{"somebody", "default", []string{"approver"}, nil, 1, true},
+		{"the same person by two ways", "default", []string{"approver"}, []string{"local"}, 1, false},
+		{"another role", "default", []string{"approver", "operator"}, []string{"local"}, 1, true},
+		{"another namespace", "other", []string{"approver"}, nil, 1, false},
+		{"two people", "default", []string{"approver", "operator"}, nil, 2, true},
+		{"one person by two ways is one", "default", []string{"approver"}, nil, 2, false},
+		{"two people but the caller", "default", []string{"approver", "operator"}, []string{"op"}, 2, false},
+		{"three people", "default", []string{"approver", "operator"}, nil, 3, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := auth.CanApprove(tt.namespace, tt.roles, tt.not...); got != tt.want {
+			if got := auth.CanApprove(tt.namespace, tt.roles, tt.count, tt.not...); got != tt.want {
 				t.Errorf("CanApprove = %t", got)
 			}
 		})

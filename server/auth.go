@@ -166,21 +166,28 @@ func expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether somebody with one of these roles exists in the namespace who is none of these subjects.
-func (a *Auth) CanApprove(namespace string, names []string, not ...string) bool {
-	can := func(id *identity) bool {
-		return id.Namespace == namespace && !slices.Contains(not, id.Subject) &&
+// CanApprove reports whether so many different people with one of these roles exist in the namespace who are none of
+// these subjects.
+func (a *Auth) CanApprove(namespace string, names []string, count int, not ...string) bool {
+	left := max(count, 1)
+	seen := slices.Clone(not)
+	enough := func(id *identity) bool {
+		if id.Namespace == namespace && !slices.Contains(seen, id.Subject) &&
 			(id.expires.IsZero() || time.Now().Before(id.expires)) &&
-			slices.ContainsFunc(names, func(role string) bool { return slices.Contains(id.Roles, role) })
+			slices.ContainsFunc(names, func(role string) bool { return slices.Contains(id.Roles, role) }) {
+			seen = append(seen, id.Subject)
+			left--
+		}
+		return left == 0
 	}
 	for _, id := range a.peers {
-		if can(id) {
+		if enough(id) {
 			return true
 		}
 	}
 	for _, tokens := range a.tokens {
 		for _, t := range tokens {
-			if can(&t.identity) {
+			if enough(&t.identity) {
 				return true
 			}
 		}

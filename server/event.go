@@ -91,6 +91,10 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 		b.event.Event = &tooldv1.CallEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: e.Activity.ID, Patch: e.Activity.Patch}}
 	case call.EventSuspended:
 		b.event.Event = &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{Suspension: fromSuspension(e.Suspension)}}
+	case call.EventVoteRecorded:
+		b.event.Event = &tooldv1.CallEvent_VoteRecorded{VoteRecorded: &tooldv1.VoteRecorded{
+			SuspensionId: e.Vote.SuspensionID, Vote: fromVote(&e.Vote.Vote), Votes: int32(e.Vote.Votes), Needed: int32(e.Vote.Needed),
+		}}
 	case call.EventResumed:
 		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: fromDecision(e.Decision, nil)}}
 	case call.EventCancelRequested:

@@ -43,6 +43,7 @@ var users = map[string]tool.Principal{
 	"bob":     {Namespace: "default", Roles: []string{"caller"}},
 	"dora":    {Namespace: "default", Roles: []string{"delegate"}},
 	"ann":     {Namespace: "default", Roles: []string{"approver"}},
+	"art":     {Namespace: "default", Roles: []string{"approver"}},
 	"oscar":   {Namespace: "default", Roles: []string{"operator"}},
 	"vera":    {Namespace: "default", Roles: []string{"viewer"}},
 	"wanda":   {Namespace: "default", Roles: []string{"worker"}},
@@ -61,6 +62,7 @@ const rules = `
 rules:
   - {name: hidden, action: deny, tools: [secret]}
   - {name: stop, action: block, tools: [forbidden], reason: not in this house}
+  - {name: two, action: ask, tools: [transfer], count: 2}
 `
 
 // options of a world; the zero value is usual.
@@ -217,6 +219,10 @@ func (w *world) testTools() []tool.Tool {
 			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 				w.writes.Add(1)
 				return tool.Text("wrote " + c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "transfer", Parameters: text},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				return tool.Text("sent " + c.Arguments.String("text")), nil
 			}),
 		tool.Func(tool.Descriptor{ID: "launch", Effects: tool.Effects{Tier: tool.Escalate}},
 			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("launched"), nil }),

@@ -82,8 +82,24 @@ func fromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 		DecisionId: d.ID, Action: fromAction(d.Action), Result: d.Result, Arguments: d.Arguments, Reason: d.Reason,
 		ExpectedDigest: d.ExpectedDigest, DecidedBy: fromPrincipal(&d.DecidedBy), Time: fromTime(d.Time), AppliesTo: d.AppliesTo,
 	}
+	out.Votes = each(d.Votes, fromVote)
 	if s != nil {
 		out.SuspensionId, out.Round = s.ID, int32(s.Round)
 	}
 	return out
+}
+
+func fromVote(v *tool.Vote) *tooldv1.Vote {
+	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: fromPrincipal(&v.Voter), Time: fromTime(v.Time), Edited: v.Edited}
+}
+
+// openVotes are those of a question that waits, with what the edited ones are for.
+func openVotes(r *call.Round) []*tooldv1.Vote {
+	votes := each(r.Votes, fromVote)
+	for _, v := range votes {
+		if v.Edited {
+			v.Arguments = r.Proposed
+		}
+	}
+	return votes
 }

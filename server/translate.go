@@ -63,6 +63,7 @@ func fromCall(c *call.Call) *tooldv1.Call {
 	}
 	if s := c.Open(); s != nil {
 		out.Suspension = fromSuspension(s)
+		out.Suspension.Votes = openVotes(c.LastRound())
 	}
 	if c.Cancel != nil {
 		out.CancelRequest = fromCancel(c.Cancel)

@@ -26,7 +26,7 @@ type Ticket struct {
 type Approvers struct {
 	Roles              []string `json:"roles,omitempty"` // any of them; empty means approver
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
-	Count              int      `json:"count,omitempty"` // 0 and 1 mean one
+	Count              int      `json:"count,omitempty"` // how many different people must say the same yes; 0 and 1 mean one
 }
 
 // ResumeMode says what a decision does.
@@ -53,6 +53,31 @@ type Decision struct {
 	Time      time.Time `json:"time,omitzero"`       // set by the store
 	// AppliesTo is the digest that the answer counts for, set by the engine.
 	AppliesTo string `json:"applies_to,omitempty"`
+	// Votes are the answers that say the same, this one included, where a ticket needs several. Set by the engine.
+	Votes []Vote `json:"votes,omitempty"`
+}
+
+// A Vote is one of the answers that a ticket needs.
+type Vote struct {
+	DecisionID string         `json:"decision_id"`
+	Action     DecisionAction `json:"action"`
+	Voter      Principal      `json:"voter"`
+	Time       time.Time      `json:"time"`
+	Edited     bool           `json:"edited,omitempty"` // it is for other arguments than were asked about
+	// Says is a digest of what the answer counts for: votes that say the same have the same one.
+	Says string `json:"says,omitempty"`
+}
+
+// Voters returns everybody whose answer this decision is.
+func (d *Decision) Voters() []Principal {
+	if len(d.Votes) == 0 {
+		return []Principal{d.DecidedBy}
+	}
+	voters := make([]Principal, len(d.Votes))
+	for i := range d.Votes {
+		voters[i] = d.Votes[i].Voter
+	}
+	return voters
 }
 
 // DecisionAction is yes or no.

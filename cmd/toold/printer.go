@@ -94,7 +94,7 @@ func (p *printer) note(e *tooldv1.CallEvent) {
 	case e.GetFinished() != nil:
 		p.status, p.result = e.GetFinished().GetStatus(), e.GetFinished().GetResult()
 		spinner = ""
-	case e.GetSuspended() != nil:
+	case e.GetSuspended() != nil, e.GetVoteRecorded() != nil:
 		p.status, spinner = tooldv1.CallStatus_CALL_STATUS_SUSPENDED, "waiting for a decision"
 	case e.GetResumed() != nil:
 		p.status = tooldv1.CallStatus_CALL_STATUS_RESUMING

@@ -140,12 +140,7 @@ func readRule(n ast.Node, number int) (rule, error) {
 		"approvers":  func(n ast.Node) (err error) { forAsk["approvers"] = n; r.approvers, err = roles(n); return err },
 		"expires_in": func(n ast.Node) (err error) { forAsk["expires_in"] = n; r.expiresIn, err = expiry(n); return err },
 		"remember":   later("remember"),
-		"count": func(n ast.Node) error {
-			if s, err := scalar(n); err == nil && s == "1" {
-				return nil
-			}
-			return later("count above 1")(n)
-		},
+		"count":      func(n ast.Node) (err error) { forAsk["count"] = n; r.count, err = votes(n); return err },
 	})
 	switch {
 	case err != nil:
@@ -155,7 +150,7 @@ func readRule(n ast.Node, number int) (rule, error) {
 	case len(r.tools)+len(r.tiers)+len(r.sources)+len(r.callers) == 0:
 		return r, wrong(n, `the rule names nothing; want tools, tiers, sources or callers (tools: ["*"] is every tool)`)
 	}
-	for _, key := range []string{"four_eyes", "approvers", "expires_in"} {
+	for _, key := range []string{"four_eyes", "approvers", "expires_in", "count"} {
 		if at, set := forAsk[key]; set && r.action != ask {
 			return r, wrong(at, "%s has no effect on the action %s", key, r.action)
 		}
@@ -180,6 +175,19 @@ func texts(n ast.Node) ([]string, error) { return list(n, text) }
 
 // roles reads who may answer. They are those that can answer at all.
 func roles(n ast.Node) ([]string, error) { return words(n, []string{"approver", "operator"}) }
+
+// votes reads how many people have to agree.
+func votes(n ast.Node) (int, error) {
+	s, err := scalar(n)
+	if err != nil {
+		return 0, err
+	}
+	count, err := strconv.Atoi(s)
+	if err != nil || count < 1 || count > maxCount {
+		return 0, wrong(n, "%q is not a number of people from 1 to %d", clip(s, 40), maxCount)
+	}
+	return count, nil
+}
 
 func expiry(n ast.Node) (time.Duration, error) {
 	s, err := scalar(n)

@@ -94,7 +94,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 
 // isRemembered reports whether an answer that was kept serves this call.
 func (g *Gate) isRemembered(in *hook.Input, d decision) bool {
-	if g.remembered == nil || d.fourEyes || !rememberable(in.Assessment) {
+	if g.remembered == nil || d.fourEyes || d.count > 1 || !rememberable(in.Assessment) {
 		return false
 	}
 	kept := g.remembered.Remembered(Query{
@@ -113,21 +113,19 @@ func mayAnswer(p tool.Principal, d decision) bool {
 // satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
 // was given.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
-	if !mayAnswer(a.DecidedBy, d) {
-		return false
-	}
-	switch {
-	case !d.fourEyes:
-		return true
-	case g.singleUser:
+	if g.singleUser && (d.fourEyes || d.count > 1) {
 		var typed struct {
 			Confirm string `json:"confirm"`
 		}
-		return json.Unmarshal([]byte(a.Result), &typed) == nil && typed.Confirm == in.Descriptor.ID
-	default:
-		by := a.DecidedBy.Subject
-		return by != "" && by != in.Caller.Subject && by != in.OnBehalfOf
+		return mayAnswer(a.DecidedBy, d) && json.Unmarshal([]byte(a.Result), &typed) == nil && typed.Confirm == in.Descriptor.ID
 	}
+	agreed := map[string]bool{}
+	for _, p := range a.Voters() {
+		if by := p.Subject; by != "" && mayAnswer(p, d) && (!d.fourEyes || by != in.Caller.Subject && by != in.OnBehalfOf) {
+			agreed[by] = true
+		}
+	}
+	return len(agreed) >= max(d.count, 1)
 }
 
 // Hidden reports whether a tool is denied to a principal whatever the arguments are. Such a tool is not in the

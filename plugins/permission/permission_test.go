@@ -185,7 +185,16 @@ func TestAnswer(t *testing.T) {
 	yes := func(by, result string) *tool.Decision {
 		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by, Roles: []string{"caller", "approver"}}}
 	}
+	both := func(one, other string) *tool.Decision {
+		d := yes(other, "")
+		for _, name := range []string{one, other} {
+			d.Votes = append(d.Votes, tool.Vote{Action: tool.Resume, Voter: tool.Principal{Subject: name, Roles: []string{"approver"}}})
+		}
+		return d
+	}
 	const fourEyes = `rules: [{action: ask, tools: [x], four_eyes: true}]`
+	const two = `rules: [{action: ask, tools: [x], count: 2}]`
+	const twoOthers = `rules: [{action: ask, tools: [x], count: 2, four_eyes: true}]`
 	tests := []struct {
 		name, rules string
 		single      bool
@@ -205,6 +214,15 @@ func TestAnswer(t *testing.T) {
 		{"four eyes now, and the caller's yes of before", fourEyes, false, yes("alice", ""), "SUSPEND"},
 		{"the same for whom the caller acts for", fourEyes, false, yes("carol", ""), "SUSPEND"},
 		{"four eyes, and nobody", fourEyes, false, yes("", ""), "SUSPEND"},
+		{"two people", two, false, both("bob", "alice"), "ALLOW"},
+		{"two people now, and one yes of before", two, false, yes("bob", ""), "SUSPEND"},
+		{"two people, and one twice", two, false, both("bob", "bob"), "SUSPEND"},
+		{"two people, and nobody", two, false, both("", "bob"), "SUSPEND"},
+		{"two others now, and the caller's yes of before", twoOthers, false, both("bob", "alice"), "SUSPEND"},
+		{"two operators now, and two approvers of before", "approvers: [operator]\n" + two, false, both("bob", "dan"), "SUSPEND"},
+		{"one is enough now, and the caller was the other", fourEyes, false, both("bob", "alice"), "ALLOW"},
+		{"single user where two are asked for, typed", two, true, yes("alice", `{"confirm":"x"}`), "ALLOW"},
+		{"single user where two are asked for, not typed", two, true, yes("alice", ""), "SUSPEND"},
 		{"single user, typed", fourEyes, true, yes("alice", `{"confirm":"x"}`), "ALLOW"},
 		{"single user, not typed", fourEyes, true, yes("alice", ""), "SUSPEND"},
 		{"single user, mistyped", fourEyes, true, yes("alice", `{"confirm":"y"}`), "SUSPEND"},
@@ -226,6 +244,17 @@ func TestAnswer(t *testing.T) {
 				t.Error("allowed without an answer")
 			}
 		})
+	}
+}
+
+func TestSeveralPeople(t *testing.T) {
+	got := check(t, gate(t, `rules: [{action: ask, tools: [x], count: 2}]`), input("x", tool.Confirm)).Ticket()
+	if got.Approvers.Count != 2 || got.Message != "Allow x? 2 people have to agree." {
+		t.Errorf("ticket %q for %+v", got.Message, got.Approvers)
+	}
+	got = check(t, gate(t, `rules: [{action: ask, tools: [x], count: 3, four_eyes: true}]`), input("x", tool.Confirm)).Ticket()
+	if got.Approvers.Count != 3 || !got.Approvers.DistinctFromCaller || got.Message != "Allow x? 3 people have to agree, none of them the caller." {
+		t.Errorf("ticket %q for %+v", got.Message, got.Approvers)
 	}
 }
 

@@ -29,6 +29,9 @@ var tiers = []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate}
 // maxExpiry is the longest that a file may let a ticket wait.
 const maxExpiry = 30 * 24 * time.Hour
 
+// maxCount is how many people a rule may ask for.
+const maxCount = 100
+
 // Rules are a parsed rule file. They never change.
 type Rules struct {
 	rules     []rule // the most specific first, then as in the file
@@ -50,6 +53,7 @@ type rule struct {
 	fourEyes  bool
 	approvers []string
 	expiresIn time.Duration
+	count     int // people who have to agree; 0 is one
 }
 
 // Default returns the rules of a gate that was given none.
@@ -75,6 +79,7 @@ type decision struct {
 	fourEyes  bool
 	approvers []string
 	expiresIn time.Duration
+	count     int
 }
 
 // decide finds the rule that counts. An unknown tier counts as the strictest one.
@@ -90,7 +95,7 @@ func (r *Rules) decide(s subject) decision {
 		}
 		found := &r.rules[i]
 		d.action, d.rule = action, found
-		d.fourEyes = d.fourEyes || found.fourEyes
+		d.fourEyes, d.count = d.fourEyes || found.fourEyes, found.count
 		if len(found.approvers) > 0 {
 			d.approvers = found.approvers
 		}

@@ -2,6 +2,7 @@ package permission
 
 import (
 	"encoding/json"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/hook"
@@ -32,7 +33,7 @@ type confirmation struct {
 // ticket is the question for a call. The engine adds what the call is.
 func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
 	id := in.Descriptor.ID
-	alone := d.fourEyes && g.singleUser
+	alone := g.singleUser && (d.fourEyes || d.count > 1)
 	t := tool.Ticket{
 		Action:  Action,
 		Message: message(in, d, alone),
@@ -42,7 +43,10 @@ func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
 		Approvers: &tool.Approvers{Roles: d.approvers, DistinctFromCaller: d.fourEyes && !alone},
 		ExpiresIn: d.expiresIn,
 	}
-	if g.remembered != nil && !d.fourEyes {
+	if d.count > 1 && !alone {
+		t.Approvers.Count = d.count
+	}
+	if g.remembered != nil && !d.fourEyes && d.count <= 1 {
 		t.RememberOptions = Options(in, g.commands[id])
 	}
 	if alone {
@@ -67,6 +71,12 @@ func message(in *hook.Input, d decision, alone bool) string {
 	switch {
 	case alone:
 		text += ` Type "` + in.Descriptor.ID + `" to confirm.`
+	case d.count > 1:
+		text += fmt.Sprintf(" %d people have to agree", d.count)
+		if d.fourEyes {
+			text += ", none of them the caller"
+		}
+		text += "."
 	case d.fourEyes:
 		text += " Somebody other than the caller has to answer."
 	}

@@ -21,8 +21,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 		return nil, err
 	}
 	if c.Decision != nil {
-		d := *c.Decision
-		d.Decision.DecidedBy.Roles = slices.Clone(d.Decision.DecidedBy.Roles)
+		d := copyOf(c.Decision)
 		if d.Decision.Time.IsZero() {
 			d.Decision.Time = now
 		}
@@ -36,6 +35,18 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 		e.records = append(e.records, storedRecord(r, st.recorded+1+int64(i), c.Name().ID, now))
 	}
 	return e, planRow(e, old, c, now)
+}
+
+// copyOf returns a decision that shares nothing that its owner could change.
+func copyOf(d *store.Decision) store.Decision {
+	c := *d
+	c.Decision.DecidedBy.Roles = slices.Clone(c.Decision.DecidedBy.Roles)
+	c.Decision.Votes = slices.Clone(c.Decision.Votes)
+	for i := range c.Decision.Votes {
+		v := &c.Decision.Votes[i].Voter
+		v.Roles = slices.Clone(v.Roles)
+	}
+	return c
 }
 
 func storedRecord(r store.Record, position int64, callID string, now time.Time) store.StoredRecord {

@@ -53,8 +53,8 @@ func (s *Store) Decision(ctx context.Context, namespace, id string) (d *store.De
 		if !ok {
 			return store.ErrNotFound
 		}
+		found = copyOf(&found)
 		d = &found
-		d.Decision.DecidedBy.Roles = slices.Clone(d.Decision.DecidedBy.Roles)
 		return nil
 	})
 	return d, err

@@ -26,6 +26,7 @@ func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 		"effect", effect(c.GetAssessment(), d.GetKind()),
 		"isolation", isolation(c.GetIsolation()),
 		"answered by", approvers(s.GetApprovers()),
+		"votes", votes(s),
 		"waits since", v.clock(s.GetCreatedAt()),
 		"expires", v.clock(s.GetExpiresAt())+onExpiry(s),
 		"digest", Line(s.GetDigest()),
@@ -219,6 +220,19 @@ func approvers(a *tooldv1.Approvers) string {
 		text += fmt.Sprintf(", %d of them", a.GetCount())
 	}
 	return text
+}
+
+// votes says who has agreed so far.
+func votes(s *tooldv1.Suspension) string {
+	texts := make([]string, 0, len(s.GetVotes()))
+	for _, v := range s.GetVotes() {
+		text := name(v.GetAction()) + " by " + principal(v.GetVoter())
+		if v.GetEdited() {
+			text += " with the arguments " + cut(Line(v.GetArguments()), tableWidth)
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
 }
 
 func onExpiry(s *tooldv1.Suspension) string {

@@ -62,10 +62,11 @@ type CallServiceClient interface {
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
-	// hangs up. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
+	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
+	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
 	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
-	// in the metadata of the ErrorInfo, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
+	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
 	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
 	// breaks the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
@@ -285,10 +286,11 @@ type CallServiceServer interface {
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
-	// hangs up. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
+	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
+	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
 	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
-	// in the metadata of the ErrorInfo, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
+	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
 	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
 	// breaks the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error

@@ -511,7 +511,8 @@ type Approvers struct {
 	// The caller, and the subject on whose behalf it acts, do not count. When nobody else can answer, the call is not
 	// suspended but refused: DENIED, reason NO_ELIGIBLE_APPROVER.
 	DistinctFromCaller bool `protobuf:"varint,2,opt,name=distinct_from_caller,json=distinctFromCaller,proto3" json:"distinct_from_caller,omitempty"`
-	// How many different subjects must say yes; 0 and 1 are one. One CANCEL of an eligible subject decides at once.
+	// How many different subjects must say the same yes: the same result for the same arguments; 0 and 1 are one. A subject
+	// has one vote, and a new one replaces it. One CANCEL of an eligible subject decides at once.
 	Count         int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -719,7 +720,10 @@ type Decision struct {
 	// Set by the server; ignored in requests.
 	SuspensionId string `protobuf:"bytes,11,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// Set by the server; ignored in requests.
-	Round         int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
+	Round int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
+	// The votes that made it, this one included; empty unless approvers.count is above 1. Set by the server; ignored in
+	// requests.
+	Votes         []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -838,6 +842,13 @@ func (x *Decision) GetRound() int32 {
 	return 0
 }
 
+func (x *Decision) GetVotes() []*Vote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
 // Vote is one of several answers that a ticket needs.
 type Vote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -848,7 +859,13 @@ type Vote struct {
 	// Whose it is; one for each subject.
 	Voter *Principal `protobuf:"bytes,3,opt,name=voter,proto3" json:"voter,omitempty"`
 	// By the store's clock.
-	Time          *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
+	// True when it is for other arguments than those that were asked about: such a vote voids the earlier ones that are not
+	// for the same.
+	Edited bool `protobuf:"varint,5,opt,name=edited,proto3" json:"edited,omitempty"`
+	// With `edited`, in a record: the arguments that the vote is for, JSON text in the form in which they were sent. To agree,
+	// send the same as Decision.arguments. Empty in events.
+	Arguments     string `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -911,6 +928,20 @@ func (x *Vote) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Vote) GetEdited() bool {
+	if x != nil {
+		return x.Edited
+	}
+	return false
+}
+
+func (x *Vote) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
@@ -956,7 +987,7 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\bRemember\x12\x16\n" +
 	"\x06option\x18\x01 \x01(\tR\x06option\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.toold.v1.RememberScopeR\x05scope\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xc2\x03\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xe8\x03\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x120\n" +
@@ -973,13 +1004,16 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"applies_to\x18\n" +
 	" \x01(\tR\tappliesTo\x12#\n" +
 	"\rsuspension_id\x18\v \x01(\tR\fsuspensionId\x12\x14\n" +
-	"\x05round\x18\f \x01(\x05R\x05round\"\xb4\x01\n" +
+	"\x05round\x18\f \x01(\x05R\x05round\x12$\n" +
+	"\x05votes\x18\r \x03(\v2\x0e.toold.v1.VoteR\x05votes\"\xea\x01\n" +
 	"\x04Vote\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x120\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x18.toold.v1.DecisionActionR\x06action\x12)\n" +
 	"\x05voter\x18\x03 \x01(\v2\x13.toold.v1.PrincipalR\x05voter\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time*\x9f\x01\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
+	"\x06edited\x18\x05 \x01(\bR\x06edited\x12\x1c\n" +
+	"\targuments\x18\x06 \x01(\tR\targuments*\x9f\x01\n" +
 	"\n" +
 	"ResumeMode\x12\x1b\n" +
 	"\x17RESUME_MODE_UNSPECIFIED\x10\x00\x12 \n" +
@@ -1048,14 +1082,15 @@ var file_toold_v1_suspension_proto_depIdxs = []int32{
 	8,  // 13: toold.v1.Decision.remember:type_name -> toold.v1.Remember
 	14, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
 	11, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	1,  // 16: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
-	14, // 17: toold.v1.Vote.voter:type_name -> toold.v1.Principal
-	11, // 18: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	10, // 16: toold.v1.Decision.votes:type_name -> toold.v1.Vote
+	1,  // 17: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
+	14, // 18: toold.v1.Vote.voter:type_name -> toold.v1.Principal
+	11, // 19: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }

@@ -1,0 +1,93 @@
+package lifecycle
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// tally is where a round stands with one answer more.
+type tally struct {
+	votes    []tool.Vote // that count
+	proposed string      // arguments that the edited ones of them are for
+	same     int         // votes that say what this answer says, itself included
+	decided  bool
+}
+
+// count adds an answer to the votes of a round. A person has one vote: a new one replaces it. An edit voids what was
+// voted before, but for votes for the same arguments, because those people saw something else. Of a decision that the
+// votes have made d gets those that made it.
+func count(round *call.Round, d *tool.Decision) (tally, error) {
+	t := tally{votes: slices.Clone(round.Votes), proposed: round.Proposed, same: 1}
+	needed := votesNeeded(&round.Suspension)
+	if needed == 1 || d.Action == tool.Cancel {
+		t.decided = true
+		return t, nil
+	}
+	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Says: says(d)}
+	for _, v := range t.votes {
+		if v.Voter.Subject == vote.Voter.Subject && v.Says == vote.Says {
+			refusal := call.Refuse(call.FailedPrecondition, "ALREADY_VOTED", "%s has said so already; somebody else has to agree", v.Voter.Subject)
+			refusal.Metadata = map[string]string{"decision_id": v.DecisionID}
+			return t, refusal
+		}
+	}
+	t.votes = slices.DeleteFunc(t.votes, func(v tool.Vote) bool {
+		return v.Voter.Subject == vote.Voter.Subject || vote.Edited && v.Says != vote.Says
+	})
+	t.votes = append(t.votes, vote)
+	if vote.Edited {
+		t.proposed = d.Arguments
+	}
+	agreed := slices.DeleteFunc(slices.Clone(t.votes), func(v tool.Vote) bool { return v.Says != vote.Says })
+	if t.same = len(agreed); t.same >= needed {
+		t.decided, d.Votes = true, agreed
+	}
+	return t, nil
+}
+
+// votesNeeded returns how many people have to say the same yes.
+func votesNeeded(s *call.Suspension) int {
+	if s.Approvers == nil {
+		return 1
+	}
+	return max(s.Approvers.Count, 1)
+}
+
+// says returns a digest of what an answer counts for.
+func says(d *tool.Decision) string {
+	result, _ := call.ParseJSON(d.Result, 0) // it was checked; an empty one is null
+	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.vote.v1"), []any{string(d.Action), d.AppliesTo, result}))
+	return hex.EncodeToString(sum[:])
+}
+
+// storeAnswer is the compare-and-set; the caller has the slot.
+func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decision, t tally) error {
+	told := call.Event{Type: call.EventResumed, Decision: &d}
+	if !t.decided {
+		told = call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
+			SuspensionID: s.ID, Vote: t.votes[len(t.votes)-1], Votes: t.same, Needed: votesNeeded(s),
+		}}
+	}
+	return l.commitSlotted(step{
+		durability: store.Full, notAfter: s.ExpiresAt,
+		events: []call.Event{told},
+		decision: &store.Decision{
+			Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID,
+			Content: decisionContent(s.ID, sent), Decision: d,
+		},
+		apply: func(c *call.Call) {
+			c.Rounds = slices.Clone(c.Rounds)
+			last := &c.Rounds[len(c.Rounds)-1]
+			last.Votes, last.Proposed = t.votes, t.proposed
+			if t.decided {
+				c.Status = call.Resuming
+				last.Decision, last.Closed = &d, true
+			}
+		},
+	})
+}
