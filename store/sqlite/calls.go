@@ -16,21 +16,55 @@ import (
 func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	c := o.change.Call
 	w.s.ids.add(c.Key())
-	var last, crc, events any
-	if n := len(o.change.Events); n > 0 {
-		last, crc, events = c.LastSequence, sumEvents(o.events, position, 1, c.LastSequence), o.events
-	}
-	return exec(w.conn, `INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
+	st, err := w.conn.Prepare(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
 		tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		position, c.Namespace, c.ID, string(c.Status), c.Revision, c.LastSequence, nanos(c.Created), nanos(now), endOf(c, now), w.s.Identity().Epoch,
-		c.Tool, c.Caller.Subject, c.Run.ID, c.Run.Thread, c.Run.ParentCall, c.BatchID, sumCall(c, o.record), o.record, last, crc, events)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	if err != nil {
+		return &failure{err}
+	}
+	st.BindInt64(1, position)
+	st.BindText(2, c.Namespace)
+	st.BindText(3, c.ID)
+	st.BindText(4, string(c.Status))
+	st.BindInt64(5, c.Revision)
+	st.BindInt64(6, c.LastSequence)
+	st.BindInt64(7, nanos(c.Created))
+	st.BindInt64(8, nanos(now))
+	if ended := endOf(c, now); now.Sub(ended).Abs() > time.Minute {
+		bindTime(st, 9, ended) // else updated says it, and the row is in one index less
+	}
+	st.BindInt64(10, w.s.Identity().Epoch)
+	st.BindText(11, c.Tool)
+	st.BindText(12, c.Caller.Subject)
+	bindID(st, 13, c.Run.ID)
+	bindID(st, 14, c.Run.Thread)
+	bindID(st, 15, c.Run.ParentCall)
+	bindID(st, 16, c.BatchID)
+	st.BindInt64(17, int64(sumCall(c, o.record)))
+	st.BindBytes(18, o.record)
+	if len(o.change.Events) > 0 {
+		st.BindInt64(19, c.LastSequence)
+		st.BindInt64(20, int64(sumEvents(o.events, position, 1, c.LastSequence)))
+		st.BindBytes(21, o.events)
+	}
+	return run(st)
 }
 
 func (w *writer) updateCall(o *op, position int64, now time.Time) error {
 	c := o.change.Call
-	return exec(w.conn, `UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?`,
-		string(c.Status), c.Revision, c.LastSequence, nanos(now), endOf(c, now), sumCall(c, o.record), o.record, position)
+	st, err := w.conn.Prepare("UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?")
+	if err != nil {
+		return &failure{err}
+	}
+	st.BindText(1, string(c.Status))
+	st.BindInt64(2, c.Revision)
+	st.BindInt64(3, c.LastSequence)
+	st.BindInt64(4, nanos(now))
+	bindTime(st, 5, endOf(c, now))
+	st.BindInt64(6, int64(sumCall(c, o.record)))
+	st.BindBytes(7, o.record)
+	st.BindInt64(8, position)
+	return run(st)
 }
 
 // touchCall notes events without a record.
@@ -42,10 +76,11 @@ func (w *writer) touchCall(o *op, position int64, now time.Time) error {
 	return exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", o.change.Events[n-1].Sequence, nanos(now), position)
 }
 
-func endOf(c *call.Call, now time.Time) any {
+// endOf is when a call ended; zero while it has not.
+func endOf(c *call.Call, now time.Time) time.Time {
 	switch {
 	case !c.Status.Terminal():
-		return nil
+		return time.Time{}
 	case c.Ended.IsZero():
 		return now
 	}
@@ -149,7 +184,7 @@ func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 }
 
 const selectUnfinished = "SELECT " + callColumns + ` FROM calls WHERE position IN (
-	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > ?
+	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND status <> 'SUCCEEDED' AND position > ?
 	ORDER BY position LIMIT ?) ORDER BY position`
 
 // Unfinished visits what recovery has to look at. No snapshot is held while visit runs, so it may write.

@@ -26,7 +26,9 @@ func (w *writer) applyChange(o *op) error {
 	switch {
 	case c.Create:
 		position = at
-		err = w.insertCall(o, at, now)
+		if err = w.insertCall(o, at, now); err == nil {
+			err = w.enrol(c.Call, at)
+		}
 	case c.Call != nil:
 		err = w.updateCall(o, position, now)
 	default:

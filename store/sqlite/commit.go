@@ -69,6 +69,7 @@ func (w *writer) begin(group []*op) error {
 
 // apply writes each op that is not refused. Its error is the database's.
 func (w *writer) apply(group []*op) error {
+	clear(w.members)  // of a group that failed
 	w.written += 4096 // a commit costs a page at least
 	for _, o := range group {
 		if o.admin != nil {
@@ -84,6 +85,9 @@ func (w *writer) apply(group []*op) error {
 			return o.err
 		}
 		w.written += o.size()
+	}
+	if err := w.writeMembers(); err != nil {
+		return known(err)
 	}
 	if err := w.point("write"); err != nil {
 		return err

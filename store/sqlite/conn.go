@@ -120,6 +120,13 @@ func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ..
 	for i, a := range args {
 		bind(st, i+1, a)
 	}
+	return rows(st, row)
+}
+
+// run runs a statement that has its values and returns no rows.
+func run(st *sqlite.Stmt) error { return rows(st, nil) }
+
+func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
 	for {
 		more, err := st.Step()
 		if err != nil {
@@ -160,13 +167,23 @@ func bind(st *sqlite.Stmt, i int, a any) {
 	case []byte:
 		st.BindBytes(i, a)
 	case time.Time:
-		if a.IsZero() {
-			st.BindNull(i)
-		} else {
-			st.BindInt64(i, a.UnixNano())
-		}
+		bindTime(st, i, a)
 	default:
 		panic(fmt.Sprintf("sqlite: bind %T", a))
+	}
+}
+
+// bindTime leaves the zero time NULL.
+func bindTime(st *sqlite.Stmt, i int, t time.Time) {
+	if !t.IsZero() {
+		st.BindInt64(i, t.UnixNano())
+	}
+}
+
+// bindID leaves the empty id NULL.
+func bindID(st *sqlite.Stmt, i int, id string) {
+	if id != "" {
+		st.BindText(i, id)
 	}
 }
 

@@ -26,6 +26,7 @@ func TestPlans(t *testing.T) {
 		return text
 	}
 	const sorts, merges = "TEMP B-TREE", "MERGE"
+	const members = "PRIMARY KEY (namespace=? AND kind=? AND name=? AND block<?)"
 	tests := []struct {
 		name, text, index string
 		may               string // what else is expected of the plan
@@ -41,21 +42,31 @@ func TestPlans(t *testing.T) {
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
-		{"run counts", selectRunCounts, "calls_run", sorts}, // of one run
+		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // of one run
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
 		{"old", selectOld, "calls_ended", ""},
+		{"old, its thread", selectOld, "calls_waiting (namespace=? AND thread_id=?)", ""},
+		{"old, by position", selectOldPacked, "INTEGER PRIMARY KEY (rowid>?)", ""},
+		{"old members", deleteMembers, "members_block (block=?)", ""},
+		{"old documents", deleteOldDocuments, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
+		{"documents of no run", deleteRunDocuments, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
+		{"documents of no thread", deleteThreadDocuments, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
+		{"runs of no calls", deleteRuns, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
 		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
-		{"feed of a run", seekIn("run"), "COVERING INDEX calls_run", sorts + merges}, // of one run's positions alone
-		{"feed of a thread", seekIn("thread"), "COVERING INDEX calls_thread", sorts + merges},
+		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // of one run's positions alone
+		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},
 		{"inbox", list(store.Query{Namespace: "n", Action: "a", OldestFirst: true}), "suspensions_open (namespace=? AND action=? AND call>?)", ""},
 		{"waiting", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}, OldestFirst: true}), "calls_status (status=? AND namespace=? AND rowid>?)", ""},
 		{"waiting, newest", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}}), "calls_status (status=? AND namespace=? AND rowid<?)", ""},
 		{"two statuses", list(store.Query{Namespace: "n", Statuses: []call.Status{call.New, call.Failed}}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
-		{"namespace", list(store.Query{Namespace: "n"}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
-		{"run", list(store.Query{Namespace: "n", Run: "r"}), "calls_run (namespace=? AND run_id=? AND rowid<?)", ""},
-		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), "calls_thread (namespace=? AND thread_id=? AND rowid<?)", ""},
+		{"succeeded", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Succeeded}}), members, ""},
+		{"namespace", list(store.Query{Namespace: "n"}), members, ""},
+		{"namespace, oldest", list(store.Query{Namespace: "n", OldestFirst: true}), "PRIMARY KEY (namespace=? AND kind=? AND name=? AND block>?)", ""},
+		{"caller", list(store.Query{Namespace: "n", Caller: "c"}), members, ""},
+		{"run", list(store.Query{Namespace: "n", Run: "r"}), members, ""},
+		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), members, ""},
 		{"parent", list(store.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
 		{"batch", list(store.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
 		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", ""},
@@ -66,7 +77,7 @@ func TestPlans(t *testing.T) {
 			if !strings.Contains(got, tt.index) {
 				t.Errorf("does not use %s:\n%s", tt.index, got)
 			}
-			for _, bad := range []string{"SCAN calls", "SCAN events", "SCAN suspensions", "SCAN c\n", "SCAN e\n", sorts, merges} {
+			for _, bad := range []string{"SCAN calls", "SCAN events", "SCAN suspensions", "SCAN m\n", "SCAN members", "SCAN c\n", "SCAN e\n", sorts, merges} {
 				if !strings.Contains(tt.may, bad) && strings.Contains(got, bad) {
 					t.Errorf("%s:\n%s", bad, got)
 				}

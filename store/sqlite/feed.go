@@ -108,19 +108,19 @@ func (r *feedReader) add(st *sqlite.Stmt) error {
 	return nil
 }
 
-// seekIn is the statement that finds the positions of a run's or thread's next events; both indexes cover it.
-func seekIn(group string) string {
-	calls := " FROM calls c INDEXED BY calls_" + group
-	which := " WHERE c.namespace = ?2 AND c." + group + "_id = ?3 AND c." + group + "_id <> ''"
-	events := "SELECT e.position, 1" + calls + " CROSS JOIN events e INDEXED BY events_call ON e.call = c.position" + which + " AND e.position > ?1 ORDER BY 1 LIMIT ?4"
-	return "SELECT * FROM (" + events + ") UNION ALL SELECT * FROM (SELECT c.position, 0" + calls + which + " AND c.position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4"
+// seekIn is the statement that finds the positions of a run's or thread's next events, without a look at the calls.
+func seekIn(kind string) string {
+	which := " WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits
+	events := "SELECT e.position, 1 FROM " + membersOf + " CROSS JOIN events e INDEXED BY events_call ON e.call = " + memberAt + which + " AND e.position > ?1 ORDER BY 1 LIMIT ?4"
+	calls := "SELECT " + memberAt + ", 0 FROM " + membersOf + which + " AND " + memberAt + " > ?1 ORDER BY 1 LIMIT ?4"
+	return "SELECT * FROM (" + events + ") UNION ALL SELECT * FROM (" + calls + ") ORDER BY 1 LIMIT ?4"
 }
 
 // seek finds what comes next through the calls of the run or thread.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
-	text, id := seekIn("run"), r.f.Run
+	text, id := seekIn(inRun), r.f.Run
 	if id == "" {
-		text, id = seekIn("thread"), r.f.Thread
+		text, id = seekIn(inThread), r.f.Thread
 	}
 	type place struct {
 		position int64

@@ -13,9 +13,6 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// allStatuses is how calls_status is walked when a query asks for none in particular.
-var allStatuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming, call.Succeeded, call.Failed, call.Cancelled}
-
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
 	limit := cmp.Or(q.Limit, 50)
@@ -88,7 +85,15 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	args, rest.Namespace = []any{q.Namespace}, ""
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
 		args, *id = append(args, *id), ""
-		return columns + "INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3 AND " + column + " <> ''" + beyond + order, args, rest
+		return columns + "INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
+	}
+	membersOf := func(kind, name string) (string, []any, store.Query) {
+		blocks, order := " AND m.block <= ?1 / 64", " ORDER BY m.block DESC, n DESC"
+		if q.OldestFirst {
+			blocks, order = " AND m.block >= ?1 / 64", " ORDER BY m.block, n"
+		}
+		return strings.TrimSuffix(columns, "calls ") + membersOf + " CROSS JOIN calls ON position = " + memberAt +
+			" WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks + beyond + order, append(args, name), rest
 	}
 	switch {
 	case q.Batch != "":
@@ -96,9 +101,9 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	case q.ParentCall != "":
 		return narrow("calls_parent", "parent_call", &rest.ParentCall)
 	case q.Run != "":
-		return narrow("calls_run", "run_id", &rest.Run)
+		return membersOf(inRun, q.Run)
 	case q.Thread != "":
-		return narrow("calls_thread", "thread_id", &rest.Thread)
+		return membersOf(inThread, q.Thread)
 	case q.Action != "":
 		if beyond, order = " AND call < ?1", " ORDER BY call DESC"; q.OldestFirst {
 			beyond, order = " AND call > ?1", " ORDER BY call"
@@ -106,14 +111,16 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		return strings.TrimSuffix(columns, "calls ") + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
 			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action), rest
 	}
-	statuses := q.Statuses
-	rest.Statuses = nil
-	if len(statuses) == 0 {
-		statuses = allStatuses
+	if len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded) {
+		if q.Caller != "" {
+			return membersOf(ofCaller, q.Caller)
+		}
+		return membersOf(inNamespace, "")
 	}
+	rest.Statuses = nil
 	var parts []string
-	for _, status := range statuses { // each in its order: SQLite merges them
-		parts = append(parts, columns+"INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"'"+beyond)
+	for _, status := range q.Statuses { // each in its order: SQLite merges them
+		parts = append(parts, columns+"INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args, rest
 }

@@ -79,8 +79,9 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 }
 
 const (
-	selectRunCounts = "SELECT status, count(*) FROM calls INDEXED BY calls_run WHERE namespace = ? AND run_id = ? AND run_id <> '' GROUP BY status"
-	selectCounts    = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status"
+	selectRunCounts = "SELECT status, count(*) FROM " + membersOf + " CROSS JOIN calls ON position = " + memberAt +
+		" WHERE m.namespace = ? AND m.kind = 'run' AND m.name = ?" + memberBits + " GROUP BY status"
+	selectCounts = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') AND status <> 'SUCCEEDED' GROUP BY status"
 )
 
 // RunCounts returns how many calls of a run have each status.

@@ -59,6 +59,9 @@ type Store struct {
 
 	unchecked bool // the end was not clean and the file too large to be checked at start
 
+	trimming sync.Mutex
+	trimmed  int64 // position up to which Trim has seen to calls that ended as they were created
+
 	ended    atomic.Pointer[error] // why every request is refused
 	done     chan struct{}         // closed with ended
 	shutdown func() error

@@ -15,37 +15,118 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	err = s.write(func(w *writer) (err error) {
-		gone, err = w.trimCalls(callsBefore, limit)
-		if err == nil {
-			err = w.trimRest(tombstonesBefore, documentsBefore)
+	s.trimming.Lock()
+	defer s.trimming.Unlock()
+	for more := true; more; {
+		room := limit - len(gone)
+		packed, seen, err := s.oldPacked(ctx, callsBefore, room)
+		if err != nil {
+			return gone, err
 		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+		var some []call.Key
+		err = s.write(func(w *writer) (err error) {
+			if some, err = w.trimPacked(packed); err != nil {
+				return err
+			}
+			late, err := w.trimCalls(callsBefore, room-len(some))
+			if err != nil {
+				return err
+			}
+			some = append(some, late...)
+			return w.trimRest(tombstonesBefore, documentsBefore)
+		})
+		if err != nil {
+			return gone, err
+		}
+		s.trimmed = seen
+		gone = append(gone, some...)
+		more = len(packed) == room && len(gone) < limit // some of them waited
 	}
 	return gone, nil
 }
 
-const selectOld = "SELECT " + callColumns + `, ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND (thread_id = '' OR NOT EXISTS (
-	SELECT 1 FROM calls t INDEXED BY calls_thread WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.thread_id <> '' AND t.status = 'SUSPENDED'))
-	ORDER BY ended LIMIT ?`
+const (
+	// waits tells whether a call's thread has an open suspension.
+	waits = `(thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t INDEXED BY calls_waiting
+		WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED'))`
+	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
+	// Calls that ended as they were created did so in the order of their positions. The time of a call that was created
+	// otherwise is not exact: it is the clock of who made it.
+	selectOldPacked = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
+		WHERE position > ? ORDER BY position`
+	selectPacked = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
+)
 
-func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
-	type old struct {
-		callRow
-		ended int64
+// oldPacked looks for calls that ended as they were created, from where the last trim came to. It returns the positions
+// of at most limit, and how far it looked.
+func (s *Store) oldPacked(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
+	seen = s.trimmed
+	for more := limit > 0; more && err == nil; {
+		more = false
+		began := time.Now()
+		err = s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, selectOldPacked, func(st *sqlite.Stmt) error {
+				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= nanos(before) || !packed && st.ColumnInt64(3) >= nanos(before.Add(time.Hour)) {
+					return errEnough
+				} else if packed {
+					old = append(old, st.ColumnInt64(0))
+				}
+				seen = st.ColumnInt64(0)
+				if more = time.Since(began) > snapshotTime && len(old) < limit; more || len(old) == limit {
+					return errEnough
+				}
+				return nil
+			}, seen)
+		})
 	}
-	var rows []old
+	return old, seen, err
+}
+
+// trimCalls forgets calls that ended later than they were created.
+func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
+	var rows []endedRow
 	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
-		rows = append(rows, old{scanCall(st), st.ColumnInt64(8)})
+		rows = append(rows, endedRow{scanCall(st), st.ColumnInt64(8)})
 		return nil
 	}, nanos(before), limit)
 	if err != nil {
 		return nil, err
 	}
+	return w.bury(rows)
+}
+
+// trimPacked forgets calls that ended as they were created. One whose thread waits is from now on among those that
+// ended later: it is looked for again.
+func (w *writer) trimPacked(positions []int64) (gone []call.Key, err error) {
+	var rows []endedRow
+	for _, p := range positions {
+		waiting, ended := false, int64(0)
+		err := query(w.conn, selectPacked, func(st *sqlite.Stmt) error {
+			ended, waiting = st.ColumnInt64(8), st.ColumnBool(9)
+			if !waiting {
+				rows = append(rows, endedRow{scanCall(st), ended})
+			}
+			return nil
+		}, p)
+		if err == nil && waiting {
+			err = exec(w.conn, "UPDATE calls SET ended = ? WHERE position = ?", ended, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w.bury(rows)
+}
+
+type endedRow struct {
+	callRow
+	ended int64
+}
+
+// bury puts tombstones in the place of calls.
+func (w *writer) bury(rows []endedRow) (gone []call.Key, err error) {
 	now := nanos(w.s.clock.now())
+	blocks := map[int64]bool{}
 	for _, r := range rows {
 		digest := ""
 		c, decodeErr := r.decode()
@@ -65,8 +146,14 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 		if err != nil {
 			return nil, err
 		}
+		blocks[r.position/blockSize] = true
 		w.s.tombstones.Store(true)
 		gone = append(gone, r.key)
+	}
+	for block := range blocks {
+		if err := w.forgetMembers(block); err != nil {
+			return nil, err
+		}
 	}
 	return gone, nil
 }
@@ -88,22 +175,23 @@ func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 			(SELECT position FROM records WHERE created >= ? ORDER BY position LIMIT 1), 9223372036854775807)`, nanos(tombstonesBefore))
 	}
 	if err == nil {
-		err = exec(w.conn, `DELETE FROM documents WHERE scope = 'RUN' AND changed < ?1 AND NOT EXISTS (
-			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = documents.namespace AND c.run_id = documents.scope_id AND c.run_id <> ''
-			AND (c.updated >= ?1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))`, nanos(documentsBefore))
+		err = exec(w.conn, deleteOldDocuments, nanos(documentsBefore))
 	}
 	// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
-	if err == nil {
-		err = exec(w.conn, `DELETE FROM documents WHERE scope = 'RUN' AND NOT EXISTS (
-			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = documents.namespace AND c.run_id = documents.scope_id AND c.run_id <> '')`)
-	}
-	if err == nil {
-		err = exec(w.conn, `DELETE FROM documents WHERE scope = 'THREAD' AND NOT EXISTS (
-			SELECT 1 FROM calls c INDEXED BY calls_thread WHERE c.namespace = documents.namespace AND c.thread_id = documents.scope_id AND c.thread_id <> '')`)
-	}
-	if err == nil {
-		err = exec(w.conn, `DELETE FROM runs WHERE state <> 'BLOCKED' AND NOT EXISTS (
-			SELECT 1 FROM calls c INDEXED BY calls_run WHERE c.namespace = runs.namespace AND c.run_id = runs.id AND c.run_id <> '')`)
+	for _, text := range []string{deleteRunDocuments, deleteThreadDocuments, deleteRuns} {
+		if err == nil {
+			err = exec(w.conn, text)
+		}
 	}
 	return err
 }
+
+const (
+	noCalls            = "NOT EXISTS (SELECT 1 FROM " + membersOf + " CROSS JOIN calls c ON c.position = " + memberAt + " WHERE m.kind = "
+	ofDocument         = memberBits + " AND m.namespace = documents.namespace AND m.name = documents.scope_id"
+	deleteOldDocuments = "DELETE FROM documents WHERE scope = 'RUN' AND changed < ?1 AND " + noCalls + "'run'" + ofDocument +
+		" AND (c.updated >= ?1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))"
+	deleteRunDocuments    = "DELETE FROM documents WHERE scope = 'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
+	deleteThreadDocuments = "DELETE FROM documents WHERE scope = 'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
+	deleteRuns            = "DELETE FROM runs WHERE state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+)

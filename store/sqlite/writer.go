@@ -50,12 +50,14 @@ type writer struct {
 	// The rest belongs to the goroutine that writes.
 	position    int64
 	synchronous store.Durability
-	written     int // bytes since the last checkpoint
+	block       int64             // that members speaks of
+	members     map[member]uint64 // bits of new calls that are not written yet
+	written     int               // bytes since the last checkpoint
 }
 
 func newWriter(s *Store, conn *sqlite.Conn) *writer {
 	w := &writer{
-		s: s, conn: conn, stopped: make(chan struct{}),
+		s: s, conn: conn, stopped: make(chan struct{}), members: map[member]uint64{},
 		groups: metric.NewHistogram(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), syncs: metric.NewTimes(),
 	}
 	w.arrived = sync.NewCond(&w.mu)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -95,6 +96,67 @@ func testTrimThreads(t *testing.T, f *fixture) {
 	}
 	if _, err := f.CallBySuspension(t.Context(), "ns", "s-s"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("CallBySuspension of a trimmed call = %v, want ErrNotFound", err)
+	}
+}
+
+// Calls that ended as they were created are forgotten like all others, each once its own end is old enough, in small
+// pages and over restarts; those that are not old enough, go on, or whose thread waits stay.
+func testTrimPacked(t *testing.T, f *fixture) {
+	packed := func(id, thread string, ended time.Time) {
+		f.create(id, func(c *call.Call) {
+			c.Status, c.Ended, c.Created, c.Run.Thread, c.Class = call.Succeeded, ended, f.clock.Now(), thread, call.Behind
+			if strings.HasPrefix(id, "f") {
+				c.Status = call.Failed
+			}
+		})
+	}
+	waiting := f.suspended("waiting", start.Add(1000*time.Hour), func(c *call.Call) { c.Run.Thread = "waits" })
+	f.create("new")
+	for i := range 5 {
+		packed(fmt.Sprint("s", i), "quiet", time.Time{})
+		packed(fmt.Sprint("f", i), "", f.clock.Now())
+		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
+		f.clock.move(time.Minute)
+	}
+	packed("late", "", start.Add(time.Hour))       // ends after all the others
+	packed("early", "", start.Add(-100*time.Hour)) // was written long after it ended
+	trim := func(before time.Time, limit int) (gone []string) {
+		t.Helper()
+		for {
+			keys, err := f.Trim(t.Context(), before, time.Time{}, time.Time{}, limit)
+			if err != nil || len(keys) > limit {
+				t.Fatalf("Trim = %v, %v", keys, err)
+			}
+			for _, k := range keys {
+				gone = append(gone, k.ID)
+			}
+			if len(keys) < limit {
+				slices.Sort(gone)
+				return gone
+			}
+		}
+	}
+	if got := trim(start, 2); !same(got, []string{"early"}) {
+		t.Errorf("Trim before the start = %v", got)
+	}
+	if got := trim(start.Add(2*time.Minute), 2); !same(got, []string{"f0", "f1", "s0", "s1"}) {
+		t.Errorf("Trim of the first two minutes = %v", got)
+	}
+	f.reopen()
+	packed("next", "waits", time.Time{})
+	f.clock.move(2 * time.Hour)
+	if got := trim(start.Add(2*time.Hour), 3); !same(got, []string{"f2", "f3", "f4", "late", "s2", "s3", "s4"}) {
+		t.Errorf("Trim of the rest = %v", got)
+	}
+	f.step(waiting, call.Cancelled)
+	if got := trim(start.Add(2*time.Hour), 100); !same(got, []string{"next", "w0", "w1", "w2", "w3", "w4", "waiting"}) {
+		t.Errorf("Trim after the suspension = %v", got)
+	}
+	if got := f.all(store.Query{Namespace: "ns"}); !same(got, []string{"new"}) {
+		t.Errorf("Calls after the trim: %v", got)
+	}
+	if _, err := f.Call(t.Context(), ns("s0")); !errors.Is(err, store.ErrTrimmed) {
+		t.Errorf("Call = %v, want ErrTrimmed", err)
 	}
 }
 

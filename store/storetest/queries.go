@@ -70,6 +70,66 @@ func testQueries(t *testing.T, f *fixture) {
 	}
 }
 
+// testQueriesOfMany compares what queries select of many calls, among whose changes other calls' stand, with the same
+// selection from a list.
+func testQueriesOfMany(t *testing.T, f *fixture) {
+	random := newRandom(t)
+	pick := func(of string, n int) string { return fmt.Sprint(of, random.IntN(n)) }
+	var calls []*call.Call
+	for i := range 400 {
+		c := newCall(fmt.Sprint("c", i), func(c *call.Call) {
+			c.Namespace, c.Caller.Subject = pick("ns", 2), pick("caller", 3)
+			if c.Run.ID = pick("run", 20); c.Run.ID == "run0" {
+				c.Run.ID = ""
+			}
+			if c.Run.Thread = pick("thread", 5); c.Run.Thread == "thread0" {
+				c.Run.Thread = ""
+			}
+			if random.IntN(2) == 0 {
+				c.Status = call.Succeeded
+			}
+		})
+		calls = append(calls, c)
+		f.commit(creation(c))
+		for range random.IntN(5) {
+			if o := calls[random.IntN(len(calls))]; o.Status == call.New {
+				f.commit(progress(o, 1))
+			}
+		}
+		if i == 200 {
+			f.reopen()
+		}
+	}
+	matches := func(q store.Query, c *call.Call) bool {
+		is := func(want, have string) bool { return want == "" || want == have }
+		return is(q.Namespace, c.Namespace) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status))
+	}
+	for range 150 {
+		q := store.Query{Namespace: pick("ns", 2), OldestFirst: random.IntN(2) == 0, Limit: 1 + random.IntN(30)}
+		for _, field := range []*string{&q.Caller, &q.Run, &q.Thread} {
+			if random.IntN(2) == 0 {
+				*field = map[*string]string{&q.Caller: pick("caller", 4), &q.Run: pick("run", 21), &q.Thread: pick("thread", 6)}[field]
+			}
+		}
+		if random.IntN(3) == 0 {
+			q.Statuses = [][]call.Status{{call.Succeeded}, {call.New}, {call.New, call.Succeeded}}[random.IntN(3)]
+		}
+		var want []string
+		for _, c := range calls {
+			if matches(q, c) {
+				want = append(want, c.ID)
+			}
+		}
+		if !q.OldestFirst {
+			slices.Reverse(want)
+		}
+		if got := f.all(q); !same(got, want) {
+			t.Errorf("Calls(%+v) = %v, want %v", q, got, want)
+		}
+	}
+}
+
 // all pages through a query.
 func (f *fixture) all(q store.Query) (seen []string) {
 	f.t.Helper()

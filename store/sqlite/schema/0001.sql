@@ -21,14 +21,14 @@ CREATE TABLE calls (
   last_sequence INTEGER NOT NULL, -- newer than the record's when events came alone
   created       INTEGER NOT NULL,
   updated       INTEGER NOT NULL,
-  ended         INTEGER,
+  ended         INTEGER,          -- NULL too when it ended as it was created: then that is updated
   epoch         INTEGER NOT NULL, -- in which it was created
   tool          TEXT    NOT NULL,
   caller        TEXT    NOT NULL,
-  run_id        TEXT    NOT NULL,
-  thread_id     TEXT    NOT NULL,
-  parent_call   TEXT    NOT NULL,
-  batch_id      TEXT    NOT NULL,
+  run_id        TEXT,
+  thread_id     TEXT,
+  parent_call   TEXT,
+  batch_id      TEXT,
   crc           INTEGER NOT NULL, -- over namespace, call_id, status, revision, record
   record        BLOB    NOT NULL,
   events_last   INTEGER,          -- the events that the call was created with
@@ -36,13 +36,30 @@ CREATE TABLE calls (
   events        BLOB
 ) STRICT;
 
+-- A read-only call that succeeds is in the first of these indexes alone: it is what most calls are.
 CREATE UNIQUE INDEX calls_id ON calls (namespace, call_id);
-CREATE INDEX calls_status ON calls (status, namespace);
-CREATE INDEX calls_run ON calls (namespace, run_id) WHERE run_id <> '';
-CREATE INDEX calls_thread ON calls (namespace, thread_id) WHERE thread_id <> '';
-CREATE INDEX calls_parent ON calls (namespace, parent_call) WHERE parent_call <> '';
-CREATE INDEX calls_batch ON calls (namespace, batch_id) WHERE batch_id <> '';
+CREATE INDEX calls_status ON calls (status, namespace) WHERE status <> 'SUCCEEDED';
+CREATE INDEX calls_waiting ON calls (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
+CREATE INDEX calls_parent ON calls (namespace, parent_call) WHERE parent_call IS NOT NULL;
+CREATE INDEX calls_batch ON calls (namespace, batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX calls_ended ON calls (ended) WHERE ended IS NOT NULL;
+
+-- Which calls belong to a namespace, a caller, a run or a thread: one bit for each of the 64 positions of a block, so
+-- that a group of calls is one row to write. A bit may stay when its call was trimmed.
+CREATE TABLE members (
+  namespace TEXT    NOT NULL,
+  kind      TEXT    NOT NULL, -- namespace, caller, run, thread
+  name      TEXT    NOT NULL, -- empty for the namespace
+  block     INTEGER NOT NULL, -- position / 64
+  bits      INTEGER NOT NULL,
+  PRIMARY KEY (namespace, kind, name, block)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX members_block ON members (block);
+
+-- The numbers of bits, to join with.
+CREATE TABLE bit (n INTEGER PRIMARY KEY) STRICT;
+INSERT INTO bit WITH RECURSIVE b (n) AS (VALUES (0) UNION ALL SELECT n + 1 FROM b WHERE n < 63) SELECT n FROM b;
 
 -- The events that later changes brought, in the order of all changes.
 CREATE TABLE events (

@@ -1,0 +1,67 @@
+package sqlite
+
+import (
+	"github.com/toold-dev/toold/call"
+)
+
+// blockSize is how many positions a row of the table members speaks of: one for each bit of an integer.
+const blockSize = 64
+
+// A member names what calls belong to.
+type member struct{ namespace, kind, name string }
+
+// What calls belong to.
+const (
+	inNamespace = "namespace"
+	ofCaller    = "caller"
+	inRun       = "run"
+	inThread    = "thread"
+)
+
+// enrol notes what a new call belongs to. It is written with the last of the group, or of the block.
+func (w *writer) enrol(c *call.Call, position int64) error {
+	if block := position / blockSize; block != w.block {
+		if err := w.writeMembers(); err != nil {
+			return err
+		}
+		w.block = block
+	}
+	bit := uint64(1) << (position % blockSize)
+	w.members[member{c.Namespace, inNamespace, ""}] |= bit
+	w.members[member{c.Namespace, ofCaller, c.Caller.Subject}] |= bit
+	if c.Run.ID != "" {
+		w.members[member{c.Namespace, inRun, c.Run.ID}] |= bit
+	}
+	if c.Run.Thread != "" {
+		w.members[member{c.Namespace, inThread, c.Run.Thread}] |= bit
+	}
+	return nil
+}
+
+// writeMembers writes what was noted.
+func (w *writer) writeMembers() error {
+	for m, bits := range w.members {
+		err := exec(w.conn, `INSERT INTO members (namespace, kind, name, block, bits) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET bits = bits | excluded.bits`, m.namespace, m.kind, m.name, w.block, int64(bits))
+		if err != nil {
+			return err
+		}
+	}
+	clear(w.members)
+	return nil
+}
+
+const deleteMembers = `DELETE FROM members WHERE block = ?1
+	AND NOT EXISTS (SELECT 1 FROM calls WHERE position >= ?1 * 64 AND position < ?1 * 64 + 64)`
+
+// forgetMembers removes the rows of a block that has no calls any more.
+func (w *writer) forgetMembers(block int64) error {
+	return exec(w.conn, deleteMembers, block)
+}
+
+// The positions of the calls of something are those of the members' bits that are set.
+const (
+	membersOf  = "members m CROSS JOIN bit"
+	memberAt   = "m.block * 64 + n"
+	memberBits = " AND m.bits >> n & 1"
+)
