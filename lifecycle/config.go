@@ -76,6 +76,7 @@ type Config struct {
 	Grace        time.Duration // for a tool to heed its cancellation; 0 means 5 s
 	Expiry       time.Duration // of tickets; 0 means 30 days
 	OutputBudget int           // bytes; 0 means 48 KiB
+	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
 
 	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
@@ -165,6 +166,7 @@ func (c *Config) fill() {
 	c.Grace = or(c.Grace, 5*time.Second)
 	c.Expiry = or(c.Expiry, 30*24*time.Hour)
 	c.OutputBudget = or(c.OutputBudget, 48<<10)
+	c.OutputQuota = or(c.OutputQuota, 256<<20)
 	c.MaxArguments = or(c.MaxArguments, 1<<20)
 	if c.Log == nil {
 		c.Log = zap.NewNop()

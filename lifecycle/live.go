@@ -26,6 +26,7 @@ type live struct {
 	// order is held while events pass through the filters, and is taken before mu.
 	order   sync.Mutex
 	filters *filters // nil: not made yet
+	printed quota
 
 	refs  int    // guarded by Engine.mu
 	meter *meter // of the tool, when the call is new and its tool is registered

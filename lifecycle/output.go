@@ -88,7 +88,7 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 	if r.closed.Load() {
 		return tool.Artifact{}, errEnded
 	}
-	name, err := r.p.l.saveArtifact(name, b)
+	name, err := r.p.l.saveOwn(name, b)
 	if err != nil {
 		return tool.Artifact{}, err
 	}
@@ -143,6 +143,16 @@ func (p *pass) keep(r *tool.Result, name, mimeType, text string) (string, error)
 	r.Truncated = true
 	r.Artifacts = append(r.Artifacts, tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(text))})
 	return name, nil
+}
+
+// saveOwn stores what a tool saves, within its quota. What the engine keeps beside it is bounded as a result is.
+func (l *live) saveOwn(name string, b []byte) (string, error) {
+	l.order.Lock()
+	defer l.order.Unlock()
+	if err := l.spend(name, len(b)); err != nil {
+		return "", err
+	}
+	return l.saveArtifact(name, b)
 }
 
 // saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.

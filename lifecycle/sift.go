@@ -68,7 +68,7 @@ func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
 	kept = events[:0:len(events)]
 	for _, ev := range events {
 		if ev.Output != nil {
-			offset, appendErr := l.e.store.Spool().Append(l.key, ev.Output.Stream, ev.Output.Bytes)
+			offset, appendErr := l.print(ev.Output.Stream, ev.Output.Bytes)
 			if appendErr != nil {
 				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
 				continue

@@ -63,6 +63,7 @@ type Limits struct {
 	QueueLength  int `koanf:"queue_length"`  // calls that wait for a place; more are refused
 	Arguments    int `koanf:"arguments"`     // bytes of a call's arguments; at most 1 MiB
 	OutputBudget int `koanf:"output_budget"` // bytes that a result keeps of output; at most 256 KiB
+	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print and save in all
 }
 
 // Timeouts are the clocks of calls. None may be zero but Linger.
@@ -105,7 +106,7 @@ func defaults() Config {
 		Data:      "./data",
 		Workspace: "./workspace",
 		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
-		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10},
+		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20},
 		Timeouts: Timeouts{
 			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
 			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second,

@@ -112,6 +112,7 @@ func usageOf(key string) string {
 		"limits.queue_length":  "calls that wait for a place",
 		"limits.arguments":     "bytes of a call's arguments",
 		"limits.output_budget": "bytes that a result keeps of output",
+		"limits.output_quota":  "bytes that a call may print and save",
 		"timeouts.queue":       "for which a call waits for a place",
 		"timeouts.attempt":     "from intent to result",
 		"timeouts.linger":      "for which a call goes on unwatched, or never",

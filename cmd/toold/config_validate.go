@@ -82,6 +82,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"limits.queue_length", c.Limits.QueueLength, 1_000_000},
 		{"limits.arguments", c.Limits.Arguments, maxArguments},
 		{"limits.output_budget", c.Limits.OutputBudget, maxOutput},
+		{"limits.output_quota", c.Limits.OutputQuota, 1 << 40},
 	} {
 		if n.value < 1 || n.value > n.most {
 			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)

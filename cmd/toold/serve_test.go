@@ -317,3 +317,20 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check made the data directory: %v", err)
 	}
 }
+
+// A command that prints without end is stopped with all its processes, and says why.
+func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	p := s.start("--limits-output-quota", "1000000")
+	noisy := execute(t, p, bash("noisy", "echo $$; sleep 60 & yes"))
+	pid := pidFrom(t, noisy)
+	f := lastFinished(noisy.last(t))
+	if e := f.GetResult().GetError(); e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED || e.GetReason() != "OUTPUT_QUOTA" {
+		t.Errorf("ended so: %v", f)
+	}
+	if alive(pid) || alive(-pid) {
+		t.Errorf("process %d, or one of its group, lives on", pid)
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait(8 * time.Second)
+}

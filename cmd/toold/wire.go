@@ -179,7 +179,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser, Full: d.store.Full,
 		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
-		OutputBudget: d.cfg.Limits.OutputBudget, MaxArguments: d.cfg.Limits.Arguments,
+		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
 		OnFatal: d.fail, FailPoint: failPoint(),
 	})
 	d.reload.auth = auth

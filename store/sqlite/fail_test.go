@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -285,5 +286,40 @@ func TestReserve(t *testing.T) {
 	}
 	if _, err := s.Call(t.Context(), key("a")); err != nil {
 		t.Errorf("Call on a full disk = %v", err)
+	}
+}
+
+// A disk that is full of output is full: new calls are refused, and the journal has its reserve.
+func TestFullOfOutput(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	s := open(t, sqlite.Config{Dir: dir, Now: func() time.Time { return now }})
+	append := func() error {
+		_, err := s.Spool().Append(key("c"), "stdout", []byte("x"))
+		return err
+	}
+	if err := append(); err != nil || s.Full() {
+		t.Fatalf("Append = %v, Full() = %t", err, s.Full())
+	}
+	s.Spool().Release(key("c"))
+	streams, err := filepath.Glob(filepath.Join(dir, "spool", "??", "*", "*"))
+	if err != nil || len(streams) != 2 {
+		t.Fatalf("spool has %v, %v", streams, err)
+	}
+	for _, path := range streams {
+		if filepath.Base(path) != "call" {
+			if err := errors.Join(os.Remove(path), os.Symlink("/dev/full", path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := append(); !errors.Is(err, store.ErrFull) || !s.Full() {
+		t.Errorf("Append = %v, Full() = %t, want the disk to be full", err, s.Full())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "reserve")); err == nil {
+		t.Error("the reserve is still there")
+	}
+	if err := s.Commit(t.Context(), creation(newCall("c"))); err != nil {
+		t.Errorf("Commit = %v", err)
 	}
 }

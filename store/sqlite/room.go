@@ -8,6 +8,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/spool"
 )
 
 // reserveSize is what running calls have for their ends once the disk is full. On a small file system it is an eighth.
@@ -53,6 +57,21 @@ func (r *room) release() bool {
 	}
 	r.there, r.checked = false, r.now()
 	return os.Remove(r.path) == nil
+}
+
+// An output is the spool, which fills the same disk.
+type output struct {
+	*spool.Spool
+	room *room
+}
+
+// Append implements [store.Spool]. A full disk gives up the reserve, once, for who can still end.
+func (o output) Append(key call.Key, name string, b []byte) (int64, error) {
+	offset, err := o.Spool.Append(key, name, b)
+	if errors.Is(err, store.ErrFull) && o.room.release() {
+		return o.Spool.Append(key, name, b)
+	}
+	return offset, err
 }
 
 func (r *room) reserve() error {

@@ -154,7 +154,7 @@ func (s *Store) Now() time.Time { return s.clock.now() }
 func (s *Store) Identity() store.Identity { return *s.id.Load() }
 
 // Spool returns the output of the calls of this store.
-func (s *Store) Spool() store.Spool { return s.spool }
+func (s *Store) Spool() store.Spool { return output{s.spool, s.room} }
 
 // Full reports that the disk was full and that new calls should be refused, so that the reserve serves those that run.
 // It goes back to false by itself once there is room again.

@@ -1,0 +1,84 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+const quotaBytes = 1 << 20
+
+func smallQuota(c *lifecycle.Config) { c.OutputQuota = quotaBytes }
+
+// flood prints until it is stopped, whatever it is told.
+func flood(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	for ctx.Err() == nil {
+		_ = c.Output("stdout", bytes.Repeat([]byte("x"), 100_000))
+	}
+	return nil, context.Cause(ctx)
+}
+
+func wantExhausted(t *testing.T, w *world, c *call.Call, reason string) {
+	t.Helper()
+	e := c.Result.Error
+	if c.Status != call.Failed || c.Executed != call.Started || e == nil || e.Code != tool.ResourceExhausted || e.Reason != reason {
+		t.Errorf("call is %s %s %+v, want it stopped with %s", c.Status, c.Executed, e, reason)
+	}
+	if size, err := w.store.Spool().Size(c.Key(), "stdout"); err == nil && size > quotaBytes {
+		t.Errorf("%d bytes are kept; the quota is %d", size, quotaBytes)
+	}
+}
+
+func TestT28OutputQuotaStopsACall(t *testing.T) {
+	for _, e := range []tool.Effects{mutating, reading} {
+		inBubble(t, []tool.Tool{made("flood", e, flood)}, smallQuota, func(t *testing.T, w *world) {
+			wantExhausted(t, w, w.do(spec("flood", "")), "OUTPUT_QUOTA")
+		})
+	}
+}
+
+// What earlier attempts printed is still there, so it counts; so do artifacts.
+func TestOutputQuotaIsForTheCall(t *testing.T) {
+	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			if err := c.Output("stdout", make([]byte, quotaBytes/2)); err != nil {
+				return nil, err
+			}
+			return tool.Suspended("go on?"), nil
+		}
+		if _, err := c.SaveArtifact("saved", "text/plain", make([]byte, quotaBytes/4)); err != nil {
+			return nil, err
+		}
+		if err := c.Output("stdout", make([]byte, quotaBytes/4)); err != nil {
+			return nil, err
+		}
+		return nil, c.Output("stdout", []byte("x"))
+	})
+	for _, restart := range []bool{false, true} {
+		inBubble(t, []tool.Tool{asks}, smallQuota, func(t *testing.T, w *world) {
+			c := w.do(spec("asks", ""))
+			if restart {
+				w.crash()
+			}
+			wantExhausted(t, w, w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"}), "OUTPUT_QUOTA")
+		})
+	}
+}
+
+// What is left on a full disk is for the ends of calls, not for what they print.
+func TestP7FullDiskTakesNoOutput(t *testing.T) {
+	var full atomic.Bool
+	begins := made("begins", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		full.Store(true)
+		return flood(ctx, c)
+	})
+	config := func(c *lifecycle.Config) { c.Full = full.Load }
+	inBubble(t, []tool.Tool{begins}, config, func(t *testing.T, w *world) {
+		wantExhausted(t, w, w.do(spec("begins", "")), "STORAGE_FULL")
+	})
+}
