@@ -51,7 +51,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 
 func checkDecision(r *ResumeRequest) error {
 	if r.SuspensionID == "" {
-		return call.InvalidField("suspension_id", "is required; toold inbox lists what waits")
+		return call.InvalidField("suspension_id", "is required; ListCalls of status SUSPENDED lists what waits")
 	}
 	d := &r.Decision
 	if err := checkID("decision.decision_id", d.ID, 16); err != nil {
@@ -73,7 +73,7 @@ func checkDecision(r *ResumeRequest) error {
 }
 
 func unknownSuspension(id string) error {
-	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; toold inbox lists what waits", id)
+	return call.Refuse(call.NotFound, "SUSPENSION_NOT_FOUND", "no suspension %q here; ListCalls of status SUSPENDED lists what waits", id)
 }
 
 func suspensionRefusal(err error, id string) error {

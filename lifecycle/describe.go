@@ -34,7 +34,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	}
 	def, ok := e.lookup(c)
 	if !ok {
-		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; toold tools lists them", spec.Tool)
+		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", spec.Tool)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	l := &live{e: e, key: c.Key(), c: c}

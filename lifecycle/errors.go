@@ -20,7 +20,7 @@ var errHeld = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was c
 
 // unknownCall is the one answer for a call that does not exist and for one that the principal may not see.
 func unknownCall(id string) error {
-	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; toold calls lists what you can see", id)
+	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
 }
 
 // storeRefusal turns what a store found into what a door may answer.

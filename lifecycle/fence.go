@@ -19,7 +19,7 @@ func (e *Engine) fence(spec *call.Spec) error {
 		return call.InvalidField("arguments", "has %d bytes; at most %d are accepted", len(spec.Arguments), e.cfg.MaxArguments)
 	}
 	if spec.Tool == "" {
-		return call.InvalidField("tool", "is required; toold tools lists the ids")
+		return call.InvalidField("tool", "is required; ListTools lists the ids")
 	}
 	if len(spec.Tool) > 64 {
 		return call.InvalidField("tool", "has %d bytes; ids have at most 64", len(spec.Tool))

@@ -98,7 +98,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	p := principal(ctx).Principal
 	t, ok := s.tools.Lookup(p, req.GetTool())
 	if !ok {
-		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; toold tools lists them", req.GetTool())
+		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", req.GetTool())
 	}
 	return &tooldv1.GetToolResponse{Tool: fromTool(t), Revision: revision(s.tools.List(p, ToolFilter{}))}, nil
 }
