@@ -2,9 +2,11 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -47,4 +49,31 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 	}
 	d, ok := s.scopes[scope][key]
 	return d, ok, nil
+}
+
+// tellDocuments fills the events of document commands with what became of them. A delete of nothing is not told: its event
+// goes, and the numbers behind it move up.
+func tellDocuments(c *store.Change, changed, lost []call.DocumentNotice) {
+	fillDocuments(c.Events, changed, call.EventDocumentChanged)
+	fillDocuments(c.Events, lost, call.EventStateConflict)
+	first := c.Events[0].Sequence
+	c.Events = slices.DeleteFunc(c.Events, func(ev call.Event) bool {
+		return ev.Type == call.EventDocumentChanged && ev.Document.Revision == 0
+	})
+	for i := range c.Events {
+		c.Events[i].Sequence = first + int64(i)
+	}
+	c.Call.LastSequence = first + int64(len(c.Events)) - 1
+}
+
+func fillDocuments(events []call.Event, notices []call.DocumentNotice, what call.EventType) {
+	for _, n := range notices {
+		for i := range events {
+			d := events[i].Document
+			if d != nil && d.Revision == 0 && events[i].Type == call.EventDocumentChanged && n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
+				events[i].Type, events[i].Document = what, &n
+				break
+			}
+		}
+	}
 }

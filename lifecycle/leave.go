@@ -15,6 +15,17 @@ func (l *live) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watchers--
+	l.unwatchedLocked()
+}
+
+// unwatched starts the clock of a call that a restart runs again, unless somebody watches it already.
+func (l *live) unwatched() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unwatchedLocked()
+}
+
+func (l *live) unwatchedLocked() {
 	if l.watchers > 0 || l.c.Detached || l.c.Status != call.New && l.c.Status != call.Running || l.cancel == nil {
 		return
 	}

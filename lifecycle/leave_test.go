@@ -164,3 +164,28 @@ func TestWaitEndsBeforeTheCall(t *testing.T) {
 		}
 	})
 }
+
+// Nobody watches a call that a restart runs again until its caller comes back: it has its linger time for that.
+func TestRerunCallIsLeftWhenNobodyComesBack(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		p := held()
+		inBubble(t, []tool.Tool{p.tool("t", reading)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {
+			s := spec("t", "")
+			watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+			time.Sleep(time.Second) // it is in the journal
+			synctest.Wait()
+			w.crash()
+			watcher.Close()
+			if back {
+				time.Sleep(29 * time.Second)
+				defer w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close()
+			}
+			time.Sleep(31 * time.Second)
+			synctest.Wait()
+			if c := w.get(s.ID); c.Status.Terminal() == back {
+				t.Errorf("after its time, caller back %t: %s", back, c.Status)
+			}
+			p.free()
+		})
+	}
+}

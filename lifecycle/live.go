@@ -285,19 +285,22 @@ func (l *live) commitSlotted(s step) error {
 		return err
 	}
 	l.meterLocked(l.c.Status, next)
-	l.c, l.stored, l.written = next, true, next.LastSequence
+	events = change.Events // without those of documents that were not there
+	l.c, l.stored, l.written, l.last = next, true, next.LastSequence, next.LastSequence
 	l.tellLocked(events[toldBefore(events, l.told):])
 	return nil
 }
 
 func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *store.Change {
-	return &store.Change{
+	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		OnConflict:  func(lost []call.DocumentNotice) { tellDocuments(events, lost, call.EventStateConflict) },
-		OnDocuments: func(changed []call.DocumentNotice) { tellDocuments(events, changed, call.EventDocumentChanged) },
-		Run:         l.runLocked(s.run), Records: append(l.records, s.records...),
+		Run: l.runLocked(s.run), Records: append(l.records, s.records...),
 	}
+	if len(s.documents) > 0 {
+		change.OnDocuments = func(changed, lost []call.DocumentNotice) { tellDocuments(change, changed, lost) }
+	}
+	return change
 }
 
 // runLocked returns the run's new state: the step's own, else that it is open again.
@@ -385,17 +388,4 @@ func toldBefore(events []call.Event, told int64) int {
 		}
 	}
 	return len(events)
-}
-
-// tellDocuments fills the events of document commands with what became of them.
-func tellDocuments(events []call.Event, notices []call.DocumentNotice, what call.EventType) {
-	for _, n := range notices {
-		for i := range events {
-			d := events[i].Document
-			if d != nil && d.Revision == 0 && events[i].Type == call.EventDocumentChanged && n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
-				events[i].Type, events[i].Document = what, &n
-				break
-			}
-		}
-	}
 }

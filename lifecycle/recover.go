@@ -78,6 +78,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	case mayRunAgain(c, p.def):
 		found.Rerun++
 		l.again(p)
+		l.unwatched()
 	default:
 		found.InDoubt++
 		l.finishFound(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, result: failure(&tool.Error{

@@ -74,14 +74,12 @@ type Change struct {
 	NotAfter, NotBefore time.Time
 	// Decision is stored with a hash of its content; its id is unique in the namespace for ever.
 	Decision *Decision
-	// Documents are applied in order. One that loses is left out and reported through OnConflict, which is called once,
-	// inside the transaction, with all that lost, before Call and Events are written; it may change Events and Call and
-	// must not block. Their changes are told by the events that it, or the engine beforehand, put there.
-	Documents  []DocumentChange
-	OnConflict func([]call.DocumentNotice)
-	// OnDocuments is called once like OnConflict, and before it, with the documents that changed and the revisions that
-	// they have now. A deleted document's revision goes on counting when it is made again.
-	OnDocuments func([]call.DocumentNotice)
+	// Documents are applied in order. One that loses is left out. OnDocuments is called once for a change that has some,
+	// inside the transaction and before Call and Events are written, with the documents that changed and the revisions
+	// that they have now, and with those that lost; of a delete of nothing it hears nothing. It may change Events and
+	// Call and must not block. A deleted document's revision goes on counting when it is made again.
+	Documents   []DocumentChange
+	OnDocuments func(changed, lost []call.DocumentNotice)
 	// Run is the run's new state, when it changes. OPEN opens a run that has ended; it lifts no block.
 	Run     *Run
 	Records []Record

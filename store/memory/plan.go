@@ -99,11 +99,8 @@ func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error 
 	for k, v := range writes {
 		e.documents[doc{e.namespace, k}] = document{v, now}
 	}
-	if c.OnDocuments != nil && len(applied) > 0 {
-		c.OnDocuments(applied)
-	}
-	if c.OnConflict != nil && len(lost) > 0 {
-		c.OnConflict(lost)
+	if c.OnDocuments != nil {
+		c.OnDocuments(applied, lost)
 	}
 	return c.Validate()
 }

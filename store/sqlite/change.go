@@ -124,11 +124,8 @@ func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentSt
 	}
 	if o.told == nil {
 		o.told = &told{applied, lost}
-		if c.OnDocuments != nil && len(applied) > 0 {
-			c.OnDocuments(applied)
-		}
-		if c.OnConflict != nil && len(lost) > 0 {
-			c.OnConflict(lost)
+		if c.OnDocuments != nil {
+			c.OnDocuments(applied, lost)
 		}
 		if err := c.Validate(); err != nil {
 			return nil, err

@@ -123,7 +123,7 @@ func TestCallbacksOnce(t *testing.T) {
 	commit(t, s, creation(newCall("a")))
 	seven := int64(7)
 	conflicts := 0
-	change := &store.Change{Key: key("a"), OnConflict: func([]call.DocumentNotice) { conflicts++ },
+	change := &store.Change{Key: key("a"), OnDocuments: func(_, lost []call.DocumentNotice) { conflicts += len(lost) },
 		Documents: []store.DocumentChange{{ScopeID: "r", Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: "1", Expected: &seven}}}}
 	var wg sync.WaitGroup
 	wg.Add(2)
@@ -144,7 +144,7 @@ func TestCallbacksOnce(t *testing.T) {
 	release()
 	wg.Wait()
 	if conflicts != 1 {
-		t.Errorf("OnConflict called %d times, want once", conflicts)
+		t.Errorf("OnDocuments told %d conflicts, want one", conflicts)
 	}
 }
 

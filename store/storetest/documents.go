@@ -57,8 +57,11 @@ func testDocuments(t *testing.T, f *fixture) {
 	change := step(c, call.Running)
 	change.Documents = []store.DocumentChange{set("b", "1"), set("a", `{"x":1}`, 0), set("b", "2")}
 	var applied []call.DocumentNotice
-	change.OnDocuments = func(n []call.DocumentNotice) { applied = n }
-	change.OnConflict = func(lost []call.DocumentNotice) { t.Errorf("lost %v", lost) }
+	change.OnDocuments = func(changed, lost []call.DocumentNotice) {
+		if applied = changed; len(lost) > 0 {
+			t.Errorf("lost %v", lost)
+		}
+	}
 	f.commit(change)
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	zero := int64(0)
@@ -74,6 +77,11 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{del("a", 1), del("gone")}
+	change.OnDocuments = func(changed, lost []call.DocumentNotice) {
+		if len(changed) != 1 || changed[0].Key != "a" || len(lost) != 0 {
+			t.Errorf("changed %v, lost %v; nothing is there to delete in the second", changed, lost)
+		}
+	}
 	f.commit(change)
 	f.wantValues("b=2@2")
 }
@@ -87,7 +95,7 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{set("a", "2", 7), set("b", "2", 1), del("c", 3), set("b", "3", 1)}
 	calls := 0
-	change.OnConflict = func(lost []call.DocumentNotice) {
+	change.OnDocuments = func(_, lost []call.DocumentNotice) {
 		calls++
 		for _, l := range lost {
 			c.LastSequence++
@@ -98,7 +106,7 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	f.commit(change)
 	f.wantValues("a=1@1", "b=2@2")
 	if calls != 1 {
-		t.Errorf("OnConflict called %d times, want once", calls)
+		t.Errorf("OnDocuments called %d times, want once", calls)
 	}
 	got := f.get("c1")
 	if got.Status != call.Succeeded || got.LastSequence != 6 || string(got.Checkpoint) != "told" {
