@@ -1,6 +1,7 @@
 package call
 
 import (
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/tool"
@@ -121,9 +122,20 @@ type CancelRequest struct {
 
 // Isolation says what was required and what was applied around the attempt's processes.
 type Isolation struct {
-	Required tool.Isolation  `json:"required,omitempty"`
-	Network  string          `json:"network,omitempty"`
-	Facts    map[string]bool `json:"facts,omitempty"`
+	Required tool.Isolation `json:"required,omitempty"`
+	Network  string         `json:"network,omitempty"`
+	Facts    []Fact         `json:"facts,omitempty"` // sorted by name; shared: read them only
+}
+
+// A Fact is one thing that isolation holds, or does not.
+type Fact struct {
+	Name string `json:"name"`
+	Held bool   `json:"held"`
+}
+
+// Holds reports whether a fact is known to hold.
+func (i *Isolation) Holds(name string) bool {
+	return slices.Contains(i.Facts, Fact{name, true})
 }
 
 // Key returns the call's name.

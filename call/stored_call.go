@@ -105,7 +105,12 @@ func cancelFields(w *wire, r *CancelRequest) {
 func isolationFields(w *wire, i *Isolation) {
 	text(w, 1, &i.Required)
 	text(w, 2, &i.Network)
-	members(w, 3, &i.Facts, flag)
+	list(w, 3, &i.Facts, factFields)
+}
+
+func factFields(w *wire, f *Fact) {
+	text(w, 1, &f.Name)
+	flag(w, 2, &f.Held)
 }
 
 func epochFields(w *wire, e *EpochStart) {

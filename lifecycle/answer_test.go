@@ -273,12 +273,12 @@ func (a *abandoner) told() []string {
 }
 
 func TestP12IsolationIsCheckedOnResume(t *testing.T) {
-	facts := map[string]bool{"fs_read": true, "fs_write": true, "net": true, "processes_killed": true}
+	facts := factsHeld("fs_read", "fs_write", "net", "processes_killed")
 	p := &probe{}
-	config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) { c.Isolation = func() map[string]bool { return facts } })
+	config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) { c.Isolation = func() []call.Fact { return facts } })
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", RequiredIsolation: tool.IsolationFull})}, config, func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
-		facts = map[string]bool{"fs_read": true}
+		facts = factsHeld("fs_read")
 		w.crash()
 		if c = w.answer(bob, c, yes()); c.Status != call.Failed || c.Result.Error.Code != tool.Sandbox || p.runs.Load() != 0 {
 			t.Errorf("call %s %+v, %d runs", c.Status, c.Result.Error, p.runs.Load())

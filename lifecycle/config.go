@@ -62,7 +62,7 @@ type Config struct {
 	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
 	Hide func(tool.Principal, *tool.Descriptor) bool
 	// Isolation returns the facts that hold around processes, for records. nil: none.
-	Isolation func() map[string]bool
+	Isolation func() []call.Fact
 	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.
 	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.

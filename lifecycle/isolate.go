@@ -16,9 +16,9 @@ func (p *pass) isolate(context.Context) *end {
 	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
 		return nil
 	}
-	facts := p.l.e.isolationOf(p.def.Descriptor).Facts
+	isolation := p.l.e.isolationOf(p.def.Descriptor)
 	for _, fact := range fullIsolation {
-		if !facts[fact] {
+		if !isolation.Holds(fact) {
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
 				Code: tool.Sandbox, Reason: fact, Aborted: true,
 				Message: fmt.Sprintf("Not run: the tool requires isolation and this machine does not give %s", fact),

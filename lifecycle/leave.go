@@ -81,19 +81,23 @@ func (l *live) alone() (stored, alone bool) {
 // Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
 func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
 	defer w.Close()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	w.yield()
+	var timer *time.Timer
 	for {
 		w.l.mu.Lock()
 		if w.l.lost != nil {
 			defer w.l.mu.Unlock()
 			return nil, w.l.lost
 		}
-		s := w.l.c.Status
+		if s := w.l.c.Status; s.Terminal() || s == call.Suspended {
+			defer w.l.mu.Unlock()
+			return w.l.snapshotLocked(), nil
+		}
 		changed := w.l.waitLocked()
 		w.l.mu.Unlock()
-		if s.Terminal() || s == call.Suspended {
-			return w.l.snapshot(), nil
+		if timer == nil {
+			timer = time.NewTimer(d)
+			defer timer.Stop()
 		}
 		select {
 		case <-changed:

@@ -64,15 +64,23 @@ func TestP12RequiredIsolation(t *testing.T) {
 	ran := 0
 	isolated := tool.Func(tool.Descriptor{ID: "isolated", RequiredIsolation: tool.IsolationFull, Parameters: json.RawMessage(anyObject)},
 		func(context.Context, *tool.Call) (*tool.Result, error) { ran++; return tool.Text("ran"), nil })
-	facts := map[string]bool{"fs_read": true, "fs_write": true, "processes_killed": true}
-	inBubble(t, []tool.Tool{isolated}, func(c *lifecycle.Config) { c.Isolation = func() map[string]bool { return facts } }, func(t *testing.T, w *world) {
+	facts := factsHeld("fs_read", "fs_write", "processes_killed")
+	inBubble(t, []tool.Tool{isolated}, func(c *lifecycle.Config) { c.Isolation = func() []call.Fact { return facts } }, func(t *testing.T, w *world) {
 		c := w.do(spec("isolated", `{}`))
 		if e := c.Result.Error; c.Status != call.Failed || e.Code != tool.Sandbox || e.Reason != "net" || c.Executed != call.NotStarted || ran != 0 {
 			t.Errorf("call %+v %+v, ran %d times", c, e, ran)
 		}
-		facts = map[string]bool{"fs_read": true, "fs_write": true, "processes_killed": true, "net": true}
-		if c := w.do(spec("isolated", `{}`)); c.Status != call.Succeeded || !c.Isolation.Facts["net"] || ran != 1 {
+		facts = factsHeld("fs_read", "fs_write", "processes_killed", "net")
+		if c := w.do(spec("isolated", `{}`)); c.Status != call.Succeeded || !c.Isolation.Holds("net") || ran != 1 {
 			t.Errorf("call %+v, ran %d times", c, ran)
 		}
 	})
+}
+
+// factsHeld is facts of isolation that hold.
+func factsHeld(names ...string) (facts []call.Fact) {
+	for _, name := range names {
+		facts = append(facts, call.Fact{Name: name, Held: true})
+	}
+	return facts
 }

@@ -217,10 +217,7 @@ func (w *Watcher) Next(ctx context.Context) (Frame, error) {
 	if f, ok := w.opening(); ok {
 		return f, nil
 	}
-	if w.fresh { // a tool that answers at once does so in the first frame, which saves a message and a wake-up
-		w.fresh = false
-		runtime.Gosched()
-	}
+	w.yield()
 	for {
 		f, wait, err := w.look(ctx)
 		if wait == nil {
@@ -239,6 +236,15 @@ func (w *Watcher) Next(ctx context.Context) (Frame, error) {
 		case <-w.beat():
 			return Frame{Key: w.l.key, Heartbeat: true}, nil
 		}
+	}
+}
+
+// yield lets the call go first when it has just begun: what a tool answers at once is in the first frame, which saves a
+// message and a wake-up.
+func (w *Watcher) yield() {
+	if w.fresh {
+		w.fresh = false
+		runtime.Gosched()
 	}
 }
 

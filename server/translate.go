@@ -1,8 +1,6 @@
 package server
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -161,8 +159,11 @@ func fromCancel(r *call.CancelRequest) *tooldv1.CancelRequest {
 
 func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
 	out := &tooldv1.Isolation{Required: fromLevel(i.Required), Network: fromNetwork(i.Network)}
-	for _, name := range slices.Sorted(maps.Keys(i.Facts)) {
-		out.Facts = append(out.Facts, &tooldv1.IsolationFact{Name: name, Held: i.Facts[name]})
+	block := make([]tooldv1.IsolationFact, len(i.Facts))
+	out.Facts = make([]*tooldv1.IsolationFact, len(i.Facts))
+	for n := range i.Facts {
+		block[n].Name, block[n].Held = i.Facts[n].Name, i.Facts[n].Held
+		out.Facts[n] = &block[n]
 	}
 	return out
 }

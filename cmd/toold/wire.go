@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
@@ -195,12 +198,13 @@ func linger(d time.Duration) time.Duration {
 }
 
 // isolation returns the facts for records. They hold for the life of the process.
-func (d *daemon) isolation() func() map[string]bool {
-	facts := map[string]bool{}
+func (d *daemon) isolation() func() []call.Fact {
+	var facts []call.Fact
 	for name, f := range isolationFacts(d.runner.Facts()) {
-		facts[name] = f.Held
+		facts = append(facts, call.Fact{Name: name, Held: f.Held})
 	}
-	return func() map[string]bool { return facts }
+	slices.SortFunc(facts, func(a, b call.Fact) int { return cmp.Compare(a.Name, b.Name) })
+	return func() []call.Fact { return facts }
 }
 
 // openServer makes the doors.
