@@ -1,7 +1,11 @@
 // Package permission is a gate that decides by rules: a call is allowed, needs a person, is denied, or blocks its run.
 //
-// Rules name tools by globs and tiers. Block beats deny beats ask beats allow, whatever the order in the file; a call
-// that no rule names is decided by its tier. Within one action the more specific rule gives reason, approvers and expiry.
+// Rules name calls by tool, arguments, tier, source, caller and expressions. They stand in layers: the operator's, and
+// those of a namespace, a thread and a run. A block or a deny in any layer refuses; else the nearest layer that names the
+// call decides, and in it ask always beats ask beats allow, whatever the order in the file. A call that no rule names is
+// decided by its tier. What takes something away is read broadly, what gives narrowly.
+//
+// An ask may be satisfied by an answer that was kept or by a mode; nothing else is.
 //
 // Rules can be replaced while calls wait. They act when a call is gated again: a yes that was given never beats a rule
 // that says no now, and a waiting question is not voided by new rules.
@@ -28,6 +32,8 @@ type Config struct {
 	// Commands says by tool id how a call is split into simple commands. Rules and kept answers hold for one of these; a
 	// call of another tool is one whole.
 	Commands map[string]Splitter
+	// Modes says which permission modes were chosen; nil means that none ever is.
+	Modes Modes
 }
 
 // A Gate is a [hook.Gate]. Its methods may be called from many goroutines.
@@ -35,12 +41,13 @@ type Gate struct {
 	singleUser bool
 	remembered Remembered
 	commands   map[string]Splitter
+	modes      Modes
 	rules      atomic.Pointer[Rules]
 }
 
 // New returns a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands}
+	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, modes: cfg.Modes}
 	g.Swap(cfg.Rules)
 	return g
 }
@@ -71,10 +78,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if in.Descriptor == nil {
 		return hook.Verdict{}, errors.New("call without a descriptor")
 	}
-	rules := g.rules.Load()
-	d := rules.decide(subject{
-		caller: in.Caller.Subject, onBehalfOf: in.OnBehalfOf, descriptor: in.Descriptor, tier: in.Assessment.Normal().Tier,
-	})
+	d := g.judge(in)
 	switch d.action {
 	case allow:
 		return hook.Allow(), nil
@@ -83,37 +87,103 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	case block:
 		return hook.Block(d.because()), nil
 	}
-	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, d) {
+	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, &d) {
 		return hook.Allow(), nil
 	}
-	if g.isRemembered(in, d) {
-		return hook.Allow(), nil
+	if in.Run.Unattended && g.rules.Load().unattended == deny {
+		return hook.Deny("Denied: " + d.unanswerable()), nil
 	}
-	return hook.Suspend(g.ticket(in, d)), nil
+	return hook.Suspend(g.ticket(in, &d)), nil
 }
 
-// isRemembered reports whether an answer that was kept serves this call.
-func (g *Gate) isRemembered(in *hook.Input, d decision) bool {
-	if g.remembered == nil || d.fourEyes || d.count > 1 || !rememberable(in.Assessment) {
-		return false
+// judge says what rules, modes and kept answers make of a call. It is the one place that decides: what is explained is
+// what it returns.
+func (g *Gate) judge(in *hook.Input) decision {
+	rules := g.rules.Load()
+	c := rules.candidatesOf(in.Descriptor)
+	ls, modes := g.layersOf(rules, in)
+	s := g.subject(c, in)
+	var d decision
+	if split := g.commands[in.Descriptor.ID]; split == nil || !c.byArguments {
+		d = modes.under(rules.decide(c, &s, &ls), in)
+	} else {
+		d = g.judgeCommand(rules, c, s, &ls, &modes)
 	}
-	kept := g.remembered.Remembered(Query{
-		Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf, Run: in.Run.ID, Thread: in.Run.Thread,
-		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
-	})
-	return slices.ContainsFunc(kept, func(r RememberedRule) bool {
-		return mayAnswer(r.By, d) && Matches(r.Option, in, g.commands[in.Descriptor.ID])
-	})
+	if d.action == ask && d.alone() && g.remembered != nil {
+		if id := g.rememberedBy(rules, c, s, &ls, &d); id != "" {
+			d.action, d.kept = allow, id
+		}
+	}
+	return d
 }
 
-func mayAnswer(p tool.Principal, d decision) bool {
-	return slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(p.Roles, role) })
+func (g *Gate) subject(c *candidates, in *hook.Input) subject {
+	s := subject{in: in, tier: in.Assessment.Normal().Tier, primary: c.fields.primary}
+	if !slices.Contains(tiers, s.tier) { // the strictest that there is
+		s.tier = tool.Escalate
+	}
+	return s
+}
+
+// maxParts bounds the simple commands that are looked at one by one.
+const maxParts = 1000
+
+// parts returns the simple commands of a call, and none when they cannot be told.
+func (g *Gate) parts(in *hook.Input) []string {
+	split := g.commands[in.Descriptor.ID]
+	if split == nil {
+		return nil
+	}
+	parts, ok := split(in.Arguments)
+	if !ok || len(parts) > maxParts {
+		return nil
+	}
+	return parts
+}
+
+// judgeCommand judges each simple command of a compound one; the strictest verdict counts.
+func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, modes *chosen) decision {
+	var d decision
+	for i, s := range g.commandSubjects(s) {
+		one := modes.under(rules.decide(c, &s, ls), s.in)
+		if s.part != s.in.Arguments.String(s.primary) {
+			one.part = s.part
+		}
+		if i == 0 {
+			d = one
+		} else {
+			d = stricter(d, one)
+		}
+	}
+	return d
+}
+
+// commandSubjects returns what of a command has to be judged: each part by itself, so that each finds the rule that is
+// about it, and each with the whole in view, so that what takes away may be about several.
+func (g *Gate) commandSubjects(s subject) []subject {
+	s.isCommand = true
+	parts := g.parts(s.in)
+	if len(parts) == 0 {
+		s.alsoWhole = true
+		return []subject{s}
+	}
+	s.hasPart = true
+	list := make([]subject, 0, 2*len(parts))
+	for _, s.part = range parts {
+		s.alsoWhole = false
+		list = append(list, s)
+		if s.part != s.in.Arguments.String(s.primary) {
+			s.alsoWhole = true
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // satisfies reports whether a yes is good enough for the rules as they are now: they may have become stricter since it
 // was given.
-func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
-	if g.singleUser && (d.fourEyes || d.count > 1) {
+func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d *decision) bool {
+	if g.singleUser && !d.alone() {
 		var typed struct {
 			Confirm string `json:"confirm"`
 		}
@@ -128,16 +198,6 @@ func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d decision) bool {
 	return len(agreed) >= max(d.count, 1)
 }
 
-// Hidden reports whether a tool is denied to a principal whatever the arguments are. Such a tool is not in the
-// principal's lists, and a call of it finds no tool. A tool that would block the run is not hidden: the block would
-// never happen.
-func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
-	rules := g.rules.Load()
-	mildest := slices.Index(tiers, d.MildestEffects().Tier)
-	for _, tier := range tiers[max(mildest, 0):] {
-		if rules.decide(subject{caller: p.Subject, descriptor: d, tier: tier}).action != deny {
-			return false
-		}
-	}
-	return true
+func mayAnswer(p tool.Principal, d *decision) bool {
+	return slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(p.Roles, role) })
 }

@@ -131,6 +131,39 @@ func Title(option string) string {
 	}
 }
 
+// rememberedBy returns the id of a kept answer that serves a call which would ask; "" when none does. Of a compound
+// command each part must be allowed, by a rule or by a kept answer.
+func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, d *decision) string {
+	in := s.in
+	if !rememberable(in.Assessment) {
+		return ""
+	}
+	kept := g.remembered.Remembered(Query{
+		Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf, Run: in.Run.ID, Thread: in.Run.Thread,
+		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
+	})
+	kept = slices.DeleteFunc(slices.Clone(kept), func(r RememberedRule) bool { return !mayAnswer(r.By, d) })
+	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, in) }); i >= 0 {
+		return kept[i].ID
+	}
+	if len(kept) == 0 || g.commands[in.Descriptor.ID] == nil {
+		return ""
+	}
+	var id string
+	for _, s := range g.commandSubjects(s) {
+		one := rules.decide(c, &s, ls)
+		i := slices.IndexFunc(kept, func(r RememberedRule) bool { return s.hasPart && begins(r.Option, s.part) })
+		switch {
+		case one.action == allow:
+		case one.action == ask && one.alone() && i >= 0:
+			id = kept[i].ID
+		default:
+			return ""
+		}
+	}
+	return id
+}
+
 func cutOption(option string) (kind, value string, ok bool) {
 	kind, rest, _ := strings.Cut(option, " ")
 	switch kind {

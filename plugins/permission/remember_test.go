@@ -256,3 +256,8 @@ func TestTicketOffersToRemember(t *testing.T) {
 		t.Errorf("options with nowhere to keep them = %q", got)
 	}
 }
+
+func jsonOf(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

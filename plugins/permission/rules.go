@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -14,14 +14,21 @@ import (
 type action string
 
 const (
-	allow action = "allow"
-	ask   action = "ask"
-	deny  action = "deny"
-	block action = "block"
+	allow     action = "allow"
+	ask       action = "ask"
+	askAlways action = "ask always"
+	deny      action = "deny"
+	block     action = "block"
 )
 
 // weightiest lists the actions in the order in which they beat each other.
-var weightiest = []action{block, deny, ask, allow}
+var weightiest = []action{block, deny, askAlways, ask, allow}
+
+// asks reports whether the action is a question.
+func (a action) asks() bool { return a == ask || a == askAlways }
+
+// refuses reports whether the action ends the call.
+func (a action) refuses() bool { return a == deny || a == block }
 
 // tiers lists the tiers from the mildest on.
 var tiers = []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate}
@@ -34,95 +41,94 @@ const maxCount = 100
 
 // Rules are a parsed rule file. They never change.
 type Rules struct {
-	rules     []rule // the most specific first, then as in the file
-	byTier    map[tool.Tier]action
-	approvers []string
-	expiresIn time.Duration // 0: as long as any ticket of the daemon
+	operator   *layer
+	namespaces map[string]*layer
+	modes      map[string]*layer // rule sets that the operator made
+	approvers  []string
+	expiresIn  time.Duration // 0: as long as any ticket of the daemon
+	unattended action        // deny, or ask: what becomes of a question that nobody is there to answer
+	index      index
+}
+
+// A layer is rules that hold together: the operator's, those of a namespace, of a thread or of a run.
+type layer struct {
+	name     string
+	rules    []*rule
+	byTier   map[tool.Tier]action // for calls that no rule of any layer names; a tier that is not in it is left to the layers behind
+	chosenBy []string             // of a mode: the roles that may choose it
 }
 
 // A rule holds for a call when each of its lists that is not empty does.
 type rule struct {
-	name    string
-	action  action
-	tools   []string // globs
-	tiers   []tool.Tier
-	sources []string
-	callers []string // globs on subjects
-	reason  string
+	name         string
+	line, column int // 0 when it stands in no file
+	action       action
+	tools        []*pattern
+	tiers        []tool.Tier
+	sources      []string
+	callers      []string // globs on subjects
+	when         *expression
+	reason       string
 
 	fourEyes  bool
 	approvers []string
-	expiresIn time.Duration
 	count     int // people who have to agree; 0 is one
+	expiresIn time.Duration
+	remember  []string // kinds of options; nil is all
 }
 
 // Default returns the rules of a gate that was given none.
 func Default() *Rules {
 	return &Rules{
-		byTier:    map[tool.Tier]action{tool.Observe: allow, tool.Confirm: ask, tool.Escalate: ask},
-		approvers: []string{"approver"},
+		operator: &layer{
+			name: operatorLayer, byTier: map[tool.Tier]action{tool.Observe: allow, tool.Confirm: ask, tool.Escalate: ask},
+		},
+		approvers:  []string{"approver"},
+		unattended: deny,
 	}
 }
 
-// A subject is what rules look at.
+const operatorLayer = "operator"
+
+// A subject is what rules look at: a call, or one simple command of it.
 type subject struct {
-	caller, onBehalfOf string
-	descriptor         *tool.Descriptor
-	tier               tool.Tier
+	in        *hook.Input
+	tier      tool.Tier
+	primary   string
+	isCommand bool   // the primary argument is a command
+	hasPart   bool   // and it was understood
+	part      string // the simple command at hand
+	alsoWhole bool   // what takes away is held against the whole command too
+	asPart    bool   // expressions see the part in the place of the whole
 }
 
 // A decision is what rules say about a subject.
 type decision struct {
 	action    action
-	rule      *rule // nil when the tier decided
+	rule      *rule    // nil when no rule decided
+	pattern   *pattern // of the rule; nil when it names no tool
+	layer     *layer
+	mode      string // that decided; "" when none did
+	kept      string // the kept answer that decided; "" when none did
+	part      string // the simple command that it is about; "" when it is about the whole call
 	tier      tool.Tier
 	fourEyes  bool
 	approvers []string
-	expiresIn time.Duration
 	count     int
+	expiresIn time.Duration
+	remember  []string
 }
 
-// decide finds the rule that counts. An unknown tier counts as the strictest one.
-func (r *Rules) decide(s subject) decision {
-	if !slices.Contains(tiers, s.tier) {
-		s.tier = tool.Escalate
-	}
-	d := decision{action: r.byTier[s.tier], tier: s.tier, fourEyes: s.tier == tool.Escalate, approvers: r.approvers, expiresIn: r.expiresIn}
-	for _, action := range weightiest {
-		i := slices.IndexFunc(r.rules, func(r rule) bool { return r.action == action && r.holds(s) })
-		if i < 0 {
-			continue
-		}
-		found := &r.rules[i]
-		d.action, d.rule = action, found
-		d.fourEyes, d.count = d.fourEyes || found.fourEyes, found.count
-		if len(found.approvers) > 0 {
-			d.approvers = found.approvers
-		}
-		if found.expiresIn > 0 {
-			d.expiresIn = found.expiresIn
-		}
-		return d
-	}
-	return d
-}
+// alone reports whether one person's yes is enough. Only then may something that was said before stand for it.
+func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
-// holds reports whether the rule names this call. What takes something away is read broadly: it also holds for an alias
-// and for the person behind the caller. What gives is read narrowly: it holds for ids, and for ESCALATE only when it
-// names the tier.
-func (r *rule) holds(s subject) bool {
-	gives := r.action == allow
-	if len(r.tiers) > 0 && !slices.Contains(r.tiers, s.tier) || gives && len(r.tiers) == 0 && s.tier == tool.Escalate {
-		return false
+// unanswerable says why a question is a refusal.
+func (d *decision) unanswerable() string {
+	text := "this call needs a yes, and nobody is there to give it"
+	if reason := d.reason(); reason != "" {
+		text += ". " + reason
 	}
-	if len(r.sources) > 0 && !slices.Contains(r.sources, s.descriptor.Source) {
-		return false
-	}
-	if len(r.tools) > 0 && !matches(r.tools, s.descriptor.ID) &&
-		(gives || !slices.ContainsFunc(s.descriptor.Aliases, func(alias string) bool { return matches(r.tools, alias) })) {
-		return false
-	}
-	return len(r.callers) == 0 || matches(r.callers, s.caller) || !gives && s.onBehalfOf != "" && matches(r.callers, s.onBehalfOf)
+	return text
 }
 
 func matches(globs []string, name string) bool {
@@ -132,30 +138,8 @@ func matches(globs []string, name string) bool {
 	})
 }
 
-// specificity ranks rules of one action: first by how much of the tool's id they spell out, then by how many other
-// conditions they have.
-func (r *rule) specificity() (spelled, conditions int) {
-	spelled = 1000
-	for _, glob := range r.tools {
-		n := len(glob) - strings.Count(glob, "*") - strings.Count(glob, "?")
-		if !strings.ContainsAny(glob, `*?[\`) {
-			n += 100 // an id in full
-		}
-		spelled = min(spelled, n)
-	}
-	if len(r.tools) == 0 {
-		spelled = 0
-	}
-	for _, has := range []bool{len(r.callers) > 0, len(r.tiers) > 0, len(r.sources) > 0} {
-		if has {
-			conditions++
-		}
-	}
-	return spelled, conditions
-}
-
-// name returns the name of the rule that decided; "" when the tier did.
-func (d decision) name() string {
+// name returns the name of the rule that decided; "" when none did.
+func (d *decision) name() string {
 	if d.rule == nil {
 		return ""
 	}
@@ -163,7 +147,7 @@ func (d decision) name() string {
 }
 
 // reason returns the reason that the rule gives.
-func (d decision) reason() string {
+func (d *decision) reason() string {
 	if d.rule == nil {
 		return ""
 	}
@@ -171,8 +155,12 @@ func (d decision) reason() string {
 }
 
 // because says why a call is refused, for the model.
-func (d decision) because() string {
+func (d *decision) because() string {
 	switch {
+	case d.mode == modePlan:
+		return "only calls that change nothing are allowed while planning"
+	case d.mode != "":
+		return fmt.Sprintf("the permission mode %q does not exist here", clip(d.mode, 40))
 	case d.rule == nil:
 		return fmt.Sprintf("calls of the tier %s are not allowed here", d.tier)
 	case d.rule.reason != "":

@@ -3,6 +3,7 @@ package permission
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/hook"
@@ -20,6 +21,7 @@ type parameters struct {
 	Reason     string    `json:"reason,omitempty"`
 	FourEyes   bool      `json:"four_eyes,omitempty"`
 	SingleUser bool      `json:"single_user,omitempty"`
+	Command    string    `json:"command,omitempty"` // of a compound one, the part that needs the yes
 }
 
 // confirmation is the answer that stands in for a second person.
@@ -31,14 +33,15 @@ type confirmation struct {
 }
 
 // ticket is the question for a call. The engine adds what the call is.
-func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
+func (g *Gate) ticket(in *hook.Input, d *decision) tool.Ticket {
 	id := in.Descriptor.ID
-	alone := g.singleUser && (d.fourEyes || d.count > 1)
+	alone := !d.alone() && g.singleUser
 	t := tool.Ticket{
 		Action:  Action,
 		Message: message(in, d, alone),
 		Parameters: mustJSON(parameters{
 			Tool: id, Tier: in.Assessment.Normal().Tier, Rule: d.name(), Reason: d.reason(), FourEyes: d.fourEyes && !alone, SingleUser: alone,
+			Command: clip(d.part, 1000),
 		}),
 		Approvers: &tool.Approvers{Roles: d.approvers, DistinctFromCaller: d.fourEyes && !alone},
 		ExpiresIn: d.expiresIn,
@@ -46,8 +49,11 @@ func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
 	if d.count > 1 && !alone {
 		t.Approvers.Count = d.count
 	}
-	if g.remembered != nil && !d.fourEyes && d.count <= 1 {
-		t.RememberOptions = Options(in, g.commands[id])
+	if g.remembered != nil && d.action == ask && d.alone() {
+		t.RememberOptions = slices.DeleteFunc(Options(in, g.commands[id]), func(option string) bool {
+			kind, _, _ := cutOption(option)
+			return d.remember != nil && !slices.Contains(d.remember, kind)
+		})
 	}
 	if alone {
 		t.ResponseSchema = mustJSON(confirmation{
@@ -59,7 +65,7 @@ func (g *Gate) ticket(in *hook.Input, d decision) tool.Ticket {
 	return t
 }
 
-func message(in *hook.Input, d decision, alone bool) string {
+func message(in *hook.Input, d *decision, alone bool) string {
 	text := "Allow " + in.Descriptor.ID
 	if title := in.Description.Title; title != "" && title != in.Descriptor.Name() && title != in.Descriptor.ID {
 		text += ": " + clip(title, 200)

@@ -24,6 +24,34 @@ func first(n ast.Node) *token.Token {
 
 // eachMember reads a mapping; a key that is not in members is an error.
 func eachMember(n ast.Node, members map[string]func(ast.Node) error) error {
+	return eachPair(n, func(key, value ast.Node, name string) error {
+		read, known := members[name]
+		if !known {
+			return wrong(key, "unknown key %q; known are %s", clip(name, 40), strings.Join(sortedKeys(members), ", "))
+		}
+		return read(value)
+	})
+}
+
+// maxNamed bounds the layers of a file.
+const maxNamed = 200
+
+// eachNamed reads a mapping whose keys are names.
+func eachNamed(n ast.Node, read func(key, value ast.Node, name string) error) error {
+	count := 0
+	return eachPair(n, func(key, value ast.Node, name string) error {
+		if count++; count > maxNamed {
+			return wrong(key, "has more than %d names", maxNamed)
+		}
+		if name == "" || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			return wrong(key, "%q is not a name of 1 to 64 bytes without spaces", clip(name, 40))
+		}
+		return read(key, value, name)
+	})
+}
+
+// eachPair reads a mapping; a key that is there twice is an error.
+func eachPair(n ast.Node, read func(key, value ast.Node, name string) error) error {
 	var pairs []*ast.MappingValueNode
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -39,15 +67,11 @@ func eachMember(n ast.Node, members map[string]func(ast.Node) error) error {
 		if err != nil {
 			return err
 		}
-		read, known := members[key]
-		switch {
-		case !known:
-			return wrong(pair.Key, "unknown key %q; known are %s", clip(key, 40), strings.Join(sortedKeys(members), ", "))
-		case seen[key]:
-			return wrong(pair.Key, "the key %q is there twice", key)
+		if seen[key] {
+			return wrong(pair.Key, "the key %q is there twice", clip(key, 40))
 		}
 		seen[key] = true
-		if err := read(pair.Value); err != nil {
+		if err := read(pair.Key, pair.Value, key); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,205 @@
+package permission
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+)
+
+// A glob is a compiled pattern of text: * is any text, slashes and line breaks too, ? one character, [a-z] and [^a-z] one
+// of a class; a backslash takes the next character as it is.
+type glob struct {
+	chunks     []chunk // between the stars
+	head, tail bool    // the text begins with the first chunk and ends with the last
+	literal    int     // characters that are spelled out
+}
+
+// A chunk is what a pattern has between stars: a literal, or else cells of one character each.
+type chunk struct {
+	literal string
+	cells   []cell
+}
+
+// A cell holds for one character: one of the ranges, or none of them.
+type cell struct {
+	ranges [][2]rune // empty is any character
+	not    bool
+}
+
+var errGlob = errors.New("is not a glob of *, ? and [classes]")
+
+func compileGlob(text string) (*glob, error) {
+	g := &glob{head: true, tail: true}
+	var cells []cell
+	plain := true
+	end := func() {
+		if len(cells) == 0 {
+			return
+		}
+		c := chunk{cells: cells}
+		if plain {
+			var b strings.Builder
+			for _, cell := range cells {
+				b.WriteRune(cell.ranges[0][0])
+			}
+			c = chunk{literal: b.String()}
+		}
+		g.chunks = append(g.chunks, c)
+		cells, plain = nil, true
+	}
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		switch r {
+		case '*':
+			if len(g.chunks) == 0 && len(cells) == 0 {
+				g.head = false
+			}
+			end()
+			g.tail = rest != ""
+			continue
+		case '?':
+			cells, plain = append(cells, cell{}), false
+			continue
+		case '[':
+			class, after, err := compileClass(rest)
+			if err != nil {
+				return nil, err
+			}
+			cells, plain, rest = append(cells, class), false, after
+			continue
+		case '\\':
+			if rest == "" {
+				return nil, errGlob
+			}
+			r, size = utf8.DecodeRuneInString(rest)
+			rest = rest[size:]
+		}
+		cells = append(cells, cell{ranges: [][2]rune{{r, r}}})
+		g.literal++
+	}
+	end()
+	return g, nil
+}
+
+// compileClass reads what follows the opening bracket.
+func compileClass(text string) (c cell, rest string, err error) {
+	rest, c.not = strings.CutPrefix(text, "^")
+	next := func() (r rune, literal bool) {
+		r, size := utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		if r != '\\' {
+			return r, false
+		}
+		r, size = utf8.DecodeRuneInString(rest)
+		rest = rest[size:]
+		return r, true
+	}
+	for rest != "" {
+		low, literal := next()
+		if low == ']' && !literal {
+			if len(c.ranges) == 0 {
+				break
+			}
+			return c, rest, nil
+		}
+		high := low
+		if strings.HasPrefix(rest, "-") && !strings.HasPrefix(rest, "-]") {
+			rest = rest[1:]
+			if rest == "" {
+				break
+			}
+			high, _ = next()
+		}
+		if high < low || low == utf8.RuneError {
+			break
+		}
+		c.ranges = append(c.ranges, [2]rune{low, high})
+	}
+	return c, "", errGlob
+}
+
+func (g *glob) match(text string) bool {
+	chunks := g.chunks
+	if len(chunks) == 0 {
+		return text == "" || !g.head
+	}
+	if g.head {
+		n, ok := chunks[0].prefix(text)
+		if !ok {
+			return false
+		}
+		if text, chunks = text[n:], chunks[1:]; len(chunks) == 0 {
+			return text == "" || !g.tail
+		}
+	}
+	for len(chunks) > 1 || len(chunks) == 1 && !g.tail {
+		n, ok := chunks[0].find(text)
+		if !ok {
+			return false
+		}
+		text, chunks = text[n:], chunks[1:]
+	}
+	return len(chunks) == 0 || chunks[0].suffix(text)
+}
+
+// prefix returns how many bytes of text the chunk takes at its beginning.
+func (c *chunk) prefix(text string) (int, bool) {
+	if c.cells == nil {
+		return len(c.literal), strings.HasPrefix(text, c.literal)
+	}
+	at := 0
+	for i := range c.cells {
+		if at == len(text) {
+			return 0, false
+		}
+		r, size := utf8.DecodeRuneInString(text[at:])
+		if !c.cells[i].holds(r) {
+			return 0, false
+		}
+		at += size
+	}
+	return at, true
+}
+
+// find returns where the first place of the chunk in text ends.
+func (c *chunk) find(text string) (int, bool) {
+	if c.cells == nil {
+		i := strings.Index(text, c.literal)
+		return i + len(c.literal), i >= 0
+	}
+	for i := range text {
+		if n, ok := c.prefix(text[i:]); ok {
+			return i + n, true
+		}
+	}
+	return 0, false
+}
+
+func (c *chunk) suffix(text string) bool {
+	if c.cells == nil {
+		return strings.HasSuffix(text, c.literal)
+	}
+	at := len(text)
+	for range c.cells {
+		if at == 0 {
+			return false
+		}
+		_, size := utf8.DecodeLastRuneInString(text[:at])
+		at -= size
+	}
+	n, ok := c.prefix(text[at:])
+	return ok && at+n == len(text)
+}
+
+func (c *cell) holds(r rune) bool {
+	if len(c.ranges) == 0 {
+		return true
+	}
+	for _, span := range c.ranges {
+		if span[0] <= r && r <= span[1] {
+			return !c.not
+		}
+	}
+	return c.not
+}

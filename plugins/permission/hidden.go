@@ -1,0 +1,67 @@
+package permission
+
+import (
+	"slices"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// Hidden reports whether a tool is denied to a principal whatever the arguments are. Such a tool is not in the
+// principal's lists, and a call of it finds no tool. A tool that may block the run is not hidden: the block would never
+// happen.
+func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
+	rules := g.rules.Load()
+	c := rules.candidatesOf(d)
+	if !c.mayHide {
+		return false
+	}
+	var ls layers
+	ls.add(rules.namespaces[p.Namespace])
+	ls.add(rules.operator)
+	mildest := slices.Index(tiers, d.MildestEffects().Tier)
+	for _, tier := range tiers[max(mildest, 0):] {
+		if !rules.denies(c, tier, p.Subject, &ls) {
+			return false
+		}
+	}
+	return true
+}
+
+// denies reports whether every call of a tier is denied: no rule can block it, and either a deny holds that looks at
+// nothing but the tool, the caller and the tier, or the default denies and no rule can say otherwise.
+func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers) bool {
+	var denied, named bool
+	for _, l := range ls.list[:ls.n] {
+		for _, e := range c.of(r, l) {
+			if e.rule.passesOver(tier, caller, "") != "" {
+				continue
+			}
+			if e.rule.action == block {
+				return false
+			}
+			named = named || e.rule.action != deny
+			denied = denied || e.rule.action == deny && e.unconditional()
+		}
+	}
+	if denied || named {
+		return denied
+	}
+	for _, mode := range r.modes { // what may be chosen for a run
+		if _, ok := mode.byTier[tier]; ok || slices.ContainsFunc(c.others[mode], func(e entry) bool {
+			return e.rule.action != deny && e.rule.passesOver(tier, caller, "") == ""
+		}) {
+			return false
+		}
+	}
+	for _, l := range ls.list[:ls.n] {
+		if a, ok := l.byTier[tier]; ok {
+			return a == deny
+		}
+	}
+	return false
+}
+
+// unconditional reports whether the rule holds whatever the call says.
+func (e *entry) unconditional() bool {
+	return e.rule.when == nil && (e.pattern == nil || len(e.pattern.conditions) == 0)
+}

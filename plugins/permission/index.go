@@ -1,0 +1,132 @@
+package permission
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// An entry is one way in which a rule can hold for a tool: by one of its patterns.
+type entry struct {
+	rule    *rule
+	pattern *pattern // nil when the rule names no tool
+}
+
+// candidates are the rules that can hold for one tool, with what they need to know of it. They never change.
+type candidates struct {
+	fields      fields
+	operator    []entry // the weightiest first, of these the most specific, of these the first in the file
+	others      map[*layer][]entry
+	byArguments bool // some rule looks at the arguments
+	mayHide     bool // something may deny the tool whatever the arguments are
+}
+
+// maxIndexed bounds the tools that are kept beside one set of rules: descriptors come and go.
+const maxIndexed = 4096
+
+// An index finds the candidates of tools that were asked for before.
+type index struct {
+	byTool sync.Map // *tool.Descriptor to *candidates
+	size   atomic.Int64
+}
+
+// candidatesOf returns what can hold for a tool. A descriptor does not change: another one has another address.
+func (r *Rules) candidatesOf(d *tool.Descriptor) *candidates {
+	if known, ok := r.index.byTool.Load(d); ok {
+		return known.(*candidates)
+	}
+	c := r.sift(d)
+	if r.index.size.Add(1) > maxIndexed {
+		r.index.byTool.Clear()
+		r.index.size.Store(1)
+	}
+	r.index.byTool.Store(d, c)
+	return c
+}
+
+// sift looks through all rules for a tool.
+func (r *Rules) sift(d *tool.Descriptor) *candidates {
+	c := &candidates{fields: fieldsOf(d), others: map[*layer][]entry{}}
+	c.mayHide = r.deniesByDefault()
+	c.operator = c.entries(r.operator, d)
+	for _, layers := range []map[string]*layer{r.namespaces, r.modes} {
+		for _, l := range layers {
+			if list := c.entries(l, d); len(list) > 0 {
+				c.others[l] = list
+			}
+		}
+	}
+	return c
+}
+
+// deniesByDefault reports whether calls that no rule names may be denied.
+func (r *Rules) deniesByDefault() bool {
+	denies := func(l *layer) bool { return slices.Contains(slices.Collect(maps.Values(l.byTier)), deny) }
+	return denies(r.operator) || slices.ContainsFunc(slices.Collect(maps.Values(r.namespaces)), denies)
+}
+
+func (c *candidates) entries(l *layer, d *tool.Descriptor) []entry {
+	var list []entry
+	for _, rule := range l.rules {
+		if len(rule.sources) > 0 && !slices.Contains(rule.sources, d.Source) {
+			continue
+		}
+		if len(rule.tools) == 0 {
+			list = append(list, entry{rule: rule})
+		}
+		for _, p := range rule.tools {
+			if p.names(d, rule.action == allow) {
+				list = append(list, entry{rule, p})
+			}
+		}
+	}
+	for _, e := range list {
+		c.byArguments = c.byArguments || !e.unconditional()
+		c.mayHide = c.mayHide || e.rule.action == deny
+	}
+	slices.SortStableFunc(list, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(slices.Index(weightiest, a.rule.action), slices.Index(weightiest, b.rule.action)),
+			slices.Compare(b.specificity(), a.specificity()))
+	})
+	return list
+}
+
+// names reports whether the pattern names a tool. What takes away also names it by an alias.
+func (p *pattern) names(d *tool.Descriptor, gives bool) bool {
+	return p.id.match(d.ID) || !gives && slices.ContainsFunc(d.Aliases, p.id.match)
+}
+
+// specificity ranks entries of one action: by how much of the tool's id they spell out, by how many arguments they look
+// at, by how much they spell out of these, and by how many other conditions they have.
+func (e *entry) specificity() []int {
+	var spelled, looks, literal, conditions int
+	if e.pattern != nil {
+		spelled, looks = e.pattern.id.spelled(), len(e.pattern.conditions)
+		for _, c := range e.pattern.conditions {
+			switch {
+			case c.glob != nil:
+				literal += c.glob.literal
+			case c.regex == nil:
+				literal += len(c.text) + 100
+			}
+		}
+	}
+	for _, has := range []bool{len(e.rule.callers) > 0, len(e.rule.tiers) > 0, len(e.rule.sources) > 0, e.rule.when != nil} {
+		if has {
+			conditions++
+		}
+	}
+	return []int{spelled, looks, literal, conditions}
+}
+
+// of returns the entries of a layer.
+func (c *candidates) of(r *Rules, l *layer) []entry {
+	if l == r.operator {
+		return c.operator
+	}
+	return c.others[l]
+}

@@ -1,0 +1,139 @@
+package permission
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A place is where in the arguments a condition looks: names, indexes and [*] for each element of a list.
+type place []step
+
+type step struct {
+	name  string // of a member; "" with an index
+	index int
+	all   bool
+}
+
+// maxSteps bounds a place; arguments are at most 64 deep.
+const maxSteps = 64
+
+func (p place) String() string {
+	var b strings.Builder
+	for i, s := range p {
+		switch {
+		case s.all:
+			b.WriteString("[*]")
+		case s.name == "":
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case plainName(s.name):
+			if i > 0 {
+				b.WriteByte('.')
+			}
+			b.WriteString(s.name)
+		default:
+			fmt.Fprintf(&b, "[%s]", quoted(s.name))
+		}
+	}
+	return b.String()
+}
+
+// readPlace reads a place at the beginning of text: name.name[2][*]["any name"]. It returns the rest; what is wrong is
+// told with the rest where it is wrong.
+func readPlace(text string) (p place, rest string, err error) {
+	name, rest := cutName(text)
+	if name == "" && !strings.HasPrefix(rest, `["`) {
+		return nil, rest, fmt.Errorf("want the name of an argument")
+	}
+	if name != "" {
+		p = place{{name: name}}
+	}
+	for {
+		if len(p) > maxSteps {
+			return nil, rest, fmt.Errorf("has more than %d steps", maxSteps)
+		}
+		var s step
+		switch {
+		case strings.HasPrefix(rest, "."):
+			name, after := cutName(rest[1:])
+			if name == "" {
+				return nil, rest[1:], fmt.Errorf("want a name behind the dot")
+			}
+			s, rest = step{name: name}, after
+		case strings.HasPrefix(rest, "["):
+			if s, rest, err = readIndex(rest); err != nil {
+				return nil, rest, err
+			}
+		default:
+			return p, rest, nil
+		}
+		p = append(p, s)
+	}
+}
+
+func readIndex(text string) (s step, rest string, err error) {
+	if strings.HasPrefix(text, `["`) {
+		name, rest, err := readQuoted(text[1:])
+		if err != nil {
+			return s, rest, err
+		}
+		if rest, ok := strings.CutPrefix(rest, "]"); ok && name != "" {
+			return step{name: name}, rest, nil
+		}
+		return s, rest, fmt.Errorf(`want ["name"]`)
+	}
+	inside, rest, closed := strings.Cut(text[1:], "]")
+	if !closed {
+		return s, text, fmt.Errorf("the bracket is not closed")
+	}
+	if inside == "*" {
+		return step{all: true}, rest, nil
+	}
+	n, err := strconv.ParseUint(inside, 10, 31)
+	if err != nil || inside[0] == '+' || len(inside) > 1 && inside[0] == '0' {
+		return s, text[1:], fmt.Errorf("want [0], [*] or [\"name\"]")
+	}
+	return step{index: int(n)}, rest, nil
+}
+
+// cutName cuts a name of letters, digits, _, $ and - from the beginning of text.
+func cutName(text string) (name, rest string) {
+	n := 0
+	for n < len(text) && (nameByte(text[n]) || n > 0 && (text[n] == '-' || '0' <= text[n] && text[n] <= '9')) {
+		n++
+	}
+	return text[:n], text[n:]
+}
+
+func nameByte(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c == '$' || c >= 0x80
+}
+
+func plainName(s string) bool {
+	name, rest := cutName(s)
+	return name != "" && rest == ""
+}
+
+// holds reports whether test holds for what is at the place in v. What is missing fails. Of the elements of a list every
+// one must hold for what gives, and one suffices for what takes away.
+func (p place) holds(v any, gives bool, test func(v any) bool) bool {
+	if len(p) == 0 {
+		return test(v)
+	}
+	s := p[0]
+	if s.name != "" {
+		object, _ := v.(map[string]any)
+		member, ok := object[s.name]
+		return ok && p[1:].holds(member, gives, test)
+	}
+	list, _ := v.([]any)
+	if !s.all {
+		return s.index < len(list) && p[1:].holds(list[s.index], gives, test)
+	}
+	for _, element := range list {
+		if p[1:].holds(element, gives, test) != gives {
+			return !gives
+		}
+	}
+	return gives && len(list) > 0
+}

@@ -1,0 +1,219 @@
+package permission
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/toold-dev/toold/hook"
+)
+
+// What an expression may cost. A comparison costs about 1, a look through a text a tenth of its bytes.
+const (
+	maxCost       = 200_000
+	maxExpression = 4 << 10 // bytes of text
+	maxDepth      = 32
+)
+
+// A variable is what expressions see of a call, beside its arguments.
+type variable struct {
+	name string
+	kind *cel.Type
+	of   func(*hook.Input) any
+}
+
+var variables = []variable{
+	{"call.id", cel.StringType, func(in *hook.Input) any { return in.CallID }},
+	{"call.namespace", cel.StringType, func(in *hook.Input) any { return in.Namespace }},
+	{"call.tool", cel.StringType, func(in *hook.Input) any { return in.Descriptor.ID }},
+	{"call.tool_digest", cel.StringType, func(in *hook.Input) any { return in.ToolDigest }},
+	{"call.source", cel.StringType, func(in *hook.Input) any { return in.Descriptor.Source }},
+	{"call.category", cel.StringType, func(in *hook.Input) any { return in.Descriptor.Category }},
+	{"call.attempt", cel.IntType, func(in *hook.Input) any { return in.Attempt }},
+	{"caller.subject", cel.StringType, func(in *hook.Input) any { return in.Caller.Subject }},
+	{"caller.roles", cel.ListType(cel.StringType), func(in *hook.Input) any { return in.Caller.Roles }},
+	{"caller.method", cel.StringType, func(in *hook.Input) any { return in.Caller.Method }},
+	{"caller.on_behalf_of", cel.StringType, func(in *hook.Input) any { return in.OnBehalfOf }},
+	{"run.id", cel.StringType, func(in *hook.Input) any { return in.Run.ID }},
+	{"run.thread", cel.StringType, func(in *hook.Input) any { return in.Run.Thread }},
+	{"run.parent_run", cel.StringType, func(in *hook.Input) any { return in.Run.ParentRun }},
+	{"run.parent_thread", cel.StringType, func(in *hook.Input) any { return in.Run.ParentThread }},
+	{"run.parent_call", cel.StringType, func(in *hook.Input) any { return in.Run.ParentCall }},
+	{"run.agent", cel.StringType, func(in *hook.Input) any { return in.Run.Agent.ID }},
+	{"run.origin", cel.StringType, func(in *hook.Input) any { return in.Run.Origin }},
+	{"run.unattended", cel.BoolType, func(in *hook.Input) any { return in.Run.Unattended }},
+	{"run.labels", cel.MapType(cel.StringType, cel.StringType), func(in *hook.Input) any { return in.Run.Labels }},
+	{"assessment.mutability", cel.StringType, func(in *hook.Input) any { return string(in.Assessment.Normal().Mutability) }},
+	{"assessment.safety", cel.StringType, func(in *hook.Input) any { return string(in.Assessment.Normal().Safety) }},
+	{"assessment.tier", cel.StringType, func(in *hook.Input) any { return string(in.Assessment.Normal().Tier) }},
+	{"assessment.concurrency_safe", cel.BoolType, func(in *hook.Input) any { return in.Assessment.ConcurrencySafe }},
+	{"assessment.open_world", cel.BoolType, func(in *hook.Input) any { return in.Assessment.OpenWorld }},
+}
+
+const argumentsName = "arguments"
+
+// An expression is the compiled `when` of a rule.
+type expression struct {
+	text    string
+	program cel.Program
+	reads   []place // in the arguments, as far as the text says; an empty one is all of them
+}
+
+// newEnvironment returns what expressions are compiled in.
+func newEnvironment() (*cel.Env, error) {
+	options := []cel.EnvOption{
+		cel.Variable(argumentsName, cel.MapType(cel.StringType, cel.DynType)),
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserExpressionSizeLimit(maxExpression),
+		cel.ParserRecursionLimit(maxDepth),
+		cel.RegexProgramSizeLimit(maxProgram),
+	}
+	for _, v := range variables {
+		options = append(options, cel.Variable(v.name, v.kind))
+	}
+	return cel.NewEnv(options...)
+}
+
+// An expressionError says where in an expression something is wrong. Lines and columns count from 1.
+type expressionError struct {
+	line, column int
+	reason       string
+}
+
+func (e *expressionError) Error() string { return e.reason }
+
+// compileExpression compiles a condition in CEL.
+func compileExpression(env *cel.Env, text string) (*expression, error) {
+	checked, issues := env.Compile(text)
+	if issues.Err() != nil {
+		first := issues.Errors()[0]
+		return nil, &expressionError{max(first.Location.Line(), 1), max(first.Location.Column()+1, 1), first.Message}
+	}
+	if kind := checked.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
+		return nil, &expressionError{1, 1, fmt.Sprintf("is of the type %s; want one that is true or false", kind)}
+	}
+	program, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	if err != nil {
+		return nil, &expressionError{1, 1, err.Error()}
+	}
+	return &expression{text: text, program: program, reads: reads(checked.NativeRep())}, nil
+}
+
+// reads lists the places of the arguments that an expression names.
+func reads(checked *ast.AST) []place {
+	var found []place
+	root := ast.NavigateAST(checked)
+	for _, n := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
+		if n.AsIdent() != argumentsName {
+			continue
+		}
+		var p place
+		for parent, ok := n.Parent(); ok; parent, ok = parent.Parent() {
+			s, ok := stepOf(parent)
+			if !ok {
+				break
+			}
+			p = append(p, s)
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// stepOf is what an expression adds to the place of its operand.
+func stepOf(e ast.NavigableExpr) (step, bool) {
+	switch e.Kind() {
+	case ast.SelectKind:
+		return step{name: e.AsSelect().FieldName()}, true
+	case ast.CallKind:
+		c := e.AsCall()
+		if c.FunctionName() != "_[_]" || c.Args()[1].Kind() != ast.LiteralKind {
+			return step{}, false
+		}
+		switch key := c.Args()[1].AsLiteral().(type) {
+		case types.String:
+			return step{name: string(key)}, key != ""
+		case types.Int:
+			return step{index: int(key)}, key >= 0
+		}
+	}
+	return step{}, false
+}
+
+var errNotBool = errors.New("the expression is neither true nor false")
+
+// holds evaluates the expression for a call, of a compound command for the simple one at hand.
+func (e *expression) holds(s *subject, gives bool) bool {
+	switch {
+	case !s.isCommand:
+		return e.evaluate(*s, gives)
+	case gives && !s.hasPart: // nobody knows what the command is
+		return !e.readsCommand(s.primary) && e.evaluate(*s, gives)
+	case !gives && s.alsoWhole && e.evaluate(*s, gives):
+		return true
+	}
+	part := *s
+	part.asPart = s.hasPart
+	return s.hasPart && e.evaluate(part, gives)
+}
+
+func (e *expression) readsCommand(primary string) bool {
+	return slices.ContainsFunc(e.reads, func(p place) bool { return len(p) == 0 || p[0].name == "" || p[0].name == primary })
+}
+
+// evaluate returns what the expression says. What names a missing argument is false; where it cannot be evaluated for
+// another reason, such as its cost, it counts for what takes away and not for what gives.
+func (e *expression) evaluate(s subject, gives bool) bool {
+	out, _, err := e.program.Eval(&activation{s})
+	if err == nil {
+		if b, isBool := out.(types.Bool); isBool {
+			return bool(b)
+		}
+		err = errNotBool
+	}
+	return !gives && !isMissing(err)
+}
+
+// isMissing tells by the words of the CEL library, which has no other way: FuzzWhen holds it to them.
+func isMissing(err error) bool {
+	text := err.Error()
+	return strings.HasPrefix(text, "no such key") || strings.HasPrefix(text, "index out of bounds") || strings.HasPrefix(text, "no such attribute")
+}
+
+// An activation gives an expression the values that it asks for.
+type activation struct{ s subject }
+
+// Parent implements [cel.Activation].
+func (a *activation) Parent() cel.Activation { return nil }
+
+// ResolveName implements [cel.Activation].
+func (a *activation) ResolveName(name string) (any, bool) {
+	if name == argumentsName {
+		return a.arguments(), true
+	}
+	i := slices.IndexFunc(variables, func(v variable) bool { return v.name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return variables[i].of(a.s.in), true
+}
+
+// arguments are those of the call; of a compound command, with the one simple command in the place of all.
+func (a *activation) arguments() map[string]any {
+	value := a.s.in.Arguments.Value()
+	if value == nil {
+		value = map[string]any{}
+	}
+	if !a.s.asPart {
+		return value
+	}
+	value = maps.Clone(value)
+	value[a.s.primary] = a.s.part
+	return value
+}
