@@ -176,7 +176,7 @@ func (l *live) behindWritten(from *call.Call, change *store.Change, err error) {
 	}
 	l.unwritten = append(change.Events, l.unwritten...)
 	for i := range change.Events {
-		l.size += weight(&change.Events[i])
+		l.size += change.Events[i].Weight()
 	}
 	l.records = append(change.Records, l.records...)
 	if errors.Is(err, store.ErrFatal) {

@@ -31,7 +31,7 @@ func (l *live) emit(events ...call.Event) error {
 		return errEnded
 	}
 	for i := range events {
-		l.size += weight(&events[i])
+		l.size += events[i].Weight()
 	}
 	isBehind := l.c.Class == call.Behind
 	if isBehind {
@@ -185,7 +185,7 @@ func (l *live) tellLocked(events []call.Event) {
 	l.e.stats.events.Add(int64(len(events)))
 	l.tail = append(l.tail, events...)
 	for i := range events {
-		l.tailSize += weight(&events[i])
+		l.tailSize += events[i].Weight()
 	}
 	l.told = events[len(events)-1].Sequence
 	l.trimTailLocked()
@@ -199,7 +199,7 @@ func (l *live) trimTailLocked() {
 	}
 	drop := 0
 	for drop < len(l.tail) && l.tail[drop].Sequence <= l.written && (len(l.tail)-drop > tailEvents || l.tailSize > tailBytes) {
-		l.tailSize -= weight(&l.tail[drop])
+		l.tailSize -= l.tail[drop].Weight()
 		drop++
 	}
 	if drop > 0 {

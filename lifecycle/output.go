@@ -38,7 +38,7 @@ func (r *reporter) tell(ev call.Event) error {
 const maxReport = 256 << 10
 
 func (r *reporter) report(ev call.Event) error {
-	if n := weight(&ev); n > maxReport {
+	if n := ev.Weight(); n > maxReport {
 		return tool.Errorf(tool.InvalidArguments, "a report of %d bytes; at most %d are accepted", n, maxReport)
 	}
 	return r.tell(ev)

@@ -366,7 +366,7 @@ func (w *Watcher) stored(ctx context.Context) ([]call.Event, *Gap, error) {
 	if w.ahead = w.ahead[len(next):]; len(w.ahead) == 0 {
 		w.ahead = nil
 	}
-	next, err := w.hydrate(w.l.key, next)
+	next, err := w.hydrate(w.l.key, slices.Clone(next)) // what is read ahead must not keep the bytes of what was sent
 	return next, nil, err
 }
 
@@ -386,7 +386,7 @@ func (l *live) epochOf(sequence int64) int64 {
 func fitting(events []call.Event) []call.Event {
 	size := 0
 	for i := range events {
-		if size += weight(&events[i]); size > frameBytes && i > 0 {
+		if size += events[i].Weight(); size > frameBytes && i > 0 {
 			return events[:i]
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -335,6 +336,43 @@ func TestTrimmedBeginningIsAGap(t *testing.T) {
 			if len(list) != int(c.LastSequence-max(after, 7)) {
 				t.Errorf("after %d: %d events", after, len(list))
 			}
+		}
+	})
+}
+
+// P11: what a watcher has handed out is not kept alive by what it has read ahead.
+func TestP11WatchersKeepNothingOfWhatTheySent(t *testing.T) {
+	const size, watchers = 16 << 20, 16
+	prints := made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("done"), c.Output("stdout", make([]byte, size))
+	})
+	inBubble(t, []tool.Tool{prints}, nil, func(t *testing.T, w *world) {
+		id := w.do(spec("prints", "")).ID
+		heap := func() int64 {
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			return int64(m.HeapAlloc)
+		}
+		before := heap()
+		for range watchers {
+			watcher, err := w.e.Watch(t.Context(), alice, id, "c1.1.0", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer watcher.Close()
+			for sent := 0; sent < size/2; {
+				f, err := watcher.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range f.Events {
+					sent += f.Events[i].Weight()
+				}
+			}
+		}
+		if grown := heap() - before; grown > watchers<<20 {
+			t.Errorf("%d watchers that are half way keep %d bytes", watchers, grown)
 		}
 	})
 }

@@ -17,8 +17,9 @@ import (
 // calls is the CallService.
 type calls struct {
 	tooldv1.UnsafeCallServiceServer
-	engine Engine
-	tools  Tools
+	engine   Engine
+	tools    Tools
+	watchers *watchers
 }
 
 // ExecuteTool starts a call or attaches to it, and streams it.
@@ -35,7 +36,7 @@ func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerS
 	if err != nil {
 		return inSpec(err)
 	}
-	return pump(ctx, w, func(f *tooldv1.Frame) error {
+	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
 	})
 }
@@ -110,7 +111,7 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	return pump(ctx, w, func(f *tooldv1.Frame) error {
+	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.ResumeToolResponse{Frame: f})
 	})
 }
@@ -118,12 +119,17 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 // WatchCalls streams the events of a call or of many.
 func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
 	ctx := stream.Context()
-	w, err := s.watch(ctx, req)
+	leave, err := s.watchers.enter(principal(ctx))
 	if err != nil {
 		return err
 	}
+	w, err := s.watch(ctx, req)
+	if err != nil {
+		leave()
+		return err
+	}
 	last := &caughtUp{Watcher: w, told: req.GetFollow()}
-	return pump(ctx, last, func(f *tooldv1.Frame) error {
+	return s.pump(ctx, last, leave, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.WatchCallsResponse{Frame: f})
 	})
 }

@@ -37,6 +37,11 @@ type Config struct {
 	StreamWorkers int
 	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
 	MaxStreams int
+	// Watchers bounds the streams that watch, or that have much to send, at once; 0 means 4,096. WatchersEach bounds those
+	// of one principal; 0 means 1,024.
+	Watchers, WatchersEach int
+	// Stall is for how long a client may take nothing from its stream; 0 means 30 s.
+	Stall time.Duration
 	// MaxHeader bounds the headers of a request, in bytes; 0 means 16 KiB.
 	MaxHeader int
 }
@@ -72,7 +77,10 @@ func New(cfg Config) (*Server, error) {
 		s.methods[name] = &method{access: a}
 	}
 	s.grpc = grpc.NewServer(s.options()...)
-	tooldv1.RegisterCallServiceServer(s.grpc, &calls{engine: cfg.Engine, tools: cfg.Tools})
+	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
+		engine: cfg.Engine, tools: cfg.Tools,
+		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
+	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
 	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
@@ -90,6 +98,15 @@ func (c *Config) fill() {
 	}
 	if c.MaxStreams == 0 {
 		c.MaxStreams = 2048
+	}
+	if c.Watchers == 0 {
+		c.Watchers = 4096
+	}
+	if c.WatchersEach == 0 {
+		c.WatchersEach = 1024
+	}
+	if c.Stall == 0 {
+		c.Stall = 30 * time.Second
 	}
 	if c.MaxHeader == 0 {
 		c.MaxHeader = 16 << 10

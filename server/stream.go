@@ -23,22 +23,6 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// pump sends what a watcher sees until its end. It closes the watcher.
-func pump(ctx context.Context, w Watcher, send func(*tooldv1.Frame) error) error {
-	defer w.Close()
-	watching, cancel := untilDeadline(ctx)
-	defer cancel()
-	for {
-		f, err := w.Next(watching)
-		if err != nil {
-			return ended(watching, ctx, w, err, send)
-		}
-		if err := send(fromFrame(&f)); err != nil {
-			return err
-		}
-	}
-}
-
 // ended says how a stream ends whose watcher has no more frames.
 func ended(watching, ctx context.Context, w Watcher, err error, send func(*tooldv1.Frame) error) error {
 	switch {

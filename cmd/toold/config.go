@@ -64,6 +64,8 @@ type Limits struct {
 	Arguments    int `koanf:"arguments"`     // bytes of a call's arguments; at most 1 MiB
 	OutputBudget int `koanf:"output_budget"` // bytes that a result keeps of output; at most 256 KiB
 	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print and save in all
+	Watchers     int `koanf:"watchers"`      // streams that watch at once
+	WatchersEach int `koanf:"watchers_each"` // those of one principal
 }
 
 // Timeouts are the clocks of calls. None may be zero but Linger.
@@ -74,6 +76,7 @@ type Timeouts struct {
 	Grace   time.Duration `koanf:"grace"`   // for a tool to heed its cancellation
 	Expiry  time.Duration `koanf:"expiry"`  // of tickets that say nothing else
 	Drain   time.Duration `koanf:"drain"`   // for running calls when the daemon stops; 0: none
+	Stall   time.Duration `koanf:"stall"`   // for which a client may take nothing from its stream
 }
 
 // Retention is how long ended calls are kept. Neither may be zero.
@@ -106,10 +109,10 @@ func defaults() Config {
 		Data:      "./data",
 		Workspace: "./workspace",
 		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
-		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20},
+		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024},
 		Timeouts: Timeouts{
 			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
-			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second,
+			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second, Stall: 30 * time.Second,
 		},
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},

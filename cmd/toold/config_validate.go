@@ -83,6 +83,8 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"limits.arguments", c.Limits.Arguments, maxArguments},
 		{"limits.output_budget", c.Limits.OutputBudget, maxOutput},
 		{"limits.output_quota", c.Limits.OutputQuota, 1 << 40},
+		{"limits.watchers", c.Limits.Watchers, 1_000_000},
+		{"limits.watchers_each", c.Limits.WatchersEach, 1_000_000},
 	} {
 		if n.value < 1 || n.value > n.most {
 			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)
@@ -99,6 +101,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"timeouts.grace", c.Timeouts.Grace, time.Millisecond, time.Hour},
 		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, year},
 		{"timeouts.drain", c.Timeouts.Drain, 0, time.Hour},
+		{"timeouts.stall", c.Timeouts.Stall, time.Second, time.Hour},
 		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},
 		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},
 		{"bash.timeout", c.Bash.Timeout, time.Second, 10 * time.Minute},

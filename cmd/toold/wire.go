@@ -217,6 +217,7 @@ func (d *daemon) openServer(context.Context) error {
 		Engine: wire.NewEngine(d.engine, heartbeatEvery),
 		Tools:  wire.Tools(d.tools, d.gate.Hidden),
 		Admin:  adminOf{d}, Auth: d.reload.auth, TLS: secure, Log: d.log,
+		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})
 	return err
 }

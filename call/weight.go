@@ -1,0 +1,25 @@
+package call
+
+// Weight is about how many bytes an event holds beside what each has.
+func (ev *Event) Weight() int {
+	n := 0
+	switch {
+	case ev.Output != nil:
+		n = max(ev.Output.Length, len(ev.Output.Bytes))
+	case ev.Activity != nil:
+		n = len(ev.Activity.Content) + len(ev.Activity.Patch)
+	case ev.Progress != nil:
+		n = len(ev.Progress.Message)
+	case ev.Suspension != nil:
+		s := ev.Suspension
+		n = len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.Pending.Arguments)
+	case ev.Decision != nil:
+		n = len(ev.Decision.Result) + len(ev.Decision.Arguments)
+	case ev.Outcome != nil && ev.Outcome.Result != nil:
+		n = len(ev.Outcome.Result.Data) + len(ev.Outcome.Result.Message)
+		for _, c := range ev.Outcome.Result.Content {
+			n += len(c.Text) + len(c.Data)
+		}
+	}
+	return n
+}

@@ -1,0 +1,119 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
+)
+
+func (w *world) ended(method string, c codes.Code) int64 { return w.server.Stats()[method].Ended[c] }
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx := within(t)
+	for tick := time.NewTicker(5 * time.Millisecond); !holds(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("it does not come to this: %s", what)
+		}
+	}
+}
+
+// registerFlood adds a tool that prints far more than the transport holds for who does not read.
+func (w *world) registerFlood() {
+	w.t.Helper()
+	must(w.t, w.tools.Register("more", tool.Func(tool.Descriptor{ID: "flood", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}},
+		func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			for range 128 {
+				if err := c.Output("stdout", make([]byte, 64<<10)); err != nil {
+					return nil, err
+				}
+			}
+			return tool.Text("done"), nil
+		})))
+}
+
+// P11: a client that reads nothing is left, learns from where to watch again, and misses nothing.
+func TestP11StalledWatchersAreEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{config: func(c *server.Config) { c.Stall = 300 * time.Millisecond }})
+	w.registerFlood()
+	ctx := within(t)
+	executed, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood")})
+	must(t, err)
+	watched, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
+		Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("flood")}, AfterSequence: new(int64), Follow: true,
+	})
+	must(t, err)
+	eventually(t, "both are ended", func() bool {
+		return w.ended(tooldv1.CallService_ExecuteTool_FullMethodName, codes.ResourceExhausted) == 1 &&
+			w.ended(tooldv1.CallService_WatchCalls_FullMethodName, codes.ResourceExhausted)+w.ended(tooldv1.CallService_WatchCalls_FullMethodName, codes.NotFound) == 1
+	})
+	all, err := readAll(executed.Recv)
+	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
+	_, watchErr := readAll(watched.Recv)
+	if status.Code(watchErr) != codes.NotFound { // it may have come before the call
+		wantRefusal(t, watchErr, codes.ResourceExhausted, "WATCHER_LAGGED")
+	}
+	seen := events(all)
+	last := seen[len(seen)-1].GetSequence()
+	rest, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
+		Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("flood")}, Cursor: metadataOf(err)["cursor"], Follow: true,
+	})
+	must(t, err)
+	more, err := readAll(rest.Recv)
+	must(t, err)
+	following := events(more)
+	if first := following[0].GetSequence(); first > last+1 || following[len(following)-1].GetFinished() == nil {
+		t.Errorf("saw events up to %d; the cursor goes on with %d of %d", last, first, len(following))
+	}
+}
+
+func metadataOf(err error) map[string]string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return info.GetMetadata()
+		}
+	}
+	return nil
+}
+
+// P11: watchers are counted, by principal and in all; whoever leaves makes room.
+func TestP11WatchersAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{config: func(c *server.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
+	watch := func(user string) (stop func(), err error) {
+		ctx, cancel := context.WithCancel(within(t))
+		stream, err := w.calls(user).WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "run-of-" + user}, Follow: true})
+		must(t, err)
+		_, err = stream.Recv() // caught up
+		return func() {
+			cancel()
+			_, _ = readAll(stream.Recv)
+		}, err
+	}
+	first, err := watch("alice")
+	must(t, err)
+	_, err = watch("alice")
+	must(t, err)
+	_, err = watch("alice")
+	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
+	_, err = watch("bob")
+	must(t, err)
+	_, err = watch("dora")
+	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
+	first()
+	eventually(t, "there is room again", func() bool {
+		_, err := watch("dora")
+		return err == nil
+	})
+}
