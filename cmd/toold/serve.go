@@ -51,7 +51,7 @@ func check(_ context.Context, cfg *Config) error {
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	_, tlsErr := newTLS(cfg)
-	_, _, logErr := newLogger(cfg)
+	_, logErr := newLoggers(cfg)
 	return errors.Join(rulesErr, tokenErr, authErr, tlsErr, logErr, checkTools(cfg))
 }
 

@@ -36,17 +36,18 @@ type daemon struct {
 	started time.Time
 	program string // how commands begin that people may copy
 
-	log    *zap.Logger
-	level  zap.AtomicLevel
-	lines  *linelog.Filter
-	store  *sqlite.Store
-	runner *sandbox.Runner
-	tools  *registry.Registry
-	gate   *permission.Gate
-	engine *lifecycle.Engine
-	server *server.Server
-	doors  []net.Listener
-	where  []server.Address
+	log     *zap.Logger
+	lineLog *zap.Logger // of calls
+	level   zap.AtomicLevel
+	lines   *linelog.Filter
+	store   *sqlite.Store
+	runner  *sandbox.Runner
+	tools   *registry.Registry
+	gate    *permission.Gate
+	engine  *lifecycle.Engine
+	server  *server.Server
+	doors   []net.Listener
+	where   []server.Address
 
 	metricsAt string // address; empty: nowhere
 
@@ -69,9 +70,11 @@ func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.log, d.level, err = newLogger(cfg); err != nil {
+	loggers, err := newLoggers(cfg)
+	if err != nil {
 		return nil, err
 	}
+	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
 	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openEngine, d.openServer, d.listen, d.recover} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -162,7 +165,7 @@ func (d *daemon) openEngine(context.Context) error {
 	}
 	d.reload.rules = text
 	d.gate = permission.New(permission.Config{Rules: rules, SingleUser: d.cfg.SingleUser})
-	if d.lines, err = linelog.New(linelog.Config{Log: d.log}); err != nil {
+	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}
 	token, err := ensureToken(d.cfg.TokenFile())

@@ -22,7 +22,7 @@ import (
 
 // A Config is what a filter starts with.
 type Config struct {
-	Log    *zap.Logger   // required
+	Log    *zap.Logger   // required; it is synced behind each write, so it may collect lines
 	Buffer int           // lines that wait; 0 means 8,192
 	Every  time.Duration // between two writes; 0 means 100 ms
 }
@@ -124,6 +124,9 @@ func (w *writer) write(f *Filter) {
 	if lost := dropped - w.reported; lost > 0 {
 		f.log.Warn("call lines dropped: the log is too slow", zap.Uint64("dropped", lost), zap.Uint64("dropped_in_all", dropped))
 		w.reported = dropped
+	}
+	if len(lines) > 0 {
+		_ = f.log.Sync() // a log that cannot be written has nobody who could be told
 	}
 	clear(lines)
 	w.spare = lines[:0]
