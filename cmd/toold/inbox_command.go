@@ -40,10 +40,19 @@ func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsReque
 func (a *app) inboxCommand() *cobra.Command {
 	var action, run, thread string
 	var limit int
-	c := &cobra.Command{
+	var list bool
+	var c *cobra.Command
+	c = &cobra.Command{
 		Use:   "inbox [SUSPENSION|CALL]",
-		Short: "List what waits for a decision, oldest first, or show one ticket whole",
+		Short: "Work through what waits for a decision, list it, or show one ticket whole",
+		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k choose, a
+approves or answers, e edits the arguments in $VISUAL or $EDITOR, d declines with a reason,
+enter shows the ticket alone, q leaves. Every key stands at the bottom, nothing is decided
+without a second key, and the list follows what happens.
+
+Without a terminal, with --list or with --output, it is a list, oldest first.`,
 		Example: `  toold inbox
+  toold inbox --list
   toold inbox 0198c1
   toold inbox --action approval -o jsonl`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -53,9 +62,9 @@ func (a *app) inboxCommand() *cobra.Command {
 			return nil
 		},
 		ValidArgsFunction: a.completeWaiting,
-		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+		RunE: a.withClient(func(ctx context.Context, client *client, args []string) error {
 			if len(args) == 1 {
-				call, err := a.findWaiting(ctx, c, args[0])
+				call, err := a.findWaiting(ctx, client, args[0])
 				if err != nil {
 					return err
 				}
@@ -63,9 +72,12 @@ func (a *app) inboxCommand() *cobra.Command {
 			}
 			request := waiting()
 			request.Action, request.RunId, request.ThreadId = action, run, thread
+			if _, _, terminal := a.terminal(); terminal && !list && !c.Flags().Changed("output") {
+				return a.workThrough(ctx, client, request, limit)
+			}
 			var all []*tooldv1.Call
 			more := false
-			err := eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
+			err := eachWaiting(ctx, client, request, func(call *tooldv1.Call) bool {
 				more = limit > 0 && len(all) == limit
 				if !more {
 					all = append(all, call)
@@ -81,6 +93,7 @@ func (a *app) inboxCommand() *cobra.Command {
 	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
 	c.Flags().StringVar(&run, "run", "", "only of this run")
 	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
+	c.Flags().BoolVar(&list, "list", false, "list them on a terminal too")
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
 	a.outputFlag(c, formTable, formJSON, formJSONL)
 	return c

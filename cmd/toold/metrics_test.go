@@ -119,7 +119,7 @@ func TestMetrics(t *testing.T) {
 		`toold_calls_stored{status="SUSPENDED"}`:                     1,
 		`toold_call_seconds_count{tool="read"}`:                      4,
 		`toold_attempt_seconds_bucket{tool="read",le="+Inf"}`:        3,
-		`toold_calls_queued`: 0, `toold_calls_running`: 0, `toold_disk_full`: 0, `toold_watchers`: 0,
+		`toold_calls_queued`:                                         0, `toold_calls_running`: 0, `toold_disk_full`: 0, `toold_watchers`: 0,
 		`toold_journal_waiting{lane="durable"}`: 0,
 	}
 	for series, v := range want {

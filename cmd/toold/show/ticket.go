@@ -10,27 +10,42 @@ import (
 // Ticket writes the open question of a call with everything that an answer covers: the arguments whole, the description,
 // its diff, who may answer and until when. suspension is the one that is answered.
 func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
-	var b strings.Builder
+	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s)
+}
+
+// Question is a ticket with what would run before who asks: the first screen says what is agreed to.
+func (v View) Question(c *tooldv1.Call, s *tooldv1.Suspension) string {
+	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s), "\n") + "\n" + v.ticketFields(c, s)
+}
+
+func (v View) ticketHead(s *tooldv1.Suspension) string {
 	d := s.GetDescription()
 	title := d.GetTitle()
 	if title == "" {
 		title = s.GetPending().GetName()
 	}
-	b.WriteString(v.paint(bold+";"+waits, strings.ToUpper(Line(s.GetAction()))) + "  " + v.paint(bold, fold(Line(title))) + "\n")
-	b.WriteString(v.fields(
+	return v.paint(bold+";"+waits, strings.ToUpper(Line(s.GetAction()))) + "  " + v.paint(bold, fold(Line(title))) + "\n"
+}
+
+func (v View) ticketFields(c *tooldv1.Call, s *tooldv1.Suspension) string {
+	return v.fields(
 		"suspension", Line(s.GetSuspensionId()),
 		"call", Line(s.GetPending().GetId()),
 		"tool", Line(s.GetPending().GetName()),
 		"asked by", v.askedBy(c, s),
 		"run", v.runOf(c.GetRun()),
-		"effect", effect(c.GetAssessment(), d.GetKind()),
+		"effect", effect(c.GetAssessment(), s.GetDescription().GetKind()),
 		"isolation", isolation(c.GetIsolation()),
 		"answered by", approvers(s.GetApprovers()),
 		"votes", votes(s),
 		"waits since", v.clock(s.GetCreatedAt()),
 		"expires", v.clock(s.GetExpiresAt())+onExpiry(s),
 		"digest", Line(s.GetDigest()),
-	))
+	)
+}
+
+func (v View) ticketBody(s *tooldv1.Suspension) string {
+	var b strings.Builder
 	if m := s.GetMessage(); m != "" {
 		b.WriteString("\n" + v.paint(bold, "Question") + "\n" + indent(fold(Text(m))))
 	}
@@ -39,7 +54,7 @@ func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	}
 	arguments := s.GetPending().GetArguments()
 	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)))
-	b.WriteString(v.describe(d, arguments))
+	b.WriteString(v.describe(s.GetDescription(), arguments))
 	if p := s.GetParameters(); p != "" {
 		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
 	}

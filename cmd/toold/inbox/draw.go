@@ -1,0 +1,279 @@
+package inbox
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+)
+
+const (
+	leastWidth  = 40
+	leastHeight = 8
+)
+
+// tooSmall reports that nothing can be read, so that nothing can be decided either.
+func (m *model) tooSmall() bool { return m.width < leastWidth || m.height < leastHeight }
+
+// A frame is what the terminal shows.
+type frame struct {
+	lines       []string
+	row, column int // of the cursor; a negative row hides it
+}
+
+// draw lays the model out. No line is wider than the terminal.
+func (m *model) draw() frame {
+	f := frame{row: -1}
+	if m.tooSmall() {
+		f.lines = []string{show.Short("toold: too small", m.width)}
+		return f.filled(m.height)
+	}
+	bottom := m.bottom(&f)
+	room := m.height - 1 - len(bottom)
+	f.lines = append(f.lines, m.title())
+	switch {
+	case m.mode == helping:
+		f.lines = append(f.lines, m.help(room)...)
+	case len(m.entries) == 0:
+		f.lines = append(f.lines, m.empty()...)
+	case m.behindMode() == reading || room < 6:
+		f.lines = append(f.lines, m.ticket(room)...)
+	default:
+		rows := min(len(m.entries), max(3, room/3))
+		f.lines = append(f.lines, m.rows(rows)...)
+		f.lines = append(f.lines, m.view.Dim(strings.Repeat("─", m.width)))
+		f.lines = append(f.lines, m.ticket(room-rows-1)...)
+	}
+	f.lines = f.filled(m.height - len(bottom)).lines
+	if f.row >= 0 {
+		f.row += len(f.lines)
+	}
+	f.lines = append(f.lines, bottom...)
+	return f
+}
+
+func (f frame) filled(height int) frame {
+	f.lines = f.lines[:min(len(f.lines), max(height, 0))]
+	for len(f.lines) < height {
+		f.lines = append(f.lines, "")
+	}
+	return f
+}
+
+// behindMode is how the calls are shown while a question is asked.
+func (m *model) behindMode() mode {
+	if m.mode >= confirming {
+		return m.behind
+	}
+	return m.mode
+}
+
+func (m *model) title() string {
+	text := "toold inbox"
+	waits := fmt.Sprintf("  %d wait", len(m.entries))
+	switch {
+	case !m.loaded:
+		waits = "  …"
+	case len(m.entries) == 1:
+		waits = "  1 waits"
+	case m.more:
+		waits = fmt.Sprintf("  the oldest %d of those that wait", len(m.entries))
+	}
+	if m.count > 0 {
+		waits += fmt.Sprintf(", %d decided here", m.count)
+	}
+	return m.view.Marked(text) + show.Short(waits, m.width-len(text))
+}
+
+// empty stands where nothing waits.
+func (m *model) empty() []string {
+	if !m.loaded {
+		return nil
+	}
+	return show.Wrap("\nNothing waits for a decision. What comes appears here by itself.", m.width)
+}
+
+// rows is the list, so that what is chosen is among them.
+func (m *model) rows(n int) (lines []string) {
+	first := max(min(m.at-n/2, len(m.entries)-n), 0)
+	for i := first; i < first+n; i++ {
+		e, mark := m.entries[i], "  "
+		if i == m.at {
+			mark = m.view.Marked("▸ ")
+		}
+		line := m.view.InboxLine(e.call, m.width-2)
+		switch {
+		case e.gone:
+			line = m.view.Dim(show.Short("gone      "+show.Line(e.call.GetTool()), m.width-2))
+		case e.sent:
+			line = m.view.Dim(show.Short("sent      "+show.Line(e.call.GetTool()), m.width-2))
+		}
+		lines = append(lines, mark+line)
+	}
+	return lines
+}
+
+// ticket is what would run, whole, as much of it as fits from where it is scrolled to.
+func (m *model) ticket(room int) []string {
+	e := m.chosen()
+	text := m.view.Question(e.call, e.call.GetSuspension())
+	if m.arguments != "" && m.mode == confirming {
+		text = m.view.Marked("Instead, as you edited it") + " (" + show.ArgumentsSize(m.arguments) + ")\n" + m.view.Arguments(m.arguments)
+	}
+	lines := show.Wrap(strings.TrimSuffix(text, "\n"), m.width)
+	m.page = max(room-1, 1)
+	m.scroll = max(min(m.scroll, len(lines)-m.page), 0)
+	end := min(m.scroll+m.page, len(lines))
+	if m.arguments == "" {
+		e.lines, e.seen = len(lines), max(e.seen, end)
+	}
+	shown := append([]string(nil), lines[m.scroll:end]...)
+	if end < len(lines) || m.scroll > 0 {
+		for len(shown) < m.page {
+			shown = append(shown, "")
+		}
+		shown = append(shown, m.view.Dim(show.Short(fmt.Sprintf("── lines %d to %d of %d: space and b turn the page ──", m.scroll+1, end, len(lines)), m.width)))
+	}
+	return shown
+}
+
+// bottom is the last lines: a question or what was said last, and the keys. f gets the cursor, counted from the first of
+// them.
+func (m *model) bottom(f *frame) (lines []string) {
+	switch m.mode {
+	case confirming:
+		lines = append(lines, m.said()...)
+		lines = append(lines, m.view.Marked(show.Short(m.question(), m.width)))
+	case reasoning:
+		lines = append(lines, m.view.Marked(show.Short("Decline "+show.Title(m.chosen().call.GetSuspension())+": why? The model reads it.", m.width)))
+		lines = append(lines, m.line("reason: ", f, len(lines)))
+	case answering:
+		lines = m.fieldLines(f)
+	default:
+		lines = append(lines, m.said()...)
+	}
+	return append(lines, m.keys())
+}
+
+func (m *model) said() []string {
+	text := show.Short(show.Line(m.message), m.width)
+	if m.alarm {
+		text = m.view.Alarm(text)
+	}
+	return []string{text}
+}
+
+func (m *model) question() string {
+	e := m.chosen()
+	text := "Approve " + show.Title(e.call.GetSuspension()) + "?"
+	switch {
+	case m.arguments != "" && isQuestion(e.call.GetSuspension()):
+		text = "Send this answer?"
+	case m.arguments != "":
+		text = "Approve with these arguments?"
+	case e.seen < e.lines:
+		text = fmt.Sprintf("%d lines of it were not shown. %s", e.lines-e.seen, text)
+	}
+	return text
+}
+
+// fieldLines asks for the field of an answer that is next.
+func (m *model) fieldLines(f *frame) (lines []string) {
+	s, now := m.chosen().call.GetSuspension(), m.form.field()
+	about := show.Title(s)
+	if s.GetMessage() != "" {
+		about = show.Line(s.GetMessage())
+	}
+	lines = append(lines, m.view.Marked(show.Short(about, m.width)))
+	if now.title != "" {
+		lines = append(lines, show.Short(show.Line(now.title), m.width))
+	}
+	most := max(m.height/2-len(lines), 1)
+	for i, option := range now.options[:min(len(now.options), most)] {
+		lines = append(lines, show.Short(fmt.Sprintf("  %d  %s", i+1, show.Line(option)), m.width))
+	}
+	if m.form.complaint != "" {
+		lines = append(lines, m.view.Alarm(show.Short(m.form.complaint, m.width)))
+	}
+	label := now.hint()
+	if now.name != "" {
+		label = show.Short(show.Line(now.name), 20) + " (" + label + orNothing(now.required, ", or nothing") + ")"
+	}
+	return append(lines, m.line(label+": ", f, len(lines)))
+}
+
+func orNothing(required bool, text string) string {
+	if required {
+		return ""
+	}
+	return text
+}
+
+// line is where text is typed; of long text the end is shown.
+func (m *model) line(label string, f *frame, row int) string {
+	text := show.Line(m.input)
+	room := max(m.width-show.Columns(label)-1, 1)
+	for show.Columns(text) > room {
+		_, text, _ = cutFirst(text)
+	}
+	f.row, f.column = row, min(show.Columns(label)+show.Columns(text), m.width-1)
+	return show.Short(label+text, m.width)
+}
+
+func cutFirst(s string) (first, rest string, ok bool) {
+	for i := range s {
+		if i > 0 {
+			return s[:i], s[i:], true
+		}
+	}
+	return s, "", false
+}
+
+func (m *model) keys() string {
+	pairs := []string{"j k", "move", "enter", "look closer", "a", "approve", "e", "edit", "d", "decline", "?", "help", "q", "quit"}
+	if e := m.chosen(); e != nil && isQuestion(e.call.GetSuspension()) {
+		pairs[5] = "answer"
+	}
+	switch m.mode {
+	case reading:
+		pairs[3] = "back"
+	case helping:
+		pairs = []string{"any key", "back"}
+	case confirming:
+		pairs = []string{"y", "yes", "n", "no"}
+	case reasoning, answering:
+		pairs = []string{"enter", "send", "esc", "back, nothing is decided", "ctrl-u", "empty the line"}
+		if m.form != nil && m.form.at+1 < len(m.form.fields) {
+			pairs[1] = "next"
+		}
+	case choosing:
+		if len(m.entries) == 0 {
+			pairs = []string{"r", "look again", "q", "quit"}
+		}
+	}
+	var b strings.Builder
+	used := 0
+	for i := 0; i < len(pairs); i += 2 {
+		if used += len(pairs[i]) + len(pairs[i+1]) + 3; used > m.width {
+			break
+		}
+		b.WriteString(m.view.Marked(pairs[i]) + " " + m.view.Dim(pairs[i+1]) + "  ")
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+func (m *model) help(room int) []string {
+	const text = `
+j k, arrows     choose a call            g G         the first, the last
+enter           its ticket alone         space b     turn its pages, J K a line
+a               approve what is shown, or answer a question; it is asked again
+e               edit the arguments, or the answer, in $EDITOR; then it is asked
+d               decline; the model reads your reason
+r               look again now           q, ctrl-c   leave
+
+An approval counts for exactly what is shown. When somebody else is first, or
+the call changes, nothing is done and it says so. What you decided goes on by
+itself, also when you leave.`
+	lines := show.Wrap(text, m.width)
+	return lines[:min(len(lines), room)]
+}

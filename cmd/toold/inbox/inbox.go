@@ -1,0 +1,268 @@
+// Package inbox lets a person work through the calls that wait, with the keyboard of a terminal.
+//
+// What is chosen is a suspension, not a row: when it goes away it stays chosen, marked as gone, so that no key meets another
+// call than the one that was looked at. Nothing is decided without a second key, and pasted text is never taken for keys.
+// All that is shown comes from package show and is escaped there.
+package inbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// A Daemon is what is asked. Its methods are called from several goroutines; their errors are shown as they are.
+type Daemon interface {
+	// Waiting returns what waits, the oldest first, and whether there is more than that.
+	Waiting(ctx context.Context) (calls []*tooldv1.Call, more bool, err error)
+	// Changed returns when what waits may have changed, or after a while.
+	Changed(ctx context.Context) error
+	// Decide sends a decision about a call, says when it was taken, and returns in words how the call went on.
+	Decide(ctx context.Context, c *tooldv1.Call, d *tooldv1.Decision, taken func()) (outcome string, err error)
+}
+
+// A Config is what an inbox is made of; all of it is required.
+type Config struct {
+	Daemon  Daemon
+	In, Out *os.File // a terminal
+	View    func() show.View
+	// Edit lets the person change JSON text in an editor on the same terminal.
+	Edit func(ctx context.Context, text string) (string, error)
+	// Answer makes the JSON text of an answer out of words, by its schema.
+	Answer func(words []string, schema string) (string, error)
+}
+
+// Run shows the inbox until the person leaves it, or ctx ends. The terminal is then as it was.
+func Run(ctx context.Context, cfg Config) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	s := &session{cfg: cfg, m: newModel(), t: &terminal{in: cfg.In, out: cfg.Out}, news: make(chan func()), again: make(chan struct{}, 1)}
+	s.ctx = ctx
+	if err := s.t.take(); err != nil {
+		cancel()
+		return err
+	}
+	defer func() {
+		cancel()
+		err = errors.Join(err, s.t.give())
+		s.others.Wait()
+	}()
+	s.others.Go(s.look)
+	return s.loop()
+}
+
+// session is one Run. Only its loop touches model and terminal; the others send what they have to tell.
+type session struct {
+	cfg    Config
+	ctx    context.Context
+	m      *model
+	t      *terminal
+	news   chan func()
+	again  chan struct{}
+	others sync.WaitGroup
+}
+
+// escapeTime is how long a lone Escape waits for the rest of a key.
+const escapeTime = 50 * time.Millisecond
+
+func (s *session) loop() error {
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	second := time.NewTicker(time.Second) // ages go on
+	defer second.Stop()
+	lone := time.NewTimer(escapeTime)
+	defer lone.Stop()
+	var rest []byte
+	for {
+		if err := s.draw(); err != nil {
+			return err
+		}
+		var keys []key
+		select {
+		case <-s.ctx.Done():
+			return nil
+		case b, ok := <-s.t.typed:
+			if !ok {
+				return errors.New("the terminal is gone")
+			}
+			keys, rest = decodeKeys(append(rest, b...), false)
+			lone.Reset(escapeTime)
+		case <-lone.C:
+			keys, rest = decodeKeys(rest, true)
+		case tell := <-s.news:
+			tell()
+		case <-second.C:
+		case <-resized:
+			s.t.forget()
+		}
+		for _, k := range keys {
+			if leave, err := s.obey(s.m.press(k)); leave || err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (s *session) draw() error {
+	s.m.view = s.cfg.View()
+	s.m.width, s.m.height = s.t.size()
+	f := s.m.draw()
+	return s.t.draw(f.lines, f.row, f.column)
+}
+
+func (s *session) obey(w wish) (leave bool, err error) {
+	switch w {
+	case quit:
+		return true, nil
+	case refresh:
+		s.t.forget()
+		s.lookAgain()
+	case edit:
+		return false, s.edit()
+	case decide:
+		s.decide()
+	}
+	return false, nil
+}
+
+// look keeps the list as it is at the daemon.
+func (s *session) look() {
+	changed := make(chan struct{}, 1)
+	s.others.Go(func() {
+		for s.ctx.Err() == nil {
+			_ = s.cfg.Daemon.Changed(s.ctx) // whatever it says: it is looked at again
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	lost := false
+	for {
+		calls, more, err := s.cfg.Daemon.Waiting(s.ctx)
+		s.tell(func() {
+			switch {
+			case err != nil:
+				s.m.say(err.Error(), true)
+			case lost:
+				s.m.say("the daemon is back", false)
+			}
+			if lost = err != nil; !lost {
+				s.m.list(calls, more)
+			}
+		})
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-changed:
+		case <-s.again:
+		}
+	}
+}
+
+func (s *session) lookAgain() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+// tell has something done by the loop.
+func (s *session) tell(news func()) {
+	select {
+	case s.news <- news:
+	case <-s.ctx.Done():
+	}
+}
+
+// decide sends the model's decision; the person goes on meanwhile.
+func (s *session) decide() {
+	m, e, d := s.m, s.m.chosen(), s.m.decision
+	if m.form != nil && len(m.form.words) > 0 {
+		result, err := s.cfg.Answer(m.form.words, m.form.schema)
+		if err != nil {
+			m.say(err.Error(), true)
+			return
+		}
+		d.Result = result
+	}
+	e.sent = true
+	what := show.Line(e.call.GetTool())
+	s.others.Go(func() {
+		outcome, err := s.cfg.Daemon.Decide(s.ctx, e.call, d, func() {
+			s.tell(func() {
+				m.decided[e.id()] = true
+				m.count++
+				m.remove(e)
+				m.say(what+": "+taken(d), false)
+			})
+		})
+		s.tell(func() {
+			e.sent = false
+			if err != nil {
+				m.say(what+": "+err.Error(), true)
+			} else {
+				m.say(what+": "+outcome, false)
+			}
+			s.lookAgain()
+		})
+	})
+}
+
+func taken(d *tooldv1.Decision) string {
+	switch {
+	case d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_CANCEL:
+		return "declined"
+	case d.GetResult() != "":
+		return "answered"
+	case d.GetArguments() != "":
+		return "approved with your arguments"
+	}
+	return "approved"
+}
+
+// edit gives the terminal to an editor and takes it back.
+func (s *session) edit() error {
+	e := s.m.chosen()
+	text := e.call.GetSuspension().GetPending().GetArguments()
+	if isQuestion(e.call.GetSuspension()) {
+		text = template(e.call.GetSuspension())
+	}
+	if err := s.t.give(); err != nil {
+		return err
+	}
+	edited, err := s.cfg.Edit(s.ctx, text)
+	if err := s.t.take(); err != nil {
+		return err
+	}
+	if err != nil {
+		s.m.say(err.Error(), true)
+		return nil
+	}
+	s.m.edited(edited)
+	return nil
+}
+
+// template is an answer to begin with: the members that a schema names, without values.
+func template(s *tooldv1.Suspension) string {
+	if s.GetResumeMode() == tooldv1.ResumeMode_RESUME_MODE_PASS_DECISION_TO_TOOL && s.GetPending().GetArguments() != "" {
+		return s.GetPending().GetArguments()
+	}
+	text := ""
+	for _, f := range newForm(s.GetResponseSchema()).fields {
+		if f.name != "" {
+			text += ", " + quoted(f.name) + ": null"
+		}
+	}
+	if text == "" {
+		return "null"
+	}
+	return "{" + text[2:] + "}"
+}

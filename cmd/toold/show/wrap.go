@@ -1,0 +1,83 @@
+package show
+
+import "strings"
+
+const tabStop = 8
+
+// Wrap breaks what this package wrote into lines of at most width columns, at least one. A colour that is open where a
+// line breaks is closed there and opened again on the next. Escape sequences in the text must be the colours of this package:
+// everything foreign in it was escaped.
+func Wrap(text string, width int) []string {
+	var w wrapper
+	w.width = max(width, 1)
+	for i := 0; i < len(text); {
+		if text[i] == '\x1b' {
+			end := strings.IndexByte(text[i:], 'm')
+			if end < 0 {
+				break // no colour is cut off
+			}
+			w.color(text[i : i+end+1])
+			i += end + 1
+			continue
+		}
+		end := i + 1
+		for end < len(text) && text[end]&0xc0 == 0x80 {
+			end++
+		}
+		w.put(text[i:end])
+		i = end
+	}
+	if w.line.Len() > 0 || len(w.lines) == 0 {
+		w.end()
+	}
+	return w.lines
+}
+
+type wrapper struct {
+	width int
+	lines []string
+	line  strings.Builder
+	used  int
+	open  string // the colour
+}
+
+const noColor = "\x1b[0m"
+
+func (w *wrapper) color(sequence string) {
+	w.line.WriteString(sequence)
+	if w.open = sequence; sequence == noColor {
+		w.open = ""
+	}
+}
+
+func (w *wrapper) put(character string) {
+	switch character {
+	case "\n":
+		w.end()
+		return
+	case "\t":
+		for n := tabStop - w.used%tabStop; n > 0; n-- {
+			w.put(" ")
+		}
+		return
+	}
+	n := columns(character)
+	if w.used+n > w.width && w.used > 0 {
+		w.end()
+	}
+	if n > w.width {
+		character, n = "?", 1
+	}
+	w.line.WriteString(character)
+	w.used += n
+}
+
+func (w *wrapper) end() {
+	if w.open != "" {
+		w.line.WriteString(noColor)
+	}
+	w.lines = append(w.lines, w.line.String())
+	w.line.Reset()
+	w.line.WriteString(w.open)
+	w.used = 0
+}
