@@ -33,6 +33,7 @@ func rows() []row {
 		{folder: "metric", onlyStd: true},
 		{folder: "hook", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "registry", ours: []string{"call", "tool"}},
+		{folder: "registry/export", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "call", "tool"}},

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The landing check. Every package with the race detector, the crash loop with 40 kills of the real binary, the examples.
+# The landing check. Every package with the race detector, the crash loop with 40 kills of the real binary, the examples, and the exported tools
+# against the packages of the providers.
 # The last lines say what ran; with CI=true nothing may be left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/need.sh git bash gcc make
+scripts/providers.sh
 
 ci=()
 if [[ ${CI:-} == true || ${CI:-} == 1 ]]; then ci=(-ci); fi

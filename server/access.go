@@ -85,9 +85,10 @@ func table() map[string]access {
 		tooldv1.CallService_GetRun_FullMethodName:       {roles: see, limit: quick},
 		tooldv1.CallService_EndRun_FullMethodName:       {roles: end, limit: quick},
 
-		tooldv1.ToolService_ListTools_FullMethodName:  {roles: see, limit: quick},
-		tooldv1.ToolService_GetTool_FullMethodName:    {roles: see, limit: quick},
-		tooldv1.ToolService_WatchTools_FullMethodName: {roles: see, unending: true},
+		tooldv1.ToolService_ListTools_FullMethodName:   {roles: see, limit: quick},
+		tooldv1.ToolService_GetTool_FullMethodName:     {roles: see, limit: quick},
+		tooldv1.ToolService_ExportTools_FullMethodName: {roles: see, limit: quick},
+		tooldv1.ToolService_WatchTools_FullMethodName:  {roles: see, unending: true},
 
 		tooldv1.AdminService_GetInfo_FullMethodName:     {roles: anyRole, limit: quick},
 		tooldv1.AdminService_Reload_FullMethodName:      {roles: operator, limit: quick},

@@ -141,6 +141,8 @@ type Tools interface {
 	List(p tool.Principal, f ToolFilter) []Tool
 	// Lookup finds a tool that a principal sees by id or alias.
 	Lookup(p tool.Principal, name string) (Tool, bool)
+	// Export returns tools in the words of a format, such as openai-strict.
+	Export(format string, tools []Tool) (*Export, error)
 	// Watch returns a function that waits until what the principal sees may have changed since the call before, the
 	// first time since Watch. It ends with ctx's error.
 	Watch(p tool.Principal) func(context.Context) error
@@ -157,6 +159,26 @@ type Tool struct {
 	Descriptor *tool.Descriptor
 	Digest     string
 }
+
+// An Export is a list of tools in the words of a provider.
+type Export struct {
+	Tools    []ExportedTool // in the order in which they were given, without those left out
+	Omitted  []OmittedTool
+	Notes    []string
+	Revision string // of the content
+	// Page returns the list of a range of Tools, as the provider takes it, and the guidance beside it.
+	Page func(from, to int) (list, guidance string)
+}
+
+// An ExportedTool is what is told about one tool of an export.
+type ExportedTool struct {
+	Name, ID, Digest string
+	Size             int // bytes of its definition and guidance
+	Notes, Nulls     []string
+}
+
+// An OmittedTool is one that the provider would refuse.
+type OmittedTool struct{ ID, Reason string }
 
 // An Admin is what operators do with the daemon.
 type Admin interface {

@@ -40,14 +40,14 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	f := filterOf(req)
 	all := s.tools.List(p.Principal, ToolFilter{})
 	resp := &tooldv1.ListToolsResponse{Revision: revision(all)}
 	if req.GetIfRevision() == resp.Revision {
 		resp.NotModified = true
 		return resp, nil
 	}
-	f := ToolFilter{Allow: req.GetOffered().GetAllow(), Exclude: req.GetOffered().GetExclude(), Source: req.GetSource(), Category: req.GetCategory()}
-	b := bind(append(append([]string{"tools", p.Namespace, p.Subject, f.Source, f.Category, string(mutability)}, f.Allow...), append([]string{"/"}, f.Exclude...)...)...)
+	b := bindList(p, f, mutability, "tools")
 	after, err := open(req.GetPageToken(), b)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,25 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 	return resp, nil
 }
 
-func checkList(req *tooldv1.ListToolsRequest) (tool.Mutability, error) {
+// listRequest is what requests for lists of tools share.
+type listRequest interface {
+	GetOffered() *tooldv1.OfferedTools
+	GetSource() string
+	GetCategory() string
+	GetMutability() tooldv1.Mutability
+	GetPageSize() int32
+}
+
+func filterOf(req listRequest) ToolFilter {
+	return ToolFilter{Allow: req.GetOffered().GetAllow(), Exclude: req.GetOffered().GetExclude(), Source: req.GetSource(), Category: req.GetCategory()}
+}
+
+// bindList binds a page to who asks for what.
+func bindList(p *identity, f ToolFilter, m tool.Mutability, what string) binding {
+	return bind(slices.Concat([]string{what, p.Namespace, p.Subject, f.Source, f.Category, string(m)}, f.Allow, []string{"/"}, f.Exclude)...)
+}
+
+func checkList(req listRequest) (tool.Mutability, error) {
 	if req.GetPageSize() < 0 {
 		return "", call.InvalidField("page_size", "is %d; 0 is %d", req.GetPageSize(), maxToolPage)
 	}

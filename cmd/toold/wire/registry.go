@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/registry/export"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 )
@@ -76,6 +77,35 @@ func (t tools) Lookup(p tool.Principal, name string) (server.Tool, bool) {
 		return server.Tool{}, false
 	}
 	return server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, true
+}
+
+func (t tools) Export(format string, list []server.Tool) (*server.Export, error) {
+	descriptors := make([]*tool.Descriptor, len(list))
+	digests := make(map[string]string, len(list))
+	for i, one := range list {
+		descriptors[i] = one.Descriptor
+		digests[one.Descriptor.ID] = one.Digest
+	}
+	f := export.Format(format)
+	done, err := export.Export(f, descriptors)
+	if err != nil {
+		return nil, err
+	}
+	out := &server.Export{
+		Notes: done.Notes, Revision: done.Revision,
+		Page: func(from, to int) (string, string) {
+			return string(export.Join(f, done.Tools[from:to])), export.Guidance(done.Tools[from:to])
+		},
+	}
+	for _, e := range done.Tools {
+		out.Tools = append(out.Tools, server.ExportedTool{
+			Name: e.Name, ID: e.ID, Digest: digests[e.ID], Size: len(e.Definition) + len(e.Guidance), Notes: e.Notes, Nulls: e.Nulls,
+		})
+	}
+	for _, o := range done.Omitted {
+		out.Omitted = append(out.Omitted, server.OmittedTool(o))
+	}
+	return out, nil
 }
 
 func (t tools) Watch(p tool.Principal) func(context.Context) error {

@@ -73,6 +73,70 @@ func (OnDoubt) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{0}
 }
 
+// ExportFormat names whose words a list of tools is in.
+type ExportFormat int32
+
+const (
+	ExportFormat_EXPORT_FORMAT_UNSPECIFIED ExportFormat = 0
+	// The `tools` of OpenAI's Chat Completions.
+	ExportFormat_EXPORT_FORMAT_OPENAI ExportFormat = 1
+	// The same with `strict`. A tool whose schema has no strict form is exported without, and its notes say so.
+	ExportFormat_EXPORT_FORMAT_OPENAI_STRICT ExportFormat = 2
+	// The `tools` of Anthropic's Messages.
+	ExportFormat_EXPORT_FORMAT_ANTHROPIC ExportFormat = 3
+	// The `tools` of Gemini's generateContent.
+	ExportFormat_EXPORT_FORMAT_GEMINI ExportFormat = 4
+	// The `tools` of an MCP tools/list result.
+	ExportFormat_EXPORT_FORMAT_MCP ExportFormat = 5
+)
+
+// Enum value maps for ExportFormat.
+var (
+	ExportFormat_name = map[int32]string{
+		0: "EXPORT_FORMAT_UNSPECIFIED",
+		1: "EXPORT_FORMAT_OPENAI",
+		2: "EXPORT_FORMAT_OPENAI_STRICT",
+		3: "EXPORT_FORMAT_ANTHROPIC",
+		4: "EXPORT_FORMAT_GEMINI",
+		5: "EXPORT_FORMAT_MCP",
+	}
+	ExportFormat_value = map[string]int32{
+		"EXPORT_FORMAT_UNSPECIFIED":   0,
+		"EXPORT_FORMAT_OPENAI":        1,
+		"EXPORT_FORMAT_OPENAI_STRICT": 2,
+		"EXPORT_FORMAT_ANTHROPIC":     3,
+		"EXPORT_FORMAT_GEMINI":        4,
+		"EXPORT_FORMAT_MCP":           5,
+	}
+)
+
+func (x ExportFormat) Enum() *ExportFormat {
+	p := new(ExportFormat)
+	*p = x
+	return p
+}
+
+func (x ExportFormat) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ExportFormat) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_tool_service_proto_enumTypes[1].Descriptor()
+}
+
+func (ExportFormat) Type() protoreflect.EnumType {
+	return &file_toold_v1_tool_service_proto_enumTypes[1]
+}
+
+func (x ExportFormat) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ExportFormat.Descriptor instead.
+func (ExportFormat) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Descriptor says what a tool is. Its digest is pinned in every call and is part of what an approver agrees to.
 type Descriptor struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -492,6 +556,363 @@ func (x *ListToolsResponse) GetNotModified() bool {
 	return false
 }
 
+// ExportToolsRequest says which tools, and for whom. The filters are those of ListTools; all conditions must hold.
+type ExportToolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	Format ExportFormat `protobuf:"varint,1,opt,name=format,proto3,enum=toold.v1.ExportFormat" json:"format,omitempty"`
+	// The offered set, such as the one that a run sends as agent.tools; absent is all.
+	Offered *OfferedTools `protobuf:"bytes,2,opt,name=offered,proto3" json:"offered,omitempty"`
+	// Descriptor.source; empty is any.
+	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
+	// Descriptor.category; empty is any.
+	Category string `protobuf:"bytes,4,opt,name=category,proto3" json:"category,omitempty"`
+	// Descriptor.effects.mutability; unspecified is any.
+	Mutability Mutability `protobuf:"varint,5,opt,name=mutability,proto3,enum=toold.v1.Mutability" json:"mutability,omitempty"`
+	// 0 and more than 1,000 are 1,000. A page may have fewer, so that it fits a message.
+	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of an answer to the same format, filter and principal; INVALID_ARGUMENT with any other.
+	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// ExportToolsResponse.revision that the client has. When it still holds, the answer is only `not_modified`.
+	IfRevision    string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportToolsRequest) Reset() {
+	*x = ExportToolsRequest{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportToolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportToolsRequest) ProtoMessage() {}
+
+func (x *ExportToolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportToolsRequest.ProtoReflect.Descriptor instead.
+func (*ExportToolsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ExportToolsRequest) GetFormat() ExportFormat {
+	if x != nil {
+		return x.Format
+	}
+	return ExportFormat_EXPORT_FORMAT_UNSPECIFIED
+}
+
+func (x *ExportToolsRequest) GetOffered() *OfferedTools {
+	if x != nil {
+		return x.Offered
+	}
+	return nil
+}
+
+func (x *ExportToolsRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ExportToolsRequest) GetCategory() string {
+	if x != nil {
+		return x.Category
+	}
+	return ""
+}
+
+func (x *ExportToolsRequest) GetMutability() Mutability {
+	if x != nil {
+		return x.Mutability
+	}
+	return Mutability_MUTABILITY_UNSPECIFIED
+}
+
+func (x *ExportToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ExportToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *ExportToolsRequest) GetIfRevision() string {
+	if x != nil {
+		return x.IfRevision
+	}
+	return ""
+}
+
+// ExportToolsResponse is one page. The same tools give the same bytes.
+type ExportToolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON text of a list: what the provider's request has in its member `tools`.
+	Tools string `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
+	// What is told about each tool of `tools`, in the same order.
+	Exported []*ExportedTool `protobuf:"bytes,2,rep,name=exported,proto3" json:"exported,omitempty"`
+	// What models should read beside the list, such as in a system prompt: Markdown with a heading for each tool that says
+	// something. Empty when none does.
+	Guidance string `protobuf:"bytes,3,opt,name=guidance,proto3" json:"guidance,omitempty"`
+	// Tools that the provider would refuse, and the whole list with them. On the first page.
+	Omitted []*OmittedTool `protobuf:"bytes,4,rep,name=omitted,proto3" json:"omitted,omitempty"`
+	// About the list as a whole, such as more tools than the provider takes at once. On the first page.
+	Notes []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,6,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Of the whole export: it changes when one of its bytes does. Opaque, compared for equality only.
+	Revision string `protobuf:"bytes,7,opt,name=revision,proto3" json:"revision,omitempty"`
+	// True when if_revision still holds.
+	NotModified   bool `protobuf:"varint,8,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportToolsResponse) Reset() {
+	*x = ExportToolsResponse{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportToolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportToolsResponse) ProtoMessage() {}
+
+func (x *ExportToolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportToolsResponse.ProtoReflect.Descriptor instead.
+func (*ExportToolsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExportToolsResponse) GetTools() string {
+	if x != nil {
+		return x.Tools
+	}
+	return ""
+}
+
+func (x *ExportToolsResponse) GetExported() []*ExportedTool {
+	if x != nil {
+		return x.Exported
+	}
+	return nil
+}
+
+func (x *ExportToolsResponse) GetGuidance() string {
+	if x != nil {
+		return x.Guidance
+	}
+	return ""
+}
+
+func (x *ExportToolsResponse) GetOmitted() []*OmittedTool {
+	if x != nil {
+		return x.Omitted
+	}
+	return nil
+}
+
+func (x *ExportToolsResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *ExportToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ExportToolsResponse) GetRevision() string {
+	if x != nil {
+		return x.Revision
+	}
+	return ""
+}
+
+func (x *ExportToolsResponse) GetNotModified() bool {
+	if x != nil {
+		return x.NotModified
+	}
+	return false
+}
+
+// ExportedTool is what is told about one tool of an export.
+type ExportedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the model calls it: the id, unless the provider does not take that. Two tools never share a name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Descriptor.id, which calls take.
+	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Descriptor.digest.
+	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
+	// What was changed so that the provider takes it, each with a JSON Pointer into the arguments; `*` is any item.
+	Notes []string `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
+	// JSON Pointers to properties where null stands for a property that is left out, because strict mode requires all of
+	// them. Remove such a member before the call is sent: the tool may refuse null.
+	NullArguments []string `protobuf:"bytes,5,rep,name=null_arguments,json=nullArguments,proto3" json:"null_arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExportedTool) Reset() {
+	*x = ExportedTool{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExportedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExportedTool) ProtoMessage() {}
+
+func (x *ExportedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExportedTool.ProtoReflect.Descriptor instead.
+func (*ExportedTool) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExportedTool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ExportedTool) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ExportedTool) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+func (x *ExportedTool) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+func (x *ExportedTool) GetNullArguments() []string {
+	if x != nil {
+		return x.NullArguments
+	}
+	return nil
+}
+
+// OmittedTool is a tool that is not in an export.
+type OmittedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Descriptor.id.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Why, for the tool's author.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OmittedTool) Reset() {
+	*x = OmittedTool{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OmittedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OmittedTool) ProtoMessage() {}
+
+func (x *OmittedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OmittedTool.ProtoReflect.Descriptor instead.
+func (*OmittedTool) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OmittedTool) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *OmittedTool) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // GetToolRequest names a tool.
 type GetToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -503,7 +924,7 @@ type GetToolRequest struct {
 
 func (x *GetToolRequest) Reset() {
 	*x = GetToolRequest{}
-	mi := &file_toold_v1_tool_service_proto_msgTypes[3]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +936,7 @@ func (x *GetToolRequest) String() string {
 func (*GetToolRequest) ProtoMessage() {}
 
 func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_tool_service_proto_msgTypes[3]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +949,7 @@ func (x *GetToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolRequest.ProtoReflect.Descriptor instead.
 func (*GetToolRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetToolRequest) GetTool() string {
@@ -551,7 +972,7 @@ type GetToolResponse struct {
 
 func (x *GetToolResponse) Reset() {
 	*x = GetToolResponse{}
-	mi := &file_toold_v1_tool_service_proto_msgTypes[4]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -563,7 +984,7 @@ func (x *GetToolResponse) String() string {
 func (*GetToolResponse) ProtoMessage() {}
 
 func (x *GetToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_tool_service_proto_msgTypes[4]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -576,7 +997,7 @@ func (x *GetToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetToolResponse.ProtoReflect.Descriptor instead.
 func (*GetToolResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetToolResponse) GetTool() *Descriptor {
@@ -604,7 +1025,7 @@ type WatchToolsRequest struct {
 
 func (x *WatchToolsRequest) Reset() {
 	*x = WatchToolsRequest{}
-	mi := &file_toold_v1_tool_service_proto_msgTypes[5]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +1037,7 @@ func (x *WatchToolsRequest) String() string {
 func (*WatchToolsRequest) ProtoMessage() {}
 
 func (x *WatchToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_tool_service_proto_msgTypes[5]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +1050,7 @@ func (x *WatchToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchToolsRequest.ProtoReflect.Descriptor instead.
 func (*WatchToolsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchToolsRequest) GetRevision() string {
@@ -654,7 +1075,7 @@ type WatchToolsResponse struct {
 
 func (x *WatchToolsResponse) Reset() {
 	*x = WatchToolsResponse{}
-	mi := &file_toold_v1_tool_service_proto_msgTypes[6]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -666,7 +1087,7 @@ func (x *WatchToolsResponse) String() string {
 func (*WatchToolsResponse) ProtoMessage() {}
 
 func (x *WatchToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_tool_service_proto_msgTypes[6]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -679,7 +1100,7 @@ func (x *WatchToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchToolsResponse.ProtoReflect.Descriptor instead.
 func (*WatchToolsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *WatchToolsResponse) GetRevision() string {
@@ -719,7 +1140,7 @@ type ToolChange struct {
 
 func (x *ToolChange) Reset() {
 	*x = ToolChange{}
-	mi := &file_toold_v1_tool_service_proto_msgTypes[7]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -731,7 +1152,7 @@ func (x *ToolChange) String() string {
 func (*ToolChange) ProtoMessage() {}
 
 func (x *ToolChange) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_tool_service_proto_msgTypes[7]
+	mi := &file_toold_v1_tool_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -744,7 +1165,7 @@ func (x *ToolChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolChange.ProtoReflect.Descriptor instead.
 func (*ToolChange) Descriptor() ([]byte, []int) {
-	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolChange) GetChange() isToolChange_Change {
@@ -847,7 +1268,38 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\x05tools\x18\x01 \x03(\v2\x14.toold.v1.DescriptorR\x05tools\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\tR\brevision\x12!\n" +
-	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"$\n" +
+	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"\xbd\x02\n" +
+	"\x12ExportToolsRequest\x12.\n" +
+	"\x06format\x18\x01 \x01(\x0e2\x16.toold.v1.ExportFormatR\x06format\x120\n" +
+	"\aoffered\x18\x02 \x01(\v2\x16.toold.v1.OfferedToolsR\aoffered\x12\x16\n" +
+	"\x06source\x18\x03 \x01(\tR\x06source\x12\x1a\n" +
+	"\bcategory\x18\x04 \x01(\tR\bcategory\x124\n" +
+	"\n" +
+	"mutability\x18\x05 \x01(\x0e2\x14.toold.v1.MutabilityR\n" +
+	"mutability\x12\x1b\n" +
+	"\tpage_size\x18\x06 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\a \x01(\tR\tpageToken\x12\x1f\n" +
+	"\vif_revision\x18\b \x01(\tR\n" +
+	"ifRevision\"\xa9\x02\n" +
+	"\x13ExportToolsResponse\x12\x14\n" +
+	"\x05tools\x18\x01 \x01(\tR\x05tools\x122\n" +
+	"\bexported\x18\x02 \x03(\v2\x16.toold.v1.ExportedToolR\bexported\x12\x1a\n" +
+	"\bguidance\x18\x03 \x01(\tR\bguidance\x12/\n" +
+	"\aomitted\x18\x04 \x03(\v2\x15.toold.v1.OmittedToolR\aomitted\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\x12&\n" +
+	"\x0fnext_page_token\x18\x06 \x01(\tR\rnextPageToken\x12\x1a\n" +
+	"\brevision\x18\a \x01(\tR\brevision\x12!\n" +
+	"\fnot_modified\x18\b \x01(\bR\vnotModified\"\x8b\x01\n" +
+	"\fExportedTool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04tool\x18\x02 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06digest\x18\x03 \x01(\tR\x06digest\x12\x14\n" +
+	"\x05notes\x18\x04 \x03(\tR\x05notes\x12%\n" +
+	"\x0enull_arguments\x18\x05 \x03(\tR\rnullArguments\"9\n" +
+	"\vOmittedTool\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"$\n" +
 	"\x0eGetToolRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\"W\n" +
 	"\x0fGetToolResponse\x12(\n" +
@@ -867,10 +1319,18 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\aOnDoubt\x12\x18\n" +
 	"\x14ON_DOUBT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rON_DOUBT_FAIL\x10\x01\x12\x10\n" +
-	"\fON_DOUBT_ASK\x10\x022\xde\x01\n" +
+	"\fON_DOUBT_ASK\x10\x02*\xb6\x01\n" +
+	"\fExportFormat\x12\x1d\n" +
+	"\x19EXPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14EXPORT_FORMAT_OPENAI\x10\x01\x12\x1f\n" +
+	"\x1bEXPORT_FORMAT_OPENAI_STRICT\x10\x02\x12\x1b\n" +
+	"\x17EXPORT_FORMAT_ANTHROPIC\x10\x03\x12\x18\n" +
+	"\x14EXPORT_FORMAT_GEMINI\x10\x04\x12\x15\n" +
+	"\x11EXPORT_FORMAT_MCP\x10\x052\xaa\x02\n" +
 	"\vToolService\x12D\n" +
 	"\tListTools\x12\x1a.toold.v1.ListToolsRequest\x1a\x1b.toold.v1.ListToolsResponse\x12>\n" +
-	"\aGetTool\x12\x18.toold.v1.GetToolRequest\x1a\x19.toold.v1.GetToolResponse\x12I\n" +
+	"\aGetTool\x12\x18.toold.v1.GetToolRequest\x1a\x19.toold.v1.GetToolResponse\x12J\n" +
+	"\vExportTools\x12\x1c.toold.v1.ExportToolsRequest\x1a\x1d.toold.v1.ExportToolsResponse\x12I\n" +
 	"\n" +
 	"WatchTools\x12\x1b.toold.v1.WatchToolsRequest\x1a\x1c.toold.v1.WatchToolsResponse0\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
@@ -886,53 +1346,65 @@ func file_toold_v1_tool_service_proto_rawDescGZIP() []byte {
 	return file_toold_v1_tool_service_proto_rawDescData
 }
 
-var file_toold_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_toold_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_toold_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_toold_v1_tool_service_proto_goTypes = []any{
-	(OnDoubt)(0),               // 0: toold.v1.OnDoubt
-	(*Descriptor)(nil),         // 1: toold.v1.Descriptor
-	(*ListToolsRequest)(nil),   // 2: toold.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),  // 3: toold.v1.ListToolsResponse
-	(*GetToolRequest)(nil),     // 4: toold.v1.GetToolRequest
-	(*GetToolResponse)(nil),    // 5: toold.v1.GetToolResponse
-	(*WatchToolsRequest)(nil),  // 6: toold.v1.WatchToolsRequest
-	(*WatchToolsResponse)(nil), // 7: toold.v1.WatchToolsResponse
-	(*ToolChange)(nil),         // 8: toold.v1.ToolChange
-	nil,                        // 9: toold.v1.Descriptor.AnnotationsEntry
-	nil,                        // 10: toold.v1.Descriptor.MetadataEntry
-	(*Assessment)(nil),         // 11: toold.v1.Assessment
-	(*Timeouts)(nil),           // 12: toold.v1.Timeouts
-	(IsolationLevel)(0),        // 13: toold.v1.IsolationLevel
-	(NetworkMode)(0),           // 14: toold.v1.NetworkMode
-	(*OfferedTools)(nil),       // 15: toold.v1.OfferedTools
-	(Mutability)(0),            // 16: toold.v1.Mutability
+	(OnDoubt)(0),                // 0: toold.v1.OnDoubt
+	(ExportFormat)(0),           // 1: toold.v1.ExportFormat
+	(*Descriptor)(nil),          // 2: toold.v1.Descriptor
+	(*ListToolsRequest)(nil),    // 3: toold.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),   // 4: toold.v1.ListToolsResponse
+	(*ExportToolsRequest)(nil),  // 5: toold.v1.ExportToolsRequest
+	(*ExportToolsResponse)(nil), // 6: toold.v1.ExportToolsResponse
+	(*ExportedTool)(nil),        // 7: toold.v1.ExportedTool
+	(*OmittedTool)(nil),         // 8: toold.v1.OmittedTool
+	(*GetToolRequest)(nil),      // 9: toold.v1.GetToolRequest
+	(*GetToolResponse)(nil),     // 10: toold.v1.GetToolResponse
+	(*WatchToolsRequest)(nil),   // 11: toold.v1.WatchToolsRequest
+	(*WatchToolsResponse)(nil),  // 12: toold.v1.WatchToolsResponse
+	(*ToolChange)(nil),          // 13: toold.v1.ToolChange
+	nil,                         // 14: toold.v1.Descriptor.AnnotationsEntry
+	nil,                         // 15: toold.v1.Descriptor.MetadataEntry
+	(*Assessment)(nil),          // 16: toold.v1.Assessment
+	(*Timeouts)(nil),            // 17: toold.v1.Timeouts
+	(IsolationLevel)(0),         // 18: toold.v1.IsolationLevel
+	(NetworkMode)(0),            // 19: toold.v1.NetworkMode
+	(*OfferedTools)(nil),        // 20: toold.v1.OfferedTools
+	(Mutability)(0),             // 21: toold.v1.Mutability
 }
 var file_toold_v1_tool_service_proto_depIdxs = []int32{
-	11, // 0: toold.v1.Descriptor.effects:type_name -> toold.v1.Assessment
-	11, // 1: toold.v1.Descriptor.mildest:type_name -> toold.v1.Assessment
+	16, // 0: toold.v1.Descriptor.effects:type_name -> toold.v1.Assessment
+	16, // 1: toold.v1.Descriptor.mildest:type_name -> toold.v1.Assessment
 	0,  // 2: toold.v1.Descriptor.on_doubt:type_name -> toold.v1.OnDoubt
-	12, // 3: toold.v1.Descriptor.timeouts:type_name -> toold.v1.Timeouts
-	13, // 4: toold.v1.Descriptor.required_isolation:type_name -> toold.v1.IsolationLevel
-	14, // 5: toold.v1.Descriptor.required_network:type_name -> toold.v1.NetworkMode
-	9,  // 6: toold.v1.Descriptor.annotations:type_name -> toold.v1.Descriptor.AnnotationsEntry
-	10, // 7: toold.v1.Descriptor.metadata:type_name -> toold.v1.Descriptor.MetadataEntry
-	15, // 8: toold.v1.ListToolsRequest.offered:type_name -> toold.v1.OfferedTools
-	16, // 9: toold.v1.ListToolsRequest.mutability:type_name -> toold.v1.Mutability
-	1,  // 10: toold.v1.ListToolsResponse.tools:type_name -> toold.v1.Descriptor
-	1,  // 11: toold.v1.GetToolResponse.tool:type_name -> toold.v1.Descriptor
-	8,  // 12: toold.v1.WatchToolsResponse.changes:type_name -> toold.v1.ToolChange
-	1,  // 13: toold.v1.ToolChange.put:type_name -> toold.v1.Descriptor
-	2,  // 14: toold.v1.ToolService.ListTools:input_type -> toold.v1.ListToolsRequest
-	4,  // 15: toold.v1.ToolService.GetTool:input_type -> toold.v1.GetToolRequest
-	6,  // 16: toold.v1.ToolService.WatchTools:input_type -> toold.v1.WatchToolsRequest
-	3,  // 17: toold.v1.ToolService.ListTools:output_type -> toold.v1.ListToolsResponse
-	5,  // 18: toold.v1.ToolService.GetTool:output_type -> toold.v1.GetToolResponse
-	7,  // 19: toold.v1.ToolService.WatchTools:output_type -> toold.v1.WatchToolsResponse
-	17, // [17:20] is the sub-list for method output_type
-	14, // [14:17] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	17, // 3: toold.v1.Descriptor.timeouts:type_name -> toold.v1.Timeouts
+	18, // 4: toold.v1.Descriptor.required_isolation:type_name -> toold.v1.IsolationLevel
+	19, // 5: toold.v1.Descriptor.required_network:type_name -> toold.v1.NetworkMode
+	14, // 6: toold.v1.Descriptor.annotations:type_name -> toold.v1.Descriptor.AnnotationsEntry
+	15, // 7: toold.v1.Descriptor.metadata:type_name -> toold.v1.Descriptor.MetadataEntry
+	20, // 8: toold.v1.ListToolsRequest.offered:type_name -> toold.v1.OfferedTools
+	21, // 9: toold.v1.ListToolsRequest.mutability:type_name -> toold.v1.Mutability
+	2,  // 10: toold.v1.ListToolsResponse.tools:type_name -> toold.v1.Descriptor
+	1,  // 11: toold.v1.ExportToolsRequest.format:type_name -> toold.v1.ExportFormat
+	20, // 12: toold.v1.ExportToolsRequest.offered:type_name -> toold.v1.OfferedTools
+	21, // 13: toold.v1.ExportToolsRequest.mutability:type_name -> toold.v1.Mutability
+	7,  // 14: toold.v1.ExportToolsResponse.exported:type_name -> toold.v1.ExportedTool
+	8,  // 15: toold.v1.ExportToolsResponse.omitted:type_name -> toold.v1.OmittedTool
+	2,  // 16: toold.v1.GetToolResponse.tool:type_name -> toold.v1.Descriptor
+	13, // 17: toold.v1.WatchToolsResponse.changes:type_name -> toold.v1.ToolChange
+	2,  // 18: toold.v1.ToolChange.put:type_name -> toold.v1.Descriptor
+	3,  // 19: toold.v1.ToolService.ListTools:input_type -> toold.v1.ListToolsRequest
+	9,  // 20: toold.v1.ToolService.GetTool:input_type -> toold.v1.GetToolRequest
+	5,  // 21: toold.v1.ToolService.ExportTools:input_type -> toold.v1.ExportToolsRequest
+	11, // 22: toold.v1.ToolService.WatchTools:input_type -> toold.v1.WatchToolsRequest
+	4,  // 23: toold.v1.ToolService.ListTools:output_type -> toold.v1.ListToolsResponse
+	10, // 24: toold.v1.ToolService.GetTool:output_type -> toold.v1.GetToolResponse
+	6,  // 25: toold.v1.ToolService.ExportTools:output_type -> toold.v1.ExportToolsResponse
+	12, // 26: toold.v1.ToolService.WatchTools:output_type -> toold.v1.WatchToolsResponse
+	23, // [23:27] is the sub-list for method output_type
+	19, // [19:23] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_tool_service_proto_init() }
@@ -943,7 +1415,7 @@ func file_toold_v1_tool_service_proto_init() {
 	file_toold_v1_assessment_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_isolation_proto_init()
-	file_toold_v1_tool_service_proto_msgTypes[7].OneofWrappers = []any{
+	file_toold_v1_tool_service_proto_msgTypes[11].OneofWrappers = []any{
 		(*ToolChange_Put)(nil),
 		(*ToolChange_Removed)(nil),
 	}
@@ -952,8 +1424,8 @@ func file_toold_v1_tool_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_tool_service_proto_rawDesc), len(file_toold_v1_tool_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   10,
+			NumEnums:      2,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolService_ListTools_FullMethodName  = "/toold.v1.ToolService/ListTools"
-	ToolService_GetTool_FullMethodName    = "/toold.v1.ToolService/GetTool"
-	ToolService_WatchTools_FullMethodName = "/toold.v1.ToolService/WatchTools"
+	ToolService_ListTools_FullMethodName   = "/toold.v1.ToolService/ListTools"
+	ToolService_GetTool_FullMethodName     = "/toold.v1.ToolService/GetTool"
+	ToolService_ExportTools_FullMethodName = "/toold.v1.ToolService/ExportTools"
+	ToolService_WatchTools_FullMethodName  = "/toold.v1.ToolService/WatchTools"
 )
 
 // ToolServiceClient is the client API for ToolService service.
@@ -32,12 +33,14 @@ const (
 // here, by any method, and cannot be told from one that does not exist.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
-// with the details that CallService names. Name kept for later: ExportTools.
+// with the details that CallService names.
 type ToolServiceClient interface {
 	// The tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
 	ListTools(ctx context.Context, in *ListToolsRequest, opts ...grpc.CallOption) (*ListToolsResponse, error)
 	// One tool. Roles: as ListTools. NOT_FOUND: unknown or hidden.
 	GetTool(ctx context.Context, in *GetToolRequest, opts ...grpc.CallOption) (*GetToolResponse, error)
+	// The tools as a provider of models takes them, in pages. Roles: as ListTools.
+	ExportTools(ctx context.Context, in *ExportToolsRequest, opts ...grpc.CallOption) (*ExportToolsResponse, error)
 	// Streams changes of the principal's view until the client leaves. Roles: as ListTools.
 	WatchTools(ctx context.Context, in *WatchToolsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchToolsResponse], error)
 }
@@ -64,6 +67,16 @@ func (c *toolServiceClient) GetTool(ctx context.Context, in *GetToolRequest, opt
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetToolResponse)
 	err := c.cc.Invoke(ctx, ToolService_GetTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *toolServiceClient) ExportTools(ctx context.Context, in *ExportToolsRequest, opts ...grpc.CallOption) (*ExportToolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExportToolsResponse)
+	err := c.cc.Invoke(ctx, ToolService_ExportTools_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +110,14 @@ type ToolService_WatchToolsClient = grpc.ServerStreamingClient[WatchToolsRespons
 // here, by any method, and cannot be told from one that does not exist.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
-// with the details that CallService names. Name kept for later: ExportTools.
+// with the details that CallService names.
 type ToolServiceServer interface {
 	// The tools, sorted by id, in pages. Roles: caller, delegate, approver, viewer, operator.
 	ListTools(context.Context, *ListToolsRequest) (*ListToolsResponse, error)
 	// One tool. Roles: as ListTools. NOT_FOUND: unknown or hidden.
 	GetTool(context.Context, *GetToolRequest) (*GetToolResponse, error)
+	// The tools as a provider of models takes them, in pages. Roles: as ListTools.
+	ExportTools(context.Context, *ExportToolsRequest) (*ExportToolsResponse, error)
 	// Streams changes of the principal's view until the client leaves. Roles: as ListTools.
 	WatchTools(*WatchToolsRequest, grpc.ServerStreamingServer[WatchToolsResponse]) error
 	mustEmbedUnimplementedToolServiceServer()
@@ -120,6 +135,9 @@ func (UnimplementedToolServiceServer) ListTools(context.Context, *ListToolsReque
 }
 func (UnimplementedToolServiceServer) GetTool(context.Context, *GetToolRequest) (*GetToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTool not implemented")
+}
+func (UnimplementedToolServiceServer) ExportTools(context.Context, *ExportToolsRequest) (*ExportToolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ExportTools not implemented")
 }
 func (UnimplementedToolServiceServer) WatchTools(*WatchToolsRequest, grpc.ServerStreamingServer[WatchToolsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchTools not implemented")
@@ -181,6 +199,24 @@ func _ToolService_GetTool_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ToolService_ExportTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExportToolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolServiceServer).ExportTools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolService_ExportTools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolServiceServer).ExportTools(ctx, req.(*ExportToolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ToolService_WatchTools_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchToolsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -206,6 +242,10 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetTool",
 			Handler:    _ToolService_GetTool_Handler,
+		},
+		{
+			MethodName: "ExportTools",
+			Handler:    _ToolService_ExportTools_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,315 @@
+package export
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// Format names whose words a list is in.
+type Format string
+
+// The formats.
+const (
+	OpenAI Format = "openai" // tools of Chat Completions
+	// OpenAIStrict is OpenAI with strict schemas; a tool that has none is exported as OpenAI takes it, and says so.
+	OpenAIStrict Format = "openai-strict"
+	Anthropic    Format = "anthropic"
+	Gemini       Format = "gemini"
+	MCP          Format = "mcp" // tools of a tools/list result
+)
+
+// Formats returns all formats.
+func Formats() []Format { return []Format{OpenAI, OpenAIStrict, Anthropic, Gemini, MCP} }
+
+// A Tool is one exported tool.
+type Tool struct {
+	Name       string // that the model calls it by
+	ID         string // that it has here
+	Definition json.RawMessage
+	Notes      []string // what was changed, each with a JSON pointer into the arguments; * is any item
+	// Nulls are JSON pointers to properties where the model sends null for what it leaves out, because strict mode
+	// requires every property. Whoever calls the tool removes such a member first: the tool itself may refuse null.
+	Nulls    []string
+	Guidance string
+}
+
+// An Omission is a tool that a provider would refuse, and with it the whole list.
+type Omission struct{ ID, Reason string }
+
+// A List is an export.
+type List struct {
+	Tools   []Tool // in the order of the descriptors
+	Omitted []Omission
+	Notes   []string // about the list
+	// Revision is of the content: equal lists have the same.
+	Revision string
+}
+
+// A provider is what one format takes.
+type provider struct {
+	name        nameRule
+	tools       int // most that are taken; 0 is no limit
+	description int // most characters of a tool's; 0 is no limit
+	property    *regexp.Regexp
+	define      func(name string, d *tool.Descriptor, description string, parameters any, strict bool) *object
+}
+
+var anthropicName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{1,64}$`)
+
+func providerOf(f Format) (*provider, bool) {
+	p := &provider{name: nameRule{most: 64}}
+	switch f {
+	case OpenAI, OpenAIStrict:
+		p.tools, p.description, p.define = 128, 1024, defineOpenAI
+	case Anthropic:
+		p.property, p.define = anthropicName, defineAnthropic
+	case Gemini:
+		p.name.letter, p.tools, p.define = true, 512, defineGemini
+	case MCP:
+		p.name, p.define = nameRule{more: ".", most: 128}, defineMCP
+	default:
+		return nil, false
+	}
+	return p, true
+}
+
+// Export returns the tools in the words of f.
+func Export(f Format, tools []*tool.Descriptor) (*List, error) {
+	rule, ok := providerOf(f)
+	if !ok {
+		return nil, fmt.Errorf("format %q: want one of %q", f, Formats())
+	}
+	ids := make([]string, len(tools))
+	for i, d := range tools {
+		ids[i] = d.ID
+	}
+	names := rule.name.names(ids)
+	out := &List{}
+	for _, d := range tools {
+		t, err := rule.export(f, names[d.ID], d)
+		if err != nil {
+			out.Omitted = append(out.Omitted, Omission{d.ID, err.Error()})
+			continue
+		}
+		out.Tools = append(out.Tools, *t)
+	}
+	if rule.tools > 0 && len(out.Tools) > rule.tools {
+		out.Notes = append(out.Notes, fmt.Sprintf("these are %d tools; the provider takes %d in one request", len(out.Tools), rule.tools))
+	}
+	out.Revision = revision(f, out)
+	return out, nil
+}
+
+// Join is the value of the tools member of a request, or of a tools/list result.
+func Join(f Format, tools []Tool) json.RawMessage {
+	list := []byte{'['}
+	for i, t := range tools {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, t.Definition...)
+	}
+	list = append(list, ']')
+	if f != Gemini {
+		return list
+	}
+	if len(tools) == 0 {
+		return json.RawMessage("[]")
+	}
+	return slices.Concat([]byte(`[{"functionDeclarations":`), list, []byte(`}]`))
+}
+
+// Guidance is what a model should read beside the list: Markdown with a heading for each tool that says something.
+func Guidance(tools []Tool) string {
+	var b strings.Builder
+	for _, t := range tools {
+		if t.Guidance == "" {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteString("\n\n")
+		}
+		b.WriteString("## " + t.Name + "\n\n" + t.Guidance)
+	}
+	return b.String()
+}
+
+func revision(f Format, l *List) string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	_ = enc.Encode(f) // a hash takes everything
+	_ = enc.Encode(l)
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+func (r *provider) export(f Format, name string, d *tool.Descriptor) (*Tool, error) {
+	schema, err := parse([]byte(or2(string(d.Parameters), `{"type":"object","properties":{},"additionalProperties":false}`)))
+	if err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
+	t := &Tool{Name: name, ID: d.ID, Guidance: d.Guidance}
+	p := &pass{rule: r, root: rootOf(schema), open: map[string]bool{}}
+	if name != d.ID {
+		p.notes.add("name", "%q is not a name there; the model calls it %q", cut(d.ID, 128), name)
+	}
+	description := strings.ToValidUTF8(or2(d.Description, d.Name()), "\uFFFD")
+	if rest := ""; r.description > 0 {
+		if description, rest = cutWords(description, r.description); rest != "" {
+			p.notes.add("description", "is longer than %d characters; the rest stands in the guidance", r.description)
+			t.Guidance = strings.TrimSpace(rest + "\n\n" + t.Guidance)
+		}
+	}
+	parameters, isStrict, err := p.parameters(f, schema)
+	if err != nil {
+		return nil, err
+	}
+	t.Definition = write(nil, r.define(name, d, description, parameters, isStrict))
+	slices.Sort(p.nulls)
+	t.Notes, t.Nulls = p.notes.all(), p.nulls
+	return t, nil
+}
+
+func rootOf(schema any) *object {
+	if o, ok := schema.(*object); ok {
+		return o
+	}
+	return &object{}
+}
+
+// parameters is the schema as the provider takes it; nil is none.
+func (p *pass) parameters(f Format, schema any) (v any, isStrict bool, err error) {
+	if f == MCP {
+		return p.whole(schema), false, nil
+	}
+	o := p.arguments(schema)
+	switch f {
+	case Gemini:
+		if len(o.object("properties").members) == 0 {
+			return nil, false, nil
+		}
+		out, err := p.gemini(o, "")
+		if err != nil || !out.has("properties") {
+			return nil, false, err
+		}
+		return out, false, nil
+	case OpenAIStrict:
+		loose, before := o.copy(), p.notes.clone()
+		s := &strict{pass: p}
+		err := s.schema(o, "", 1)
+		var why *looseError
+		if errors.As(err, &why) {
+			p.notes, p.nulls = before, nil
+			p.notes.add(why.at, "%s; the tool is exported without strict mode", why.why)
+			return loose, false, nil
+		}
+		return o, err == nil, err
+	}
+	return o, false, p.properties(o, "")
+}
+
+// properties leaves properties out whose names a provider refuses.
+func (p *pass) properties(o *object, at string) error {
+	if p.rule.property == nil {
+		return nil
+	}
+	properties := o.object("properties")
+	for _, m := range slices.Clone(properties.members) {
+		if p.rule.property.MatchString(m.name) {
+			continue
+		}
+		if contains(o.list("required"), m.name) {
+			return fmt.Errorf("the name of a required property is not taken: %q", m.name)
+		}
+		properties.take(m.name)
+		p.notes.add(join(at, m.name), "is left out: the name is not taken")
+	}
+	return nil
+}
+
+// whole is a schema as MCP takes it: any, as long as its root is an object's and no property is a bare boolean.
+func (p *pass) whole(schema any) *object {
+	o := rootOf(schema).copy()
+	p.finite(o, "")
+	if o.get("type") != "object" {
+		o.take("type")
+		o.members = slices.Insert(o.members, 0, member{"type", "object"})
+		p.notes.add("", "type object is said")
+	}
+	if properties := o.object("properties"); properties != nil {
+		for i, m := range properties.members {
+			switch m.value {
+			case true:
+				properties.members[i].value = &object{}
+			case false:
+				properties.members[i].value = obj("not", &object{})
+			}
+		}
+	}
+	return o
+}
+
+// finite tells numbers that are beyond what a double holds: many readers refuse the whole text for one.
+func (p *pass) finite(v any, at string) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			p.finite(e, at)
+		}
+	case *object:
+		for _, m := range slices.Clone(v.members) {
+			p.finite(m.value, join(at, m.name))
+			if !isFinite(m.value) {
+				p.told(v, at, m.name)
+			}
+		}
+	}
+}
+
+func isFinite(v any) bool {
+	switch v := v.(type) {
+	case json.Number:
+		_, err := strconv.ParseFloat(string(v), 64)
+		return err == nil
+	case []any:
+		return !slices.ContainsFunc(v, func(e any) bool { return !isFinite(e) })
+	case *object:
+		return !slices.ContainsFunc(v.members, func(m member) bool { return !isFinite(m.value) })
+	}
+	return true
+}
+
+func or2(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
+
+// cutWords cuts text behind a word so that the first part has at most that many characters.
+func cutWords(s string, most int) (string, string) {
+	runes := []rune(s)
+	if len(runes) <= most {
+		return s, ""
+	}
+	head := string(runes[:most])
+	if i := strings.LastIndexAny(head, " \n\t"); i > len(head)/2 {
+		head = head[:i]
+	}
+	return head, strings.TrimSpace(s[len(head):])
+}
