@@ -29,6 +29,7 @@ require (
 	google.golang.org/protobuf v1.36.12
 	modernc.org/libc v1.75.6
 	modernc.org/sqlite v1.58.0
+	mvdan.cc/sh/v3 v3.14.1
 	pgregory.net/rapid v1.3.0
 	zombiezen.com/go/sqlite v1.4.2
 )

@@ -164,7 +164,9 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	d.reload.rules = text
-	d.gate = permission.New(permission.Config{Rules: rules, SingleUser: d.cfg.SingleUser})
+	d.gate = permission.New(permission.Config{
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: map[string]permission.Splitter{"bash": splitCommand},
+	})
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}

@@ -54,6 +54,15 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	return nil
 }
 
+// splitCommand returns the parts of a command of bash, for rules about one of them.
+func splitCommand(args tool.Arguments) (texts []string, ok bool) {
+	parts, ok := shell.Split(args.String("command"))
+	for _, p := range parts {
+		texts = append(texts, p.Text)
+	}
+	return texts, ok
+}
+
 // limited gives a command the operator's time at most, whatever the model asked for.
 type limited struct {
 	shell.Exec

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tool/typed"
 	"github.com/toold-dev/toold/tools/shell"
@@ -33,10 +35,41 @@ func TestDescribe(t *testing.T) {
 			if len(d.Preview) != 1 || d.Preview[0].Type != tool.ContentText || d.Preview[0].Text != tt.command {
 				t.Errorf("preview = %+v", d.Preview)
 			}
-			if len(d.Notes) != 2 || !strings.Contains(d.Notes[0], "without isolation") || d.Notes[1] != "The model says: harmless" {
+			if len(d.Notes) < 3 || !strings.Contains(d.Notes[0], "without isolation") || d.Notes[len(d.Notes)-1] != "The model says: harmless" {
 				t.Errorf("notes = %q", d.Notes)
 			}
 		})
+	}
+}
+
+// The parts and what they do stand in the description, and none of it is the model's word.
+func TestDescribeParts(t *testing.T) {
+	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	tests := []struct {
+		command string
+		want    []string
+	}{
+		{"ls", []string{"Only reads."}},
+		{"cat /etc/passwd", []string{"Only reads, but perhaps outside the working directory."}},
+		{"git status && curl x | sh", []string{
+			"Destructive: sh runs what it reads.", "Part 1 of 3: git status: only reads",
+			"Part 2 of 3: curl x: reaches the network: curl reaches other machines", "Part 3 of 3: sh: destructive: sh runs what it reads",
+		}},
+		{"ls (", []string{`Destructive: it cannot be parsed: 1:1: ` + "`foo(` must be followed by `)`."}},
+		{strings.Repeat("x", 1000), []string{"Changes something: what " + strings.Repeat("x", 64) + " … does is not known here."}},
+	}
+	for _, tt := range tests {
+		d, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": tt.command}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, d.Notes[1:]); diff != "" {
+			t.Errorf("%.40q (-want +got):\n%s", tt.command, diff)
+		}
+	}
+	many, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": strings.Join(strings.Split(strings.Repeat("abcdefghijklmnopqrstuvwxyz", 1), ""), ";")}))
+	if err != nil || len(many.Notes) != 23 || many.Notes[22] != "… and 6 more parts." {
+		t.Errorf("26 parts are told as %q, %v", many.Notes, err)
 	}
 }
 

@@ -4,6 +4,9 @@
 // configured; the model chooses neither. What it writes is streamed while it runs. An exit code is an answer, not an
 // error: the model reads it and goes on. When the command ends, whatever it started ends too.
 //
+// What a command is about to do is read from its text ([Split]), for rules and people. That is advice: a text cannot be
+// held to what it looks like.
+//
 // There is no isolation yet: a command can do what the daemon's user can. The descriptor and every description say so.
 package shell
 
@@ -111,21 +114,22 @@ func New(cfg Config) (tool.Tool, error) {
 		return nil, fmt.Errorf("shell: output budget %d is below %d", cfg.OutputBudget, smallBudget)
 	}
 	s := &shell{cfg: cfg}
+	mildest := mildestEffects
 	return typed.New(tool.Descriptor{
-		ID:          "bash",
-		DisplayName: "Run a command",
-		Description: description,
-		Category:    "shell",
-		Parameters:  json.RawMessage(parameters),
-		// Nobody can tell by its text what a command does.
-		Effects:           tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true},
+		ID:                "bash",
+		DisplayName:       "Run a command",
+		Description:       description,
+		Category:          "shell",
+		Parameters:        json.RawMessage(parameters),
+		Effects:           worstEffects,
+		Mildest:           &mildest,
 		Timeouts:          tool.Timeouts{Attempt: (MaxTimeout + 60) * time.Second},
 		MaxArguments:      maxArguments,
 		OutputBudget:      cfg.OutputBudget,
 		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
 		Guidance: guidance,
 		Metadata: map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
-	}, s.run, typed.WithValidate(validate), typed.WithDescribe(describe)), nil
+	}, s.run, typed.WithValidate(validate), typed.WithAssess(s.assess), typed.WithDescribe(s.describe)), nil
 }
 
 type shell struct{ cfg Config }
@@ -191,29 +195,4 @@ func validate(args arguments) error {
 	}
 	return &tool.Error{Code: tool.InvalidArguments, Message: "The command was not run.",
 		Violations: []tool.Violation{{Field: "command", Description: problem}}}
-}
-
-const titleLength = 80
-
-// describe shows the command itself. What the model says about it is marked as the model's words: an approver decides
-// on the command.
-func describe(_ context.Context, _ *tool.Call, args arguments) (tool.Description, error) {
-	text := strings.TrimSpace(args.Command)
-	title, rest, _ := strings.Cut(text, "\n")
-	if runes := []rune(title); len(runes) > titleLength {
-		title, rest = string(runes[:titleLength]), "more"
-	}
-	if rest != "" {
-		title = strings.TrimSpace(title) + " …"
-	}
-	d := tool.Description{
-		Kind:    tool.KindExecute,
-		Title:   title,
-		Preview: []tool.Content{{Type: tool.ContentText, Text: args.Command}},
-		Notes:   []string{"Runs without isolation, with the rights of the user that runs toold."},
-	}
-	if args.Description != "" {
-		d.Notes = append(d.Notes, "The model says: "+args.Description)
-	}
-	return d, nil
 }

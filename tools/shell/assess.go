@@ -1,0 +1,105 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// The bounds of what assess may answer.
+var (
+	worstEffects = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm, OpenWorld: true}
+	// Whether a call is SYNC or BEHIND is decided by the descriptor, not by this: the intent to run a command is always
+	// in the journal before it starts.
+	mildestEffects = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+)
+
+// assess says what a command would do as far as its text tells. It is advice for gates: only isolation holds a command
+// to anything. What is not known to only read changes something; what cannot be read destroys.
+//
+// A command that only reads, but may read what lies outside the working directory, needs a person's consent all the same.
+func (s *shell) assess(args arguments) tool.Effects {
+	worst := analyse(args.Command, s.cfg.Dir).worst
+	if worst.safety != tool.SafetyReadOnly {
+		e := worstEffects
+		e.Safety = worst.safety
+		return e
+	}
+	e := mildestEffects
+	if worst.outside {
+		e.Tier = tool.Confirm
+	}
+	return e
+}
+
+const (
+	titleLength = 80
+	partLength  = 200
+	partsShown  = 20
+)
+
+// describe shows the command itself and what it was taken apart into. What the model says about it is marked as the
+// model's words: an approver decides on the command.
+func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.Description, error) {
+	text := strings.TrimSpace(args.Command)
+	title, rest, _ := strings.Cut(text, "\n")
+	short := clip(title, titleLength)
+	if short != title {
+		title, rest = strings.TrimSuffix(short, " …"), "more"
+	}
+	if rest != "" {
+		title = strings.TrimSpace(title) + " …"
+	}
+	d := tool.Description{
+		Kind:    tool.KindExecute,
+		Title:   title,
+		Preview: []tool.Content{{Type: tool.ContentText, Text: args.Command}},
+		Notes:   []string{"Runs without isolation, with the rights of the user that runs toold."},
+	}
+	d.Notes = append(d.Notes, analyse(args.Command, s.cfg.Dir).notes()...)
+	if args.Description != "" {
+		d.Notes = append(d.Notes, "The model says: "+args.Description)
+	}
+	return d, nil
+}
+
+// notes says what a command does in all, and what each of its parts does when there are several.
+func (a *analysis) notes() []string {
+	notes := []string{capital(verdictOf(a.worst)) + "."}
+	if a.worst.safety == tool.SafetyReadOnly && a.worst.outside {
+		notes[0] = "Only reads, but perhaps outside the working directory."
+	}
+	if len(a.parts) < 2 {
+		return notes
+	}
+	for i, p := range a.parts {
+		if i == partsShown {
+			return append(notes, fmt.Sprintf("… and %d more parts.", len(a.parts)-partsShown))
+		}
+		notes = append(notes, fmt.Sprintf("Part %d of %d: %s: %s", i+1, len(a.parts), clip(p.Text, partLength), verdictOf(effect{safety: p.Safety, reason: p.Reason})))
+	}
+	return notes
+}
+
+func verdictOf(e effect) string {
+	text := map[tool.Safety]string{
+		tool.SafetyReadOnly: "only reads", tool.SafetyMutating: "changes something",
+		tool.SafetyNetwork: "reaches the network", tool.SafetyDestructive: "destructive",
+	}[e.safety]
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	return text
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// clip shortens a text at a character.
+func clip(s string, most int) string {
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + " …"
+	}
+	return s
+}

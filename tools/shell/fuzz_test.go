@@ -1,0 +1,107 @@
+package shell_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+// FuzzAssess holds the assessment of any text to what must be true of all: it comes back, is the same twice, and an rm
+// behind the text is seen unless the text does not parse, which counts as the same.
+func FuzzAssess(f *testing.F) {
+	for _, r := range table(f) {
+		f.Add(r.command)
+	}
+	x, err := shell.New(shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 64<<10 {
+			return
+		}
+		parts, ok := shell.Split(text)
+		again, okAgain := shell.Split(text)
+		if !reflect.DeepEqual(parts, again) || ok != okAgain {
+			t.Fatalf("%q has two answers: %v %t, %v %t", text, parts, ok, again, okAgain)
+		}
+		if first, second := assess(x, text), assess(x, text); first != second {
+			t.Fatalf("%q has two assessments: %+v, %+v", text, first, second)
+		}
+		for _, p := range parts {
+			if p.Text == "" || p.Safety == "" {
+				t.Errorf("%q has the part %+v", text, p)
+			}
+		}
+		if !takesSuffix(text) {
+			return
+		}
+		if got := assess(x, text+"; rm -rf x"); got.Safety != tool.SafetyDestructive {
+			t.Errorf("%q and an rm = %+v", text, got)
+		}
+	})
+}
+
+// takesSuffix reports whether bash would read "; rm -rf x" behind a text as a command: not as a part of a remark or of a
+// here-document, and not with its semicolon escaped.
+func takesSuffix(text string) bool {
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	return !strings.HasSuffix(text, `\`) && !strings.Contains(last, "#") && !strings.Contains(text, "<<")
+}
+
+// What is assessed as reading changes nothing when it runs.
+func TestReadersChangeNothing(t *testing.T) {
+	for _, r := range table(t) {
+		if r.letter != "R" {
+			continue
+		}
+		dir := t.TempDir()
+		fill(t, dir)
+		before := list(t, dir)
+		if _, got := run(t, bash(t, shell.Config{Dir: dir}), object{"command": r.command, "timeout": 20}); got.TimedOut {
+			t.Errorf("%q did not end", r.command)
+		}
+		if after := list(t, dir); !reflect.DeepEqual(before, after) {
+			t.Errorf("%q changed %v to %v", r.command, before, after)
+		}
+	}
+}
+
+func fill(t *testing.T, dir string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"a": "x\n", "b": "x\n", "a.txt": "b\na\nx\n", "b.txt": "b\n", "a.csv": "1,2,3\n", "a.json": `{"a":{"b":1}}`, "a.go": "package a\n", "go.mod": "module a\n",
+		"README.md": "hello\n", "src/main.go": "package main\n// TODO /api/v1\n", "sub/a": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// list returns the files below a directory with what is in them.
+func list(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			files[path] = ""
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[path] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}

@@ -1,0 +1,245 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// nameLength is how much of a command's name is told in a reason.
+const nameLength = 64
+
+// judge says what a simple command without wrappers does. Texts that it gives to a shell are added as parts.
+func (a *analysis) judge(words []word) effect {
+	if !words[0].literal {
+		return unreadable("what runs is known only when it runs")
+	}
+	name, known := program(words[0])
+	args := words[1:]
+	if known {
+		if e, ok := a.builtin(name, args); ok {
+			return e
+		}
+		if reader, ok := readers[name]; ok {
+			if why := reader.refuses(args); why == "" {
+				return effect{safety: reads().safety, outside: reader.private || reader.outside(args)}
+			}
+		}
+		if len(args) == 1 && args[0].is("--version", "-V", "-version", "version") && versioned[name] {
+			return reads()
+		}
+	}
+	if e, ok := a.runner(name, args); ok {
+		return e
+	}
+	if why, ok := destructive[name]; ok || strings.HasPrefix(name, "mkfs.") {
+		if !ok {
+			why = destructive["mkfs"]
+		}
+		return destroys(name + " " + why)
+	}
+	if e, ok := a.special(name, args); ok {
+		return e
+	}
+	if networking[name] {
+		return a.download(name, args)
+	}
+	if writers[name] {
+		return a.writer(name, args)
+	}
+	return changes("what " + clip(name, nameLength) + " does is not known here")
+}
+
+// special is what those commands do that are looked at more closely than by their names.
+func (a *analysis) special(name string, args []word) (effect, bool) {
+	switch name {
+	case "git":
+		return gitEffect(args), true
+	case "find":
+		return a.find(args), true
+	case "xargs":
+		return a.xargs(args), true
+	case "rsync":
+		return a.rsync(args), true
+	case "sed":
+		return a.sed(args), true
+	case "tee":
+		return a.tee(args), true
+	case "systemctl":
+		return systemctl(args), true
+	case "crontab":
+		return crontab(args), true
+	case "npm", "yarn", "pnpm", "bun", "pip", "pip3", "uv", "pipx", "poetry", "conda", "mamba", "gem", "bundle", "composer", "cargo", "go":
+		return packages(args), true
+	case "apt", "apt-get", "aptitude", "dnf", "yum", "apk", "pacman", "zypper", "brew", "snap", "flatpak", "dpkg", "rpm":
+		return system(args), true
+	case "docker", "podman", "kubectl", "helm", "terraform", "tofu", "aws", "gcloud", "az", "gh", "glab":
+		return remote(args), true
+	}
+	return effect{}, false
+}
+
+// builtin is what the commands do that change how bash reads the rest, or run a text.
+func (a *analysis) builtin(name string, args []word) (effect, bool) {
+	switch name {
+	case "eval":
+		return a.texts(args, destroys("eval runs a text")), true
+	case "trap":
+		if len(args) < 2 || args[0].is("-", "") {
+			return changes("it changes what signals do"), true
+		}
+		return a.texts(args[:1], changes("it runs a text later")), true
+	case "source", ".":
+		if len(args) == 0 || !args[0].literal {
+			return unreadable("what " + name + " runs is known only when it runs"), true
+		}
+		return changes("it runs the file " + args[0].value), true
+	case "alias", "unalias", "enable", "hash", "bind", "complete":
+		return unreadable(name + " changes what words mean"), true
+	case "shopt":
+		if !slices.ContainsFunc(args, func(w word) bool { return !w.is(harmlessOptions...) }) {
+			return reads(), true
+		}
+		return unreadable("shopt changes what words mean"), true
+	case "set":
+		if !slices.ContainsFunc(args, func(w word) bool {
+			return !w.is("-e", "-u", "-x", "-eu", "-ue", "-ex", "-eux", "-euo", "-eo", "-o", "+e", "+u", "+x", "pipefail", "errexit", "nounset", "xtrace", "-euxo", "-uo", "-exo")
+		}) {
+			return reads(), true
+		}
+		return changes("it sets options or arguments"), true
+	}
+	return effect{}, false
+}
+
+// harmlessOptions are those of shopt that change which files a pattern names.
+var harmlessOptions = []string{"-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "inherit_errexit", "lastpipe"}
+
+// texts adds what a shell would run of these words, on top of e.
+func (a *analysis) texts(words []word, e effect) effect {
+	values := make([]string, len(words))
+	for i, w := range words {
+		if !w.literal {
+			return e.and(unreadable("a text is run that is known only then"))
+		}
+		values[i] = w.value
+	}
+	a.inner(strings.Join(values, " "))
+	return e
+}
+
+var shells = []string{"bash", "sh", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "rbash"}
+
+// interpreters, with the options that are followed by code.
+var interpreters = map[string]string{
+	"python": "c", "python2": "c", "python3": "c", "perl": "eE", "ruby": "e", "node": "ep", "nodejs": "ep", "deno": "", "php": "rBREF",
+	"lua": "e", "tclsh": "", "osascript": "e", "pwsh": "c", "Rscript": "e", "awk": "", "gawk": "", "mawk": "", "nawk": "",
+}
+
+// runners run what follows in a way that is not looked into.
+var runners = map[string]string{
+	"sudo": "runs with other rights", "su": "runs with other rights", "doas": "runs with other rights", "pkexec": "runs with other rights",
+	"runuser": "runs with other rights", "chroot": "runs elsewhere", "unshare": "runs elsewhere", "nsenter": "runs elsewhere",
+	"systemd-run": "runs elsewhere", "at": "runs later", "batch": "runs later",
+	"flock": "", "strace": "", "ltrace": "", "gdb": "", "watch": "", "parallel": "", "ionice": "", "chrt": "", "taskset": "", "script": "",
+	"expect": "", "entr": "", "unbuffer": "", "fakeroot": "", "xvfb-run": "", "proxychains": "", "proxychains4": "", "torsocks": "",
+	"start-stop-daemon": "", "ssh-agent": "", "run-parts": "", "prlimit": "", "setarch": "", "capsh": "", "bwrap": "", "firejail": "",
+}
+
+// runner is what commands do that run code or commands which they are given.
+func (a *analysis) runner(name string, args []word) (effect, bool) {
+	if slices.Contains(shells, name) {
+		return a.shell(name, args), true
+	}
+	if options, ok := interpreters[name]; ok {
+		return interpreter(name, options, args), true
+	}
+	why, ok := runners[name]
+	if !ok {
+		return effect{}, false
+	}
+	e := effect{safety: changes("").safety, reason: name + " runs what follows", outside: true, opaque: true}
+	if why != "" {
+		e = unreadable(name + " " + why)
+	}
+	first := true
+	for i, w := range args {
+		inner, _ := program(w)
+		_, bad := destructive[inner]
+		bad = bad || slices.Contains(shells, inner) || !w.literal
+		if bad {
+			e = e.and(unreadable(name + " may run " + w.text()))
+		}
+		if w.literal && (bad || first && !strings.HasPrefix(w.value, "-")) && a.depth < maxInner {
+			first = false
+			a.depth++
+			a.command(args[i:])
+			a.depth--
+		}
+	}
+	return e, true
+}
+
+// shell is what a shell does with its arguments: a text that is looked into, a script, or what it reads.
+func (a *analysis) shell(name string, args []word) effect {
+	for i, w := range args {
+		switch {
+		case !w.literal:
+			return unreadable("what " + name + " runs is known only when it runs")
+		case w.value == "--":
+			continue
+		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "+"):
+			return unreadable("the options of " + name + " are not read here")
+		case !strings.HasPrefix(w.value, "-") || w.value == "-":
+			if w.value == "-" {
+				return unreadable(name + " runs what it reads")
+			}
+			return changes("it runs the file " + w.value)
+		case strings.Contains(w.value, "c"):
+			if i+1 >= len(args) || strings.Trim(w.value, "-celux") != "" {
+				return unreadable("the options of " + name + " are not read here")
+			}
+			return a.texts(args[i+1:i+2], changes(name+" runs a text")) // the rest are its arguments
+		case strings.Trim(w.value, "-elux") != "":
+			return unreadable(name + " runs what it reads")
+		}
+	}
+	return unreadable(name + " runs what it reads")
+}
+
+// interpreter is what other languages do: a script is a program like any other, code in the command is not looked into.
+func interpreter(name, code string, args []word) effect {
+	for i, w := range args {
+		switch {
+		case !w.literal:
+			return unreadable("what " + name + " runs is known only when it runs")
+		case w.value == "-m" && strings.HasPrefix(name, "python") && i+1 < len(args):
+			return module(args[i+1:])
+		case strings.HasPrefix(w.value, "--"):
+			if n, _, _ := strings.Cut(w.value, "="); n == "--eval" || n == "--print" || n == "--run" {
+				return unreadable(name + " runs code that is not looked into")
+			}
+		case strings.HasPrefix(w.value, "-") && w.value != "-":
+			if strings.ContainsAny(w.value, code) {
+				return unreadable(name + " runs code that is not looked into")
+			}
+		case w.value == "-":
+			return unreadable(name + " runs what it reads")
+		case code == "":
+			return changes("what the program of " + name + " does is not known here")
+		default:
+			return changes("it runs the file " + w.value)
+		}
+	}
+	return unreadable(name + " runs what it reads")
+}
+
+// module is what python -m does.
+func module(args []word) effect {
+	switch {
+	case args[0].is("pip", "pipx", "uv", "poetry"):
+		return packages(args[1:])
+	case args[0].is("http.server", "smtplib", "ftplib", "telnetlib", "webbrowser"):
+		return reachesOut("it opens connections")
+	}
+	return changes("what the module " + args[0].text() + " does is not known here")
+}

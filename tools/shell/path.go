@@ -1,0 +1,98 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// isInside reports whether a path, or an option that may hold one, stays below the working directory as far as its text
+// tells: links are not followed.
+func isInside(p string) bool {
+	if strings.HasPrefix(p, "-") {
+		if _, value, ok := strings.Cut(p, "="); ok {
+			return isInside(value)
+		}
+		return !strings.Contains(p, "/") && !strings.Contains(p, "..")
+	}
+	if strings.HasPrefix(p, "/") || strings.HasPrefix(p, "~") || strings.Contains(p, ":/") {
+		return false
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if part == ".." || strings.HasPrefix(part, ".") && strings.ContainsAny(part, "*?[") {
+			return false
+		}
+	}
+	return true
+}
+
+// Below these a write reaches beyond the workspace into what the machine lives by.
+var systemRoots = []string{
+	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",
+	"/sys", "/usr", "/var",
+}
+
+// What the next shell, login or git command runs.
+var startFiles = []string{
+	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".inputrc",
+	".gitconfig", ".mcp.json", ".ssh", ".gnupg", ".aws", ".kube", ".npmrc", ".pypirc", ".netrc",
+}
+
+// isSystem reports whether writing to p changes the machine or what runs later, rather than the workspace. dir is the
+// working directory, bases are others that the text changes to.
+func isSystem(p, dir string, bases []string) bool {
+	if isSink(p) {
+		return false
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if slices.Contains(startFiles, part) {
+			return true
+		}
+	}
+	if strings.Contains("/"+p, "/.git/") { // hooks, configuration
+		return true
+	}
+	switch {
+	case strings.HasPrefix(p, "/"):
+		return isSystemPath(path.Clean(p), dir)
+	case strings.HasPrefix(p, "~"), strings.HasPrefix(p, "$"):
+		return false
+	}
+	return slices.ContainsFunc(append(slices.Clip(bases), dir), func(base string) bool {
+		return base != "" && isSystemPath(path.Join(base, p), dir)
+	})
+}
+
+func isSystemPath(p, dir string) bool {
+	if dir != "" && (p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")) {
+		return false
+	}
+	if strings.HasPrefix(p, "/var/tmp/") {
+		return false
+	}
+	for _, root := range systemRoots {
+		if p == root || strings.HasPrefix(p, root+"/") || strings.HasPrefix(p, root+"*") {
+			return true
+		}
+	}
+	return p == "/" || strings.HasPrefix(p, "/*") || strings.HasPrefix(p, "/?") || strings.HasPrefix(p, "/[")
+}
+
+// isSink reports whether nothing is changed by writing to p.
+func isSink(p string) bool {
+	switch p {
+	case "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/full", "/dev/zero":
+		return true
+	}
+	n, ok := strings.CutPrefix(p, "/dev/fd/")
+	return ok && isNumber(n)
+}
+
+// isSocket reports whether a redirect to or from p makes bash open a connection.
+func isSocket(p string) bool {
+	return strings.HasPrefix(p, "/dev/tcp/") || strings.HasPrefix(p, "/dev/udp/")
+}
+
+func isNumber(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+}

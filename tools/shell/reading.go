@@ -1,0 +1,222 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+)
+
+// A reader is a command that only reads, as long as it is not given the options by which it does more.
+//
+// Abbreviations of a long option count as the option, and so does a cluster of short ones that has its letter. A reader
+// with such options must have them all in plain view: a variable could hold one.
+type reader struct {
+	short string // letters of options that write, run or read a script
+	long  string
+	plain bool // nothing may be hidden in a variable
+	// check refuses what the options above cannot say; it returns why, or "".
+	check func(args []word) string
+	// texts says how many operands are texts and no files: 0, 1 or all of them.
+	texts int
+	// private readers show what does not lie in files: processes, the environment.
+	private bool
+}
+
+const allTexts = -1
+
+var anyReader = reader{}
+
+var readers = readingList()
+
+func readingList() map[string]reader {
+	list := map[string]reader{
+		"grep": {texts: 1}, "egrep": {texts: 1}, "fgrep": {texts: 1}, "jq": {texts: 1}, "tr": {texts: allTexts},
+		"echo": {texts: allTexts}, "true": {texts: allTexts}, "false": {texts: allTexts}, ":": {texts: allTexts}, "seq": {texts: allTexts},
+		"sleep": {texts: allTexts}, "basename": {texts: allTexts}, "dirname": {texts: allTexts}, "expr": {texts: allTexts},
+		"exit": {texts: allTexts}, "return": {texts: allTexts}, "break": {texts: allTexts}, "continue": {texts: allTexts},
+		"which": {texts: allTexts}, "type": {texts: allTexts}, "command": {texts: allTexts}, "uname": {texts: allTexts},
+		"ps": {private: true}, "pgrep": {private: true}, "env": {private: true, check: noOperands}, "printenv": {private: true},
+		"printf": {texts: allTexts, check: checkPrintf}, "test": {check: checkTest}, "[": {check: checkTest}, "read": {check: checkRead},
+		"date": {texts: allTexts, plain: true, check: checkDate}, "hostname": {plain: true, check: checkHostname},
+		"sort": {short: "oTS", long: "--output --temporary-directory --compress-program"},
+		"uniq": {plain: true, check: oneOperand}, "file": {short: "C", long: "--compile"}, "tree": {short: "oR", long: "--output"},
+		"rg": {texts: 1, short: "z", long: "--pre --hostname-bin --search-zip"}, "fd": {texts: 1, short: "xX", long: "--exec"}, "fdfind": {texts: 1, short: "xX", long: "--exec"},
+		"find": {plain: true, check: checkFind}, "sed": {plain: true, check: checkSed, texts: 1}, "git": {plain: true, check: checkGit},
+		"awk": {plain: true, check: checkAwk, texts: 1}, "gawk": {plain: true, check: checkAwk, texts: 1}, "mawk": {plain: true, check: checkAwk, texts: 1},
+	}
+	for name := range strings.FieldsSeq("cat head tail wc ls cut nl rev tac fold fmt expand unexpand paste join comm diff cmp stat du df realpath readlink " +
+		"pwd cd md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum base64 base32 od hexdump strings column numfmt factor whoami id " +
+		"groups uptime nproc arch free lscpu lsblk tty locale cal getconf") {
+		list[name] = anyReader
+	}
+	return list
+}
+
+// refuses returns why a command may do more than read; "" when it only reads.
+func (r reader) refuses(args []word) string {
+	careful := r.plain || r.short != "" || r.long != ""
+	ended := false
+	for _, w := range args {
+		switch {
+		case ended:
+		case careful && w.open:
+			return "an option may come from " + w.source
+		case w.literal && w.value == "--":
+			ended = !r.plain // its own check reads on
+		case strings.HasPrefix(w.value, "--"):
+			if r.names(w.value) {
+				return w.value + " does more than read"
+			}
+		case strings.HasPrefix(w.value, "-") && strings.ContainsAny(w.value, r.short):
+			return w.value + " does more than read"
+		}
+	}
+	if r.check != nil {
+		return r.check(args)
+	}
+	return ""
+}
+
+// names reports whether a long option is, or abbreviates, one that is refused.
+func (r reader) names(option string) bool {
+	option, _, _ = strings.Cut(option, "=")
+	for refused := range strings.FieldsSeq(r.long) {
+		if strings.HasPrefix(refused, option) || strings.HasPrefix(option, refused) {
+			return true
+		}
+	}
+	return false
+}
+
+// outside reports whether one of the files that a command names may lie outside the working directory.
+func (r reader) outside(args []word) bool {
+	texts := r.texts
+	for _, w := range args {
+		option := strings.HasPrefix(w.value, "-") && w.value != "-"
+		if option && texts == 1 && (!w.literal || strings.ContainsAny(w.value, "ef")) {
+			texts = 0 // the pattern, or where it stands, comes with an option
+		}
+		switch {
+		case texts == allTexts:
+			// What a variable holds may be a secret of the environment.
+			if !w.literal && strings.Contains(w.path, "$") || strings.HasPrefix(w.path, "~") {
+				return true
+			}
+		case texts == 1 && !option:
+			texts = 0
+			if !w.literal {
+				return true
+			}
+		case !w.inside:
+			return true
+		}
+	}
+	return false
+}
+
+const doesMore = "it can do more than read"
+
+func noOperands(args []word) string {
+	if len(args) > 0 {
+		return doesMore
+	}
+	return ""
+}
+
+// oneOperand is for commands that write to a second one.
+func oneOperand(args []word) string {
+	operands := 0
+	for _, w := range args {
+		if !w.isOption() {
+			operands++
+		}
+	}
+	if operands > 1 {
+		return doesMore
+	}
+	return ""
+}
+
+// checkPrintf refuses -v, which sets a variable whose name is evaluated.
+func checkPrintf(args []word) string {
+	if len(args) > 0 && args[0].isOption() && !args[0].is("--") {
+		return doesMore
+	}
+	return ""
+}
+
+// checkRead lets read set variables of the text's own.
+func checkRead(args []word) string {
+	for _, w := range args {
+		own := w.literal && !strings.ContainsFunc(w.value, func(r rune) bool { return r != '_' && (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+		if !own && !w.is("-r") {
+			return doesMore
+		}
+	}
+	return ""
+}
+
+var testUnary = strings.Fields("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
+
+var testBinary = strings.Fields("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
+
+// checkTest lets those forms of test pass in which every operator is in plain view: -v evaluates the name that it is given.
+func checkTest(args []word) string {
+	if n := len(args); n > 0 && args[n-1].is("]") {
+		args = args[:n-1]
+	}
+	for len(args) > 0 && args[0].is("!") {
+		args = args[1:]
+	}
+	for _, w := range args {
+		if w.many {
+			return doesMore
+		}
+	}
+	switch {
+	case len(args) <= 1:
+		return ""
+	case len(args) == 2 && args[0].is(testUnary...), len(args) == 3 && args[1].is(testBinary...):
+		return ""
+	}
+	return doesMore
+}
+
+// checkDate refuses what sets the clock.
+func checkDate(args []word) string {
+	valued := false
+	for _, w := range args {
+		switch {
+		case valued:
+			valued = false
+		case !w.literal:
+			return doesMore
+		case w.is("-d", "--date", "-r", "--reference"):
+			valued = true
+		case strings.HasPrefix(w.value, "--set"), strings.HasPrefix(w.value, "--s"):
+			return doesMore
+		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "-I"), strings.HasPrefix(w.value, "+"), w.is("-u", "-R"):
+		default:
+			return doesMore
+		}
+	}
+	return ""
+}
+
+func checkHostname(args []word) string {
+	if slices.ContainsFunc(args, func(w word) bool { return !w.is("-f", "-s", "-i", "-I", "-d", "-A", "--fqdn", "--short") }) {
+		return doesMore
+	}
+	return ""
+}
+
+// findActions are what find does beside printing.
+var findActions = strings.Fields("-delete -exec -execdir -ok -okdir -fprint -fprint0 -fprintf -fls")
+
+func checkFind(args []word) string {
+	for _, w := range args {
+		if w.open || w.is(findActions...) {
+			return w.source + " does more than read"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,179 @@
+package shell
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Part is one thing that a command does: a simple command, a redirect that writes, or an assignment that changes what
+// commands do.
+type Part struct {
+	// Text is the simple command with its wrappers (env, time, nice, …), harmless assignments and redirects taken off, one
+	// space between words, and each word in its shortest quoting: "git push origin main". A redirect is "> file", an
+	// assignment "PATH=/x", a function "name()". A rule that allows matches this text.
+	Text string
+	// Also has the other spellings of the same: with its wrappers, without the directory of its first word. A rule that
+	// denies or asks matches these too.
+	Also []string
+	// Safety is the worst that is known of it. A part whose effect is not known is SafetyMutating.
+	Safety tool.Safety
+	Reason string // why it is no worse and no better, in a few words; may be empty
+}
+
+// Spellings returns Text and all of Also.
+func (p Part) Spellings() []string { return append([]string{p.Text}, p.Also...) }
+
+// Split returns the parts of a command text, those in substitutions, functions and inner shells included, each text once.
+//
+// ok says that the parts are all there is. Without it some of the text was not understood, or is known only when it runs:
+// what allows single commands cannot allow it, and what denies them can only look at the parts that were found.
+func Split(command string) (parts []Part, ok bool) {
+	a := analyse(command, "")
+	return a.parts, !a.worst.opaque
+}
+
+// An effect is what a part does.
+type effect struct {
+	safety tool.Safety
+	reason string
+	// outside: it reads, or may read, what does not lie below the working directory.
+	outside bool
+	// opaque: more may run than the parts show.
+	opaque bool
+}
+
+func reads() effect                      { return effect{safety: tool.SafetyReadOnly} }
+func changes(reason string) effect       { return effect{safety: tool.SafetyMutating, reason: reason} }
+func reachesOut(reason string) effect    { return effect{safety: tool.SafetyNetwork, reason: reason} }
+func destroys(reason string) effect      { return effect{safety: tool.SafetyDestructive, reason: reason} }
+func unreadable(reason string) effect    { return effect{tool.SafetyDestructive, reason, true, true} }
+func (e effect) worse(other effect) bool { return rank(e.safety) > rank(other.safety) }
+
+func rank(s tool.Safety) int {
+	return slices.Index([]tool.Safety{tool.SafetyReadOnly, tool.SafetyMutating, tool.SafetyNetwork, tool.SafetyDestructive}, s)
+}
+
+// An analysis is what a text does, put together from its parts.
+type analysis struct {
+	dir    string
+	bases  []string // directories that the text changes to
+	budget budget
+	depth  int
+
+	parts []Part
+	index map[string]int // of parts, by text
+	worst effect
+}
+
+// analyse looks at a command that would run in dir; an empty dir is one that is not known. It always comes back, and the
+// same text gives the same answer.
+func analyse(command, dir string) *analysis {
+	a := &analysis{dir: dir, budget: budget{maxText, maxNodes}, index: map[string]int{}, worst: reads()}
+	a.text(command)
+	return a
+}
+
+// text adds the parts of a text that bash would run.
+func (a *analysis) text(command string) {
+	file, err := a.budget.parse(command)
+	if err != nil {
+		a.note("", unreadable(err.Error()))
+		return
+	}
+	a.findDirectories(file, command)
+	a.walk(file, command)
+}
+
+// inner adds the parts of a text inside a text.
+func (a *analysis) inner(command string) {
+	if a.depth >= maxInner {
+		a.note("", unreadable(errTooComplex.Error()))
+		return
+	}
+	a.depth++
+	a.text(command)
+	a.depth--
+}
+
+// note adds an effect, and the part that has it unless text is empty.
+func (a *analysis) note(text string, e effect, also ...string) {
+	a.worst = a.worst.and(e)
+	if text == "" {
+		return
+	}
+	i, known := a.index[text]
+	if !known {
+		i = len(a.parts)
+		a.index[text] = i
+		a.parts = append(a.parts, Part{Text: text, Safety: e.safety, Reason: e.reason})
+	}
+	p := &a.parts[i]
+	if rank(e.safety) > rank(p.Safety) {
+		p.Safety, p.Reason = e.safety, e.reason
+	}
+	for _, other := range also {
+		if !slices.Contains(p.Spellings(), other) {
+			p.Also = append(p.Also, other)
+		}
+	}
+}
+
+func textOf(words []word) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.text()
+	}
+	return strings.Join(texts, " ")
+}
+
+// programDirs are where the names of the lists are what they say.
+var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
+
+// program returns the name that a command word stands for, and whether the machine's own program of that name runs.
+func program(w word) (name string, known bool) {
+	dir, name := path.Split(w.value)
+	return name, dir == "" || slices.Contains(programDirs, strings.TrimSuffix(dir, "/"))
+}
+
+// command adds a simple command with its words.
+func (a *analysis) command(words []word) {
+	if !a.budget.spend(words) {
+		a.note("", unreadable(errTooComplex.Error()))
+		return
+	}
+	rest, e := a.peel(words)
+	if len(rest) > 0 {
+		e = e.and(a.judge(rest))
+	} else {
+		rest = words
+	}
+	text, whole := textOf(rest), textOf(words)
+	var also []string
+	if name, known := program(rest[0]); rest[0].literal && name != rest[0].value {
+		short := textOf(append(literals(name), rest[1:]...))
+		if known {
+			text, short = short, text
+		}
+		also = append(also, short)
+		if _, bad := destructive[name]; bad && !known {
+			a.note(short, e) // it may well be the one of that name
+		}
+	}
+	if whole != text {
+		also = append(also, whole)
+	}
+	a.note(text, e, also...)
+}
+
+// and returns what both effects do together.
+func (e effect) and(other effect) effect {
+	out := e
+	if other.worse(e) || e.reason == "" && e.safety == other.safety {
+		out = other
+	}
+	out.outside, out.opaque = e.outside || other.outside, e.opaque || other.opaque
+	return out
+}

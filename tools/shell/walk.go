@@ -1,0 +1,269 @@
+package shell
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// walk adds the parts of a parsed text. It visits every node, wherever it stands: a command inside a substitution inside
+// a here-document is a command.
+func (a *analysis) walk(file *syntax.File, source string) {
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.CallExpr:
+			a.call(n, source)
+		case *syntax.Redirect:
+			a.redirect(n, source)
+		case *syntax.Assign:
+			a.assign(n, source)
+		case *syntax.FuncDecl:
+			a.function(n)
+		case *syntax.DeclClause:
+			a.declare(n, source)
+		case *syntax.WordIter:
+			a.variable(n.Name.Value, slice(source, n.Pos(), n.End()))
+		default:
+			a.note("", nodeEffect(n))
+		}
+		return true
+	})
+}
+
+// Reasons that are given more than once.
+const (
+	evaluates = "an expression evaluates what a variable holds"
+	unclear   = "it uses a form that is not read here"
+)
+
+// nodeEffect is what a node does by itself. Arithmetic is not harmless: bash evaluates the text of the variables in it,
+// with the substitutions that they hold.
+func nodeEffect(n syntax.Node) effect {
+	switch n := n.(type) {
+	case *syntax.ArithmExp:
+		return arithmetic(n.X)
+	case *syntax.ArithmCmd:
+		return arithmetic(n.X)
+	case *syntax.LetClause:
+		return arithmetic(n.Exprs...)
+	case *syntax.CStyleLoop:
+		return arithmetic(n.Init, n.Cond, n.Post)
+	case *syntax.ArrayElem:
+		return arithmetic(n.Index)
+	case *syntax.ParamExp:
+		return parameter(n)
+	case *syntax.UnaryTest:
+		return unaryTest(n)
+	case *syntax.BinaryTest:
+		return binaryTest(n)
+	case *syntax.CmdSubst:
+		if n.Backquotes || n.TempFile || n.ReplyVar {
+			return changes(unclear) // the backslashes between backquotes are read in two ways
+		}
+	case *syntax.ExtGlob, *syntax.CoprocClause, *syntax.TestDecl, *syntax.FlagsArithm:
+		return unreadable(unclear)
+	}
+	return reads()
+}
+
+// arithmetic is what evaluating expressions does: nothing when they are made of numbers.
+func arithmetic(exprs ...syntax.ArithmExpr) effect {
+	numbers := true
+	for _, e := range exprs {
+		if e == nil {
+			continue
+		}
+		for n := range syntax.Preorder(e) {
+			if w, ok := n.(*syntax.Word); ok {
+				numbers = numbers && isNumber(w.Lit())
+			}
+		}
+	}
+	if numbers {
+		return reads()
+	}
+	return changes(evaluates)
+}
+
+func parameter(p *syntax.ParamExp) effect {
+	if p.Excl || p.Names != 0 || p.Width || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 {
+		return changes(evaluates)
+	}
+	e := reads()
+	if p.Slice != nil {
+		e = arithmetic(p.Slice.Offset, p.Slice.Length)
+	}
+	if w, ok := p.Index.(*syntax.Word); p.Index != nil && (!ok || w.Lit() != "@" && w.Lit() != "*") {
+		e = e.and(arithmetic(p.Index))
+	}
+	if p.Exp != nil {
+		switch p.Exp.Op {
+		case syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.OtherParamOps:
+			return changes(evaluates)
+		}
+	}
+	return e
+}
+
+func unaryTest(t *syntax.UnaryTest) effect {
+	switch t.Op {
+	case syntax.TsVarSet, syntax.TsRefVar:
+		return changes(evaluates)
+	}
+	return reads()
+}
+
+func binaryTest(t *syntax.BinaryTest) effect {
+	switch t.Op {
+	case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+		x, _ := t.X.(*syntax.Word)
+		y, _ := t.Y.(*syntax.Word)
+		if x == nil || y == nil || !isNumber(x.Lit()) || !isNumber(y.Lit()) {
+			return changes(evaluates)
+		}
+	}
+	return reads()
+}
+
+func (a *analysis) call(c *syntax.CallExpr, source string) {
+	if len(c.Args) == 0 {
+		return // its assignments are visited
+	}
+	words := make([]word, len(c.Args))
+	for i, w := range c.Args {
+		words[i] = readWord(w, source)
+	}
+	a.command(words)
+}
+
+// declare adds export, local and the like: they set variables, which are visited as assignments. Their options turn
+// values into names and expressions.
+func (a *analysis) declare(d *syntax.DeclClause, source string) {
+	for _, arg := range d.Args {
+		if arg.Name == nil {
+			a.note(slice(source, d.Pos(), d.End()), changes(evaluates))
+			return
+		}
+	}
+}
+
+func (a *analysis) assign(s *syntax.Assign, source string) {
+	if s.Name == nil {
+		return
+	}
+	a.note("", arithmetic(s.Index))
+	if s.Naked {
+		return
+	}
+	text := slice(source, s.Pos(), s.End())
+	if s.Value != nil && isLocale(s.Name.Value) {
+		if w := readWord(s.Value, source); w.literal && !strings.ContainsAny(w.value, "/") {
+			return
+		}
+	}
+	a.variable(s.Name.Value, text)
+}
+
+// variable adds a part for a variable that programs listen to. Only names in lower case are the text's own.
+func (a *analysis) variable(name, text string) {
+	own := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
+	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
+		return
+	}
+	a.note(text, changes("it sets "+name+", which programs may listen to"))
+}
+
+func isLocale(name string) bool {
+	return name == "LANG" || name == "LANGUAGE" || name == "TZ" || strings.HasPrefix(name, "LC_")
+}
+
+// function adds a function, whose body is visited. From then on its name means something else.
+func (a *analysis) function(f *syntax.FuncDecl) {
+	if f.Name == nil {
+		a.note("", unreadable(unclear))
+		return
+	}
+	e := changes("it defines a function")
+	for n := range syntax.Preorder(f.Body) {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 && c.Args[0].Lit() == f.Name.Value {
+			e = destroys("a function that calls itself may never end")
+		}
+	}
+	a.note(f.Name.Value+"()", e)
+}
+
+// redirect adds redirects that write, or open connections.
+func (a *analysis) redirect(r *syntax.Redirect, source string) {
+	if r.N != nil && !isNumber(r.N.Value) {
+		a.note("", changes("a redirect sets a variable"))
+	}
+	target := readWord(r.Word, source)
+	switch r.Op {
+	case syntax.Hdoc, syntax.DashHdoc:
+		if !target.literal {
+			a.note("", unreadable(unclear))
+		}
+		return
+	case syntax.WordHdoc:
+		return
+	case syntax.DplIn, syntax.DplOut:
+		if target.literal && (target.value == "-" || isNumber(strings.TrimSuffix(target.value, "-"))) {
+			return
+		}
+		if r.Op == syntax.DplIn {
+			a.note("", unreadable(unclear))
+			return
+		}
+	case syntax.RdrIn:
+		if !target.literal || isSocket(target.value) {
+			a.note("< "+target.text(), reachesOut("a redirect may open a connection"))
+			return
+		}
+		a.note("", effect{safety: reads().safety, outside: !target.inside})
+		return
+	}
+	if !target.literal || !isSink(target.value) {
+		a.note("> "+target.text(), a.write(target))
+	}
+}
+
+// write is what writing to a file does.
+func (a *analysis) write(target word) effect {
+	switch {
+	case target.literal && isSink(target.value):
+		return reads()
+	case isSocket(target.path):
+		return reachesOut("a redirect opens a connection")
+	case isSystem(target.path, a.dir, a.bases):
+		return destroys("it writes to " + target.path)
+	}
+	return changes("it writes to " + target.path)
+}
+
+// maxBases bounds the directories that a text may go to by their absolute paths.
+const maxBases = 16
+
+// findDirectories notes where a text goes to: what follows is relative to there, or to where it began.
+func (a *analysis) findDirectories(file *syntax.File, source string) {
+	for n := range syntax.Preorder(file) {
+		c, ok := n.(*syntax.CallExpr)
+		if !ok || len(c.Args) < 2 {
+			continue
+		}
+		if name := c.Args[0].Lit(); name != "cd" && name != "pushd" {
+			continue
+		}
+		for _, arg := range c.Args[1:] {
+			w := readWord(arg, source)
+			if !strings.HasPrefix(w.path, "/") || slices.Contains(a.bases, w.path) {
+				continue
+			}
+			if len(a.bases) == maxBases {
+				a.note("", unreadable(errTooComplex.Error()))
+				return
+			}
+			a.bases = append(a.bases, w.path)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package shell
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A word is what the text says of one word of a command.
+type word struct {
+	// value is what the command gets when the word is literal, else its literal beginning.
+	value   string
+	literal bool
+	// open: it may become several words, or one that begins with anything, such as a dash.
+	open bool
+	many bool // it may become several words, or none
+	// inside: what it names, if it names a file, lies below the working directory.
+	inside bool
+	path   string // all of the value that is known: $ stands for what is not, ~ for the home directory
+	source string // as it was written
+}
+
+// is reports whether a word is exactly one of these.
+func (w word) is(values ...string) bool {
+	if !w.literal {
+		return false
+	}
+	for _, v := range values {
+		if w.value == v {
+			return true
+		}
+	}
+	return false
+}
+
+// isOption reports whether a word is, or may be, an option.
+func (w word) isOption() bool { return w.open || strings.HasPrefix(w.value, "-") && w.value != "-" }
+
+// text is the word as rules see it: a literal in its shortest quoting, anything else as it was written.
+func (w word) text() string {
+	if !w.literal {
+		return w.source
+	}
+	return quote(w.value)
+}
+
+// quote returns a literal as a shell would need it written.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r > 0x7f || strings.ContainsRune("_@%+=:,./-^", r)
+	}
+	if s != "" && !strings.ContainsFunc(strings.ReplaceAll(s, "{}", ""), func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// literals makes literal words of values.
+func literals(values ...string) []word {
+	words := make([]word, len(values))
+	for i, v := range values {
+		words[i] = word{value: v, path: v, literal: true, inside: isInside(v), source: quote(v)}
+	}
+	return words
+}
+
+// A wordReader evaluates the parts of a word as far as the text alone says what they become.
+type wordReader struct {
+	value    strings.Builder
+	path     strings.Builder // all of it, with $ for what is not known and ~ for the home directory
+	ended    bool            // something came whose value is not known: value has the beginning
+	split    bool            // into several words
+	expands  bool            // with splitting, so that a later word may begin with anything
+	globbed  bool
+	expanded bool // by more than the names of files
+}
+
+// readWord evaluates a word. source is the text that it was parsed from.
+func readWord(w *syntax.Word, source string) word {
+	r := &wordReader{}
+	for i, part := range w.Parts {
+		r.part(part, i == 0)
+	}
+	out := word{value: r.value.String(), path: r.path.String(), source: slice(source, w.Pos(), w.End())}
+	out.literal = !r.ended && !r.globbed
+	out.many = r.split || r.globbed
+	out.open = !out.literal && (r.expands || out.value == "" || strings.HasPrefix(out.value, "-"))
+	out.inside = !r.expanded && isInside(out.path)
+	return out
+}
+
+func slice(source string, from, to syntax.Pos) string {
+	a, b := int(from.Offset()), int(to.Offset())
+	if a > b || b > len(source) {
+		return ""
+	}
+	return source[a:b]
+}
+
+func (r *wordReader) part(part syntax.WordPart, first bool) {
+	switch p := part.(type) {
+	case *syntax.Lit:
+		r.bare(p.Value, first)
+	case *syntax.SglQuoted:
+		if p.Dollar {
+			r.unknown(false)
+			return
+		}
+		r.add(p.Value)
+	case *syntax.DblQuoted:
+		if p.Dollar {
+			r.unknown(false)
+			return
+		}
+		for _, inner := range p.Parts {
+			switch inner := inner.(type) {
+			case *syntax.Lit:
+				r.add(unescapeQuoted(inner.Value))
+			case *syntax.ParamExp:
+				r.param(inner, isList(inner))
+			default:
+				r.unknown(false)
+			}
+		}
+	case *syntax.ParamExp:
+		r.param(p, true)
+	case *syntax.ArithmExp:
+		r.path.WriteByte('0')
+		r.ended, r.expanded = true, true
+	default:
+		r.unknown(true)
+	}
+}
+
+func (r *wordReader) param(p *syntax.ParamExp, split bool) {
+	if p.Param != nil && p.Param.Value == "HOME" && p.Exp == nil && r.path.Len() == 0 {
+		r.path.WriteByte('~')
+		r.ended, r.expanded, r.split, r.expands = true, true, r.split || split, r.expands || split
+		return
+	}
+	r.unknown(split)
+}
+
+// isList reports whether a quoted expansion can become more than one word.
+func isList(p *syntax.ParamExp) bool {
+	return p.Index != nil || p.Excl || p.Param == nil || p.Param.Value == "@" || p.Names != 0
+}
+
+// add appends text that is known; after something unknown it no longer belongs to the beginning.
+func (r *wordReader) add(s string) {
+	r.path.WriteString(s)
+	if !r.ended && !r.globbed {
+		r.value.WriteString(s)
+	}
+}
+
+// unknown ends the known beginning. split says that more words may follow.
+func (r *wordReader) unknown(split bool) {
+	r.path.WriteByte('$')
+	r.ended, r.expanded, r.split, r.expands = true, true, r.split || split, r.expands || split
+}
+
+// bare reads unquoted text: backslashes, globs, braces and the tilde.
+func (r *wordReader) bare(s string, first bool) {
+	if first && strings.HasPrefix(s, "~") {
+		r.add("~")
+		r.ended, r.expanded = true, true
+		s = s[1:]
+	} else if strings.Contains(s, "=~") || strings.Contains(s, ":~") {
+		r.ended, r.expanded = true, true
+	}
+	if !strings.ContainsAny(s, `\*?[{`) {
+		r.add(s)
+		return
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\':
+			if i++; i < len(s) && s[i] != '\n' {
+				r.add(s[i : i+1])
+			}
+		case c == '*' || c == '?' || c == '[' && s != "[": // [ alone is a command
+			r.globbed = true
+			r.path.WriteByte(c)
+		case c == '{' && (i+1 == len(s) || s[i+1] != '}'): // {} is what find and xargs replace
+			r.ended, r.expanded, r.split = true, true, true
+			r.path.WriteByte(c)
+		default:
+			r.add(s[i : i+1])
+		}
+	}
+}
+
+// unescapeQuoted takes the backslashes away that mean something in double quotes.
+func unescapeQuoted(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && strings.IndexByte("$`\"\\\n", s[i+1]) >= 0 {
+			if i++; s[i] == '\n' {
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
