@@ -35,13 +35,14 @@ func (p *pass) intent(context.Context) *end {
 	return nil
 }
 
-// unwritten is the end of a call whose step the journal did not take. A call that was never stored never came to be.
+// unwritten is the end of a call whose step the journal did not take. A call that was never stored never came to be, unless
+// events of it were told: were it forgotten, the same call_id would tell others under their numbers.
 func (p *pass) unwritten(err error) *end {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
-	stored := p.l.stored
+	known := p.l.stored || p.l.told > 0
 	p.l.mu.Unlock()
-	if !stored {
+	if !known {
 		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err}
 	}
 	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {

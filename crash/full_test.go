@@ -1,0 +1,234 @@
+package crash_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// smallDisk is large enough for a journal and its reserve of an eighth, and filled within milliseconds.
+const smallDisk = 24 << 20
+
+// A disk is a small file system that the data directory is on.
+type disk struct {
+	t       *testing.T
+	dir     string
+	ballast int
+}
+
+// mountSmall gives a home a small disk. It needs root and the right to mount; without them it says so and returns nil.
+func mountSmall(t *testing.T, h *home) *disk {
+	t.Helper()
+	must(t, os.MkdirAll(h.data, 0o700))
+	if err := syscall.Mount("tmpfs", h.data, "tmpfs", 0, fmt.Sprintf("mode=0700,size=%d", smallDisk)); err != nil {
+		if os.Getenv("CI") == "true" || !errors.Is(err, syscall.EPERM) {
+			t.Fatalf("mount of a small file system: %v", err)
+		}
+		t.Log("ran: full disk: NOT RUN, a small file system cannot be mounted here (it needs root)")
+		return nil
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(h.data, syscall.MNT_DETACH)) })
+	return &disk{t: t, dir: h.data}
+}
+
+// fill leaves nothing free.
+func (d *disk) fill() {
+	d.t.Helper()
+	d.ballast++
+	f, err := os.Create(filepath.Join(d.dir, fmt.Sprint("ballast", d.ballast)))
+	must(d.t, err)
+	defer f.Close()
+	for chunk := 1 << 20; chunk >= 1; {
+		if _, err := f.Write(make([]byte, chunk)); errors.Is(err, syscall.ENOSPC) {
+			chunk /= 2
+		} else {
+			must(d.t, err)
+		}
+	}
+}
+
+// takeReserve gives the reserve away as well.
+func (d *disk) takeReserve() {
+	d.t.Helper()
+	must(d.t, os.Remove(filepath.Join(d.dir, "reserve")))
+	d.fill()
+}
+
+func (d *disk) free() {
+	d.t.Helper()
+	for ; d.ballast > 0; d.ballast-- {
+		must(d.t, os.Remove(filepath.Join(d.dir, fmt.Sprint("ballast", d.ballast))))
+	}
+}
+
+// full answers whether an error is the refusal for want of room.
+func full(err error) bool {
+	code, reason, _ := refusal(err)
+	return code == codes.ResourceExhausted && reason == "STORAGE_FULL"
+}
+
+// A scene is a step that meets a full disk.
+type scene struct {
+	name, kind string
+	begun      bool // the call was begun while there was room
+	act        func(*life, *item) error
+	// refused says that without the reserve the step is refused and the same request goes through later; else it is
+	// answered at once or waits for room.
+	refused bool
+}
+
+func scenes() []scene {
+	return []scene{
+		{name: "start", kind: "command", act: (*life).run, refused: true},
+		{name: "start of a read-only call", kind: "grep", act: (*life).run},
+		{name: "suspend", kind: "gated", act: (*life).run, refused: true},
+		{name: "a tool's question", kind: "question", act: (*life).run},
+		{name: "decide", kind: "gated", begun: true, act: (*life).agree, refused: true},
+		{name: "answer", kind: "question", begun: true, act: (*life).agree, refused: true},
+		{name: "output and finish", kind: "long", begun: true, act: (*life).attend},
+		{name: "cancel", kind: "silent", begun: true, act: func(l *life, it *item) error { return l.cancel(it, 10*time.Second) }, refused: true},
+	}
+}
+
+// TestFullDisk is T87 and P7 with the real daemon: its disk fills up before each step of a call. With the reserve the step
+// goes through and what comes later is refused; without it the step is refused or waits, and goes through when there is
+// room again, in the same daemon. After that it is killed, and the next one knows all that was told.
+func TestFullDisk(t *testing.T) {
+	var steps atomic.Int64
+	t.Run("steps", func(t *testing.T) {
+		for n, sc := range scenes() {
+			for _, reserve := range []bool{true, false} {
+				seed := uint64(1000 + 2*n)
+				if reserve {
+					seed++
+				}
+				t.Run(fmt.Sprintf("%s, reserve %t", sc.name, reserve), func(t *testing.T) {
+					t.Parallel() // they wait most of the time
+					l := newLoop(t, seed)
+					l.kinds = append(l.kinds, &kind{name: "silent", tool: "bash", caller: auto, once: true, counts: counts, arguments: command(original, silent)})
+					if d := mountSmall(t, l.home); d != nil {
+						l.fillUp(t, d, sc, reserve)
+						steps.Add(1)
+					}
+				})
+			}
+		}
+	})
+	t.Logf("ran: full disk: %d steps on a file system of %d MiB", steps.Load(), smallDisk>>20)
+}
+
+// silent prints nothing, which would need room, and does not end.
+func silent(string) string { return "sleep 600" }
+
+func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
+	t.Helper()
+	it, first := l.one(sc.kind), l.one("noop")
+	other := l.one("noop")
+	l.live(t, "", func(life *life, rng *rand.Rand) {
+		must(t, life.run(first))
+		if sc.begun {
+			must(t, life.begun(it))
+		}
+		if d.fill(); !reserve {
+			d.takeReserve()
+		}
+		acted := make(chan error, 1)
+		go func() { acted <- sc.act(life, it) }()
+		if reserve || sc.refused {
+			if err := <-acted; reserve && err != nil || !reserve && !full(err) {
+				t.Errorf("on a full disk: %v", err)
+			}
+		}
+		if err := life.run(other); err == nil { // the reserve was for it, or for what was written behind it
+			other = l.one("noop")
+			if err := life.run(other); !full(err) {
+				t.Errorf("a new call on a full disk: %v, want STORAGE_FULL", err)
+			}
+		}
+		d.free()
+		must(t, untilRoom(func() error { return life.run(other) }))
+		if !reserve && !sc.refused {
+			err := <-acted
+			if sc.refused = full(err); !sc.refused { // it met the fence when a write had failed before
+				must(t, err)
+			}
+		}
+		if !reserve && sc.refused {
+			must(t, sc.act(life, it))
+		}
+		must(t, life.verify(rng, true))
+	})
+	l.live(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
+	if open, _ := it.Waiting(); it.Ended() == nil && open == nil {
+		t.Error("the call neither ended nor waits")
+	}
+	for _, v := range l.led.Broken() {
+		t.Error(v)
+	}
+}
+
+// untilRoom repeats what is refused for want of room: the daemon looks for room once a second.
+func untilRoom(do func() error) (err error) {
+	for range 50 {
+		if err = do(); !full(err) {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+// run starts a call and follows it.
+func (l *life) run(it *item) error {
+	it.sent.Store(true)
+	ctx, cancel := as(l.ctx, it.kind.caller)
+	defer cancel()
+	s, err := l.execute(ctx, it.spec, "")
+	if err != nil {
+		return err
+	}
+	return l.follow(it, s, it.Open("execute", l.epoch, nil), nil)
+}
+
+// begun starts a call without staying with it.
+func (l *life) begun(it *item) error {
+	it.sent.Store(true)
+	ctx, cancel := as(l.ctx, it.kind.caller)
+	defer cancel()
+	since := it.View()
+	answer, err := l.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: it.spec, Wait: duration(100 * time.Millisecond)})
+	if err == nil {
+		it.Record(answer.GetCall(), answer.GetCursor(), l.epoch, since)
+	}
+	return err
+}
+
+func (l *life) attend(it *item) error { return l.watchFrom(it, "attend", nil, true, nil) }
+
+// agree answers the question of a call and follows it.
+func (l *life) agree(it *item) error {
+	open, _ := it.Waiting()
+	who := approver
+	if it.kind.answer != nil {
+		who = it.kind.caller
+	}
+	d := yes(it, open)
+	it.Send(open.GetSuspensionId(), d)
+	ctx, cancel := as(l.ctx, who)
+	defer cancel()
+	s, err := l.resume(ctx, open.GetSuspensionId(), d)
+	if err != nil {
+		return err
+	}
+	return l.follow(it, s, it.Open("resume", l.epoch, nil), nil)
+}
