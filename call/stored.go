@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The stored form of a call is a version byte, the length of the rest, and the call's fields; that of events has the
@@ -27,13 +28,15 @@ const (
 var ErrStoredForm = errors.New("stored form not understood")
 
 // EncodeCall returns the stored form of a call. It fails when a time lies outside of the years 1678 to 2261.
-func EncodeCall(c *Call) ([]byte, error) {
-	w := &wire{out: make([]byte, 0, roomFor(c))}
-	w.out = append(w.out, callVersion)
+func EncodeCall(c *Call) ([]byte, error) { return AppendCall(nil, c) }
+
+// AppendCall appends to b what EncodeCall returns. When it fails b is as it was, but for what is beyond its end.
+func AppendCall(b []byte, c *Call) ([]byte, error) {
+	w := &wire{out: append(slices.Grow(b, roomFor(c)), callVersion)}
 	start := w.open()
 	callFields(w, c)
 	w.close(start)
-	return w.written()
+	return w.written(b)
 }
 
 // roomFor guesses the length of a call's stored form, rather too long than too short.
@@ -62,13 +65,15 @@ func DecodeCall(b []byte) (*Call, error) {
 }
 
 // EncodeEvents returns the stored form of consecutive events of one call. It fails as EncodeCall does.
-func EncodeEvents(events []Event) ([]byte, error) {
-	w := &wire{out: make([]byte, 0, 64+64*len(events))}
-	w.out = append(w.out, eventVersion)
+func EncodeEvents(events []Event) ([]byte, error) { return AppendEvents(nil, events) }
+
+// AppendEvents appends to b what EncodeEvents returns, as AppendCall does.
+func AppendEvents(b []byte, events []Event) ([]byte, error) {
+	w := &wire{out: append(slices.Grow(b, 64+64*len(events)), eventVersion)}
 	start := w.open()
 	writeItems(w, events, eventFields)
 	w.close(start)
-	return w.written()
+	return w.written(b)
 }
 
 // DecodeEvents reads what EncodeEvents wrote.

@@ -38,9 +38,10 @@ func newReader(body []byte) *wire {
 
 func (w *wire) reading() bool { return w.out == nil }
 
-func (w *wire) written() ([]byte, error) {
+// written returns what was appended to b, or b when that failed.
+func (w *wire) written(b []byte) ([]byte, error) {
 	if w.err != nil {
-		return nil, w.err
+		return b, w.err
 	}
 	return w.out, nil
 }

@@ -3,8 +3,8 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -88,38 +88,49 @@ func endOf(c *call.Call, now time.Time) time.Time {
 }
 
 func sumCall(c *call.Call, record []byte) uint32 {
-	return sum(record, c.Namespace, c.ID, string(c.Status), strconv.FormatInt(c.Revision, 10))
+	var room [256]byte
+	key := appendKey(appendKey(appendKey(room[:0], c.Namespace), c.ID), string(c.Status))
+	return sumParts(appendNumberKey(key, c.Revision), record)
 }
 
-// callColumns is what scanCall reads, of a table that is named calls.
+// callColumns is what a callScanner reads, of a table that is named calls.
 const callColumns = "position, calls.namespace, call_id, status, revision, last_sequence, crc, record"
 
-// A callRow is a call as it is stored. It is decoded after the connection was given back.
+// A callRow is a call as it was stored, or why it cannot be read.
 type callRow struct {
-	position     int64
-	key          call.Key
-	status       string
-	revision     int64
-	lastSequence int64
-	crc          uint32
-	record       []byte
+	position int64
+	key      call.Key
+	call     *call.Call // nil with err
+	err      error
 }
 
-func scanCall(st *sqlite.Stmt) callRow {
-	return callRow{position: st.ColumnInt64(0), key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, status: st.ColumnText(3),
-		revision: st.ColumnInt64(4), lastSequence: st.ColumnInt64(5), crc: uint32(st.ColumnInt64(6)), record: columnBytes(st, 7)}
-}
+// A callScanner reads calls from the columns of a statement. It uses its memory again for each.
+type callScanner struct{ row []byte }
 
-func (r *callRow) decode() (*call.Call, error) {
-	if sum(r.record, r.key.Namespace, r.key.ID, r.status, strconv.FormatInt(r.revision, 10)) != r.crc {
-		return nil, fmt.Errorf("%w: call %s", store.ErrCorrupt, r.key.ID)
+func (s *callScanner) scan(st *sqlite.Stmt) callRow {
+	b := s.row[:0]
+	for col := 1; col <= 3; col++ {
+		b = appendColumn(appendLength(b, st.ColumnLen(col)), st, col)
 	}
-	c, err := call.DecodeCall(r.record)
+	b = appendNumberKey(b, st.ColumnInt64(4))
+	record := len(b)
+	b = appendColumn(b, st, 7)
+	s.row = b
+	r := callRow{position: st.ColumnInt64(0)}
+	var err error
+	if sumParts(b) != uint32(st.ColumnInt64(6)) {
+		err = errors.New("checksum")
+	} else {
+		r.call, err = call.DecodeCall(b[record:])
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.key.ID, err)
+		r.key = call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}
+		r.err = fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, r.key.ID, err)
+		return r
 	}
-	c.LastSequence = max(c.LastSequence, r.lastSequence)
-	return c, nil
+	r.key = r.call.Key()
+	r.call.LastSequence = max(r.call.LastSequence, st.ColumnInt64(5))
+	return r
 }
 
 const selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ? AND call_id = ?"
@@ -129,22 +140,18 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	if s.ids.excludes(key) {
 		return nil, cmp.Or(s.refusal(), ctx.Err(), store.ErrNotFound)
 	}
-	var row *callRow
+	var row callRow
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
 		err := query(conn, selectCall, func(st *sqlite.Stmt) error {
-			r := scanCall(st)
-			row = &r
+			row = new(callScanner).scan(st)
 			return nil
 		}, key.Namespace, key.ID)
-		if err == nil && row == nil {
+		if err == nil && row.position == 0 {
 			err = s.absent(conn, key)
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return row.decode()
+	return row.call, cmp.Or(err, row.err)
 }
 
 // absent says why a call is not there.
@@ -192,9 +199,10 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 	const page = 128
 	for after := int64(0); ; {
 		var rows []callRow
+		var scanner callScanner
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectUnfinished, func(st *sqlite.Stmt) error {
-				rows = append(rows, scanCall(st))
+				rows = append(rows, scanner.scan(st))
 				return nil
 			}, after, page)
 		})
@@ -202,8 +210,7 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 			return err
 		}
 		for _, r := range rows {
-			c, err := r.decode()
-			if err := visit(r.key, c, err); err != nil {
+			if err := visit(r.key, r.call, r.err); err != nil {
 				return err
 			}
 			after = r.position

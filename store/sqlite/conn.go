@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -185,6 +186,13 @@ func bindID(st *sqlite.Stmt, i int, id string) {
 	if id != "" {
 		st.BindText(i, id)
 	}
+}
+
+// appendColumn appends the bytes of a text or a blob.
+func appendColumn(b []byte, st *sqlite.Stmt, col int) []byte {
+	n := st.ColumnLen(col)
+	b = slices.Grow(b, n)
+	return b[:len(b)+st.ColumnBytes(col, b[len(b):len(b)+n])]
 }
 
 func columnBytes(st *sqlite.Stmt, col int) []byte {

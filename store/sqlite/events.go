@@ -28,12 +28,13 @@ type chunk struct {
 	events   []byte
 }
 
-func (c *chunk) decode() ([]call.Event, error) {
+// decode returns at most limit events of the chunk, which are above after.
+func (c *chunk) decode(after int64, limit int) ([]call.Event, error) {
 	if sumEvents(c.events, c.call, c.first, c.last) != c.crc {
 		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.first, c.last)
 	}
-	events, err := call.DecodeEvents(c.events)
-	if err != nil || int64(len(events)) != c.last-c.first+1 {
+	events, err := call.DecodeEventsAfter(c.events, after, limit)
+	if want := min(c.last-max(after, c.first-1), int64(limit)); err != nil || int64(len(events)) != want {
 		return nil, fmt.Errorf("%w: events %d to %d: %w", store.ErrCorrupt, c.first, c.last, err)
 	}
 	return events, nil
@@ -72,16 +73,18 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		return nil, 0, err
 	}
 	for _, c := range chunks {
-		some, err := c.decode()
+		some, err := c.decode(after, limit-len(events))
 		if err != nil && len(events) > 0 {
 			break
 		}
 		if err != nil {
 			return nil, 1, fmt.Errorf("call %s: %w", key.ID, err)
 		}
-		events = append(events, some[max(0, after+1-c.first):]...)
+		if events = append(events, some...); len(events) >= limit {
+			break
+		}
 	}
-	return events[:min(limit, len(events))], 1, nil
+	return events, 1, nil
 }
 
 // firstChunk finds the call and the chunk in its row, if that is asked for.

@@ -25,7 +25,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		}
 		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
 		for _, c := range r.found {
-			if events, err := c.decode(); err == nil {
+			if events, err := c.decode(0, 1<<30); err == nil {
 				entries = append(entries, store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch, Events: events})
 			}
 		}

@@ -18,20 +18,21 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
 	var rows []callRow
+	var scanner callScanner
+	full := false
 	for after := q.After; ; {
 		more := false
 		began := time.Now()
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, text, func(st *sqlite.Stmt) error {
 				after = st.ColumnInt64(0)
-				if !wanted(rest, st) {
-					if time.Since(began) > snapshotTime {
-						more = true
+				if wanted(rest, st) {
+					if full = len(rows) == limit; full {
 						return errEnough
 					}
-					return nil
+					rows = append(rows, scanner.scan(st))
 				}
-				if rows = append(rows, scanCall(st)); len(rows) > limit {
+				if more = time.Since(began) > snapshotTime; more {
 					return errEnough
 				}
 				return nil
@@ -40,21 +41,20 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 		if err != nil {
 			return page, err
 		}
-		if !more || len(rows) > limit {
+		if full || !more {
 			break
 		}
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
+	if full {
 		page.Next = rows[limit-1].position
 	}
+	page.Calls = make([]*call.Call, 0, len(rows))
 	for _, r := range rows {
-		c, err := r.decode()
-		if err != nil {
+		if r.err != nil {
 			page.Corrupt = append(page.Corrupt, r.key)
 			continue
 		}
-		page.Calls = append(page.Calls, c)
+		page.Calls = append(page.Calls, r.call)
 	}
 	return page, nil
 }
@@ -75,25 +75,34 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	if q.OldestFirst {
 		beyond, order = " AND position > ?1", " ORDER BY position"
 	}
-	const columns = "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM calls "
+	selects := func() string { // what wanted does not look at is not read
+		if !filters(rest) {
+			return "SELECT " + callColumns + " FROM "
+		}
+		return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
+	}
 	if q.Namespace == "" {
 		if q.Action != "" {
-			return columns + "WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
+			return selects() + "calls WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
 		}
-		return columns + "WHERE TRUE" + beyond + order, nil, rest
+		return selects() + "calls WHERE TRUE" + beyond + order, nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
 		args, *id = append(args, *id), ""
-		return columns + "INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
+		return selects() + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
 	}
-	membersOf := func(kind, name string) (string, []any, store.Query) {
+	membersOf := func(kind, column string, id *string) (string, []any, store.Query) {
+		name, also := *id, " AND calls.namespace = ?2" // no bit is believed that the row does not bear out
+		if *id = ""; column != "" {
+			also += " AND calls." + column + " = ?3"
+		}
 		blocks, order := " AND m.block <= ?1 / 64", " ORDER BY m.block DESC, n DESC"
 		if q.OldestFirst {
 			blocks, order = " AND m.block >= ?1 / 64", " ORDER BY m.block, n"
 		}
-		return strings.TrimSuffix(columns, "calls ") + membersOf + " CROSS JOIN calls ON position = " + memberAt +
-			" WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks + beyond + order, append(args, name), rest
+		return selects() + membersOf + " CROSS JOIN calls ON position = " + memberAt +
+			" WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks + beyond + also + order, append(args, name), rest
 	}
 	switch {
 	case q.Batch != "":
@@ -101,26 +110,26 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	case q.ParentCall != "":
 		return narrow("calls_parent", "parent_call", &rest.ParentCall)
 	case q.Run != "":
-		return membersOf(inRun, q.Run)
+		return membersOf(inRun, "run_id", &rest.Run)
 	case q.Thread != "":
-		return membersOf(inThread, q.Thread)
+		return membersOf(inThread, "thread_id", &rest.Thread)
 	case q.Action != "":
 		if beyond, order = " AND call < ?1", " ORDER BY call DESC"; q.OldestFirst {
 			beyond, order = " AND call > ?1", " ORDER BY call"
 		}
-		return strings.TrimSuffix(columns, "calls ") + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
+		return selects() + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
 			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action), rest
 	}
 	if len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded) {
 		if q.Caller != "" {
-			return membersOf(ofCaller, q.Caller)
+			return membersOf(ofCaller, "caller", &rest.Caller)
 		}
-		return membersOf(inNamespace, "")
+		return membersOf(inNamespace, "", &rest.Namespace)
 	}
 	rest.Statuses = nil
 	var parts []string
 	for _, status := range q.Statuses { // each in its order: SQLite merges them
-		parts = append(parts, columns+"INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
+		parts = append(parts, selects()+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args, rest
 }
@@ -131,6 +140,11 @@ func safe(s call.Status) string {
 		return ""
 	}
 	return string(s)
+}
+
+// filters reports whether anything is left for wanted to look at.
+func filters(q store.Query) bool {
+	return len(q.Statuses) > 0 || q.Namespace+q.Tool+q.Caller+q.Run+q.Thread+q.ParentCall+q.Batch != "" || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 }
 
 // wanted reports whether a row is what the rest of a query asks for.

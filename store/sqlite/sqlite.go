@@ -51,6 +51,7 @@ type Store struct {
 
 	writer  *writer
 	readers chan *sqlite.Conn
+	ops     sync.Pool // of *op, for their memory
 	room    *room
 
 	ids        *idFilter

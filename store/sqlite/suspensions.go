@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,30 +45,27 @@ func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (*ca
 
 // one returns the call that a statement selects.
 func (s *Store) one(ctx context.Context, text string, args ...any) (*call.Call, error) {
-	var row *callRow
+	var row callRow
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
 		return query(conn, text, func(st *sqlite.Stmt) error {
-			r := scanCall(st)
-			row = &r
+			row = new(callScanner).scan(st)
 			return nil
 		}, args...)
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && row.position == 0 {
+		err = store.ErrNotFound
 	}
-	if row == nil {
-		return nil, store.ErrNotFound
-	}
-	return row.decode()
+	return row.call, cmp.Or(err, row.err)
 }
 
 // Due returns the suspended calls that nobody answered in time. Broken rows are left out: they cannot expire.
 func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
 	for skip := 0; len(due) < limit; {
 		var rows []callRow
+		var scanner callScanner
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectDue, func(st *sqlite.Stmt) error {
-				rows = append(rows, scanCall(st))
+				rows = append(rows, scanner.scan(st))
 				return nil
 			}, s.clock.now(), limit, skip)
 		})
@@ -75,8 +73,8 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 			return nil, err
 		}
 		for _, r := range rows {
-			if c, err := r.decode(); err == nil && len(due) < limit {
-				due = append(due, c)
+			if r.err == nil && len(due) < limit {
+				due = append(due, r.call)
 			}
 		}
 		if skip += len(rows); len(rows) < limit {

@@ -85,8 +85,9 @@ func (s *Store) oldPacked(ctx context.Context, before time.Time, limit int) (old
 // trimCalls forgets calls that ended later than they were created.
 func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
 	var rows []endedRow
+	var scanner callScanner
 	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
-		rows = append(rows, endedRow{scanCall(st), st.ColumnInt64(8)})
+		rows = append(rows, endedRow{scanner.scan(st), st.ColumnInt64(8)})
 		return nil
 	}, nanos(before), limit)
 	if err != nil {
@@ -99,12 +100,13 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 // ended later: it is looked for again.
 func (w *writer) trimPacked(positions []int64) (gone []call.Key, err error) {
 	var rows []endedRow
+	var scanner callScanner
 	for _, p := range positions {
 		waiting, ended := false, int64(0)
 		err := query(w.conn, selectPacked, func(st *sqlite.Stmt) error {
 			ended, waiting = st.ColumnInt64(8), st.ColumnBool(9)
 			if !waiting {
-				rows = append(rows, endedRow{scanCall(st), ended})
+				rows = append(rows, endedRow{scanner.scan(st), ended})
 			}
 			return nil
 		}, p)
@@ -129,10 +131,9 @@ func (w *writer) bury(rows []endedRow) (gone []call.Key, err error) {
 	blocks := map[int64]bool{}
 	for _, r := range rows {
 		digest := ""
-		c, decodeErr := r.decode()
-		if decodeErr == nil {
-			digest = c.RequestDigest
-			err = w.forgetSuspensions(c)
+		if r.err == nil {
+			digest = r.call.RequestDigest
+			err = w.forgetSuspensions(r.call)
 		}
 		if err == nil {
 			err = exec(w.conn, "INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, ?, ?, ?)", r.key.Namespace, r.key.ID, digest, r.ended, now)

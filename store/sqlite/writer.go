@@ -23,7 +23,8 @@ type op struct {
 	change *store.Change
 	record []byte // stored form of the change's call and events, when they are known before its documents are
 	events []byte
-	told   *told // what its callbacks were told
+	room   []byte // that both are parts of
+	told   *told  // what its callbacks were told
 
 	admin func(*writer) error // what is no change; it is a group of its own
 
@@ -75,12 +76,17 @@ func (w *writer) recall(m meta) error {
 
 // Submit queues a change. done runs on the goroutine that writes and must not wait for the store.
 func (s *Store) Submit(c *store.Change, done func(error)) {
-	o := &op{change: c, done: done}
-	if err := o.prepare(); err != nil {
-		done(err)
-		return
+	o, ok := s.ops.Get().(*op)
+	if !ok {
+		o = new(op)
 	}
-	if err := s.writer.submit(o, c.Durability); err != nil {
+	o.change, o.done = c, done
+	err := o.prepare()
+	if err == nil {
+		err = s.writer.submit(o, c.Durability)
+	}
+	if err != nil {
+		s.recycle(o)
 		done(err)
 	}
 }
@@ -97,16 +103,33 @@ func (o *op) prepare() error {
 }
 
 func (o *op) encode() (err error) {
-	o.record, o.events = nil, nil
+	b := o.room[:0]
 	if o.change.Call != nil {
-		if o.record, err = call.EncodeCall(o.change.Call); err != nil {
+		if b, err = call.AppendCall(b, o.change.Call); err != nil {
 			return err
 		}
 	}
+	record := len(b)
 	if len(o.change.Events) > 0 {
-		o.events, err = call.EncodeEvents(o.change.Events)
+		if b, err = call.AppendEvents(b, o.change.Events); err != nil {
+			return err
+		}
 	}
-	return err
+	o.room, o.record, o.events = b, b[:record], b[record:]
+	return nil
+}
+
+// keptRoom is how much of an op's memory is kept for a later one.
+const keptRoom = 16 << 10
+
+// recycle keeps the memory of an op that is done.
+func (s *Store) recycle(o *op) {
+	room := o.room
+	if cap(room) > keptRoom {
+		room = nil
+	}
+	*o = op{room: room}
+	s.ops.Put(o)
 }
 
 // Commit submits a change and waits.
@@ -172,6 +195,7 @@ func (w *writer) run() {
 		}
 		for _, o := range group {
 			o.done(o.err)
+			w.s.recycle(o)
 		}
 	}
 }
