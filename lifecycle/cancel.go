@@ -32,7 +32,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 	if wait > 0 {
 		l.waitTerminal(ctx, wait)
 	}
-	return l.snapshot(), nil
+	return shown(p, l.snapshot()), nil
 }
 
 // maxDepth bounds how deep calls may be nested.

@@ -46,6 +46,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 		l.release()
 		return nil, err
 	}
+	w.as = &p
 	return w, nil
 }
 

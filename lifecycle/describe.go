@@ -57,7 +57,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
 	}
-	if out.Outcome != string(hook.KindAllow) && out.Outcome != string(hook.KindSuspend) {
+	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && e.mayReadTicket(p, c, a.verdict.Ticket())) {
 		out.Description = bare(out.Description)
 	}
 	return out, nil

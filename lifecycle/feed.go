@@ -65,7 +65,7 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 	} else if run == "" && thread == "" {
 		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
 	}
-	w := &Watcher{e: e, feed: &f, follow: follow}
+	w := &Watcher{e: e, feed: &f, follow: follow, as: &p}
 	switch {
 	case cursor != "":
 		after, part, err := parseFeedCursor(cursor)
@@ -140,5 +140,5 @@ func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
 	} else {
 		w.after, w.part = entry.Position, 0
 	}
-	return Frame{Key: entry.Key, Events: events, Cursor: w.Cursor()}, nil
+	return Frame{Key: entry.Key, Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
 }

@@ -56,12 +56,6 @@ func (p *pass) gate(ctx context.Context) *end {
 	return nil
 }
 
-// bare is what is told of a call that was refused: what a tool looked up to describe it could be what the caller may not
-// see, such as the file that an edit would change.
-func bare(d tool.Description) tool.Description {
-	return tool.Description{Kind: d.Kind, Title: d.Title, Degraded: d.Degraded}
-}
-
 // askGates asks every gate, in configured order, and combines the answers.
 func (p *pass) askGates(ctx context.Context) asked {
 	var out asked

@@ -91,7 +91,7 @@ func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error)
 		}
 		if s := w.l.c.Status; s.Terminal() || s == call.Suspended {
 			defer w.l.mu.Unlock()
-			return w.l.snapshotLocked(), nil
+			return w.shown(w.l.snapshotLocked()), nil
 		}
 		changed := w.l.waitLocked()
 		w.l.mu.Unlock()
@@ -102,14 +102,14 @@ func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error)
 		select {
 		case <-changed:
 		case <-timer.C:
-			return w.l.snapshot(), nil
+			return w.Call(), nil
 		case <-ctx.Done():
-			return w.l.snapshot(), nil
+			return w.Call(), nil
 		case <-w.e.closing:
 			if err := w.e.failure(); err != nil {
 				return nil, storeRefusal(err, w.l.key.ID) // nobody knows whether there is such a call
 			}
-			return w.l.snapshot(), nil
+			return w.Call(), nil
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 		return nil, err
 	}
 	defer l.release()
-	return l.snapshot(), nil
+	return shown(p, l.snapshot()), nil
 }
 
 // List returns a page of calls. Whoever may not look at others' calls gets its own; approvers get what waits for them.
@@ -29,7 +29,11 @@ func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (sto
 	if !all {
 		q.Caller = p.Subject
 	}
-	return e.store.Calls(ctx, q)
+	page, err := e.store.Calls(ctx, q)
+	for i, c := range page.Calls {
+		page.Calls[i] = shown(p, c)
+	}
+	return page, err
 }
 
 // A Part is a range of an artifact.

@@ -58,6 +58,7 @@ type Watcher struct {
 	closed   bool
 
 	feed *store.Feed
+	as   *tool.Principal // who watches; nil is the caller of the call
 
 	// HeartbeatEvery makes Next return a heartbeat when nothing happens for so long; 0 is never.
 	HeartbeatEvery time.Duration
@@ -156,6 +157,7 @@ func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string,
 		l.release()
 		return nil, err
 	}
+	w.as = &p
 	return w, nil
 }
 
@@ -181,7 +183,7 @@ func (w *Watcher) CallID() string {
 }
 
 // Call returns the watched call as it stands.
-func (w *Watcher) Call() *call.Call { return w.l.snapshot() }
+func (w *Watcher) Call() *call.Call { return w.shown(w.l.snapshot()) }
 
 // Cursor returns where the watcher stands.
 func (w *Watcher) Cursor() string {
@@ -282,7 +284,7 @@ func (w *Watcher) opening() (Frame, bool) {
 		w.after = w.l.told
 		w.l.mu.Unlock()
 		w.epoch = max(c.EpochOf(w.after), 1)
-		return Frame{Key: w.l.key, Snapshot: c, Cursor: w.Cursor()}, true
+		return Frame{Key: w.l.key, Snapshot: w.shown(c), Cursor: w.Cursor()}, true
 	}
 	return Frame{}, false
 }
@@ -337,7 +339,7 @@ func (w *Watcher) hand(ctx context.Context, events []call.Event) (Frame, error) 
 	events = fitting(events)
 	w.after = events[len(events)-1].Sequence
 	w.epoch = w.l.epochOf(w.after)
-	return Frame{Key: w.l.key, Events: events, Cursor: w.Cursor()}, nil
+	return Frame{Key: w.l.key, Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
 }
 
 // readAhead is how many events a watcher that is behind reads at once: a row of the journal may hold many, and is decoded
