@@ -60,7 +60,7 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.CallToolResponse{Call: fromCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
+	return &tooldv1.CallToolResponse{Call: wholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
 // settle waits for the end of a call, at most for d, and in any case until it is accepted: before that there is nothing

@@ -26,7 +26,7 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 			out.Events[i] = &b.event
 		}
 	case f.Snapshot != nil:
-		out.Control = &tooldv1.Frame_Snapshot{Snapshot: fromCall(f.Snapshot)}
+		out.Control = &tooldv1.Frame_Snapshot{Snapshot: wholeCall(f.Snapshot)}
 	case f.Gap != nil:
 		out.Control = &tooldv1.Frame_Gap{Gap: fromGap(f.CallID, f.Gap)}
 	case f.CaughtUp:

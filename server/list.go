@@ -51,7 +51,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Qu
 // list returns the calls of a page as they are sent, with what they, and the ids of broken ones, take of a message.
 func (m mask) list(page Page) (calls []*tooldv1.Call, size int) {
 	for _, c := range page.Calls {
-		one := m.apply(fromCall(c))
+		one := m.record(c)
 		calls = append(calls, one)
 		size += 1 + protowire.SizeBytes(proto.Size(one))
 	}

@@ -22,7 +22,7 @@ func (s *calls) GetCall(ctx context.Context, req *tooldv1.GetCallRequest) (*tool
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.GetCallResponse{Call: mask.apply(fromCall(c)), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
+	return &tooldv1.GetCallResponse{Call: mask.record(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
 // ListCalls returns a page of the calls that the principal may see.
@@ -64,7 +64,7 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 	if err != nil {
 		return nil, err
 	}
-	resp := &tooldv1.CancelCallResponse{Call: fromCall(c)}
+	resp := &tooldv1.CancelCallResponse{Call: wholeCall(c)}
 	resp.Processes = resp.Call.GetResult().GetProcesses()
 	return resp, nil
 }

@@ -402,7 +402,8 @@ type CallSpec struct {
 	Linger *durationpb.Duration `protobuf:"bytes,7,opt,name=linger,proto3" json:"linger,omitempty"`
 	// The call goes on without watchers. Excludes `linger`.
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
-	// The call_id of an ended call that this one repeats; for the record only.
+	// The call_id of a call that this one runs again: one of the same caller and tool that ended FAILED or CANCELLED. Other
+	// calls are refused, RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has an idempotency key of its own.
 	RetryOf       string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -978,7 +979,7 @@ type CancelRequest struct {
 	RequestedBy *Principal `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	// By the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// What asked, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, CALLER_GONE, PARENT.
+	// What asked, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, SUPERSEDED, CALLER_GONE, PARENT.
 	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1110,6 +1111,9 @@ type Call struct {
 	CancelRequest *CancelRequest `protobuf:"bytes,30,opt,name=cancel_request,json=cancelRequest,proto3" json:"cancel_request,omitempty"`
 	// True when the call goes on without watchers.
 	Detached bool `protobuf:"varint,31,opt,name=detached,proto3" json:"detached,omitempty"`
+	// Paths of fields that were left out because the record has more than 3 MiB, such as requested_arguments: GetCall with
+	// that path as read_mask returns it. Of decisions the larger arguments and results are left out; events hold them.
+	LeftOut []string `protobuf:"bytes,32,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
 	// The batch that it belongs to; empty for none.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// From 1 within the batch; 0 for none.
@@ -1363,6 +1367,13 @@ func (x *Call) GetDetached() bool {
 		return x.Detached
 	}
 	return false
+}
+
+func (x *Call) GetLeftOut() []string {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 func (x *Call) GetBatchId() string {
@@ -1640,7 +1651,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x126\n" +
 	"\frequested_by\x18\x02 \x01(\v2\x13.toold.v1.PrincipalR\vrequestedBy\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause\"\x80\v\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\"\x9b\v\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -1683,6 +1694,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\frewritten_by\x18\x1d \x03(\tR\vrewrittenBy\x12>\n" +
 	"\x0ecancel_request\x18\x1e \x01(\v2\x17.toold.v1.CancelRequestR\rcancelRequest\x12\x1a\n" +
 	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x19\n" +
+	"\bleft_out\x18  \x03(\tR\aleftOut\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xa1\x02\n" +
 	"\n" +

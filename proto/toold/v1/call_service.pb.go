@@ -1061,9 +1061,12 @@ type CancelCallsRequest struct {
 	//	*CancelCallsRequest_ThreadId
 	Selector isCancelCallsRequest_Selector `protobuf_oneof:"selector"`
 	// For the record, at most 1 KiB.
-	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run of the new turn that takes the place of what was before: the calls end with the reason SUPERSEDED, and those
+	// of that run stay.
+	SupersededByRunId string `protobuf:"bytes,4,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *CancelCallsRequest) Reset() {
@@ -1124,6 +1127,13 @@ func (x *CancelCallsRequest) GetThreadId() string {
 func (x *CancelCallsRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *CancelCallsRequest) GetSupersededByRunId() string {
+	if x != nil {
+		return x.SupersededByRunId
 	}
 	return ""
 }
@@ -1609,9 +1619,11 @@ type EndRunRequest struct {
 	// Required.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// For the record of the calls that are cancelled, at most 1 KiB.
-	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The run of the new turn that takes the place of this one: the calls end with the reason SUPERSEDED.
+	SupersededByRunId string `protobuf:"bytes,3,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *EndRunRequest) Reset() {
@@ -1654,6 +1666,13 @@ func (x *EndRunRequest) GetRunId() string {
 func (x *EndRunRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *EndRunRequest) GetSupersededByRunId() string {
+	if x != nil {
+		return x.SupersededByRunId
 	}
 	return ""
 }
@@ -1781,11 +1800,12 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x04wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"o\n" +
 	"\x12CancelCallResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x125\n" +
-	"\tprocesses\x18\x02 \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\"p\n" +
+	"\tprocesses\x18\x02 \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\"\xa1\x01\n" +
 	"\x12CancelCallsRequest\x12\x17\n" +
 	"\x06run_id\x18\x01 \x01(\tH\x00R\x05runId\x12\x1d\n" +
 	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reasonB\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12/\n" +
+	"\x14superseded_by_run_id\x18\x04 \x01(\tR\x11supersededByRunIdB\n" +
 	"\n" +
 	"\bselector\"0\n" +
 	"\x13CancelCallsResponse\x12\x19\n" +
@@ -1821,10 +1841,11 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\rGetRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"8\n" +
 	"\x0eGetRunResponse\x12&\n" +
-	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\">\n" +
+	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\"o\n" +
 	"\rEndRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"f\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
+	"\x14superseded_by_run_id\x18\x03 \x01(\tR\x11supersededByRunId\"f\n" +
 	"\x0eEndRunResponse\x12&\n" +
 	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\x12,\n" +
 	"\x12cancelled_call_ids\x18\x02 \x03(\tR\x10cancelledCallIds*a\n" +

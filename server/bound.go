@@ -1,0 +1,116 @@
+package server
+
+import (
+	"cmp"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// maxRecord is the most that a record takes of a message: clients take 4 MiB unless they are told otherwise.
+const maxRecord = 3 << 20
+
+// record translates what a mask keeps of a record.
+func (m mask) record(c *call.Call) *tooldv1.Call {
+	if m == nil {
+		return wholeCall(c)
+	}
+	out := m.apply(fromCall(c))
+	fit(out)
+	return out
+}
+
+// wholeCall translates a record.
+func wholeCall(c *call.Call) *tooldv1.Call {
+	out := fromCall(c)
+	if len(c.Rounds) > 0 || c.Result != nil && len(c.Result.Content) > 0 || len(c.Requested)+len(c.Effective)+len(c.Run.Agent.Spec) > 1<<20 {
+		fit(out)
+	}
+	return out
+}
+
+// fit leaves texts out of a record that is too large for a message, and says which: what is there twice first, the
+// effective arguments last.
+func fit(c *tooldv1.Call) {
+	size := proto.Size(c)
+	if size <= maxRecord {
+		return
+	}
+	var texts []text
+	collect(c.ProtoReflect(), "", false, &texts)
+	slices.SortStableFunc(texts, func(a, b text) int { return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.size, a.size)) })
+	for _, t := range texts {
+		if size <= maxRecord {
+			break
+		}
+		t.message.Clear(t.field)
+		size -= t.size
+		if !slices.Contains(c.LeftOut, t.path) {
+			c.LeftOut = append(c.LeftOut, t.path)
+		}
+	}
+}
+
+// A text is a long field somewhere in a record.
+type text struct {
+	message protoreflect.Message
+	field   protoreflect.FieldDescriptor
+	path    string // as a read mask names it: of what is in a list, the list
+	size    int
+}
+
+// shortText is what is never left out.
+const shortText = 1 << 10
+
+func (t text) rank() int {
+	switch t.path {
+	case "suspension.pending.arguments": // the effective ones
+		return 0
+	case "decisions":
+		return 1
+	case "requested_arguments":
+		return 2
+	case "effective_arguments":
+		return 4
+	}
+	return 3
+}
+
+// collect finds the long fields of a message. Below a list the path stays the list's.
+func collect(m protoreflect.Message, path string, inList bool, into *[]text) {
+	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		at := path
+		if !inList {
+			at += string(fd.Name())
+		}
+		below := at
+		if !inList {
+			below += "."
+		}
+		switch {
+		case fd.IsList() && fd.Message() != nil:
+			for i := range v.List().Len() {
+				collect(v.List().Get(i).Message(), at, true, into)
+			}
+		case fd.IsList(), fd.IsMap():
+		case fd.Message() != nil:
+			collect(v.Message(), below, inList, into)
+		case fd.Kind() == protoreflect.StringKind:
+			add(m, fd, at, protowire.SizeBytes(len(v.String())), into)
+		case fd.Kind() == protoreflect.BytesKind:
+			add(m, fd, at, protowire.SizeBytes(len(v.Bytes())), into)
+		}
+		return true
+	})
+}
+
+func add(m protoreflect.Message, fd protoreflect.FieldDescriptor, path string, size int, into *[]text) {
+	if size > shortText {
+		*into = append(*into, text{m, fd, path, size})
+	}
+}
