@@ -23,19 +23,23 @@ func contentOf(m proto.Message) content {
 }
 
 // contentOfEvent leaves out the bytes of output, which an event has while it is live only; they are compared by offset.
+// The description of a question is told in full only to those who may answer it.
 func contentOfEvent(e *tooldv1.CallEvent) content {
-	if e.GetOutput() == nil {
-		return contentOf(e)
+	switch {
+	case e.GetOutput() != nil:
+		e = proto.CloneOf(e)
+		e.GetOutput().Data = nil
+	case e.GetSuspended() != nil:
+		e = proto.CloneOf(e)
+		e.GetSuspended().GetSuspension().Description = nil
 	}
-	bare := proto.CloneOf(e)
-	bare.GetOutput().Data = nil
-	return contentOf(bare)
+	return contentOf(e)
 }
 
-// contentOfTicket is what of a question may not change while it is open.
+// contentOfTicket is what of a question may not change while it is open, and is told to all alike.
 func contentOfTicket(s *tooldv1.Suspension) content {
 	bare := proto.CloneOf(s)
-	bare.Votes = nil
+	bare.Votes, bare.Description = nil, nil
 	return contentOf(bare)
 }
 
