@@ -7,7 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
@@ -149,6 +151,9 @@ func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"", "rules: []", "default: {CONFIRM: deny}\nexpires_in: 2h\napprovers: [operator]\n",
 		"rules:\n  - name: a\n    action: ask\n    tools: [\"*\", 'b?']\n    tiers: [ESCALATE]\n    reason: |\n      because\n    four_eyes: true\n",
+		"rules: [{action: ask always, tools: ['a(b ~ \"c\", d[*].e !=~ \"f\")', '/x|y/(z*)'], when: 'arguments.a == 1'}]",
+		"namespaces: {a: {rules: [{action: block, tools: [b]}]}}\nmodes: {c: {chosen_by: [caller], default: {OBSERVE: ask always}}}\nunattended: wait\n",
+		"rules:\n  - action: deny\n    when: |2\n        true\n", "rules:\n  - action: deny\n    when: >-\n      x\n      y\n", "rules: [{action: deny, when: \"\\x41\\n.\"}]",
 		"a: &x [*x]\n", "? a\n: b\n", "<<: {a: 1}\n", "a: !!binary |\n  x\n", "rules: [{action: deny, callers: [\"[a-\"]}]", "a: \x00", "\ufeffrules: []\n", "%YAML 1.1\n---\nrules: []\n", strings.Repeat("[", 70), strings.Repeat("- ", 300), "-\n -\n  -\n   -\n",
 	} {
 		f.Add([]byte(seed))
@@ -162,12 +167,51 @@ func FuzzParse(f *testing.F) {
 		case err != nil && (!errors.As(err, &refused) || refused.Line < 1 || refused.Column < 1 || refused.File != "f"):
 			t.Errorf("error without a place: %v", err)
 		case err == nil:
+			_ = rules.Warnings([]*tool.Descriptor{descriptor("bash"), descriptor("write")})
 			g := permission.New(permission.Config{Rules: rules})
 			for _, tier := range []tool.Tier{tool.Observe, tool.Confirm, tool.Escalate} {
 				if v := check(t, g, input("bash", tier)); v.Kind() == "" {
 					t.Error("no verdict")
 				}
 			}
+		}
+	})
+}
+
+// FuzzPattern holds patterns to three things: a place that is wrong is told within the pattern, matching ends, and what an
+// allow holds for a deny holds for too: what takes away is read at least as broadly as what gives.
+func FuzzPattern(f *testing.F) {
+	for _, seed := range []struct{ pattern, arguments string }{
+		{`write(src/*)`, `{"path":"src/../x"}`}, {`/^w/(*)`, `{"path":""}`}, {`write(path = "a", content !~ "*x*")`, `{"path":"a","content":"b"}`},
+		{`write(l[*].k =~ "^a$")`, `{"l":[{"k":"a"},{"k":"b"}]}`}, {`write(["a b"][0] != "5.0")`, `{"a b":[5]}`}, {`write("a[^b-d]?\\*")`, `{"path":"axx*"}`},
+		{`*(n = "1e2")`, `{"n":100.0}`}, {`write(`, `{}`}, {`write(a = "b)`, `{}`}, {`/(`, `{}`}, {`write([*] = "x")`, `{}`}, {`write(a[99999999999] = "x")`, `{}`},
+	} {
+		f.Add(seed.pattern, seed.arguments)
+	}
+	f.Fuzz(func(t *testing.T, pattern, arguments string) {
+		v, err := call.ParseJSON(arguments, 0)
+		value, isObject := v.(map[string]any)
+		if err != nil || !isObject || !utf8.ValidString(pattern) {
+			return
+		}
+		verdicts := map[string]string{}
+		for _, action := range []string{"allow", "deny"} {
+			file := "rules:\n  - {action: " + action + ", tools: [" + jsonOf(pattern) + "]}\n"
+			rules, err := permission.Parse("r", []byte(file))
+			if err != nil {
+				var refused *permission.ParseError
+				if !errors.As(err, &refused) || refused.Line != 2 || refused.Column > len(file) {
+					t.Fatalf("%q: error without a place: %v", pattern, err)
+				}
+				return
+			}
+			in := input("write", tool.Confirm)
+			in.Descriptor = descriptor("write")
+			in.Arguments = tool.NewArguments(arguments, value)
+			verdicts[action] = kind(check(t, permission.New(permission.Config{Rules: rules}), in))
+		}
+		if verdicts["allow"] == "ALLOW" && verdicts["deny"] != "DENY" {
+			t.Errorf("%q allows %s and does not deny it", pattern, arguments)
 		}
 	})
 }

@@ -23,12 +23,12 @@ type schemaWalk struct {
 }
 
 func (w *schemaWalk) has(schema any, at place) bool {
-	if w.steps--; w.steps < 0 || len(at) == 0 {
-		return true
+	if w.steps--; schema == false {
+		return false
 	}
 	s, isObject := schema.(map[string]any)
-	if !isObject {
-		return schema != false
+	if !isObject || len(at) == 0 || w.steps < 0 {
+		return true
 	}
 	var elsewhere bool // other members say what there is
 	if ref, ok := s["$ref"].(string); ok {
