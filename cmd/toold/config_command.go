@@ -37,7 +37,11 @@ func (a *app) configCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := check(c.Context(), cfg); err != nil {
+			warnings, err := check(c.Context(), cfg)
+			for _, w := range warnings {
+				fmt.Fprintln(a.err, "toold: "+show.Text(w))
+			}
+			if err != nil {
 				return codedError{err, exitUsage}
 			}
 			fmt.Fprintln(a.out, "the configuration is good")

@@ -14,7 +14,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 )
 
@@ -45,27 +44,22 @@ func serve(ctx context.Context, cfg *Config, program string, out io.Writer) erro
 	return d.run(ctx, out)
 }
 
-// check does what serve does before it opens the store.
-func check(_ context.Context, cfg *Config) error {
-	_, rulesErr := readOnly(readRules(cfg))
+// check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
+func check(_ context.Context, cfg *Config) (warnings []string, err error) {
+	rules, rulesErr := readOnly(readRules(cfg))
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	_, tlsErr := newTLS(cfg)
 	_, logErr := newLoggers(cfg)
-	return errors.Join(rulesErr, tokenErr, authErr, tlsErr, logErr, checkTools(cfg))
+	tools, done, toolsErr := offlineTools(cfg)
+	if toolsErr == nil {
+		defer done()
+		warnings = ruleWarnings(cfg, rules, tools)
+	}
+	return warnings, errors.Join(rulesErr, tokenErr, authErr, tlsErr, logErr, toolsErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
-
-// checkTools registers the tools with nothing to run them.
-func checkTools(cfg *Config) error {
-	path, root, err := openWorkspace(cfg)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return registerTools(registry.New(registry.Config{}), cfg, path, root, noExec{})
-}
 
 type noExec struct{}
 

@@ -135,6 +135,7 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	}
 	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
 		d.gate.Swap(rules)
+		d.warnOfRules(next, rules)
 		d.reload.rules = text
 		d.tools.Refresh() // who sees which tool may have changed
 		done.Changed = append(done.Changed, "rules")

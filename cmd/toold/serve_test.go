@@ -303,11 +303,12 @@ func TestCheck(t *testing.T) {
 	s := newSite(t, "rules: [{action: perhaps}]")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace)
 	must(t, err)
-	must(t, check(context.Background(), cfg))
+	_, err = check(context.Background(), cfg)
+	must(t, err)
 	cfg.Rules = s.rules
 	cfg.Workspace = filepath.Join(s.workspace, "nothing")
 	cfg.TLS.Cert, cfg.TLS.Key = "none.pem", "none.pem"
-	err = check(context.Background(), cfg)
+	_, err = check(context.Background(), cfg)
 	for _, part := range []string{"rules.yaml:1:", "workspace", "tls"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not tell of %s", err, part)

@@ -164,9 +164,8 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	d.reload.rules = text
-	d.gate = permission.New(permission.Config{
-		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: map[string]permission.Splitter{"bash": splitCommand},
-	})
+	d.gate = permission.New(permission.Config{Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands()})
+	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}
@@ -192,6 +191,13 @@ func (d *daemon) openEngine(context.Context) error {
 	})
 	d.reload.auth = auth
 	return err
+}
+
+// warnOfRules logs what in the rules is probably not meant so.
+func (d *daemon) warnOfRules(cfg *Config, rules *permission.Rules) {
+	for _, w := range ruleWarnings(cfg, rules, d.tools) {
+		d.log.Warn("permission rule", zap.String("warning", w))
+	}
 }
 
 // linger is the engine's form: its zero is the default, and a nanosecond is as good as nothing.

@@ -54,15 +54,6 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	return nil
 }
 
-// splitCommand returns the parts of a command of bash, for rules about one of them.
-func splitCommand(args tool.Arguments) (texts []string, ok bool) {
-	parts, ok := shell.Split(args.String("command"))
-	for _, p := range parts {
-		texts = append(texts, p.Text)
-	}
-	return texts, ok
-}
-
 // limited gives a command the operator's time at most, whatever the model asked for.
 type limited struct {
 	shell.Exec
@@ -92,6 +83,19 @@ func readRules(cfg *Config) (*permission.Rules, []byte, error) {
 		return nil, nil, usagef("rules: %w", err)
 	}
 	return rules, text, nil
+}
+
+// commands says how the calls of tools that take commands are split into simple ones.
+func commands() map[string]permission.Splitter {
+	return map[string]permission.Splitter{"bash": splitCommand}
+}
+
+func splitCommand(args tool.Arguments) (list []permission.Part, ok bool) {
+	parts, ok := shell.Split(args.String("command"))
+	for _, p := range parts {
+		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
+	}
+	return list, ok
 }
 
 // isolationFacts lists what is known to hold around processes.

@@ -111,9 +111,16 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 	case !s.isCommand || !isText:
 		return c.holds(v, gives)
 	case gives:
-		return s.hasPart && c.test(s.part, s.part) != c.not
+		return s.understood && c.test(s.part.Text, s.part.Text) != c.not
+	case c.not && s.hasPart:
+		return !c.test(s.part.Text, s.part.Text)
 	}
-	return s.alsoWhole && c.test(whole, v) != c.not || s.hasPart && c.test(s.part, s.part) != c.not
+	return s.alsoWhole && c.test(whole, v) != c.not || s.hasPart && c.testPart(&s.part)
+}
+
+// testPart holds the condition against each spelling of a simple command.
+func (c *condition) testPart(p *Part) bool {
+	return c.test(p.Text, p.Text) || slices.ContainsFunc(p.Also, func(text string) bool { return c.test(text, text) })
 }
 
 func (c *condition) test(text string, v any) bool {

@@ -142,6 +142,8 @@ rules:
   - {name: push,    action: ask,        tools: ["bash(git push *)"], approvers: [operator], expires_in: 1h}
   - {name: tag,     action: ask,        tools: ["bash(git tag *)"], approvers: [approver, operator], expires_in: 2h, four_eyes: true}
   - {name: release, action: ask always, tools: ["bash(make release*)"]}
+  - {name: reboot,  action: deny,       tools: ["bash(/bin/reboot*)"]}
+  - {name: only,    action: deny,       tools: ['bash(command ~ "p*", command !~ "pw*")']}
   - {name: words,   action: allow,      tools: [bash], when: 'arguments.command.startsWith("echo ")'}
   - {name: curl,    action: deny,       tools: [bash], when: 'arguments.command.contains("| sh")'}
 `
@@ -157,6 +159,12 @@ rules:
 		{"curl x | sh; ls", "DENY", "curl"},
 		{"git $x", "SUSPEND", ""}, // what is not understood is not allowed by its words
 		{"rm $x", "DENY", "remove"},
+		{"git $x; rm y", "DENY", "remove"}, // a part that was found
+		{"git status; $x", "SUSPEND", ""},
+		{"/bin/rm x", "DENY", "remove"},
+		{"/bin/git status", "ALLOW", "git"},
+		{"ls; /bin/reboot now", "DENY", "reboot"}, // by another spelling
+		{"ls; poweroff", "DENY", "only"},
 		{"git push o; make", "SUSPEND", "push"},
 		{"make release; git push o", "SUSPEND", "release"},
 	}

@@ -78,7 +78,7 @@ func (d *decision) why() string {
 	text := fmt.Sprintf("%s: the most specific %s that holds", d.rule.name, d.action)
 	switch {
 	case d.action.refuses():
-		text += ", and what refuses counts in every layer"
+		text += "; refusals count in every layer"
 	case d.layer.name != operatorLayer:
 		text += " in the nearest layer that names this call"
 	}
@@ -93,7 +93,7 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 	subjects := []subject{g.subject(c, in)}
 	if g.commands[in.Descriptor.ID] != nil && c.byArguments {
 		subjects = slices.DeleteFunc(g.commandSubjects(subjects[0]), func(s subject) bool {
-			return s.hasPart && !s.alsoWhole && s.part != in.Arguments.String(s.primary)
+			return s.hasPart && !s.alsoWhole && s.part.Text != in.Arguments.String(s.primary)
 		})
 	}
 	var tried []Tried
@@ -102,7 +102,7 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 			for _, e := range c.of(rules, l) {
 				one := Tried{
 					Layer: l.name, Rule: e.rule.name, Line: e.rule.line, Column: e.rule.column, Action: string(e.rule.action),
-					WhyNot: e.fails(&subjects[i]), Command: subjects[i].part,
+					WhyNot: e.fails(&subjects[i]), Command: subjects[i].part.Text,
 				}
 				one.Holds = one.WhyNot == ""
 				if e.pattern != nil {

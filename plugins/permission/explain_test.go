@@ -42,7 +42,7 @@ namespaces:
 	}
 	for arguments, why := range map[string]string{
 		`{"path":"src/a","content":"x"}`:     "writing: the most specific allow that holds",
-		`{"path":".github/x","content":"x"}`: "ci: the most specific deny that holds, and what refuses counts in every layer",
+		`{"path":".github/x","content":"x"}`: "ci: the most specific deny that holds; refusals count in every layer",
 		`{"path":"x","content":"x"}`:         "no rule names this call, and the default for CONFIRM is ask",
 	} {
 		if got := g.Explain(callOf(t, "write", arguments)).Why; got != why {

@@ -125,29 +125,13 @@ func (g *Gate) subject(c *candidates, in *hook.Input) subject {
 	return s
 }
 
-// maxParts bounds the simple commands that are looked at one by one.
-const maxParts = 1000
-
-// parts returns the simple commands of a call, and none when they cannot be told.
-func (g *Gate) parts(in *hook.Input) []string {
-	split := g.commands[in.Descriptor.ID]
-	if split == nil {
-		return nil
-	}
-	parts, ok := split(in.Arguments)
-	if !ok || len(parts) > maxParts {
-		return nil
-	}
-	return parts
-}
-
 // judgeCommand judges each simple command of a compound one; the strictest verdict counts.
 func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, modes *chosen) decision {
 	var d decision
 	for i, s := range g.commandSubjects(s) {
 		one := modes.under(rules.decide(c, &s, ls), s.in)
-		if s.part != s.in.Arguments.String(s.primary) {
-			one.part = s.part
+		if s.part.Text != s.in.Arguments.String(s.primary) {
+			one.part = s.part.Text
 		}
 		if i == 0 {
 			d = one
@@ -158,21 +142,28 @@ func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, 
 	return d
 }
 
+// maxParts bounds the simple commands that are looked at one by one.
+const maxParts = 1000
+
 // commandSubjects returns what of a command has to be judged: each part by itself, so that each finds the rule that is
 // about it, and each with the whole in view, so that what takes away may be about several.
 func (g *Gate) commandSubjects(s subject) []subject {
 	s.isCommand = true
-	parts := g.parts(s.in)
+	parts, ok := g.commands[s.in.Descriptor.ID](s.in.Arguments)
+	if len(parts) > maxParts {
+		parts, ok = parts[:maxParts], false
+	}
 	if len(parts) == 0 {
 		s.alsoWhole = true
 		return []subject{s}
 	}
-	s.hasPart = true
+	s.understood, s.hasPart = ok, true
+	whole := s.in.Arguments.String(s.primary)
 	list := make([]subject, 0, 2*len(parts))
 	for _, s.part = range parts {
 		s.alsoWhole = false
 		list = append(list, s)
-		if s.part != s.in.Arguments.String(s.primary) {
+		if s.part.Text != whole {
 			s.alsoWhole = true
 			list = append(list, s)
 		}

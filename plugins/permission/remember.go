@@ -37,9 +37,15 @@ type Remembered interface {
 	Remembered(Query) []RememberedRule
 }
 
-// A Splitter says which simple commands a call would run, in order, each with its redirections and assignments. It
-// reports false when that cannot be told.
-type Splitter func(tool.Arguments) (parts []string, ok bool)
+// A Splitter says which simple commands a call would run, its redirections and assignments among them. It reports false
+// when these may not be all.
+type Splitter func(tool.Arguments) (parts []Part, ok bool)
+
+// A Part is one simple command.
+type Part struct {
+	Text string
+	Also []string // other spellings of the same, which what takes away is held against too
+}
 
 // The kinds of options. An option is its kind, a space and what it holds for: a digest, or a JSON string.
 const (
@@ -62,7 +68,7 @@ func Options(in *hook.Input, split Splitter) []string {
 	}
 	if split != nil {
 		if parts, ok := split(in.Arguments); ok && len(parts) == 1 {
-			if prefix := commandPrefix(parts[0]); prefix != "" {
+			if prefix := commandPrefix(parts[0].Text); prefix != "" {
 				options = append(options, optionCommand+" "+strconv.Quote(prefix))
 			}
 		}
@@ -86,7 +92,7 @@ func Matches(option string, in *hook.Input, split Splitter) bool {
 		return false
 	}
 	parts, ok := split(in.Arguments)
-	return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !begins(option, part) })
+	return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(part Part) bool { return !begins(option, part.Text) })
 }
 
 // covers reports whether an option that is not about commands holds for a whole call.
@@ -152,7 +158,7 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 	var id string
 	for _, s := range g.commandSubjects(s) {
 		one := rules.decide(c, &s, ls)
-		i := slices.IndexFunc(kept, func(r RememberedRule) bool { return s.hasPart && begins(r.Option, s.part) })
+		i := slices.IndexFunc(kept, func(r RememberedRule) bool { return s.hasPart && s.understood && begins(r.Option, s.part.Text) })
 		switch {
 		case one.action == allow:
 		case one.action == ask && one.alone() && i >= 0:

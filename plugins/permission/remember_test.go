@@ -40,17 +40,20 @@ func callOf(t testing.TB, id, arguments string) *hook.Input {
 	return in
 }
 
-// split stands for a shell parser: parts are separated by semicolons, and what holds a dollar is not understood.
-func split(args tool.Arguments) ([]string, bool) {
-	command := args.String("command")
-	if strings.Contains(command, "$") {
-		return nil, false
+// split stands for a shell parser: parts are separated by semicolons, what holds a dollar is not understood, and a
+// directory before the first word is taken off.
+func split(args tool.Arguments) (parts []permission.Part, ok bool) {
+	ok = true
+	for text := range strings.SplitSeq(args.String("command"), ";") {
+		text = strings.TrimSpace(text)
+		part := permission.Part{Text: text}
+		if bare, found := strings.CutPrefix(text, "/bin/"); found {
+			part = permission.Part{Text: bare, Also: []string{text}}
+		}
+		ok = ok && !strings.Contains(text, "$")
+		parts = append(parts, part)
 	}
-	var parts []string
-	for part := range strings.SplitSeq(command, ";") {
-		parts = append(parts, strings.TrimSpace(part))
-	}
-	return parts, true
+	return parts, ok
 }
 
 func splitterOf(id string) permission.Splitter {
@@ -82,7 +85,7 @@ func TestOptions(t *testing.T) {
 		{"a path is no subcommand", "bash", command("cat src/a.go"), []string{`command "cat"`}},
 		{"an interpreter", "bash", command("python3.12 -c x"), nil},
 		{"a wrapper", "bash", command("env git commit"), nil},
-		{"an absolute shell", "bash", command("/bin/sh x"), nil},
+		{"an absolute shell", "bash", command("/usr/bin/sh x"), nil},
 		{"an assignment", "bash", command("PATH=. git status"), nil},
 		{"a quoted program", "bash", command("'ls' x"), nil},
 		{"an option as the program", "bash", command("-x"), nil},

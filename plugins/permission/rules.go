@@ -92,14 +92,15 @@ const operatorLayer = "operator"
 
 // A subject is what rules look at: a call, or one simple command of it.
 type subject struct {
-	in        *hook.Input
-	tier      tool.Tier
-	primary   string
-	isCommand bool   // the primary argument is a command
-	hasPart   bool   // and it was understood
-	part      string // the simple command at hand
-	alsoWhole bool   // what takes away is held against the whole command too
-	asPart    bool   // expressions see the part in the place of the whole
+	in         *hook.Input
+	tier       tool.Tier
+	primary    string
+	isCommand  bool // the primary argument is a command
+	understood bool // and all that it does is in its parts
+	hasPart    bool
+	part       Part // the simple command at hand
+	alsoWhole  bool // what takes away is held against the whole command too
+	asPart     bool // expressions see the part in the place of the whole
 }
 
 // A decision is what rules say about a subject.

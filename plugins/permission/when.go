@@ -153,7 +153,7 @@ func (e *expression) holds(s *subject, gives bool) bool {
 	switch {
 	case !s.isCommand:
 		return e.evaluate(*s, gives)
-	case gives && !s.hasPart: // nobody knows what the command is
+	case gives && !s.understood: // nobody knows what the command is
 		return !e.readsCommand(s.primary) && e.evaluate(*s, gives)
 	case !gives && s.alsoWhole && e.evaluate(*s, gives):
 		return true
@@ -214,6 +214,6 @@ func (a *activation) arguments() map[string]any {
 		return value
 	}
 	value = maps.Clone(value)
-	value[a.s.primary] = a.s.part
+	value[a.s.primary] = a.s.part.Text
 	return value
 }

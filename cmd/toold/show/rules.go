@@ -1,0 +1,88 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/plugins/permission"
+)
+
+// A Ruling is what rules make of a call.
+type Ruling struct {
+	Tool    string `json:"tool"`
+	Verdict string `json:"verdict"` // ALLOW, SUSPEND, DENY or BLOCK
+	Hidden  bool   `json:"hidden,omitempty"`
+	Tier    string `json:"tier"`
+	File    string `json:"file,omitempty"`
+	Message string `json:"message,omitempty"` // that the model or the approver reads
+	permission.Explanation
+}
+
+// Ruling writes what decides and what else was tried.
+func (v View) Ruling(r *Ruling) string {
+	var b strings.Builder
+	verdict, color, means := "ALLOW", good, "the call runs"
+	switch r.Verdict {
+	case "SUSPEND":
+		verdict, color, means = "ASK", waits, "the call waits for an answer"
+	case "DENY":
+		verdict, color, means = "DENY", bad, "the call fails, the run goes on"
+	case "BLOCK":
+		verdict, color, means = "BLOCK", bad, "the call fails and its run is blocked"
+	}
+	if r.Hidden {
+		means = "the tool is hidden: a call of it finds no tool"
+	}
+	fmt.Fprintf(&b, "%s  %s\n", v.paint(color, verdict), means)
+	b.WriteString(v.fields(
+		"why", Line(r.Why),
+		"rule", Line(r.Rule),
+		"at", place(r.File, r.Line, r.Column),
+		"pattern", Line(r.Pattern),
+		"layer", Line(r.Layer),
+		"command", Line(r.Command),
+		"tier", Line(r.Tier),
+		"approvers", approversOf(r),
+		"reads", Line(r.Message),
+	))
+	if len(r.Tried) == 0 {
+		b.WriteString("\nNo rule names " + Line(r.Tool) + ".\n")
+		return b.String()
+	}
+	rows := make([][]cell, 0, len(r.Tried))
+	for _, t := range r.Tried {
+		at := fmt.Sprintf("%d:%d", t.Line, t.Column)
+		holds, color := "holds", good
+		if !t.Holds {
+			holds, color = t.WhyNot, dim
+		}
+		what := Line(t.Pattern)
+		if t.Command != "" && len(r.Tried) > 1 {
+			what += "  for  " + Line(t.Command)
+		}
+		rows = append(rows, []cell{{Line(t.Rule), bold}, {at, dim}, {t.Action, ""}, {holds, color}, {cut(Line(t.Layer), 20), dim}, {what, ""}})
+	}
+	b.WriteString("\n" + v.table([]string{"RULE", "AT", "ACTION", "FOR THIS CALL", "LAYER", "PATTERN"}, 16, rows))
+	return b.String()
+}
+
+func place(file string, line, column int) string {
+	if line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d:%d", Line(file), line, column)
+}
+
+func approversOf(r *Ruling) string {
+	if len(r.Approvers) == 0 {
+		return ""
+	}
+	text := Line(strings.Join(r.Approvers, " or "))
+	if r.Count > 1 {
+		text += fmt.Sprintf(", %d people", r.Count)
+	}
+	if r.FourEyes {
+		text += ", not the caller"
+	}
+	return text
+}
