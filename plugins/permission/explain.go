@@ -102,7 +102,10 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 			for _, e := range c.of(rules, l) {
 				one := Tried{
 					Layer: l.name, Rule: e.rule.name, Line: e.rule.line, Column: e.rule.column, Action: string(e.rule.action),
-					WhyNot: e.fails(&subjects[i]), Command: subjects[i].part.Text,
+					WhyNot: e.fails(&subjects[i]),
+				}
+				if part := subjects[i].part.Text; part != in.Arguments.String(c.fields.primary) {
+					one.Command = part
 				}
 				one.Holds = one.WhyNot == ""
 				if e.pattern != nil {

@@ -49,21 +49,29 @@ func (v View) Ruling(r *Ruling) string {
 		b.WriteString("\nNo rule names " + Line(r.Tool) + ".\n")
 		return b.String()
 	}
-	rows := make([][]cell, 0, len(r.Tried))
-	for _, t := range r.Tried {
-		at := fmt.Sprintf("%d:%d", t.Line, t.Column)
-		holds, color := "holds", good
-		if !t.Holds {
-			holds, color = t.WhyNot, dim
+	for from := 0; from < len(r.Tried); {
+		to := from
+		var rows [][]cell
+		for ; to < len(r.Tried) && r.Tried[to].Command == r.Tried[from].Command; to++ {
+			rows = append(rows, triedRow(&r.Tried[to]))
 		}
-		what := Line(t.Pattern)
-		if t.Command != "" && len(r.Tried) > 1 {
-			what += "  for  " + Line(t.Command)
+		if part := r.Tried[from].Command; part != "" {
+			b.WriteString("\n" + v.paint(accent, cut(Line(part), tableWidth)))
 		}
-		rows = append(rows, []cell{{Line(t.Rule), bold}, {at, dim}, {t.Action, ""}, {holds, color}, {cut(Line(t.Layer), 20), dim}, {what, ""}})
+		b.WriteString("\n" + v.table([]string{"RULE", "AT", "ACTION", "FOR THIS CALL", "LAYER", "PATTERN"}, 16, rows))
+		from = to
 	}
-	b.WriteString("\n" + v.table([]string{"RULE", "AT", "ACTION", "FOR THIS CALL", "LAYER", "PATTERN"}, 16, rows))
 	return b.String()
+}
+
+func triedRow(t *permission.Tried) []cell {
+	holds, color := "holds", good
+	if !t.Holds {
+		holds, color = t.WhyNot, dim
+	}
+	return []cell{
+		{Line(t.Rule), bold}, {fmt.Sprintf("%d:%d", t.Line, t.Column), dim}, {t.Action, ""}, {holds, color}, {cut(Line(t.Layer), 20), dim}, {Line(t.Pattern), ""},
+	}
 }
 
 func place(file string, line, column int) string {
