@@ -40,7 +40,7 @@ func Parse(text string) Parsed {
 }
 
 // RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
-// arguments, caller (and for whom it acts), run and thread. Arguments that do not parse count by their bytes.
+// arguments, caller (and for whom it acts), run and thread, and the declaration of a frontend tool. Arguments that do not parse count by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	b := make([]byte, 0, len(requestDomain)+len(arguments.Text)+256)
 	b = append(b, requestDomain...)
@@ -53,8 +53,22 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	for _, v := range [...]string{s.Tool, caller, s.OnBehalfOf, s.Run.ID, s.Run.Thread} {
 		b = AppendCanonical(append(b, ','), v)
 	}
+	if f := s.Declared(); f != nil {
+		for _, text := range [...]string{f.Description, canonicalText(f.Parameters), canonicalText(f.ResponseSchema)} {
+			b = AppendCanonical(append(b, ','), text)
+		}
+	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
+}
+
+// canonicalText is the canonical form of JSON text; text that does not parse is its own.
+func canonicalText(text json.RawMessage) string {
+	v, err := ParseJSON(string(text), 0)
+	if err != nil {
+		return string(text)
+	}
+	return string(AppendCanonical(nil, v))
 }
 
 // An Approval is what a yes is given for.

@@ -24,6 +24,17 @@ type Spec struct {
 	Timeouts    tool.Timeouts
 	Linger      *time.Duration // nil is the default, negative is never
 	RetryOf     string
+	Frontend    []tool.FrontendTool // what the run's frontend executes
+}
+
+// Declared returns the frontend tool that the call names, or nil.
+func (s *Spec) Declared() *tool.FrontendTool {
+	for i := range s.Frontend {
+		if s.Frontend[i].Name == s.Tool {
+			return &s.Frontend[i]
+		}
+	}
+	return nil
 }
 
 // A Call is the record of one invocation.
@@ -61,6 +72,9 @@ type Call struct {
 	Cancel      *CancelRequest   `json:"cancel_requested,omitempty"`
 	Result      *tool.Result     `json:"result,omitempty"`
 	Isolation   Isolation        `json:"isolation,omitzero"`
+
+	// Frontend is the declaration of the tool when the caller's frontend executes it.
+	Frontend *tool.FrontendTool `json:"frontend,omitempty"`
 
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`

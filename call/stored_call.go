@@ -39,6 +39,14 @@ func callFields(w *wire, c *Call) {
 	integer(w, 34, &c.Revision)
 	integer(w, 35, &c.LastSequence)
 	list(w, 36, &c.Epochs, epochFields)
+	pointer(w, 40, &c.Frontend, frontendFields)
+}
+
+func frontendFields(w *wire, f *tool.FrontendTool) {
+	text(w, 1, &f.Name)
+	text(w, 2, &f.Description)
+	blob(w, 3, &f.Parameters)
+	blob(w, 4, &f.ResponseSchema)
 }
 
 func runFields(w *wire, r *tool.Run) {

@@ -29,6 +29,9 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 	if err := e.fence(&spec); err != nil {
 		return nil, err
 	}
+	if err := e.checkDeclared(&spec); err != nil {
+		return nil, err
+	}
 	arguments := call.Parse(spec.Arguments)
 	digest := call.RequestDigest(&spec, arguments, p.Subject)
 	generated := spec.ID == ""
@@ -119,7 +122,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
 		Timeouts: spec.Timeouts, Detached: !o.Attended, Linger: spec.Linger,
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
-		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}},
+		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
 	}
 	pass := &pass{l: l, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
@@ -168,6 +171,9 @@ const fewEvents = 3
 
 // lookup finds a call's tool. One that is hidden from the caller, or not offered, is not there.
 func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
+	if c.Frontend != nil {
+		return e.declared(c)
+	}
 	def, ok := e.cfg.Tools.Lookup(c.Tool)
 	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor) {
 		return nil, false

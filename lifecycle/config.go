@@ -61,6 +61,8 @@ type Config struct {
 	Log     *zap.Logger // nil drops
 	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
 	Hide func(tool.Principal, *tool.Descriptor) bool
+	// Frontend makes a tool of a caller's declaration. nil: there are no frontend tools.
+	Frontend func(*tool.FrontendTool) (*Definition, error)
 	// Isolation returns the facts that hold around processes, for records. nil: none.
 	Isolation func() []call.Fact
 	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.

@@ -28,8 +28,11 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if err := e.fence(&spec); err != nil {
 		return nil, err
 	}
+	if err := e.checkDeclared(&spec); err != nil {
+		return nil, err
+	}
 	c := &call.Call{
-		Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
+		Frontend: spec.Declared(), Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
 		Requested: spec.Arguments, Class: call.Behind, Status: call.New,
 	}
 	def, ok := e.lookup(c)

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -55,6 +56,9 @@ func (m *meters) of(def *Definition) *meter {
 	}
 	if found := (*m.known.Load())[def.Descriptor.ID]; found != nil {
 		return found
+	}
+	if strings.HasPrefix(def.Descriptor.ID, tool.FrontendPrefix) { // callers would make series
+		return m.other
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
 // newEntry checks a tool and compiles its schemas. The error does not name the tool.
-func newEntry(source string, t tool.Tool) (*Entry, error) {
+func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema, error)) (*Entry, error) {
 	d := t.Descriptor()
 	d.Source = source
 	d.Effects = d.Effects.Normal()
@@ -43,11 +43,11 @@ func newEntry(source string, t tool.Tool) (*Entry, error) {
 	}
 	e := &Entry{Tool: t, Source: source}
 	var err error
-	if e.parameters, err = compileParameters(d.Parameters); err != nil {
+	if e.parameters, err = compileParameters(d.Parameters, compile); err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
 	if len(d.ResultSchema) > 0 {
-		if e.result, err = CompileSchema(d.ResultSchema); err != nil {
+		if e.result, err = compile(d.ResultSchema); err != nil {
 			return nil, fmt.Errorf("result_schema: %w", err)
 		}
 	}
@@ -59,8 +59,8 @@ func newEntry(source string, t tool.Tool) (*Entry, error) {
 }
 
 // compileParameters refuses schemas that no arguments can meet: arguments are always an object.
-func compileParameters(raw json.RawMessage) (*Schema, error) {
-	s, err := CompileSchema(raw)
+func compileParameters(raw json.RawMessage, compile func(json.RawMessage) (*Schema, error)) (*Schema, error) {
+	s, err := compile(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +89,16 @@ func checkDescriptor(d *tool.Descriptor) error {
 		within("timeouts.queue", int64(d.Timeouts.Queue), -1),
 		within("timeouts.attempt", int64(d.Timeouts.Attempt), -1),
 	)
+}
+
+// unreserved refuses names that callers may declare for their frontends.
+func unreserved(d *tool.Descriptor) error {
+	for _, name := range names(d) {
+		if strings.HasPrefix(name, tool.FrontendPrefix) {
+			return fmt.Errorf("names with %q are for the frontend tools of runs", tool.FrontendPrefix)
+		}
+	}
+	return nil
 }
 
 func checkAliases(d *tool.Descriptor) error {

@@ -77,6 +77,11 @@ func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	return r.applyLocked(append(slices.Clone(r.current.Load().entries), added...))
 }
 
+// Declared returns a tool that is in no list and that no other call finds: who declared it keeps it.
+func (r *Registry) Declared(source string, t tool.Tool) (*Entry, error) {
+	return newEntry(source, t, r.schemas.compile)
+}
+
 // Replace makes tools the only ones of a source, all or none: on an error the earlier ones stay.
 func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	added, err := newEntries(source, tools)
@@ -111,7 +116,10 @@ func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 			refused = append(refused, fmt.Errorf("source %q: tool %d is nil", source, i))
 			continue
 		}
-		e, err := newEntry(source, t)
+		e, err := newEntry(source, t, CompileSchema)
+		if err == nil {
+			err = unreserved(&e.Descriptor)
+		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("source %q: tool %q: %w", source, t.Descriptor().ID, err))
 			continue

@@ -503,3 +503,20 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("tools = %v", got)
 	}
 }
+
+// Names of frontend tools are nobody's: what a caller declares for its run never stands for a registered tool.
+func TestFrontendNamesAreReserved(t *testing.T) {
+	r := registry.New(registry.Config{})
+	for _, d := range []tool.Descriptor{{ID: "fe_x"}, {ID: "x", Aliases: []string{"fe_y"}}} {
+		if err := r.Register("s", tool.Func(d, nil)); err == nil {
+			t.Errorf("%q with the aliases %q was registered", d.ID, d.Aliases)
+		}
+	}
+	e, err := r.Declared("frontend", tool.Func(tool.Descriptor{ID: "fe_x"}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, found := r.Lookup("fe_x"); found || e.Digest == "" || e.Descriptor.Source != "frontend" {
+		t.Error("a declared tool is in the registry")
+	}
+}

@@ -109,7 +109,7 @@ func newWorld(t testing.TB, o options) *world {
 	auth, err := server.NewAuth(append(userTokens(), o.tokens...), o.peers)
 	must(t, err)
 	w.engine, err = lifecycle.New(lifecycle.Config{
-		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), People: auth, Hide: w.gate.Hidden,
+		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
 		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second,
 	})
 	must(t, err)

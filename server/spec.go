@@ -1,10 +1,12 @@
 package server
 
 import (
+	"encoding/json"
 	"errors"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -89,6 +91,7 @@ func toSpec(p *identity, in *tooldv1.CallSpec) (*call.Spec, error) {
 		if spec.Run, err = toRun(in.Run); err != nil {
 			return nil, err
 		}
+		spec.Frontend = each(in.Run.GetFrontendTools(), toFrontend)
 		if spec.OnBehalfOf = in.Run.GetOnBehalfOf(); spec.OnBehalfOf != "" && p.roles&delegate == 0 {
 			return nil, call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", spec.OnBehalfOf)
 		}
@@ -173,6 +176,15 @@ func toRun(in *tooldv1.Run) (tool.Run, error) {
 	return run, err
 }
 
+// toFrontend translates a declaration, which the engine checks.
+func toFrontend(in **tooldv1.FrontendTool) tool.FrontendTool {
+	f := *in
+	return tool.FrontendTool{
+		Name: f.GetName(), Description: f.GetDescription(),
+		Parameters: json.RawMessage(f.GetParameters()), ResponseSchema: json.RawMessage(f.GetResponseSchema()),
+	}
+}
+
 func toAgent(in *tooldv1.Agent) (tool.Agent, error) {
 	err := checkBounds(bound{"spec.run.agent.agent_id", in.GetAgentId(), maxRunID}, bound{"spec.run.agent.spec", in.GetSpec(), maxAgentSpec})
 	if err == nil {
@@ -210,7 +222,7 @@ func unknownEnum(field string, value int32) error {
 // inSpec gives the fields that the engine found wrong in a spec their place in the request.
 func inSpec(err error) error {
 	var refusal *call.Refusal
-	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) {
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) && !strings.HasPrefix(refusal.Violations[0].Field, "run.frontend_tools") {
 		return err
 	}
 	placed := *refusal

@@ -81,6 +81,11 @@ func fromRunOf(c *call.Call) *tooldv1.Run {
 		RunId: r.ID, ThreadId: r.Thread, ParentRunId: r.ParentRun, ParentThreadId: r.ParentThread, ParentCallId: r.ParentCall,
 		Origin: r.Origin, Labels: r.Labels, OnBehalfOf: c.OnBehalfOf,
 	}
+	if f := c.Frontend; f != nil {
+		out.FrontendTools = []*tooldv1.FrontendTool{{
+			Name: f.Name, Description: f.Description, Parameters: string(f.Parameters), ResponseSchema: string(f.ResponseSchema),
+		}}
+	}
 	a := &r.Agent
 	agent := a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0
 	if agent {
@@ -90,7 +95,7 @@ func fromRunOf(c *call.Call) *tooldv1.Run {
 		}
 	}
 	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf
-	if anything == "" && !agent && len(r.Labels) == 0 && !r.Unattended {
+	if anything == "" && !agent && len(r.Labels) == 0 && !r.Unattended && c.Frontend == nil {
 		return nil
 	}
 	out.Mode = tooldv1.RunMode_RUN_MODE_ATTENDED

@@ -178,7 +178,7 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	d.engine, err = lifecycle.New(lifecycle.Config{
-		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), People: auth, Log: d.log,
+		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log,
 		Hooks: hook.Set{
 			Gate:   []hook.Entry[hook.Gate]{{Name: "permission", Hook: d.gate, Deadline: hook.NoDeadline}},
 			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},

@@ -9,6 +9,7 @@ import (
 	"github.com/toold-dev/toold/registry/export"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/frontend"
 )
 
 // Definitions shows a registry to the engine as the tools that there are.
@@ -22,6 +23,17 @@ func (d definitions) Lookup(id string) (*lifecycle.Definition, bool) {
 		return nil, false
 	}
 	return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
+}
+
+// Frontend makes definitions of what callers declare.
+func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definition, error) {
+	return func(f *tool.FrontendTool) (*lifecycle.Definition, error) {
+		e, err := r.Declared(frontend.Source, frontend.New(f))
+		if err != nil {
+			return nil, err
+		}
+		return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, nil
+	}
 }
 
 // Answers shows a registry to the engine as what checks answers.

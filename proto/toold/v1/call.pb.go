@@ -388,7 +388,7 @@ type CallSpec struct {
 	// 64, at most the descriptor's max_arguments bytes. Broken JSON ends the call with INVALID_ARGUMENTS and is never repaired.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same tool, arguments, caller, run_id and
-	// thread_id it attaches to the call; with others it is ALREADY_EXISTS, reason CALL_ID_REUSED; after the call was trimmed
+	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason CALL_ID_REUSED; after the call was trimmed
 	// FAILED_PRECONDITION, reason CALL_EXPIRED. Empty: toold makes a UUIDv7, and a repeat is a second call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent: the call belongs to no run and no thread.
@@ -505,7 +505,7 @@ func (x *CallSpec) GetRetryOf() string {
 // Run is the orchestrator's turn that a call belongs to. Ids are the orchestrator's, at most 128 bytes. What the first call
 // of a run says stands in each call's own record; nothing is inherited.
 //
-// Numbers 11 to 15 are kept for frontend_tools and what else a run declares.
+// Numbers 12 to 15 are kept for what else a run declares.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The turn. Empty: none.
@@ -527,7 +527,10 @@ type Run struct {
 	// The subject for whom a caller with ROLE_DELEGATE acts; from others PERMISSION_DENIED. Counts as caller for four eyes.
 	OnBehalfOf string `protobuf:"bytes,9,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
 	// At most 64, keys and values at most 256 bytes; for rules, filters and logs.
-	Labels        map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// What the frontend of the run executes: at most 64, 256 KiB in all. They are nobody else's, and no other call's: each
+	// call names what it may use. In Call.run there is the one that was called.
+	FrontendTools []*FrontendTool `protobuf:"bytes,11,rep,name=frontend_tools,json=frontendTools,proto3" json:"frontend_tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -632,6 +635,88 @@ func (x *Run) GetLabels() map[string]string {
 	return nil
 }
 
+func (x *Run) GetFrontendTools() []*FrontendTool {
+	if x != nil {
+		return x.FrontendTools
+	}
+	return nil
+}
+
+// FrontendTool is declared by the caller. A call of it is checked and gated like any other, needs confirmation at least, and
+// then suspends with the action `frontend`; the result of the decision becomes the data of its result. The declaration is
+// part of what makes two requests with one call_id the same.
+type FrontendTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As Descriptor.id, and beginning with `fe_`, as no tool of the daemon does. Required.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// What the model reads; at most 16 KiB.
+	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
+	// JSON Schema as JSON text of the arguments; empty takes an empty object.
+	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
+	// JSON Schema as JSON text of the frontend's result; empty takes any JSON.
+	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *FrontendTool) Reset() {
+	*x = FrontendTool{}
+	mi := &file_toold_v1_call_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FrontendTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FrontendTool) ProtoMessage() {}
+
+func (x *FrontendTool) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FrontendTool.ProtoReflect.Descriptor instead.
+func (*FrontendTool) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FrontendTool) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FrontendTool) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *FrontendTool) GetParameters() string {
+	if x != nil {
+		return x.Parameters
+	}
+	return ""
+}
+
+func (x *FrontendTool) GetResponseSchema() string {
+	if x != nil {
+		return x.ResponseSchema
+	}
+	return ""
+}
+
 // Agent is what the orchestrator runs.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -647,7 +732,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_toold_v1_call_proto_msgTypes[2]
+	mi := &file_toold_v1_call_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +744,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[2]
+	mi := &file_toold_v1_call_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +757,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{2}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Agent) GetAgentId() string {
@@ -709,7 +794,7 @@ type OfferedTools struct {
 
 func (x *OfferedTools) Reset() {
 	*x = OfferedTools{}
-	mi := &file_toold_v1_call_proto_msgTypes[3]
+	mi := &file_toold_v1_call_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +806,7 @@ func (x *OfferedTools) String() string {
 func (*OfferedTools) ProtoMessage() {}
 
 func (x *OfferedTools) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[3]
+	mi := &file_toold_v1_call_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +819,7 @@ func (x *OfferedTools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OfferedTools.ProtoReflect.Descriptor instead.
 func (*OfferedTools) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *OfferedTools) GetAllow() []string {
@@ -764,7 +849,7 @@ type Timeouts struct {
 
 func (x *Timeouts) Reset() {
 	*x = Timeouts{}
-	mi := &file_toold_v1_call_proto_msgTypes[4]
+	mi := &file_toold_v1_call_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +861,7 @@ func (x *Timeouts) String() string {
 func (*Timeouts) ProtoMessage() {}
 
 func (x *Timeouts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[4]
+	mi := &file_toold_v1_call_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +874,7 @@ func (x *Timeouts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timeouts.ProtoReflect.Descriptor instead.
 func (*Timeouts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Timeouts) GetQueue() *durationpb.Duration {
@@ -825,7 +910,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_toold_v1_call_proto_msgTypes[5]
+	mi := &file_toold_v1_call_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +922,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[5]
+	mi := &file_toold_v1_call_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +935,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Verdict) GetGate() string {
@@ -907,7 +992,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_toold_v1_call_proto_msgTypes[6]
+	mi := &file_toold_v1_call_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1004,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[6]
+	mi := &file_toold_v1_call_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1017,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Attempt) GetAttempt() int32 {
@@ -987,7 +1072,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_toold_v1_call_proto_msgTypes[7]
+	mi := &file_toold_v1_call_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1084,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[7]
+	mi := &file_toold_v1_call_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1097,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CancelRequest) GetReason() string {
@@ -1124,7 +1209,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1221,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1234,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Call) GetCallId() string {
@@ -1415,7 +1500,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1512,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1525,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -1515,7 +1600,7 @@ type CallCounts struct {
 
 func (x *CallCounts) Reset() {
 	*x = CallCounts{}
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1527,7 +1612,7 @@ func (x *CallCounts) String() string {
 func (*CallCounts) ProtoMessage() {}
 
 func (x *CallCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1540,7 +1625,7 @@ func (x *CallCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCounts.ProtoReflect.Descriptor instead.
 func (*CallCounts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CallCounts) GetNew() int64 {
@@ -1606,7 +1691,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\btimeouts\x18\x06 \x01(\v2\x12.toold.v1.TimeoutsR\btimeouts\x121\n" +
 	"\x06linger\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06linger\x12!\n" +
 	"\flinger_never\x18\b \x01(\bR\vlingerNever\x12\x19\n" +
-	"\bretry_of\x18\t \x01(\tR\aretryOf\"\xa3\x03\n" +
+	"\bretry_of\x18\t \x01(\tR\aretryOf\"\xe2\x03\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12%\n" +
@@ -1619,10 +1704,18 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\fon_behalf_of\x18\t \x01(\tR\n" +
 	"onBehalfOf\x121\n" +
 	"\x06labels\x18\n" +
-	" \x03(\v2\x19.toold.v1.Run.LabelsEntryR\x06labels\x1a9\n" +
+	" \x03(\v2\x19.toold.v1.Run.LabelsEntryR\x06labels\x12=\n" +
+	"\x0efrontend_tools\x18\v \x03(\v2\x16.toold.v1.FrontendToolR\rfrontendTools\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\fFrontendTool\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x1e\n" +
+	"\n" +
+	"parameters\x18\x03 \x01(\tR\n" +
+	"parameters\x12'\n" +
+	"\x0fresponse_schema\x18\x04 \x01(\tR\x0eresponseSchema\"d\n" +
 	"\x05Agent\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x12\n" +
 	"\x04spec\x18\x02 \x01(\tR\x04spec\x12,\n" +
@@ -1768,7 +1861,7 @@ func file_toold_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_toold_v1_call_proto_goTypes = []any{
 	(CallStatus)(0),               // 0: toold.v1.CallStatus
 	(Executed)(0),                 // 1: toold.v1.Executed
@@ -1778,68 +1871,70 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(VerdictAction)(0),            // 5: toold.v1.VerdictAction
 	(*CallSpec)(nil),              // 6: toold.v1.CallSpec
 	(*Run)(nil),                   // 7: toold.v1.Run
-	(*Agent)(nil),                 // 8: toold.v1.Agent
-	(*OfferedTools)(nil),          // 9: toold.v1.OfferedTools
-	(*Timeouts)(nil),              // 10: toold.v1.Timeouts
-	(*Verdict)(nil),               // 11: toold.v1.Verdict
-	(*Attempt)(nil),               // 12: toold.v1.Attempt
-	(*CancelRequest)(nil),         // 13: toold.v1.CancelRequest
-	(*Call)(nil),                  // 14: toold.v1.Call
-	(*RunSummary)(nil),            // 15: toold.v1.RunSummary
-	(*CallCounts)(nil),            // 16: toold.v1.CallCounts
-	nil,                           // 17: toold.v1.Run.LabelsEntry
-	(*durationpb.Duration)(nil),   // 18: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
-	(*ToolResult)(nil),            // 20: toold.v1.ToolResult
-	(*Principal)(nil),             // 21: toold.v1.Principal
-	(*Assessment)(nil),            // 22: toold.v1.Assessment
-	(*Description)(nil),           // 23: toold.v1.Description
-	(*Suspension)(nil),            // 24: toold.v1.Suspension
-	(*Decision)(nil),              // 25: toold.v1.Decision
-	(*Isolation)(nil),             // 26: toold.v1.Isolation
+	(*FrontendTool)(nil),          // 8: toold.v1.FrontendTool
+	(*Agent)(nil),                 // 9: toold.v1.Agent
+	(*OfferedTools)(nil),          // 10: toold.v1.OfferedTools
+	(*Timeouts)(nil),              // 11: toold.v1.Timeouts
+	(*Verdict)(nil),               // 12: toold.v1.Verdict
+	(*Attempt)(nil),               // 13: toold.v1.Attempt
+	(*CancelRequest)(nil),         // 14: toold.v1.CancelRequest
+	(*Call)(nil),                  // 15: toold.v1.Call
+	(*RunSummary)(nil),            // 16: toold.v1.RunSummary
+	(*CallCounts)(nil),            // 17: toold.v1.CallCounts
+	nil,                           // 18: toold.v1.Run.LabelsEntry
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 21: toold.v1.ToolResult
+	(*Principal)(nil),             // 22: toold.v1.Principal
+	(*Assessment)(nil),            // 23: toold.v1.Assessment
+	(*Description)(nil),           // 24: toold.v1.Description
+	(*Suspension)(nil),            // 25: toold.v1.Suspension
+	(*Decision)(nil),              // 26: toold.v1.Decision
+	(*Isolation)(nil),             // 27: toold.v1.Isolation
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
 	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
-	10, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
-	18, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
-	8,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
+	11, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
+	19, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
+	9,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
 	3,  // 4: toold.v1.Run.mode:type_name -> toold.v1.RunMode
-	17, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
-	9,  // 6: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
-	18, // 7: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
-	18, // 8: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
-	5,  // 9: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	19, // 10: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	19, // 11: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 12: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
-	21, // 13: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	19, // 14: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	0,  // 15: toold.v1.Call.status:type_name -> toold.v1.CallStatus
-	1,  // 16: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	20, // 17: toold.v1.Call.result:type_name -> toold.v1.ToolResult
-	7,  // 18: toold.v1.Call.run:type_name -> toold.v1.Run
-	22, // 19: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	23, // 20: toold.v1.Call.description:type_name -> toold.v1.Description
-	24, // 21: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	19, // 22: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	19, // 23: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	19, // 24: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
-	21, // 25: toold.v1.Call.caller:type_name -> toold.v1.Principal
-	11, // 26: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	25, // 27: toold.v1.Call.decisions:type_name -> toold.v1.Decision
-	12, // 28: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	26, // 29: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
-	2,  // 30: toold.v1.Call.durability:type_name -> toold.v1.Durability
-	10, // 31: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
-	13, // 32: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
-	4,  // 33: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	16, // 34: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	19, // 35: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	18, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
+	8,  // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
+	10, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
+	19, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
+	19, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
+	5,  // 10: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
+	20, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	20, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	21, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	22, // 14: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	20, // 15: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	0,  // 16: toold.v1.Call.status:type_name -> toold.v1.CallStatus
+	1,  // 17: toold.v1.Call.executed:type_name -> toold.v1.Executed
+	21, // 18: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	7,  // 19: toold.v1.Call.run:type_name -> toold.v1.Run
+	23, // 20: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	24, // 21: toold.v1.Call.description:type_name -> toold.v1.Description
+	25, // 22: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	20, // 23: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	20, // 24: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	20, // 25: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	22, // 26: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	12, // 27: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
+	26, // 28: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	13, // 29: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
+	27, // 30: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	2,  // 31: toold.v1.Call.durability:type_name -> toold.v1.Durability
+	11, // 32: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
+	14, // 33: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
+	4,  // 34: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
+	17, // 35: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	20, // 36: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }
@@ -1858,7 +1953,7 @@ func file_toold_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_proto_rawDesc), len(file_toold_v1_call_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
