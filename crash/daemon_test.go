@@ -91,6 +91,7 @@ type daemon struct {
 	ready   chan struct{} // closed when it said where it listens
 	ended   chan struct{} // closed when the process is gone
 	address string
+	metrics string // empty when it was not asked to show its numbers
 	epoch   int64
 	log     *logTail
 	killed  sync.Once
@@ -140,12 +141,13 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 	lines := bufio.NewScanner(out)
 	for said := false; lines.Scan(); {
 		var told struct {
-			Ready bool   `json:"ready"`
-			TCP   string `json:"tcp"`
-			Epoch int64  `json:"epoch"`
+			Ready   bool   `json:"ready"`
+			TCP     string `json:"tcp"`
+			Metrics string `json:"metrics"`
+			Epoch   int64  `json:"epoch"`
 		}
 		if json.Unmarshal(lines.Bytes(), &told) == nil && told.Ready && !said {
-			d.address, d.epoch, said = told.TCP, told.Epoch, true
+			d.address, d.metrics, d.epoch, said = told.TCP, told.Metrics, told.Epoch, true
 			close(d.ready)
 		}
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), power
-# loss and failing disks at every write, then each fuzz target for the given time. A failing part does not hide the parts
-# after it.
+# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), a
+# soak of 100,000 calls, power loss and failing disks at every write, then each fuzz target for the given time. A failing
+# part does not hide the parts after it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ go build -o bin/testsum ./build/testsum
 if bin/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
 	passed=$((passed + 1))
 else
-	failed+=("crash loop, $TOOLD_CRASH_KILLS kills")
+	failed+=("crash loop with $TOOLD_CRASH_KILLS kills, soak")
 fi
 if bin/testsum -ci -must store/sqlite -- -count=1 -timeout 2h ./store/sqlite/...; then
 	passed=$((passed + 1))
@@ -35,7 +35,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, power loss and failing disks, and $((passed + ${#failed[@]} - 2)) fuzz targets for $fuzztime each"
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, and $((passed + ${#failed[@]} - 2)) fuzz targets for $fuzztime each"
 for part in "${failed[@]}"; do echo "FAILED: $part"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))
