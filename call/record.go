@@ -86,6 +86,8 @@ type Call struct {
 	// LastSequence is the number of the newest event. Epochs say which daemon start wrote which part of the log.
 	LastSequence int64        `json:"last_sequence"`
 	Epochs       []EpochStart `json:"epochs,omitempty"`
+	// Trace is the traceparent under which the call began; empty when it was not followed.
+	Trace string `json:"trace,omitempty"`
 }
 
 // An EpochStart says that the events from First on were written in Epoch.

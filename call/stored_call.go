@@ -40,6 +40,7 @@ func callFields(w *wire, c *Call) {
 	integer(w, 35, &c.LastSequence)
 	list(w, 36, &c.Epochs, epochFields)
 	pointer(w, 40, &c.Frontend, frontendFields)
+	text(w, 70, &c.Trace)
 }
 
 func frontendFields(w *wire, f *tool.FrontendTool) {

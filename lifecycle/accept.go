@@ -46,7 +46,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 			return nil, err
 		}
 		if fresh {
-			return e.begin(l, p, &spec, o, arguments, digest), nil
+			return e.begin(ctx, l, p, &spec, o, arguments, digest), nil
 		}
 	}
 	return e.attach(l, digest, o)
@@ -116,7 +116,7 @@ func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, err
 }
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
-func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
+func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
 	c := &call.Call{
 		Namespace: p.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
 		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
@@ -140,6 +140,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 	accepted := call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
 	}}
+	base := e.follow(request, c)
 	in := newInput(c, pass.def)
 	l.c, l.filters = c, e.filtersOf(in)
 	if len(l.filters.change) == 0 {
@@ -152,7 +153,7 @@ func (e *Engine) begin(l *live, p tool.Principal, spec *call.Spec, o ExecuteOpti
 		l.tellLocked(l.unwritten)
 	}
 	w := freshWatcher(l, o)
-	ctx := l.start()
+	ctx := l.start(base)
 	close(l.ready)
 	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
 	pass.early = pass.check(ctx)

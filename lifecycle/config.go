@@ -81,6 +81,8 @@ type Config struct {
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
 
+	// Tracer follows calls; nil: none are, and it costs nothing.
+	Tracer Tracer
 	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
 	OnFatal func(error)
 	// FailPoint is called at named points, for crash tests; nil in production.

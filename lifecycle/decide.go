@@ -124,7 +124,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 	slotted = false
 	w, err := newWatcher(l, ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
 	if votes.decided {
-		l.resumeRun(next)
+		l.resumeRun(ctx, next)
 	}
 	return w, err
 }

@@ -81,7 +81,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 		err = l.storeExpiryAnswer(d, &s)
 		l.unslot()
 		if err == nil {
-			l.resumeRun(d)
+			l.resumeRun(ctx, d)
 		}
 	} else {
 		err = l.storeExpired(&s)

@@ -59,9 +59,9 @@ type end struct {
 	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
 }
 
-// start makes the call's context. The caller runs the pass.
-func (l *live) start() context.Context {
-	ctx, cancel := context.WithCancelCause(context.Background())
+// start makes the call's context from what [Engine.follow] returned. The caller runs the pass.
+func (l *live) start(base context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
 	l.cancel, l.ctx = cancel, ctx
 	wish := l.c.Cancel
@@ -97,6 +97,7 @@ func (l *live) run(ctx context.Context, p *pass) {
 // conclude stores how a pass ended.
 func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	defer l.e.leave()
+	rounds := l.rounds()
 	if p.placed {
 		l.e.places.give()
 	}
@@ -114,6 +115,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.finish(ctx, p, out)
 	}
 	l.passed(ctx)
+	l.followed(ctx, rounds)
 	l.e.store.Spool().Release(l.key)
 }
 

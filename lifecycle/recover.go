@@ -72,7 +72,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		l.finishFound(ctx, p, out)
 	case c.Status == call.Resuming:
 		found.Resumed++
-		l.resumeRun(*c.LastRound().Decision)
+		l.resumeRun(ctx, *c.LastRound().Decision)
 	case c.Status == call.New:
 		e.recoverNew(l, p, found)
 	case mayRunAgain(c, p.def):
@@ -131,7 +131,7 @@ func (l *live) again(p *pass) {
 	} else {
 		p.rewritten, p.resume = true, l.lastInput(c)
 	}
-	ctx := l.start()
+	ctx := l.start(l.e.follow(context.Background(), c))
 	go l.run(ctx, p)
 }
 

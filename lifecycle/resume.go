@@ -9,8 +9,8 @@ import (
 )
 
 // resumeRun carries a decided call on, in a goroutine of its own.
-func (l *live) resumeRun(d tool.Decision) {
-	ctx := l.start()
+func (l *live) resumeRun(request context.Context, d tool.Decision) {
+	ctx := l.start(l.e.follow(request, l.record()))
 	go l.carryOn(ctx, d)
 }
 
@@ -73,8 +73,10 @@ func (l *live) settleRun(ctx context.Context, p *pass, out end) {
 			out = *broken
 		}
 	}
+	rounds := l.rounds()
 	l.finish(ctx, p, out)
 	l.passed(ctx)
+	l.followed(ctx, rounds)
 }
 
 func declined(reason string) end {

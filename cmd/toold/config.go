@@ -23,6 +23,7 @@ type Config struct {
 	Log        Log       `koanf:"log"`
 	Bash       Bash      `koanf:"bash"`
 	Metrics    Metrics   `koanf:"metrics"`
+	Tracing    Tracing   `koanf:"tracing"`
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -101,6 +102,12 @@ type Bash struct {
 type Metrics struct {
 	Listen string `koanf:"listen"` // host:port, on the loopback address unless Public; "": nowhere
 	Public bool   `koanf:"public"` // other machines may read the numbers, which name tools and methods; false: this one alone
+}
+
+// Tracing says which calls OpenTelemetry follows. The environment variables of OpenTelemetry say the rest.
+type Tracing struct {
+	Ratio    float64 `koanf:"ratio"`    // share of calls whose caller does not say; 0: nothing is installed and nobody is followed
+	Endpoint string  `koanf:"endpoint"` // URL of the OTLP receiver (gRPC); "": as OTEL_EXPORTER_OTLP_ENDPOINT says
 }
 
 // defaults is the configuration of a daemon that was told nothing.

@@ -65,6 +65,12 @@ func (s setting) parse(text string) (any, error) {
 			return nil, fmt.Errorf("%q is not a whole number", text)
 		}
 		return n, nil
+	case s.typ.Kind() == reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a number such as 0.1", text)
+		}
+		return f, nil
 	case s.typ.Kind() == reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
@@ -129,6 +135,8 @@ func usageOf(key string) string {
 		"bash.timeout":         "longest time of a command",
 		"metrics.listen":       "host:port for Prometheus; empty is none",
 		"metrics.public":       "show the numbers to other machines too",
+		"tracing.ratio":        "share of calls to trace, 0 to 1; 0 is off",
+		"tracing.endpoint":     "URL of the OTLP receiver; empty is what OTEL_EXPORTER_OTLP_ENDPOINT says",
 	}[key]
 }
 
@@ -164,7 +172,7 @@ func kindOf(t reflect.Type) string {
 	switch {
 	case t == durationType:
 		return "duration"
-	case t.Kind() == reflect.Int:
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Float64:
 		return "number"
 	default:
 		return "string"

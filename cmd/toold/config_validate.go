@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -30,11 +31,25 @@ func (c *Config) validate() error {
 			wrong("bash.env", "entry %d is not NAME=value", i+1)
 		}
 	}
+	c.validateTracing(wrong)
 	c.validateTokens(wrong)
 	if err := checkExposure(c); err != nil {
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
+}
+
+func (c *Config) validateTracing(wrong complaint) {
+	if r := c.Tracing.Ratio; !(r >= 0 && r <= 1) { // NaN is neither
+		wrong("tracing.ratio", "%v is not between 0 and 1", r)
+	}
+	at := c.Tracing.Endpoint
+	if at == "" {
+		return
+	}
+	if u, err := url.Parse(at); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		wrong("tracing.endpoint", "%q is not a URL such as https://collector.example:4317 (http:// is without TLS)", at)
+	}
 }
 
 type complaint func(key, format string, args ...any)

@@ -109,7 +109,7 @@ func (r *yamlReader) value(n *yaml.Node, t reflect.Type, key string) {
 
 // scalar reads one value. YAML's own types have to agree, so that `no` is no name and `8` no duration.
 func scalar(n *yaml.Node, t reflect.Type) (any, error) {
-	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str"}[t.Kind()]
+	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[t.Kind()]
 	switch t {
 	case durationType:
 		if n.Value == "0" {
@@ -123,8 +123,11 @@ func scalar(n *yaml.Node, t reflect.Type) (any, error) {
 		}
 		return at, nil
 	}
+	if t.Kind() == reflect.Float64 && n.Tag == "!!int" {
+		want = n.Tag // 0 and 1 are shares too
+	}
 	if n.Tag != want {
-		name := map[string]string{"!!bool": "true or false", "!!int": "a whole number", "!!str": "text, in quotes when it looks like something else"}[want]
+		name := map[string]string{"!!bool": "true or false", "!!int": "a whole number", "!!float": "a number such as 0.1", "!!str": "text, in quotes when it looks like something else"}[want]
 		return nil, fmt.Errorf("%q is not %s", n.Value, name)
 	}
 	v := reflect.New(t)

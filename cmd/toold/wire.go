@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cmd/toold/trace"
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
@@ -49,7 +50,8 @@ type daemon struct {
 	doors   []net.Listener
 	where   []server.Address
 
-	metricsAt string // address; empty: nowhere
+	metricsAt string        // address; empty: nowhere
+	traces    *trace.Tracer // nil: no call is followed
 
 	reload reloads
 	drains drains
@@ -75,7 +77,7 @@ func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
-	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openEngine, d.openServer, d.listen, d.recover} {
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openTracing, d.openEngine, d.openServer, d.listen, d.recover} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -178,7 +180,7 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	d.engine, err = lifecycle.New(lifecycle.Config{
-		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log,
+		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hook.Set{
 			Gate:   []hook.Entry[hook.Gate]{{Name: "permission", Hook: d.gate, Deadline: hook.NoDeadline}},
 			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},

@@ -1,0 +1,52 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// A Tracer follows the passes of calls: from the start of a call, or from a decision, to its end or to a question. Its
+// methods are called concurrently and must not wait for anything.
+type Tracer interface {
+	// Begin returns the context in which a pass runs, and what stands for it in the record of a call that begins: Call.Trace
+	// of its later passes. request is the context of what began the pass; a pass that a start of the daemon takes up has
+	// none.
+	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)
+	// End hears how the call stands when the pass is over.
+	End(ctx context.Context, c *call.Call)
+}
+
+// follow begins to trace a pass. Without a tracer that is nothing.
+func (e *Engine) follow(request context.Context, c *call.Call) context.Context {
+	if e.cfg.Tracer == nil {
+		return context.Background()
+	}
+	ctx, trace := e.cfg.Tracer.Begin(context.WithoutCancel(request), c)
+	if c.Status == call.New && c.Trace == "" && c.Revision == 0 { // nobody else has this record yet
+		c.Trace = trace
+	}
+	return ctx
+}
+
+// rounds is how many questions a call has had, for followed.
+func (l *live) rounds() int {
+	if l.e.cfg.Tracer == nil {
+		return 0
+	}
+	return len(l.record().Rounds)
+}
+
+// followed ends what follow began. A question that came since was the end of the pass, whatever became of it meanwhile.
+func (l *live) followed(ctx context.Context, rounds int) {
+	if l.e.cfg.Tracer == nil {
+		return
+	}
+	c := l.record()
+	if len(c.Rounds) > rounds {
+		asked := *c
+		asked.Status, asked.Result, asked.Rounds = call.Suspended, nil, c.Rounds[:rounds+1]
+		c = &asked
+	}
+	l.e.cfg.Tracer.End(ctx, c)
+}
