@@ -269,8 +269,9 @@ func gates(named ...hook.Entry[hook.Gate]) func(*lifecycle.Config) {
 	return func(c *lifecycle.Config) { c.Hooks.Gate = named }
 }
 
+// namedGate is a gate that only computes, as the ones that most daemons have.
 func namedGate(name string, g gate) hook.Entry[hook.Gate] {
-	return hook.Entry[hook.Gate]{Name: name, Hook: g}
+	return hook.Entry[hook.Gate]{Name: name, Hook: g, Deadline: hook.NoDeadline}
 }
 
 // approval asks until it has an answer for these very arguments.
