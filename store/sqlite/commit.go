@@ -69,8 +69,8 @@ func (w *writer) begin(group []*op) error {
 
 // apply writes each op that is not refused. Its error is the database's.
 func (w *writer) apply(group []*op) error {
-	clear(w.members)  // of a group that failed
-	w.written += 4096 // a commit costs a page at least
+	clear(w.members)      // of a group that failed
+	w.written += pageSize // a commit costs a page at least
 	for _, o := range group {
 		if o.admin != nil {
 			o.err = o.admin(w)

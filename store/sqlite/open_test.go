@@ -192,9 +192,9 @@ func scribble(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var page int64
-	err = sqlitex.ExecuteTransient(conn, "SELECT rootpage FROM sqlite_schema WHERE name = 'calls_status'", &sqlitex.ExecOptions{ResultFunc: func(st *zombie.Stmt) error {
-		page = st.ColumnInt64(0)
+	var page, size int64
+	err = sqlitex.ExecuteTransient(conn, "SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'calls_status'", &sqlitex.ExecOptions{ResultFunc: func(st *zombie.Stmt) error {
+		page, size = st.ColumnInt64(0), st.ColumnInt64(1)
 		return nil
 	}})
 	if err == nil {
@@ -211,7 +211,7 @@ func scribble(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, (page-1)*4096+8); err != nil {
+	if _, err := f.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, (page-1)*size+8); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -52,18 +52,22 @@ func (l *shim) remove(d *Disk) {
 	delete(l.disks, d.cfg.Dir)
 }
 
-// install makes the layer SQLite's default file system.
+// install puts the layer in the place of the file system that the journal names.
 func (l *shim) install() error {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	if code := lib.Xsqlite3_initialize(tls); code != lib.SQLITE_OK {
 		return errors.New("SQLite does not start")
 	}
-	base := lib.Xsqlite3_vfs_find(tls, 0)
+	const replaced = "unix-excl"
+	name, err := libc.CString(replaced)
+	if err != nil {
+		return err
+	}
+	base := lib.Xsqlite3_vfs_find(tls, name)
 	ours := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_vfs{})))
-	name, err := libc.CString("toold-faultfs")
-	if err != nil || base == 0 || ours == 0 {
-		return errors.Join(err, errors.New("no file system to stand before"))
+	if base == 0 || ours == 0 {
+		return errors.New("no file system to stand before")
 	}
 	vfs := at[lib.Tsqlite3_vfs](ours)
 	*vfs = *at[lib.Tsqlite3_vfs](base)
