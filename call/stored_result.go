@@ -38,7 +38,10 @@ func ticketFields(w *wire, t *tool.Ticket) {
 	pointer(w, 6, &t.Approvers, approversFields)
 	integer(w, 7, &t.ExpiresIn)
 	text(w, 8, &t.DefaultResult)
-	texts(w, 9, &t.RememberOptions)
+	options := writeOptions(w, t.RememberOptions)
+	texts(w, 9, &options.names)
+	texts(w, 10, &options.titles)
+	options.read(w, &t.RememberOptions)
 }
 
 func errorFields(w *wire, e *tool.Error) {

@@ -1,6 +1,10 @@
 package call
 
-import "github.com/toold-dev/toold/tool"
+import (
+	"slices"
+
+	"github.com/toold-dev/toold/tool"
+)
 
 func roundFields(w *wire, r *Round) {
 	part(w, 1, &r.Suspension, suspensionFields)
@@ -21,13 +25,47 @@ func suspensionFields(w *wire, s *Suspension) {
 	blob(w, 7, &s.ResponseSchema)
 	text(w, 8, &s.ResumeMode)
 	pointer(w, 9, &s.Approvers, approversFields)
-	texts(w, 10, &s.RememberOptions)
+	options := writeOptions(w, s.RememberOptions)
+	texts(w, 10, &options.names)
 	text(w, 11, &s.DefaultResult)
 	part(w, 12, &s.Pending, pendingFields)
 	text(w, 13, &s.Digest)
 	part(w, 14, &s.Description, descriptionFields)
 	instant(w, 15, &s.Created)
 	instant(w, 16, &s.ExpiresAt)
+	texts(w, 17, &options.titles)
+	options.read(w, &s.RememberOptions)
+}
+
+// rememberOptions are stored as their names, and their titles when there are any: the titles came later.
+type rememberOptions struct{ names, titles []string }
+
+func writeOptions(w *wire, options []tool.RememberOption) (r rememberOptions) {
+	titled := slices.ContainsFunc(options, func(o tool.RememberOption) bool { return o.Title != "" })
+	for i := 0; !w.reading() && i < len(options); i++ {
+		r.names = append(r.names, options[i].Option)
+		if titled {
+			r.titles = append(r.titles, options[i].Title)
+		}
+	}
+	return r
+}
+
+func (r *rememberOptions) read(w *wire, options *[]tool.RememberOption) {
+	if !w.reading() {
+		return
+	}
+	if len(r.titles) > len(r.names) {
+		w.fail("titles of nothing")
+		return
+	}
+	for i, name := range r.names {
+		o := tool.RememberOption{Option: name}
+		if i < len(r.titles) {
+			o.Title = r.titles[i]
+		}
+		*options = append(*options, o)
+	}
 }
 
 func approversFields(w *wire, a *tool.Approvers) {
@@ -53,6 +91,13 @@ func decisionFields(w *wire, d *tool.Decision) {
 	instant(w, 8, &d.Time)
 	text(w, 9, &d.AppliesTo)
 	list(w, 10, &d.Votes, voteFields)
+	pointer(w, 11, &d.Remember, rememberFields)
+}
+
+func rememberFields(w *wire, r *tool.Remember) {
+	text(w, 1, &r.Option)
+	text(w, 2, &r.Scope)
+	instant(w, 3, &r.Until)
 }
 
 func voteFields(w *wire, v *tool.Vote) {

@@ -13,14 +13,14 @@ type Suspension struct {
 	Round  int    `json:"round"`         // from 1
 	Origin string `json:"origin"`        // the hook that asked, or OriginTool
 
-	Action          string          `json:"action"`
-	Message         string          `json:"message,omitempty"`
-	Parameters      json.RawMessage `json:"parameters,omitempty"`
-	ResponseSchema  json.RawMessage `json:"response_schema,omitempty"`
-	ResumeMode      tool.ResumeMode `json:"resume_mode"`
-	Approvers       *tool.Approvers `json:"approvers,omitempty"`
-	RememberOptions []string        `json:"remember_options,omitempty"`
-	DefaultResult   string          `json:"default_result,omitempty"`
+	Action          string                `json:"action"`
+	Message         string                `json:"message,omitempty"`
+	Parameters      json.RawMessage       `json:"parameters,omitempty"`
+	ResponseSchema  json.RawMessage       `json:"response_schema,omitempty"`
+	ResumeMode      tool.ResumeMode       `json:"resume_mode"`
+	Approvers       *tool.Approvers       `json:"approvers,omitempty"`
+	RememberOptions []tool.RememberOption `json:"remember_options,omitempty"`
+	DefaultResult   string                `json:"default_result,omitempty"`
 
 	Pending     Pending          `json:"pending"`
 	Digest      string           `json:"digest"` // of the call as it was shown

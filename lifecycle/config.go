@@ -57,8 +57,11 @@ type Config struct {
 	Tools   Tools       // required
 	Answers Answers     // required
 	Hooks   hook.Set
-	People  People      // nil: there is always somebody
-	Log     *zap.Logger // nil drops
+	People  People // nil: there is always somebody
+	Modes   Modes  // nil: there are no permission modes
+	// Policies are what gates may have been given already; nil makes some.
+	Policies *Policies
+	Log      *zap.Logger // nil drops
 	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
 	Hide func(tool.Principal, *tool.Descriptor) bool
 	// Frontend makes a tool of a caller's declaration. nil: there are no frontend tools.
@@ -98,9 +101,10 @@ type Engine struct {
 	quick bool // no hook before the tool may take its time
 	held  bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
 
-	places  *places
-	workers workers
-	owners  owners
+	policies *Policies
+	places   *places
+	workers  workers
+	owners   owners
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
@@ -147,12 +151,13 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		quick: computeOnly(cfg.Hooks.Rewrite) && computeOnly(cfg.Hooks.Gate) && computeOnly(cfg.Hooks.Admit) && computeOnly(cfg.Hooks.Before),
 		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
-		places:  newPlaces(cfg.Concurrency, cfg.QueueLength),
-		lives:   map[call.Key]*live{},
-		blocked: map[call.Key]string{},
-		closing: make(chan struct{}),
-		idle:    make(chan struct{}),
-		meters:  newMeters(),
+		policies: cfg.Policies,
+		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
+		lives:    map[call.Key]*live{},
+		blocked:  map[call.Key]string{},
+		closing:  make(chan struct{}),
+		idle:     make(chan struct{}),
+		meters:   newMeters(),
 	}
 	return e, nil
 }
@@ -172,6 +177,9 @@ func (c *Config) fill() {
 	c.OutputBudget = or(c.OutputBudget, 48<<10)
 	c.OutputQuota = or(c.OutputQuota, 256<<20)
 	c.MaxArguments = or(c.MaxArguments, 1<<20)
+	if c.Policies == nil {
+		c.Policies = NewPolicies(c.Store)
+	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}

@@ -116,8 +116,12 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 	if err != nil {
 		return nil, err
 	}
+	rule, err := e.ruleOf(c, s, p, &next)
+	if err != nil {
+		return nil, err
+	}
 	from := cursor{e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
-	if err := l.storeAnswer(next, s, &r.Decision, votes); err != nil {
+	if err := l.storeAnswer(next, s, &r.Decision, votes, rule); err != nil {
 		return nil, e.lostDecision(ctx, l, s, r, err)
 	}
 	l.unslot()
@@ -315,8 +319,10 @@ func alreadyDecided(round *call.Round, c *call.Call) error {
 
 // decisionContent is the digest of what a client sent: it tells a repeat from a reuse of the id.
 func decisionContent(suspensionID string, d *tool.Decision) string {
-	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.decision.v1"), []any{
-		suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest,
-	}))
+	content := []any{suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest}
+	if m := d.Remember; m != nil {
+		content = append(content, m.Option, string(m.Scope), call.FormatTime(m.Until))
+	}
+	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.decision.v1"), content))
 	return hex.EncodeToString(sum[:])
 }

@@ -178,6 +178,8 @@ type step struct {
 	documents           []store.DocumentChange
 	records             []store.Record
 	run                 *store.Run
+	rule                *call.Rule
+	policies            []store.Policy // the rule, as it is stored
 }
 
 // needsSync reports whether a step must not be lost.
@@ -269,6 +271,9 @@ func (l *live) commitSlotted(s step) error {
 	l.mu.Unlock()
 
 	err = l.submit(change)
+	if err == nil && s.rule != nil {
+		l.e.policies.putRule(s.rule)
+	}
 	if err == nil && s.run != nil {
 		l.e.noteRun(s.run) // before the end is told: the next call may come at once
 	}
@@ -295,7 +300,7 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		Run: l.runLocked(s.run), Records: append(l.records, s.records...),
+		Run: l.runLocked(s.run), Records: append(l.records, s.records...), Policies: s.policies,
 	}
 	if len(s.documents) > 0 {
 		change.OnDocuments = func(changed, lost []call.DocumentNotice) { tellDocuments(change, changed, lost) }

@@ -82,16 +82,21 @@ func (e *Engine) ownerOf(ctx context.Context, b belonging, claimant string) (str
 	return found.subject, nil
 }
 
-// findOwner asks the journal: the oldest call says whose a run or thread is, and a blocked run says it itself.
+// findOwner asks the journal: the oldest call says whose a run or thread is, a blocked run says it itself, and
+// so does a mode that was set before the first call.
 func (e *Engine) findOwner(ctx context.Context, b belonging) (owned, error) {
 	page, err := e.store.Calls(ctx, store.Query{Namespace: b.namespace, Run: b.run, Thread: b.thread, OldestFirst: true, Limit: 1})
-	if err != nil || b.run == "" && len(page.Calls) == 0 {
+	if err != nil {
 		return owned{}, err
 	}
 	if len(page.Calls) == 0 {
 		e.mu.Lock()
-		defer e.mu.Unlock()
-		return owned{subject: e.blocked[call.Key{Namespace: b.namespace, ID: b.run}]}, nil
+		subject := e.blocked[call.Key{Namespace: b.namespace, ID: b.run}]
+		e.mu.Unlock()
+		if m := e.policies.mode(b); subject == "" && m != nil {
+			subject = m.Owner
+		}
+		return owned{subject: subject}, nil
 	}
 	found := owned{subject: page.Calls[0].Caller.Subject}
 	if b.run != "" {

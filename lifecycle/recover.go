@@ -19,6 +19,9 @@ type Recovered struct {
 // done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
+	if err := e.policies.load(ctx, e.log); err != nil {
+		return found, err
+	}
 	err := e.store.BlockedRuns(ctx, func(r store.Run) error {
 		e.noteRun(&r)
 		return nil

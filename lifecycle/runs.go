@@ -17,6 +17,7 @@ type RunInfo struct {
 	Reason    string    // why it is blocked
 	BlockedBy string    // the call that did it
 	Changed   time.Time // when it was blocked or ended
+	Mode      string    // the permission mode that was chosen for it; empty when none was
 	Counts    map[call.Status]int
 }
 
@@ -31,6 +32,7 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo
 		return nil, err
 	}
 	info := &RunInfo{ID: id, State: store.RunOpen, Counts: counts}
+	info.Mode, _ = e.policies.Modes(p.Namespace, id, "")
 	if counts[call.Suspended] > 0 {
 		info.State = store.RunWaiting
 	}
@@ -82,6 +84,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 		return ids, storeRefusal(err, id)
 	}
 	e.noteRun(&ended)
+	e.policies.dropRun(p.Namespace, id)
 	return ids, nil
 }
 

@@ -47,9 +47,6 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	if a := t.Approvers; a != nil && (a.Count < 0 || a.Count > maxVotes) {
 		return fmt.Errorf("%d votes: want up to %d", a.Count, maxVotes)
 	}
-	if len(t.RememberOptions) > 0 {
-		return errors.New("remember options are not supported yet")
-	}
 	return nil
 }
 
@@ -159,8 +156,9 @@ func (p *pass) suspension(out *end) (*call.Suspension, error) {
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
 		Action: or(t.Action, "approval"), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
-		Pending:     call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
-		Description: p.in.Description, Created: now,
+		RememberOptions: p.rememberOptions(t, out.origin),
+		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
+		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
 	s.Digest = p.approvalDigest(s, p.effective)

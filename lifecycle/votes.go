@@ -65,8 +65,16 @@ func says(d *tool.Decision) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeAnswer is the compare-and-set; the caller has the slot.
-func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decision, t tally) error {
+// storeAnswer is the compare-and-set, with the rule that the answer is kept as, if any; the caller has the slot.
+func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decision, t tally, rule *call.Rule) error {
+	var kept []store.Policy
+	if rule != nil {
+		p, err := policyOf(rule)
+		if err != nil {
+			return err
+		}
+		kept = append(kept, p)
+	}
 	told := call.Event{Type: call.EventResumed, Decision: &d}
 	if !t.decided {
 		told = call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
@@ -75,7 +83,7 @@ func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decis
 	}
 	return l.commitSlotted(step{
 		durability: store.Full, notAfter: s.ExpiresAt,
-		events: []call.Event{told},
+		events: []call.Event{told}, rule: rule, policies: kept,
 		decision: &store.Decision{
 			Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID,
 			Content: decisionContent(s.ID, sent), Decision: d,

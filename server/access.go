@@ -85,6 +85,10 @@ func table() map[string]access {
 		tooldv1.CallService_GetRun_FullMethodName:       {roles: see, limit: quick},
 		tooldv1.CallService_EndRun_FullMethodName:       {roles: end, limit: quick},
 
+		tooldv1.CallService_ListRules_FullMethodName:         {roles: see, limit: quick},
+		tooldv1.CallService_RevokeRule_FullMethodName:        {roles: end | approver, limit: quick},
+		tooldv1.CallService_SetPermissionMode_FullMethodName: {roles: end | approver, limit: quick},
+
 		tooldv1.ToolService_ListTools_FullMethodName:   {roles: see, limit: quick},
 		tooldv1.ToolService_GetTool_FullMethodName:     {roles: see, limit: quick},
 		tooldv1.ToolService_ExportTools_FullMethodName: {roles: see, limit: quick},

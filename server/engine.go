@@ -34,6 +34,13 @@ type Engine interface {
 	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error)
+
+	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
+	Rules(p tool.Principal) []*call.Rule
+	// RevokeRule ends one; it returns when no gate finds it any more.
+	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
+	// SetMode chooses the permission mode of a run or a thread and returns the one before.
+	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
 }
 
 // A Watcher follows one call or the calls of a feed. It belongs to one goroutine.
@@ -132,6 +139,7 @@ type Run struct {
 	Reason    string
 	BlockedBy string
 	Changed   time.Time // when it was blocked or ended
+	Mode      string    // that was chosen; empty when none was
 	Counts    map[call.Status]int
 }
 

@@ -105,11 +105,13 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))
 	must(t, err)
-	w.gate = permission.New(permission.Config{Rules: parsed})
+	policies := lifecycle.NewPolicies(w.store)
+	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: wire.Remembered(policies), Modes: policies})
 	auth, err := server.NewAuth(append(userTokens(), o.tokens...), o.peers)
 	must(t, err)
 	w.engine, err = lifecycle.New(lifecycle.Config{
 		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
+		Policies: policies, Modes: wire.Modes(w.gate),
 		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second,
 	})
 	must(t, err)

@@ -64,8 +64,8 @@ func fromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		Description: fromDescription(&s.Description), Origin: s.Origin, CreatedAt: fromTime(s.Created), DefaultResult: s.DefaultResult,
 		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL,
 		Pending:  &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
-		RememberOptions: each(s.RememberOptions, func(o *string) *tooldv1.RememberOption {
-			return &tooldv1.RememberOption{Option: *o, Title: *o}
+		RememberOptions: each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
+			return &tooldv1.RememberOption{Option: o.Option, Title: o.Title}
 		}),
 	}
 	if s.DefaultResult != "" {
@@ -82,7 +82,7 @@ func fromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 		DecisionId: d.ID, Action: fromAction(d.Action), Result: d.Result, Arguments: d.Arguments, Reason: d.Reason,
 		ExpectedDigest: d.ExpectedDigest, DecidedBy: fromPrincipal(&d.DecidedBy), Time: fromTime(d.Time), AppliesTo: d.AppliesTo,
 	}
-	out.Votes = each(d.Votes, fromVote)
+	out.Votes, out.Remember = each(d.Votes, fromVote), fromRemember(d.Remember)
 	if s != nil {
 		out.SuspensionId, out.Round = s.ID, int32(s.Round)
 	}

@@ -237,11 +237,13 @@ func toDecision(in *tooldv1.Decision) (tool.Decision, error) {
 	if in == nil {
 		return tool.Decision{}, call.InvalidField("decision", "is required")
 	}
-	if in.Remember != nil {
-		return tool.Decision{}, call.InvalidField("decision.remember", "this daemon does not remember answers; GetInfo.features would have `remember`")
+	remember, err := toRemember(in.Remember)
+	if err != nil {
+		return tool.Decision{}, err
 	}
 	d := tool.Decision{
-		ID: in.GetDecisionId(), Result: in.GetResult(), Arguments: in.GetArguments(), Reason: in.GetReason(), ExpectedDigest: in.GetExpectedDigest(),
+		Remember: remember,
+		ID:       in.GetDecisionId(), Result: in.GetResult(), Arguments: in.GetArguments(), Reason: in.GetReason(), ExpectedDigest: in.GetExpectedDigest(),
 	}
 	switch in.GetAction() {
 	case tooldv1.DecisionAction_DECISION_ACTION_RESUME:
@@ -262,6 +264,17 @@ const (
 	maxPage     = 500
 )
 
+// pageSize checks how many a page may have.
+func pageSize(wish int32) (int, error) {
+	switch {
+	case wish < 0:
+		return 0, call.InvalidField("page_size", "is %d; 0 is %d", wish, defaultPage)
+	case wish == 0:
+		return defaultPage, nil
+	}
+	return int(min(wish, maxPage)), nil
+}
+
 // toQuery checks a filter.
 func toQuery(in *tooldv1.ListCallsRequest) (*Query, error) {
 	if err := checkBounds(
@@ -272,16 +285,14 @@ func toQuery(in *tooldv1.ListCallsRequest) (*Query, error) {
 	}
 	q := &Query{
 		Run: in.GetRunId(), Thread: in.GetThreadId(), Tool: in.GetTool(), Action: in.GetAction(),
-		Limit: defaultPage, OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
+		OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
 	}
 	if _, known := tooldv1.CallOrder_name[int32(in.GetOrder())]; !known {
 		return nil, unknownEnum("order", int32(in.GetOrder()))
 	}
-	switch size := in.GetPageSize(); {
-	case size < 0:
-		return nil, call.InvalidField("page_size", "is %d; 0 is %d", size, defaultPage)
-	case size > 0:
-		q.Limit = int(min(size, maxPage))
+	var err error
+	if q.Limit, err = pageSize(in.GetPageSize()); err != nil {
+		return nil, err
 	}
 	for i, st := range in.GetStatuses() {
 		s, ok := toStatusOf(st)
@@ -293,7 +304,6 @@ func toQuery(in *tooldv1.ListCallsRequest) (*Query, error) {
 	if q.Action != "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Suspended)) {
 		q.Statuses = []call.Status{call.Suspended} // no other call has an open question
 	}
-	var err error
 	if q.CreatedAfter, err = toTime("created_after", in.GetCreatedAfter()); err != nil {
 		return nil, err
 	}

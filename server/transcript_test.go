@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what the server answers into the 
 // TestTranscripts plays each conversation of testdata against a server of its own. A section `-- user Method [deadline] --`
 // is a request, the section `-- answer --` behind it what came back: one message on a line, events of frames one on a line
 // too, and the status when it is not OK. What differs with each run has a name in its place, and requests may use the
-// names: {suspension}, {digest}, {cursor} and {page} stand for the newest of each.
+// names: {suspension}, {digest}, {cursor}, {page} and {rule} stand for the newest of each.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -231,7 +231,7 @@ func (p *player) tellStatus(out *strings.Builder, err error) {
 // what differs with each run, by the name of its field.
 var unsteady = map[string]string{
 	"suspensionId": "suspension", "digest": "digest", "toolDigest": "tool digest", "appliesTo": "digest", "expectedDigest": "digest",
-	"cursor": "cursor", "nextPageToken": "page", "revision": "revision", "error_id": "error", "callId": "call", "id": "call", "call_id": "call",
+	"cursor": "cursor", "nextPageToken": "page", "revision": "revision", "error_id": "error", "ruleId": "rule", "callId": "call", "id": "call", "call_id": "call",
 }
 
 var (

@@ -176,7 +176,7 @@ func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
 func fromRun(r *Run, namespace string) *tooldv1.RunSummary {
 	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
 	out := &tooldv1.RunSummary{
-		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: fromTime(r.Changed),
+		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: fromTime(r.Changed), PermissionMode: r.Mode,
 		Calls: &tooldv1.CallCounts{
 			New: n(call.New), Running: n(call.Running), Suspended: n(call.Suspended), Resuming: n(call.Resuming),
 			Succeeded: n(call.Succeeded), Failed: n(call.Failed), Cancelled: n(call.Cancelled),

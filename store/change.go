@@ -30,7 +30,7 @@ func (c *Change) Validate() error {
 		return fmt.Errorf("change of %s: record ends at event %d, its events at %d", key.ID, c.Call.LastSequence, c.Events[n-1].Sequence)
 	}
 	if c.Call == nil {
-		if c.Create || len(c.Events) == 0 && c.Decision == nil && len(c.Documents) == 0 && c.Run == nil && len(c.Records) == 0 {
+		if c.Create || len(c.Events) == 0 && c.Decision == nil && len(c.Documents) == 0 && c.Run == nil && len(c.Records) == 0 && len(c.Policies) == 0 {
 			return fmt.Errorf("change of %s has nothing to write", key.ID)
 		}
 		return nil

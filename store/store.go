@@ -83,6 +83,19 @@ type Change struct {
 	// Run is the run's new state, when it changes. OPEN opens a run that has ended; it lifts no block.
 	Run     *Run
 	Records []Record
+	// Policies are stored or removed, in order.
+	Policies []Policy
+}
+
+// A Policy is what people set while the daemon runs and gates look at, such as a remembered rule or a permission mode. A
+// later one with the same kind and key takes the place of the earlier one.
+type Policy struct {
+	Namespace, Kind, Key string
+	// Scope and ScopeID name the run or thread with which it goes; other scopes are for ever.
+	Scope   tool.Scope
+	ScopeID string
+	Expires time.Time // it may be forgotten then; zero is never
+	Value   []byte    // nil removes it
 }
 
 // A Decision is the stored answer to a suspension.
@@ -243,9 +256,14 @@ type Store interface {
 
 	// Trim turns terminal calls that ended before callsBefore into tombstones, at most limit, forgets tombstones older
 	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. The documents of a run or
-	// thread go with its last call. It returns the calls that went, so that their spools can go too.
+	// thread go with its last call, policies that were set before callsBefore for one without calls too, and those that
+	// ended before it. It returns the calls that went, so that their spools can go too.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
-	// EndRun stores the state of a run, of which no call need be left, and removes its documents.
+	// PutPolicy stores or removes a policy that belongs to no call, durably.
+	PutPolicy(ctx context.Context, p Policy) error
+	// Policies calls visit with every policy, all namespaces. A broken one is given with its error.
+	Policies(ctx context.Context, visit func(Policy, error) error) error
+	// EndRun stores the state of a run, of which no call need be left, and removes its documents and policies.
 	EndRun(ctx context.Context, r Run) error
 	// PutRecord stores something that belongs to no call, such as an audit row of DescribeCall.
 	PutRecord(ctx context.Context, namespace string, r Record) error

@@ -8,10 +8,12 @@ import (
 // Scope is the life of a document.
 type Scope string
 
-// RUN documents go with the run, THREAD documents with the thread's retention.
+// RUN documents go with the run, THREAD documents with the thread's retention. Documents of a NAMESPACE have no place yet;
+// remembered answers do.
 const (
-	RunScope    Scope = "RUN"
-	ThreadScope Scope = "THREAD"
+	RunScope       Scope = "RUN"
+	ThreadScope    Scope = "THREAD"
+	NamespaceScope Scope = "NAMESPACE"
 )
 
 // A Document is a JSON value that tools and hooks keep.

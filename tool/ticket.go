@@ -18,8 +18,22 @@ type Ticket struct {
 	ExpiresIn      time.Duration   `json:"expires_in,omitempty"` // 0 means 30 days, which is also the most
 	// DefaultResult, JSON text, becomes the answer at expiry. Only a tool's own ticket without approvers may have one;
 	// every other ticket expires to a cancellation.
-	DefaultResult   string   `json:"default_result,omitempty"`
-	RememberOptions []string `json:"remember_options,omitempty"`
+	DefaultResult string `json:"default_result,omitempty"`
+	// RememberOptions are what a yes may be kept for, narrowest first. The engine drops them where no answer may be kept.
+	RememberOptions []RememberOption `json:"remember_options,omitempty"`
+}
+
+// A RememberOption is a pattern of later calls; what it means the gate knows that offers it.
+type RememberOption struct {
+	Option string `json:"option"`
+	Title  string `json:"title,omitempty"` // for people: what would be allowed
+}
+
+// Remember asks to keep a yes for later calls.
+type Remember struct {
+	Option string    `json:"option"` // one of the ticket's
+	Scope  Scope     `json:"scope"`
+	Until  time.Time `json:"until,omitzero"` // zero is 24 hours from now; at most 30 days
 }
 
 // Approvers say who may answer a ticket.
@@ -48,6 +62,8 @@ type Decision struct {
 	Arguments      string `json:"arguments,omitempty"`
 	Reason         string `json:"reason,omitempty"`
 	ExpectedDigest string `json:"expected_digest,omitempty"`
+	// Remember keeps a yes for later calls; nil keeps nothing.
+	Remember *Remember `json:"remember,omitempty"`
 
 	DecidedBy Principal `json:"decided_by,omitzero"` // set by the server
 	Time      time.Time `json:"time,omitzero"`       // set by the store

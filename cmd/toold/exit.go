@@ -128,7 +128,7 @@ func (a *app) reportStatus(st *status.Status) int {
 	if retry != "" {
 		hint = "try again after " + retry
 	}
-	if list := map[string]string{"TOOL_NOT_FOUND": "tools", "CALL_NOT_FOUND": "calls", "SUSPENSION_NOT_FOUND": "inbox"}[reason]; list != "" {
+	if list := map[string]string{"TOOL_NOT_FOUND": "tools", "CALL_NOT_FOUND": "calls", "SUSPENSION_NOT_FOUND": "inbox", "RULE_NOT_FOUND": "rules"}[reason]; list != "" {
 		hint = a.program() + " " + list + " lists what there is"
 	}
 	if hint != "" {

@@ -225,7 +225,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 			}
 		}
 		if len(gone) < trimPage {
-			return nil
+			return d.engine.RefreshPolicies(ctx)
 		}
 	}
 	return nil

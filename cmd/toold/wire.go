@@ -166,7 +166,10 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	d.reload.rules = text
-	d.gate = permission.New(permission.Config{Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands()})
+	policies := lifecycle.NewPolicies(d.store)
+	d.gate = permission.New(permission.Config{
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Remembered: wire.Remembered(policies), Modes: policies,
+	})
 	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
@@ -182,9 +185,10 @@ func (d *daemon) openEngine(context.Context) error {
 	d.engine, err = lifecycle.New(lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hook.Set{
-			Gate:   []hook.Entry[hook.Gate]{{Name: "permission", Hook: d.gate, Deadline: hook.NoDeadline}},
+			Gate:   []hook.Entry[hook.Gate]{{Name: wire.PermissionGate, Hook: d.gate, Deadline: hook.NoDeadline}},
 			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},
 		},
+		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser, Full: d.store.Full,
 		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,

@@ -248,7 +248,11 @@ func TestRemembered(t *testing.T) {
 func TestTicketOffersToRemember(t *testing.T) {
 	g := permission.New(permission.Config{Remembered: &kept{}, Commands: map[string]permission.Splitter{"bash": split}})
 	in := callOf(t, "bash", command("git commit"))
-	if got := check(t, g, in).Ticket().RememberOptions; !slices.Equal(got, permission.Options(in, split)) {
+	var want []tool.RememberOption
+	for _, option := range permission.Options(in, split) {
+		want = append(want, tool.RememberOption{Option: option, Title: permission.Title(option)})
+	}
+	if got := check(t, g, in).Ticket().RememberOptions; len(got) == 0 || !slices.Equal(got, want) {
 		t.Errorf("options = %q", got)
 	}
 	in.Assessment.Tier = tool.Escalate

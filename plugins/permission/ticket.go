@@ -50,10 +50,11 @@ func (g *Gate) ticket(in *hook.Input, d *decision) tool.Ticket {
 		t.Approvers.Count = d.count
 	}
 	if g.remembered != nil && d.action == ask && d.alone() {
-		t.RememberOptions = slices.DeleteFunc(Options(in, g.commands[id]), func(option string) bool {
-			kind, _, _ := cutOption(option)
-			return d.remember != nil && !slices.Contains(d.remember, kind)
-		})
+		for _, option := range Options(in, g.commands[id]) {
+			if kind, _, _ := cutOption(option); d.remember == nil || slices.Contains(d.remember, kind) {
+				t.RememberOptions = append(t.RememberOptions, tool.RememberOption{Option: option, Title: Title(option)})
+			}
+		}
 	}
 	if alone {
 		t.ResponseSchema = mustJSON(confirmation{

@@ -34,6 +34,9 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	for i, r := range c.Records {
 		e.records = append(e.records, storedRecord(r, st.recorded+1+int64(i), c.Name().ID, now))
 	}
+	for _, p := range c.Policies {
+		e.policies = append(e.policies, policyOf(p, now))
+	}
 	return e, planRow(e, old, c, now)
 }
 
@@ -45,6 +48,10 @@ func copyOf(d *store.Decision) store.Decision {
 	for i := range c.Decision.Votes {
 		v := &c.Decision.Votes[i].Voter
 		v.Roles = slices.Clone(v.Roles)
+	}
+	if m := c.Decision.Remember; m != nil {
+		again := *m
+		c.Decision.Remember = &again
 	}
 	return c
 }

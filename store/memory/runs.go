@@ -94,6 +94,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 			}
 		}
 		st.trimRuns(e, documentsBefore)
+		st.trimPolicies(e, callsBefore)
 		return e
 	})
 	return gone, err
@@ -126,10 +127,15 @@ func (st *state) trimRuns(e *effect, documentsBefore time.Time) {
 	}
 }
 
-// EndRun stores the state of a run and removes its documents.
+// EndRun stores the state of a run and removes its documents and policies.
 func (s *Store) EndRun(_ context.Context, r store.Run) error {
 	return s.write(func(st *state, _ time.Time) *effect {
 		e := &effect{run: &r}
+		for _, p := range st.policies {
+			if p.Namespace == r.Namespace && p.Scope == tool.RunScope && p.ScopeID == r.ID {
+				e.policies = append(e.policies, p.removed())
+			}
+		}
 		for k := range st.documents {
 			if k.inRun() && k.namespace == r.Namespace && k.ScopeID == r.ID {
 				e.dropped = append(e.dropped, k)

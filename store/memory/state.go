@@ -65,6 +65,7 @@ type state struct {
 	suspensions map[name]call.Key
 	decisions   map[name]store.Decision
 	documents   map[doc]document
+	policies    map[policyKey]policy
 	runs        map[name]store.Run
 	tombstones  map[call.Key]tombstone
 	records     map[string][]store.StoredRecord // by namespace
@@ -73,7 +74,7 @@ type state struct {
 
 func newState(id string) *state {
 	return &state{id: id, calls: map[call.Key]*row{}, open: map[call.Key]*row{}, suspensions: map[name]call.Key{}, decisions: map[name]store.Decision{},
-		documents: map[doc]document{}, runs: map[name]store.Run{}, tombstones: map[call.Key]tombstone{},
+		documents: map[doc]document{}, policies: map[policyKey]policy{}, runs: map[name]store.Run{}, tombstones: map[call.Key]tombstone{},
 		records: map[string][]store.StoredRecord{}}
 }
 
@@ -81,6 +82,7 @@ func (st *state) clone() *state {
 	c := *st
 	c.calls, c.open, c.order, c.feed = maps.Clone(st.calls), maps.Clone(st.open), slices.Clone(st.order), slices.Clone(st.feed)
 	c.suspensions, c.decisions, c.documents = maps.Clone(st.suspensions), maps.Clone(st.decisions), maps.Clone(st.documents)
+	c.policies = maps.Clone(st.policies)
 	c.runs, c.tombstones = maps.Clone(st.runs), maps.Clone(st.tombstones)
 	c.records = make(map[string][]store.StoredRecord, len(st.records))
 	for k, v := range st.records {
@@ -99,6 +101,7 @@ type effect struct {
 	documents map[doc]document
 	run       *store.Run
 	records   []store.StoredRecord
+	policies  []policy
 	namespace string
 
 	trimmed   map[call.Key]tombstone
@@ -129,6 +132,7 @@ func (st *state) install(e *effect) {
 		st.decisions[name{d.Namespace, d.ID}] = *d
 	}
 	maps.Copy(st.documents, e.documents)
+	st.putPolicies(e.policies)
 	if r := e.run; r != nil {
 		n := name{r.Namespace, r.ID}
 		if r.State != store.RunOpen || st.runs[n].State != store.RunBlocked {

@@ -49,6 +49,9 @@ func (w *writer) applyChange(o *op) error {
 	if err == nil && c.Run != nil {
 		err = w.writeRun(c.Run)
 	}
+	if err == nil && len(c.Policies) > 0 {
+		err = w.writePolicies(c.Policies, now)
+	}
 	for _, r := range c.Records {
 		if err == nil {
 			err = w.insertRecord(c.Name().Namespace, c.Name().ID, r, now)

@@ -35,6 +35,7 @@ func populate(t *testing.T, dir string) {
 		change.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Decision: tool.Decision{ID: "d-" + id}}
 		change.Documents = []store.DocumentChange{{ScopeID: "run-" + id, Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: `"value"`}}}
 		change.Records = []store.Record{{Kind: "kind-" + id, Key: "k", Bytes: []byte("bytes")}}
+		change.Policies = []store.Policy{{Namespace: "ns", Kind: "rule", Key: id, Scope: tool.NamespaceScope, Value: []byte("value")}}
 		commit(t, s, change)
 	}
 	closeStore(t, s)
@@ -59,7 +60,16 @@ func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
 	_, decisionErr := s.Decision(t.Context(), "ns", "d-"+id)
 	_, documentErr := s.Documents(t.Context(), "ns", tool.RunScope, "run-"+id)
 	_, recordErr := s.Records(t.Context(), "ns", "kind-"+id, 0, 10)
-	return map[string]error{"call": callErr, "suspension": byErr, "first": firstErr, "rest": restErr, "decision": decisionErr, "document": documentErr, "record": recordErr}
+	policyErr := errors.New("no policy")
+	if err := s.Policies(t.Context(), func(p store.Policy, err error) error {
+		if p.Key == id {
+			policyErr = err
+		}
+		return nil
+	}); err != nil {
+		policyErr = err
+	}
+	return map[string]error{"call": callErr, "suspension": byErr, "first": firstErr, "rest": restErr, "decision": decisionErr, "document": documentErr, "record": recordErr, "policy": policyErr}
 }
 
 // P9: a row with a flipped bit is refused, alone.
@@ -79,6 +89,7 @@ func TestFlippedBits(t *testing.T) {
 		{"later events", "UPDATE events SET " + flip("events") + " WHERE call = (SELECT position FROM calls WHERE call_id = 'broken')", []string{"rest"}},
 		{"decision", "UPDATE decisions SET " + flip("decision") + " WHERE id = 'd-broken'", []string{"decision"}},
 		{"document", "UPDATE documents SET value = '\"valve\"' WHERE scope_id = 'run-broken'", []string{"document"}},
+		{"policy", "UPDATE policies SET value = CAST('valve' AS BLOB) WHERE key = 'broken'", []string{"policy"}},
 		{"plugin record", "UPDATE records SET bytes = CAST('bites' AS BLOB) WHERE kind = 'kind-broken'", []string{"record"}},
 	}
 	for _, tt := range tests {

@@ -45,6 +45,7 @@ func TestPlans(t *testing.T) {
 		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // of one run
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
+		{"policies", selectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
 		{"old", selectOld, "calls_ended", ""},
 		{"old, its thread", selectOld, "calls_waiting (namespace=? AND thread_id=?)", ""},
 		{"old, by position", selectOldPacked, "INTEGER PRIMARY KEY (rowid>?)", ""},

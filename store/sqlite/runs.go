@@ -19,13 +19,19 @@ func (w *writer) writeRun(r *store.Run) error {
 		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, nanos(r.Changed))
 }
 
-// EndRun stores the state of a run and removes its documents.
+// EndRun stores the state of a run and removes its documents and policies.
 func (s *Store) EndRun(_ context.Context, r store.Run) error {
 	return s.write(func(w *writer) error {
 		if err := w.writeRun(&r); err != nil {
 			return err
 		}
-		return exec(w.conn, "DELETE FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?", r.Namespace, string(tool.RunScope), r.ID)
+		for _, table := range []string{"documents", "policies"} {
+			err := exec(w.conn, "DELETE FROM "+table+" WHERE namespace = ? AND scope = ? AND scope_id = ?", r.Namespace, string(tool.RunScope), r.ID)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

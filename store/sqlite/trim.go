@@ -33,6 +33,9 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 				return err
 			}
 			some = append(some, late...)
+			if err := w.trimPolicies(callsBefore); err != nil {
+				return err
+			}
 			return w.trimRest(tombstonesBefore, documentsBefore)
 		})
 		if err != nil {

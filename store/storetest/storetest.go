@@ -68,6 +68,8 @@ func Run(t *testing.T, h Harness) {
 		{"RunsAndCounts", testRuns},
 		{"EndRun", testEndRun},
 		{"Records", testRecords},
+		{"Policies", testPolicies},
+		{"PoliciesEnd", testPoliciesEnd},
 		{"Trim", testTrim},
 		{"TrimKeepsWaitingThreads", testTrimThreads},
 		{"TrimPacked", testTrimPacked},

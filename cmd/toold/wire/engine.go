@@ -79,7 +79,7 @@ func (e *engine) Run(ctx context.Context, p tool.Principal, id string) (*server.
 	if err != nil {
 		return nil, err
 	}
-	return &server.Run{ID: r.ID, State: string(r.State), Reason: r.Reason, BlockedBy: r.BlockedBy, Changed: r.Changed, Counts: r.Counts}, nil
+	return &server.Run{ID: r.ID, State: string(r.State), Reason: r.Reason, BlockedBy: r.BlockedBy, Changed: r.Changed, Mode: r.Mode, Counts: r.Counts}, nil
 }
 
 // watcher shows a watcher to a door.

@@ -1493,9 +1493,11 @@ type RunSummary struct {
 	// When it was blocked or ended; absent in the other states.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// The tenant.
-	Namespace     string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The permission mode that was chosen for it (SetPermissionMode); empty when none was.
+	PermissionMode string `protobuf:"bytes,8,opt,name=permission_mode,json=permissionMode,proto3" json:"permission_mode,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *RunSummary) Reset() {
@@ -1573,6 +1575,13 @@ func (x *RunSummary) GetChangedAt() *timestamppb.Timestamp {
 func (x *RunSummary) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
+	}
+	return ""
+}
+
+func (x *RunSummary) GetPermissionMode() string {
+	if x != nil {
+		return x.PermissionMode
 	}
 	return ""
 }
@@ -1789,7 +1798,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x19\n" +
 	"\bleft_out\x18  \x03(\tR\aleftOut\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
-	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xa1\x02\n" +
+	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xca\x02\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12(\n" +
@@ -1799,7 +1808,8 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x0fblocked_call_id\x18\x05 \x01(\tR\rblockedCallId\x129\n" +
 	"\n" +
 	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x1c\n" +
-	"\tnamespace\x18\a \x01(\tR\tnamespace\"\xc6\x01\n" +
+	"\tnamespace\x18\a \x01(\tR\tnamespace\x12'\n" +
+	"\x0fpermission_mode\x18\b \x01(\tR\x0epermissionMode\"\xc6\x01\n" +
 	"\n" +
 	"CallCounts\x12\x10\n" +
 	"\x03new\x18\x01 \x01(\x03R\x03new\x12\x18\n" +

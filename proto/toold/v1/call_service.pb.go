@@ -1732,6 +1732,354 @@ func (x *EndRunResponse) GetCancelledCallIds() []string {
 	return nil
 }
 
+type ListRulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A tool id; empty is any.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// 0 is 50; more than 500 counts as 500.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of an answer to the same filter and principal; INVALID_ARGUMENT with any other.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRulesRequest) Reset() {
+	*x = ListRulesRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRulesRequest) ProtoMessage() {}
+
+func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
+func (*ListRulesRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListRulesRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListRulesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRulesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type ListRulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most page_size.
+	Rules []*Rule `protobuf:"bytes,1,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRulesResponse) Reset() {
+	*x = ListRulesResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRulesResponse) ProtoMessage() {}
+
+func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
+func (*ListRulesResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ListRulesResponse) GetRules() []*Rule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *ListRulesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type RevokeRuleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	RuleId        string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeRuleRequest) Reset() {
+	*x = RevokeRuleRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeRuleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeRuleRequest) ProtoMessage() {}
+
+func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
+func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RevokeRuleRequest) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+type RevokeRuleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As it was.
+	Rule          *Rule `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeRuleResponse) Reset() {
+	*x = RevokeRuleResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeRuleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeRuleResponse) ProtoMessage() {}
+
+func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
+func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RevokeRuleResponse) GetRule() *Rule {
+	if x != nil {
+		return x.Rule
+	}
+	return nil
+}
+
+type SetPermissionModeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	//
+	// Types that are valid to be assigned to Selector:
+	//
+	//	*SetPermissionModeRequest_RunId
+	//	*SetPermissionModeRequest_ThreadId
+	Selector isSetPermissionModeRequest_Selector `protobuf_oneof:"selector"`
+	// `default` (the rules alone), `plan` (nothing but what is read-only), `accept_edits`, `bypass`, or a rule set of the
+	// operator's. Required.
+	Mode          string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPermissionModeRequest) Reset() {
+	*x = SetPermissionModeRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPermissionModeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPermissionModeRequest) ProtoMessage() {}
+
+func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
+func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
+	if x != nil {
+		return x.Selector
+	}
+	return nil
+}
+
+func (x *SetPermissionModeRequest) GetRunId() string {
+	if x != nil {
+		if x, ok := x.Selector.(*SetPermissionModeRequest_RunId); ok {
+			return x.RunId
+		}
+	}
+	return ""
+}
+
+func (x *SetPermissionModeRequest) GetThreadId() string {
+	if x != nil {
+		if x, ok := x.Selector.(*SetPermissionModeRequest_ThreadId); ok {
+			return x.ThreadId
+		}
+	}
+	return ""
+}
+
+func (x *SetPermissionModeRequest) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+type isSetPermissionModeRequest_Selector interface {
+	isSetPermissionModeRequest_Selector()
+}
+
+type SetPermissionModeRequest_RunId struct {
+	// The calls of a run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3,oneof"`
+}
+
+type SetPermissionModeRequest_ThreadId struct {
+	// The calls of a thread; the mode of a run counts in its place.
+	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3,oneof"`
+}
+
+func (*SetPermissionModeRequest_RunId) isSetPermissionModeRequest_Selector() {}
+
+func (*SetPermissionModeRequest_ThreadId) isSetPermissionModeRequest_Selector() {}
+
+type SetPermissionModeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// To set it back.
+	Previous      string `protobuf:"bytes,1,opt,name=previous,proto3" json:"previous,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetPermissionModeResponse) Reset() {
+	*x = SetPermissionModeResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetPermissionModeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetPermissionModeResponse) ProtoMessage() {}
+
+func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
+func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *SetPermissionModeResponse) GetPrevious() string {
+	if x != nil {
+		return x.Previous
+	}
+	return ""
+}
+
 var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
@@ -1848,11 +2196,31 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x14superseded_by_run_id\x18\x03 \x01(\tR\x11supersededByRunId\"f\n" +
 	"\x0eEndRunResponse\x12&\n" +
 	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\x12,\n" +
-	"\x12cancelled_call_ids\x18\x02 \x03(\tR\x10cancelledCallIds*a\n" +
+	"\x12cancelled_call_ids\x18\x02 \x03(\tR\x10cancelledCallIds\"b\n" +
+	"\x10ListRulesRequest\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"a\n" +
+	"\x11ListRulesResponse\x12$\n" +
+	"\x05rules\x18\x01 \x03(\v2\x0e.toold.v1.RuleR\x05rules\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\",\n" +
+	"\x11RevokeRuleRequest\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\"8\n" +
+	"\x12RevokeRuleResponse\x12\"\n" +
+	"\x04rule\x18\x01 \x01(\v2\x0e.toold.v1.RuleR\x04rule\"r\n" +
+	"\x18SetPermissionModeRequest\x12\x17\n" +
+	"\x06run_id\x18\x01 \x01(\tH\x00R\x05runId\x12\x1d\n" +
+	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x12\x12\n" +
+	"\x04mode\x18\x03 \x01(\tR\x04modeB\n" +
+	"\n" +
+	"\bselector\"7\n" +
+	"\x19SetPermissionModeResponse\x12\x1a\n" +
+	"\bprevious\x18\x01 \x01(\tR\bprevious*a\n" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xe7\x06\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xd4\b\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12I\n" +
@@ -1868,7 +2236,11 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\fDescribeCall\x12\x1d.toold.v1.DescribeCallRequest\x1a\x1e.toold.v1.DescribeCallResponse\x12M\n" +
 	"\fReadArtifact\x12\x1d.toold.v1.ReadArtifactRequest\x1a\x1e.toold.v1.ReadArtifactResponse\x12;\n" +
 	"\x06GetRun\x12\x17.toold.v1.GetRunRequest\x1a\x18.toold.v1.GetRunResponse\x12;\n" +
-	"\x06EndRun\x12\x17.toold.v1.EndRunRequest\x1a\x18.toold.v1.EndRunResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x06EndRun\x12\x17.toold.v1.EndRunRequest\x1a\x18.toold.v1.EndRunResponse\x12D\n" +
+	"\tListRules\x12\x1a.toold.v1.ListRulesRequest\x1a\x1b.toold.v1.ListRulesResponse\x12G\n" +
+	"\n" +
+	"RevokeRule\x12\x1b.toold.v1.RevokeRuleRequest\x1a\x1c.toold.v1.RevokeRuleResponse\x12\\\n" +
+	"\x11SetPermissionMode\x12\".toold.v1.SetPermissionModeRequest\x1a#.toold.v1.SetPermissionModeResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_call_service_proto_rawDescOnce sync.Once
@@ -1883,108 +2255,123 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_toold_v1_call_service_proto_goTypes = []any{
-	(CallOrder)(0),                // 0: toold.v1.CallOrder
-	(*ExecuteToolRequest)(nil),    // 1: toold.v1.ExecuteToolRequest
-	(*ExecuteToolResponse)(nil),   // 2: toold.v1.ExecuteToolResponse
-	(*CallToolRequest)(nil),       // 3: toold.v1.CallToolRequest
-	(*CallToolResponse)(nil),      // 4: toold.v1.CallToolResponse
-	(*ResumeToolRequest)(nil),     // 5: toold.v1.ResumeToolRequest
-	(*ResumeToolResponse)(nil),    // 6: toold.v1.ResumeToolResponse
-	(*WatchCallsRequest)(nil),     // 7: toold.v1.WatchCallsRequest
-	(*WatchCallsResponse)(nil),    // 8: toold.v1.WatchCallsResponse
-	(*GetCallRequest)(nil),        // 9: toold.v1.GetCallRequest
-	(*GetCallResponse)(nil),       // 10: toold.v1.GetCallResponse
-	(*ListCallsRequest)(nil),      // 11: toold.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),     // 12: toold.v1.ListCallsResponse
-	(*CancelCallRequest)(nil),     // 13: toold.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),    // 14: toold.v1.CancelCallResponse
-	(*CancelCallsRequest)(nil),    // 15: toold.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),   // 16: toold.v1.CancelCallsResponse
-	(*DescribeCallRequest)(nil),   // 17: toold.v1.DescribeCallRequest
-	(*DescribeCallResponse)(nil),  // 18: toold.v1.DescribeCallResponse
-	(*ReadArtifactRequest)(nil),   // 19: toold.v1.ReadArtifactRequest
-	(*ReadArtifactResponse)(nil),  // 20: toold.v1.ReadArtifactResponse
-	(*GetRunRequest)(nil),         // 21: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),        // 22: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),         // 23: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),        // 24: toold.v1.EndRunResponse
-	(*CallSpec)(nil),              // 25: toold.v1.CallSpec
-	(*Frame)(nil),                 // 26: toold.v1.Frame
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*Call)(nil),                  // 28: toold.v1.Call
-	(*Decision)(nil),              // 29: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil), // 30: google.protobuf.FieldMask
-	(CallStatus)(0),               // 31: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*ProcessReport)(nil),         // 33: toold.v1.ProcessReport
-	(*ToolError)(nil),             // 34: toold.v1.ToolError
-	(*Assessment)(nil),            // 35: toold.v1.Assessment
-	(*Description)(nil),           // 36: toold.v1.Description
-	(*Verdict)(nil),               // 37: toold.v1.Verdict
-	(VerdictAction)(0),            // 38: toold.v1.VerdictAction
-	(*Isolation)(nil),             // 39: toold.v1.Isolation
-	(*RunSummary)(nil),            // 40: toold.v1.RunSummary
+	(CallOrder)(0),                    // 0: toold.v1.CallOrder
+	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
+	(*ExecuteToolResponse)(nil),       // 2: toold.v1.ExecuteToolResponse
+	(*CallToolRequest)(nil),           // 3: toold.v1.CallToolRequest
+	(*CallToolResponse)(nil),          // 4: toold.v1.CallToolResponse
+	(*ResumeToolRequest)(nil),         // 5: toold.v1.ResumeToolRequest
+	(*ResumeToolResponse)(nil),        // 6: toold.v1.ResumeToolResponse
+	(*WatchCallsRequest)(nil),         // 7: toold.v1.WatchCallsRequest
+	(*WatchCallsResponse)(nil),        // 8: toold.v1.WatchCallsResponse
+	(*GetCallRequest)(nil),            // 9: toold.v1.GetCallRequest
+	(*GetCallResponse)(nil),           // 10: toold.v1.GetCallResponse
+	(*ListCallsRequest)(nil),          // 11: toold.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),         // 12: toold.v1.ListCallsResponse
+	(*CancelCallRequest)(nil),         // 13: toold.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),        // 14: toold.v1.CancelCallResponse
+	(*CancelCallsRequest)(nil),        // 15: toold.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),       // 16: toold.v1.CancelCallsResponse
+	(*DescribeCallRequest)(nil),       // 17: toold.v1.DescribeCallRequest
+	(*DescribeCallResponse)(nil),      // 18: toold.v1.DescribeCallResponse
+	(*ReadArtifactRequest)(nil),       // 19: toold.v1.ReadArtifactRequest
+	(*ReadArtifactResponse)(nil),      // 20: toold.v1.ReadArtifactResponse
+	(*GetRunRequest)(nil),             // 21: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 22: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 23: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 24: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 25: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 26: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 27: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 28: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 29: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 30: toold.v1.SetPermissionModeResponse
+	(*CallSpec)(nil),                  // 31: toold.v1.CallSpec
+	(*Frame)(nil),                     // 32: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 33: google.protobuf.Duration
+	(*Call)(nil),                      // 34: toold.v1.Call
+	(*Decision)(nil),                  // 35: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 36: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 37: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 39: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 40: toold.v1.ToolError
+	(*Assessment)(nil),                // 41: toold.v1.Assessment
+	(*Description)(nil),               // 42: toold.v1.Description
+	(*Verdict)(nil),                   // 43: toold.v1.Verdict
+	(VerdictAction)(0),                // 44: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 45: toold.v1.Isolation
+	(*RunSummary)(nil),                // 46: toold.v1.RunSummary
+	(*Rule)(nil),                      // 47: toold.v1.Rule
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	25, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	26, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	25, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	27, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	28, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	29, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	26, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	26, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	30, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	28, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	31, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	32, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	32, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	30, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	31, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	32, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	31, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	33, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	34, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	35, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	32, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	32, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	36, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	34, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	37, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	38, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	38, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	36, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 14: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	28, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	27, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	28, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	33, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	25, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	34, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	35, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	36, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	37, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	38, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	39, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	40, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	40, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	1,  // 28: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 29: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 30: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	7,  // 31: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	9,  // 32: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	11, // 33: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	13, // 34: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	15, // 35: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	17, // 36: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	19, // 37: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	21, // 38: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 39: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	2,  // 40: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 41: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 42: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	8,  // 43: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	10, // 44: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	12, // 45: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	14, // 46: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	16, // 47: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	18, // 48: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	20, // 49: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	22, // 50: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 51: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	40, // [40:52] is the sub-list for method output_type
-	28, // [28:40] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	34, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	33, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	34, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	39, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	31, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	40, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	41, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	42, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	43, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	44, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	45, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	46, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	46, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	47, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	47, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	1,  // 30: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 31: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 32: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	7,  // 33: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	9,  // 34: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	11, // 35: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	13, // 36: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	15, // 37: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	17, // 38: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	19, // 39: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	21, // 40: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	23, // 41: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	25, // 42: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	27, // 43: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	29, // 44: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	2,  // 45: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 46: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 47: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	8,  // 48: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	10, // 49: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	12, // 50: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	14, // 51: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	16, // 52: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	18, // 53: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	20, // 54: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	22, // 55: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	24, // 56: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	26, // 57: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	28, // 58: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	30, // 59: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	45, // [45:60] is the sub-list for method output_type
+	30, // [30:45] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2008,13 +2395,17 @@ func file_toold_v1_call_service_proto_init() {
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
 	}
+	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
+		(*SetPermissionModeRequest_RunId)(nil),
+		(*SetPermissionModeRequest_ThreadId)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,18 +19,21 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	CallService_ExecuteTool_FullMethodName  = "/toold.v1.CallService/ExecuteTool"
-	CallService_CallTool_FullMethodName     = "/toold.v1.CallService/CallTool"
-	CallService_ResumeTool_FullMethodName   = "/toold.v1.CallService/ResumeTool"
-	CallService_WatchCalls_FullMethodName   = "/toold.v1.CallService/WatchCalls"
-	CallService_GetCall_FullMethodName      = "/toold.v1.CallService/GetCall"
-	CallService_ListCalls_FullMethodName    = "/toold.v1.CallService/ListCalls"
-	CallService_CancelCall_FullMethodName   = "/toold.v1.CallService/CancelCall"
-	CallService_CancelCalls_FullMethodName  = "/toold.v1.CallService/CancelCalls"
-	CallService_DescribeCall_FullMethodName = "/toold.v1.CallService/DescribeCall"
-	CallService_ReadArtifact_FullMethodName = "/toold.v1.CallService/ReadArtifact"
-	CallService_GetRun_FullMethodName       = "/toold.v1.CallService/GetRun"
-	CallService_EndRun_FullMethodName       = "/toold.v1.CallService/EndRun"
+	CallService_ExecuteTool_FullMethodName       = "/toold.v1.CallService/ExecuteTool"
+	CallService_CallTool_FullMethodName          = "/toold.v1.CallService/CallTool"
+	CallService_ResumeTool_FullMethodName        = "/toold.v1.CallService/ResumeTool"
+	CallService_WatchCalls_FullMethodName        = "/toold.v1.CallService/WatchCalls"
+	CallService_GetCall_FullMethodName           = "/toold.v1.CallService/GetCall"
+	CallService_ListCalls_FullMethodName         = "/toold.v1.CallService/ListCalls"
+	CallService_CancelCall_FullMethodName        = "/toold.v1.CallService/CancelCall"
+	CallService_CancelCalls_FullMethodName       = "/toold.v1.CallService/CancelCalls"
+	CallService_DescribeCall_FullMethodName      = "/toold.v1.CallService/DescribeCall"
+	CallService_ReadArtifact_FullMethodName      = "/toold.v1.CallService/ReadArtifact"
+	CallService_GetRun_FullMethodName            = "/toold.v1.CallService/GetRun"
+	CallService_EndRun_FullMethodName            = "/toold.v1.CallService/EndRun"
+	CallService_ListRules_FullMethodName         = "/toold.v1.CallService/ListRules"
+	CallService_RevokeRule_FullMethodName        = "/toold.v1.CallService/RevokeRule"
+	CallService_SetPermissionMode_FullMethodName = "/toold.v1.CallService/SetPermissionMode"
 )
 
 // CallServiceClient is the client API for CallService service.
@@ -100,6 +103,21 @@ type CallServiceClient interface {
 	// Ends a run: cancels what still runs or waits in it, lifts a block, drops its documents. Ending an ended run changes
 	// nothing. Roles: caller and delegate (own runs), operator.
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
+	// The remembered answers in force that the principal may see, oldest first. Roles: as GetCall; those who only call see the
+	// rules of their own calls.
+	ListRules(ctx context.Context, in *ListRulesRequest, opts ...grpc.CallOption) (*ListRulesResponse, error)
+	// Ends a remembered answer before its time. When it answers, no call will be allowed by the rule any more; what was
+	// allowed stays so. Roles: caller and delegate (rules of their own calls), approver, operator.
+	//
+	// NOT_FOUND RULE_NOT_FOUND: no such rule is in force for this principal.
+	RevokeRule(ctx context.Context, in *RevokeRuleRequest, opts ...grpc.CallOption) (*RevokeRuleResponse, error)
+	// Chooses the permission mode of a run or thread, also before its first call. It is stored, holds for calls that are gated
+	// from then on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; which mode
+	// each may choose the operator's rules say.
+	//
+	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the new mode, or the one that it would replace, is
+	// not for this principal to choose. NOT_FOUND: no such run or thread for it.
+	SetPermissionMode(ctx context.Context, in *SetPermissionModeRequest, opts ...grpc.CallOption) (*SetPermissionModeResponse, error)
 }
 
 type callServiceClient struct {
@@ -257,6 +275,36 @@ func (c *callServiceClient) EndRun(ctx context.Context, in *EndRunRequest, opts 
 	return out, nil
 }
 
+func (c *callServiceClient) ListRules(ctx context.Context, in *ListRulesRequest, opts ...grpc.CallOption) (*ListRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRulesResponse)
+	err := c.cc.Invoke(ctx, CallService_ListRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) RevokeRule(ctx context.Context, in *RevokeRuleRequest, opts ...grpc.CallOption) (*RevokeRuleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeRuleResponse)
+	err := c.cc.Invoke(ctx, CallService_RevokeRule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermissionModeRequest, opts ...grpc.CallOption) (*SetPermissionModeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetPermissionModeResponse)
+	err := c.cc.Invoke(ctx, CallService_SetPermissionMode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // CallServiceServer is the server API for CallService service.
 // All implementations must embed UnimplementedCallServiceServer
 // for forward compatibility.
@@ -324,6 +372,21 @@ type CallServiceServer interface {
 	// Ends a run: cancels what still runs or waits in it, lifts a block, drops its documents. Ending an ended run changes
 	// nothing. Roles: caller and delegate (own runs), operator.
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
+	// The remembered answers in force that the principal may see, oldest first. Roles: as GetCall; those who only call see the
+	// rules of their own calls.
+	ListRules(context.Context, *ListRulesRequest) (*ListRulesResponse, error)
+	// Ends a remembered answer before its time. When it answers, no call will be allowed by the rule any more; what was
+	// allowed stays so. Roles: caller and delegate (rules of their own calls), approver, operator.
+	//
+	// NOT_FOUND RULE_NOT_FOUND: no such rule is in force for this principal.
+	RevokeRule(context.Context, *RevokeRuleRequest) (*RevokeRuleResponse, error)
+	// Chooses the permission mode of a run or thread, also before its first call. It is stored, holds for calls that are gated
+	// from then on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; which mode
+	// each may choose the operator's rules say.
+	//
+	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the new mode, or the one that it would replace, is
+	// not for this principal to choose. NOT_FOUND: no such run or thread for it.
+	SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error)
 	mustEmbedUnimplementedCallServiceServer()
 }
 
@@ -369,6 +432,15 @@ func (UnimplementedCallServiceServer) GetRun(context.Context, *GetRunRequest) (*
 }
 func (UnimplementedCallServiceServer) EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndRun not implemented")
+}
+func (UnimplementedCallServiceServer) ListRules(context.Context, *ListRulesRequest) (*ListRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRules not implemented")
+}
+func (UnimplementedCallServiceServer) RevokeRule(context.Context, *RevokeRuleRequest) (*RevokeRuleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeRule not implemented")
+}
+func (UnimplementedCallServiceServer) SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetPermissionMode not implemented")
 }
 func (UnimplementedCallServiceServer) mustEmbedUnimplementedCallServiceServer() {}
 func (UnimplementedCallServiceServer) testEmbeddedByValue()                     {}
@@ -586,6 +658,60 @@ func _CallService_EndRun_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CallService_ListRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).ListRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_ListRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).ListRules(ctx, req.(*ListRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_RevokeRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).RevokeRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_RevokeRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).RevokeRule(ctx, req.(*RevokeRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_SetPermissionMode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetPermissionModeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).SetPermissionMode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_SetPermissionMode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).SetPermissionMode(ctx, req.(*SetPermissionModeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // CallService_ServiceDesc is the grpc.ServiceDesc for CallService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -628,6 +754,18 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndRun",
 			Handler:    _CallService_EndRun_Handler,
+		},
+		{
+			MethodName: "ListRules",
+			Handler:    _CallService_ListRules_Handler,
+		},
+		{
+			MethodName: "RevokeRule",
+			Handler:    _CallService_RevokeRule_Handler,
+		},
+		{
+			MethodName: "SetPermissionMode",
+			Handler:    _CallService_SetPermissionMode_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -624,13 +624,14 @@ func (x *RememberOption) GetTitle() string {
 	return ""
 }
 
-// Remember asks to keep a yes as a rule. Refused with INVALID_ARGUMENT by a daemon whose features (GetInfo) do not have
-// `remember`, and for tickets that offer no options.
+// Remember asks to keep a yes as a rule, which commits with the decision. Refused with INVALID_ARGUMENT by a daemon whose
+// features (GetInfo) do not have `remember`, for tickets that offer no options, and beside a CANCEL or edited arguments.
 type Remember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One of the ticket's options.
 	Option string `protobuf:"bytes,1,opt,name=option,proto3" json:"option,omitempty"`
-	// Must be set.
+	// Must be set; the call must belong to a run or thread, and NAMESPACE needs ROLE_OPERATOR (PERMISSION_DENIED, reason
+	// OPERATOR_REQUIRED).
 	Scope RememberScope `protobuf:"varint,2,opt,name=scope,proto3,enum=toold.v1.RememberScope" json:"scope,omitempty"`
 	// Absent is 24 hours from now; at most 30 days.
 	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
@@ -942,6 +943,180 @@ func (x *Vote) GetArguments() string {
 	return ""
 }
 
+// Rule is a yes that is kept for later calls. It satisfies a question of the gate that asked, for calls of the same
+// principal and of the same tool: when the tool's digest changes, the rule holds for nothing any more. It never beats a
+// deny, a block, or a rule that always asks.
+type Rule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Made by toold; what RevokeRule takes.
+	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// The pattern, one of the remember_options of the ticket.
+	Option string `protobuf:"bytes,2,opt,name=option,proto3" json:"option,omitempty"`
+	// For people: what is allowed; may be empty.
+	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
+	// The tool id.
+	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The tool's digest when the answer was given.
+	ToolDigest string `protobuf:"bytes,5,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
+	// The subject whose calls it holds for.
+	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The subject for whom those calls are made; empty is nobody.
+	OnBehalfOf string `protobuf:"bytes,7,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
+	// Never unspecified.
+	Scope RememberScope `protobuf:"varint,8,opt,name=scope,proto3,enum=toold.v1.RememberScope" json:"scope,omitempty"`
+	// The run or thread; empty for NAMESPACE.
+	ScopeId string `protobuf:"bytes,9,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
+	// Who said yes.
+	MadeBy *Principal `protobuf:"bytes,10,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
+	// By the store's clock.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it ends; never absent.
+	Until *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
+	// The call that was decided.
+	CallId string `protobuf:"bytes,13,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// The decision that it came with.
+	DecisionId string `protobuf:"bytes,14,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// The name of the gate that asked.
+	Gate          string `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rule) Reset() {
+	*x = Rule{}
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rule) ProtoMessage() {}
+
+func (x *Rule) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rule.ProtoReflect.Descriptor instead.
+func (*Rule) Descriptor() ([]byte, []int) {
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Rule) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *Rule) GetOption() string {
+	if x != nil {
+		return x.Option
+	}
+	return ""
+}
+
+func (x *Rule) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Rule) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *Rule) GetToolDigest() string {
+	if x != nil {
+		return x.ToolDigest
+	}
+	return ""
+}
+
+func (x *Rule) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *Rule) GetOnBehalfOf() string {
+	if x != nil {
+		return x.OnBehalfOf
+	}
+	return ""
+}
+
+func (x *Rule) GetScope() RememberScope {
+	if x != nil {
+		return x.Scope
+	}
+	return RememberScope_REMEMBER_SCOPE_UNSPECIFIED
+}
+
+func (x *Rule) GetScopeId() string {
+	if x != nil {
+		return x.ScopeId
+	}
+	return ""
+}
+
+func (x *Rule) GetMadeBy() *Principal {
+	if x != nil {
+		return x.MadeBy
+	}
+	return nil
+}
+
+func (x *Rule) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *Rule) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+func (x *Rule) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *Rule) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *Rule) GetGate() string {
+	if x != nil {
+		return x.Gate
+	}
+	return ""
+}
+
 var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
@@ -1013,7 +1188,28 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\x05voter\x18\x03 \x01(\v2\x13.toold.v1.PrincipalR\x05voter\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06edited\x18\x05 \x01(\bR\x06edited\x12\x1c\n" +
-	"\targuments\x18\x06 \x01(\tR\targuments*\x9f\x01\n" +
+	"\targuments\x18\x06 \x01(\tR\targuments\"\xf5\x03\n" +
+	"\x04Rule\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x16\n" +
+	"\x06option\x18\x02 \x01(\tR\x06option\x12\x14\n" +
+	"\x05title\x18\x03 \x01(\tR\x05title\x12\x12\n" +
+	"\x04tool\x18\x04 \x01(\tR\x04tool\x12\x1f\n" +
+	"\vtool_digest\x18\x05 \x01(\tR\n" +
+	"toolDigest\x12\x1c\n" +
+	"\tprincipal\x18\x06 \x01(\tR\tprincipal\x12 \n" +
+	"\fon_behalf_of\x18\a \x01(\tR\n" +
+	"onBehalfOf\x12-\n" +
+	"\x05scope\x18\b \x01(\x0e2\x17.toold.v1.RememberScopeR\x05scope\x12\x19\n" +
+	"\bscope_id\x18\t \x01(\tR\ascopeId\x12,\n" +
+	"\amade_by\x18\n" +
+	" \x01(\v2\x13.toold.v1.PrincipalR\x06madeBy\x129\n" +
+	"\n" +
+	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x120\n" +
+	"\x05until\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x12\x17\n" +
+	"\acall_id\x18\r \x01(\tR\x06callId\x12\x1f\n" +
+	"\vdecision_id\x18\x0e \x01(\tR\n" +
+	"decisionId\x12\x12\n" +
+	"\x04gate\x18\x0f \x01(\tR\x04gate*\x9f\x01\n" +
 	"\n" +
 	"ResumeMode\x12\x1b\n" +
 	"\x17RESUME_MODE_UNSPECIFIED\x10\x00\x12 \n" +
@@ -1047,7 +1243,7 @@ func file_toold_v1_suspension_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_suspension_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_toold_v1_suspension_proto_goTypes = []any{
 	(ResumeMode)(0),               // 0: toold.v1.ResumeMode
 	(DecisionAction)(0),           // 1: toold.v1.DecisionAction
@@ -1060,37 +1256,42 @@ var file_toold_v1_suspension_proto_goTypes = []any{
 	(*Remember)(nil),              // 8: toold.v1.Remember
 	(*Decision)(nil),              // 9: toold.v1.Decision
 	(*Vote)(nil),                  // 10: toold.v1.Vote
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*Description)(nil),           // 12: toold.v1.Description
-	(Role)(0),                     // 13: toold.v1.Role
-	(*Principal)(nil),             // 14: toold.v1.Principal
+	(*Rule)(nil),                  // 11: toold.v1.Rule
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Description)(nil),           // 13: toold.v1.Description
+	(Role)(0),                     // 14: toold.v1.Role
+	(*Principal)(nil),             // 15: toold.v1.Principal
 }
 var file_toold_v1_suspension_proto_depIdxs = []int32{
 	5,  // 0: toold.v1.Suspension.pending:type_name -> toold.v1.PendingCall
 	0,  // 1: toold.v1.Suspension.resume_mode:type_name -> toold.v1.ResumeMode
-	11, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
+	12, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
 	6,  // 3: toold.v1.Suspension.approvers:type_name -> toold.v1.Approvers
-	12, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
+	13, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
 	2,  // 5: toold.v1.Suspension.on_expiry:type_name -> toold.v1.ExpiryAction
-	11, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
+	12, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: toold.v1.Suspension.remember_options:type_name -> toold.v1.RememberOption
 	10, // 8: toold.v1.Suspension.votes:type_name -> toold.v1.Vote
-	13, // 9: toold.v1.Approvers.roles:type_name -> toold.v1.Role
+	14, // 9: toold.v1.Approvers.roles:type_name -> toold.v1.Role
 	3,  // 10: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
-	11, // 11: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
+	12, // 11: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
 	1,  // 12: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
 	8,  // 13: toold.v1.Decision.remember:type_name -> toold.v1.Remember
-	14, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
-	11, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	15, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
+	12, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
 	10, // 16: toold.v1.Decision.votes:type_name -> toold.v1.Vote
 	1,  // 17: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
-	14, // 18: toold.v1.Vote.voter:type_name -> toold.v1.Principal
-	11, // 19: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	15, // 18: toold.v1.Vote.voter:type_name -> toold.v1.Principal
+	12, // 19: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
+	3,  // 20: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
+	15, // 21: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
+	12, // 22: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
+	12, // 23: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }
@@ -1106,7 +1307,7 @@ func file_toold_v1_suspension_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_suspension_proto_rawDesc), len(file_toold_v1_suspension_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,332 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+var approvesAll = tool.Principal{Namespace: "ns", Subject: "oda", Roles: []string{"approver", "operator"}}
+
+// keeper is a gate that asks unless it has an answer or a rule for anything, and offers to keep one.
+func keeper(w **world, ticket tool.Ticket) gate {
+	ticket.RememberOptions = []tool.RememberOption{{Option: "exact", Title: "this"}, {Option: "any", Title: "everything"}}
+	if ticket.Approvers == nil {
+		ticket.Approvers = &tool.Approvers{}
+	}
+	return func(in *hook.Input) (hook.Verdict, error) {
+		if in.Answer() != nil {
+			return hook.Allow(), nil
+		}
+		kept := (*w).cfg.Policies.InForce(&lifecycle.RuleQuery{
+			Gate: "ask", Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf,
+			Run: in.Run.ID, Thread: in.Run.Thread, Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
+		})
+		if slices.ContainsFunc(kept, func(r *call.Rule) bool { return r.Option == "any" }) {
+			return hook.Allow(), nil
+		}
+		return hook.Suspend(ticket), nil
+	}
+}
+
+// keeping plays with a gate that keeps answers.
+func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *testing.T, w *world)) {
+	t.Helper()
+	var w *world
+	inBubble(t, tools, gates(namedGate("ask", keeper(&w, ticket))), func(t *testing.T, in *world) {
+		w = in
+		w.again()
+		run(t, w)
+	})
+}
+
+// again begins anew on the same journal, with policies that the gate knows.
+func (w *world) again() {
+	w.t.Helper()
+	w.kill()
+	w.cfg.Policies = lifecycle.NewPolicies(w.store)
+	w.open()
+	synctest.Wait()
+}
+
+func keep(option string, scope tool.Scope) tool.Decision {
+	return tool.Decision{Action: tool.Resume, Remember: &tool.Remember{Option: option, Scope: scope}}
+}
+
+func (w *world) wantAsked(s call.Spec, asked bool) *call.Call {
+	w.t.Helper()
+	want := call.Succeeded
+	if asked {
+		want = call.Suspended
+	}
+	c := w.do(s)
+	if c.Status != want {
+		w.t.Errorf("call of %s in %s is %s, want %s", s.Tool, s.Run.ID, c.Status, want)
+	}
+	return c
+}
+
+func elsewhere(run, thread string) call.Spec {
+	s := spec("t", "")
+	s.Run = tool.Run{ID: run, Thread: thread}
+	return s
+}
+
+func TestRemember(t *testing.T) {
+	tests := []struct {
+		scope             tool.Scope
+		otherRun, nowhere bool // are asked
+		otherThread       bool
+	}{
+		{tool.RunScope, true, true, true},
+		{tool.ThreadScope, false, true, true},
+		{tool.NamespaceScope, false, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.scope), func(t *testing.T) {
+			keeping(t, []tool.Tool{echo("t", mutating), echo("u", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+				w.answer(approvesAll, w.wantAsked(spec("t", ""), true), keep("any", tt.scope))
+				for range 2 { // also after a restart
+					w.wantAsked(spec("t", `{"x":2}`), false)
+					w.wantAsked(elsewhere("run-2", "thread-1"), tt.otherRun)
+					w.wantAsked(elsewhere("run-3", "thread-2"), tt.otherThread)
+					w.wantAsked(elsewhere("", ""), tt.nowhere)
+					w.wantAsked(spec("u", ""), true)
+					behalf := spec("t", "")
+					behalf.OnBehalfOf = "dave"
+					w.wantAsked(behalf, true)
+					w.again()
+				}
+				time.Sleep(24*time.Hour - time.Minute)
+				w.wantAsked(spec("t", ""), false)
+				time.Sleep(time.Minute)
+				w.wantAsked(spec("t", ""), true) // it has ended
+				w.again()
+				w.wantAsked(spec("t", ""), true)
+			})
+		})
+	}
+}
+
+// A rule holds for the caller that asked, while the tool is what it was, for questions of the gate that asked.
+func TestRuleRecord(t *testing.T) {
+	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+		d := keep("any", tool.NamespaceScope)
+		d.Remember.Until = w.store.Now().Add(72 * time.Hour)
+		d.ID = "decision-to-be-kept"
+		c := w.do(spec("t", ""))
+		d.ExpectedDigest = c.Open().Digest
+		c = w.answer(approvesAll, c, d)
+		if got := c.Rounds[0].Decision.Remember; got == nil || !got.Until.Equal(d.Remember.Until) {
+			t.Errorf("the decision is stored with %+v", got)
+		}
+		w.answer(approvesAll, c, d) // a repeat makes no second rule
+		rules := w.e.Rules(carol)
+		if len(rules) != 1 {
+			t.Fatalf("rules %+v", rules)
+		}
+		r := *rules[0]
+		want := call.Rule{ID: r.ID, Namespace: "ns", Gate: "ask", Option: "any", Title: "everything", Tool: "t", ToolDigest: c.ToolDigest, Principal: "alice",
+			Scope: tool.NamespaceScope, CallID: c.ID, DecisionID: d.ID, Created: r.Created, Until: d.Remember.Until, By: r.By}
+		if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", want) || r.By.Subject != "oda" || r.Created.IsZero() || r.ID == "" {
+			t.Errorf("rule %+v", r)
+		}
+		other := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
+		for p, sees := range map[*tool.Principal]bool{&alice: true, &bob: true, &other: false, &eve: false} {
+			if got := len(w.e.Rules(*p)) == 1; got != sees {
+				t.Errorf("%s sees the rule: %t", p.Subject, got)
+			}
+		}
+		watcher, err := w.e.Execute(t.Context(), other, elsewhere("run-of-albert", ""), lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.Status != call.Suspended {
+			t.Errorf("a call of somebody else is %s, %v", c.Status, err)
+		}
+		probe := &probe{}
+		w.tools.put(probe.toolAs(tool.Descriptor{ID: "t", Description: "changed"}))
+		w.wantAsked(spec("t", ""), true)
+		if in := w.cfg.Policies.InForce(&lifecycle.RuleQuery{Gate: "another", Namespace: "ns", Principal: "alice", Tool: "t", ToolDigest: c.ToolDigest}); in != nil {
+			t.Errorf("another gate finds %+v", in)
+		}
+	})
+}
+
+func TestRememberRefused(t *testing.T) {
+	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		no := keep("any", tool.RunScope)
+		no.Action = tool.Cancel
+		edited := keep("any", tool.RunScope)
+		edited.Arguments = `{}`
+		ended := keep("any", tool.RunScope)
+		ended.Remember.Until = w.store.Now()
+		long := keep("any", tool.RunScope)
+		long.Remember.Until = w.store.Now().Add(30*24*time.Hour + time.Minute)
+		for name, d := range map[string]tool.Decision{
+			"a no": no, "an edit": edited, "an end that is past": ended, "more than 30 days": long,
+			"another option": keep("every", tool.RunScope), "no option": keep("", tool.RunScope), "no scope": keep("any", ""),
+		} {
+			t.Log(name)
+			w.refuse(bob, c, d, call.InvalidArgument, "INVALID_FIELD")
+		}
+		w.refuse(bob, c, keep("any", tool.NamespaceScope), call.PermissionDenied, "OPERATOR_REQUIRED")
+		nowhere := w.do(elsewhere("", ""))
+		w.refuse(bob, nowhere, keep("any", tool.RunScope), call.InvalidArgument, "INVALID_FIELD")
+		w.refuse(bob, nowhere, keep("any", tool.ThreadScope), call.InvalidArgument, "INVALID_FIELD")
+		w.refuse(alice, c, keep("any", tool.RunScope), call.PermissionDenied, "NOT_AN_APPROVER")
+		if rules := w.e.Rules(carol); len(rules) != 0 {
+			t.Errorf("rules %+v", rules)
+		}
+		d := keep("any", tool.RunScope)
+		d.ID = "decision-to-be-kept"
+		w.answer(bob, c, d)
+		d.Remember = nil
+		_, err := w.resume(bob, c, d)
+		wantRefusal(t, err, call.AlreadyExists, "DECISION_ID_REUSED")
+	})
+}
+
+// Where more than one person's word is needed, or something cannot be undone, nothing is offered, whatever the gate says.
+func TestNothingToKeep(t *testing.T) {
+	tests := map[string]struct {
+		ticket  tool.Ticket
+		effects tool.Effects
+	}{
+		"four eyes":      {tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}}, mutating},
+		"two people":     {tool.Ticket{Approvers: &tool.Approvers{Count: 2}}, mutating},
+		"ESCALATE":       {tool.Ticket{}, tool.Effects{Tier: tool.Escalate}},
+		"DESTRUCTIVE":    {tool.Ticket{}, tool.Effects{Safety: tool.SafetyDestructive}},
+		"another answer": {tool.Ticket{ResumeMode: tool.UseDecisionAsToolResult}, mutating},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			keeping(t, []tool.Tool{echo("t", tt.effects)}, tt.ticket, func(t *testing.T, w *world) {
+				c := w.do(spec("t", ""))
+				if got := c.Open().RememberOptions; got != nil {
+					t.Errorf("offered %v", got)
+				}
+				d := keep("any", tool.RunScope)
+				d.Result = `1`
+				w.refuse(bob, c, d, call.InvalidArgument, "INVALID_FIELD")
+			})
+		})
+	}
+	// A tool's own question is about its answer, and keeps none.
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{RememberOptions: []tool.RememberOption{{Option: "any"}}, Approvers: &tool.Approvers{}})}, nil, func(t *testing.T, w *world) {
+		if c := w.do(spec("t", "")); len(c.Open().RememberOptions) != 0 {
+			t.Errorf("offered %v", c.Open().RememberOptions)
+		}
+	})
+}
+
+// A revoked rule serves nobody from the moment on that the revocation is answered, also after a crash.
+func TestRevokeRule(t *testing.T) {
+	stranger := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
+	for _, p := range []tool.Principal{bob, alice, carol} {
+		keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+			w.answer(bob, w.do(spec("t", "")), keep("any", tool.RunScope))
+			w.answer(bob, w.do(elsewhere("run-2", "")), keep("any", tool.RunScope))
+			rules := w.e.Rules(carol)
+			id := rules[slices.IndexFunc(rules, func(r *call.Rule) bool { return r.ScopeID == "run-1" })].ID
+			for _, no := range []tool.Principal{stranger, eve} {
+				_, err := w.e.RevokeRule(t.Context(), no, id)
+				wantRefusal(t, err, call.NotFound, "RULE_NOT_FOUND")
+			}
+			waiting := w.do(elsewhere("run-3", ""))
+			if r, err := w.e.RevokeRule(t.Context(), p, id); err != nil || r.Revoked == nil || r.Revoked.By.Subject != p.Subject {
+				t.Fatalf("revoked %+v, %v", r, err)
+			}
+			for range 2 {
+				w.wantAsked(spec("t", ""), true)
+				w.wantAsked(elsewhere("run-2", ""), false)
+				_, err := w.e.RevokeRule(t.Context(), p, id)
+				wantRefusal(t, err, call.NotFound, "RULE_NOT_FOUND")
+				w.again()
+			}
+			if now := w.get(waiting.ID); now.Status != call.Suspended || now.Open().Digest != waiting.Open().Digest {
+				t.Error("a call that waits was touched")
+			}
+		})
+	}
+}
+
+// A rule is there when its decision is, and only then: neither alone survives a journal that fails.
+func TestRuleCommitsWithDecision(t *testing.T) {
+	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+		full := false
+		w.useStore(nil, func(c *store.Change) error {
+			if full && c.Decision != nil {
+				return store.ErrFull
+			}
+			return nil
+		})
+		w.again()
+		c := w.do(spec("t", ""))
+		full = true
+		w.refuse(bob, c, keep("any", tool.RunScope), call.ResourceExhausted, "STORAGE_FULL")
+		w.wantAsked(spec("t", ""), true)
+		full = false
+		w.answer(bob, c, keep("any", tool.RunScope))
+		w.store = w.store.LosePower()
+		w.again()
+		if w.get(c.ID).Rounds[0].Decision == nil {
+			t.Error("the decision is gone")
+		}
+		w.wantAsked(spec("t", ""), false)
+	})
+}
+
+// Rules of a run end with it.
+func TestRulesEndWithTheRun(t *testing.T) {
+	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+		w.answer(bob, w.do(spec("t", "")), keep("any", tool.RunScope))
+		w.wantAsked(spec("t", ""), false)
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+			t.Fatal(err)
+		}
+		w.wantAsked(spec("t", ""), true)
+		w.again()
+		w.wantAsked(spec("t", ""), true)
+	})
+}
+
+// T103: another person's remember, and its end, void no approval that waits.
+func TestT103RememberVoidsNothing(t *testing.T) {
+	p := &probe{}
+	keeping(t, []tool.Tool{p.tool("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
+		var waiting []*call.Call
+		for i := range 100 {
+			waiting = append(waiting, w.do(spec("t", fmt.Sprintf(`{"n":%d}`, i))))
+		}
+		w.answer(bob, w.do(spec("t", "")), keep("any", tool.ThreadScope))
+		w.wantAsked(spec("t", ""), false)
+		w.again()
+		for i, c := range waiting {
+			now := w.get(c.ID)
+			if now.Status != call.Suspended || now.Open().ID != c.Open().ID || now.Open().Digest != c.Open().Digest {
+				t.Fatalf("waiting call %d is %s", i, now.Status)
+			}
+			if now = w.answer(carolApproves, c, yes()); now.Status != call.Succeeded || len(now.Rounds) != 1 {
+				t.Fatalf("waiting call %d is %s after its approval", i, now.Status)
+			}
+			if i == 50 {
+				if _, err := w.e.RevokeRule(t.Context(), bob, w.e.Rules(bob)[0].ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if p.runs.Load() != 102 {
+			t.Errorf("%d runs", p.runs.Load())
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+type (
+	policyKey struct{ namespace, kind, key string }
+	policy    struct {
+		store.Policy
+		changed time.Time
+	}
+)
+
+func policyOf(p store.Policy, now time.Time) policy {
+	p.Value = bytes.Clone(p.Value)
+	return policy{p, now}
+}
+
+func (p policy) removed() policy {
+	p.Value = nil
+	return p
+}
+
+func (st *state) putPolicies(policies []policy) {
+	for _, p := range policies {
+		key := policyKey{p.Namespace, p.Kind, p.Key}
+		if p.Value == nil {
+			delete(st.policies, key)
+		} else {
+			st.policies[key] = p
+		}
+	}
+}
+
+// PutPolicy stores a policy that belongs to no call.
+func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
+	return s.write(func(_ *state, now time.Time) *effect { return &effect{policies: []policy{policyOf(p, now)}} })
+}
+
+// Policies visits every policy.
+func (s *Store) Policies(ctx context.Context, visit func(store.Policy, error) error) error {
+	var all []store.Policy
+	err := s.read(ctx, func(st *state) error {
+		for _, p := range st.policies {
+			p.Value = bytes.Clone(p.Value)
+			all = append(all, p.Policy)
+		}
+		return nil
+	})
+	for _, p := range all {
+		if err == nil {
+			err = visit(p, nil)
+		}
+	}
+	return err
+}
+
+// trimPolicies forgets what ended before, and what was set for runs and threads that nothing is left of.
+func (st *state) trimPolicies(e *effect, before time.Time) {
+	type place struct {
+		scope tool.Scope
+		name
+	}
+	known := map[place]bool{}
+	for _, r := range st.calls {
+		if _, goes := e.trimmed[r.key]; !goes {
+			known[place{tool.RunScope, name{r.key.Namespace, r.run}}] = true
+			known[place{tool.ThreadScope, name{r.key.Namespace, r.thread}}] = true
+		}
+	}
+	for _, p := range st.policies {
+		orphan := (p.Scope == tool.RunScope || p.Scope == tool.ThreadScope) && p.changed.Before(before) && !known[place{p.Scope, name{p.Namespace, p.ScopeID}}]
+		if orphan || !p.Expires.IsZero() && p.Expires.Before(before) {
+			e.policies = append(e.policies, p.removed())
+		}
+	}
+}
