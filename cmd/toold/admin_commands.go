@@ -22,7 +22,7 @@ import (
 
 func (a *app) infoCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "info", Short: "Show what the daemon is, where it listens and what it holds", Args: noArgs,
+		Use: "info", Short: "Show what the daemon is, where it listens and what it holds", Example: "  toold info -o json", Args: noArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 			if err != nil {
@@ -39,7 +39,7 @@ func (a *app) healthCommand() *cobra.Command {
 	var service string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "health", Short: "Exit with 0 when the daemon serves", Args: noArgs,
+		Use: "health", Short: "Exit with 0 when the daemon serves", Example: "  toold health --timeout 1s", Args: noArgs,
 		Long: `Asks the daemon whether it serves: exit code 0 when it does, 9 when it starts or drains,
 4 when nobody answers. For health checks of containers and load balancers.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
@@ -66,7 +66,7 @@ func (a *app) healthCommand() *cobra.Command {
 
 func (a *app) reloadCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "reload", Short: "Make the daemon read rules and configuration again", Args: noArgs,
+		Use: "reload", Short: "Make the daemon read rules and configuration again", Example: "  toold reload", Args: noArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.Reload(ctx, &tooldv1.ReloadRequest{})
 			if err != nil {
@@ -89,7 +89,7 @@ func (a *app) reloadCommand() *cobra.Command {
 func (a *app) drainCommand() *cobra.Command {
 	var period time.Duration
 	c := &cobra.Command{
-		Use: "drain", Short: "Make the daemon finish what runs and stop", Args: noArgs,
+		Use: "drain", Short: "Make the daemon finish what runs and stop", Example: "  toold drain --period 1m", Args: noArgs,
 		Long: `The daemon takes no new calls, lets running ones end within the period, keeps what waits for
 a decision, and stops. The command returns when the drain has begun.`,
 	}

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-const completionTime = time.Second // a shell that waits longer is worse than one that offers nothing
+const completionTime = 500 * time.Millisecond // a shell that waits longer is worse than one that offers nothing
 
 // complete asks the daemon for the words that may stand first; who cannot ask it offers none.
 func (a *app) complete(args []string, word string, ask func(context.Context, *client) []string) ([]string, cobra.ShellCompDirective) {
@@ -75,4 +75,47 @@ func (a *app) completeWaiting(_ *cobra.Command, args []string, word string) ([]s
 		}
 		return words
 	})
+}
+
+// completeRuns offers the runs of the newest calls; threads are found alike.
+func (a *app) completeRuns(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.completeOf(args, word, func(r *tooldv1.Run) string { return r.GetRunId() })
+}
+
+func (a *app) completeThreads(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.completeOf(nil, word, func(r *tooldv1.Run) string { return r.GetThreadId() })
+}
+
+func (a *app) completeOf(args []string, word string, id func(*tooldv1.Run) string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
+		page, err := c.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{
+			PageSize: 100, ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"run", "tool", "status"}},
+		})
+		if err != nil {
+			return nil
+		}
+		seen := map[string]bool{}
+		for _, call := range page.GetCalls() {
+			if name := id(call.GetRun()); name != "" && !seen[name] {
+				seen[name] = true
+				words = append(words, show.Line(name)+"\tlast "+show.Line(call.GetTool())+" "+show.Status(call.GetStatus()))
+			}
+		}
+		return words
+	})
+}
+
+// runFlags completes the flags of a command that name a run or a thread.
+func (a *app) runFlags(c *cobra.Command) {
+	if c.Flags().Lookup("run") != nil {
+		_ = c.RegisterFlagCompletionFunc("run", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+			return a.completeRuns(c, nil, word)
+		})
+	}
+	if c.Flags().Lookup("thread") != nil {
+		_ = c.RegisterFlagCompletionFunc("thread", a.completeThreads)
+	}
+	for _, below := range c.Commands() {
+		a.runFlags(below)
+	}
 }

@@ -14,12 +14,13 @@ import (
 
 func (a *app) configCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "config", Short: "Show or check the configuration", Args: noArgs,
+		Use: "config", Short: "Show or check the configuration", Example: "  toold config show", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := &cobra.Command{
 		Use: "show", Short: "Print the configuration that holds, and where each value comes from", Args: noArgs,
-		Long: "Prints the configuration as YAML, with the source of each value. Secrets are left out.",
+		Example: "  toold config show --config /etc/toold/toold.yaml",
+		Long:    "Prints the configuration as YAML, with the source of each value. Secrets are left out.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.config(c)
 			if err != nil {
@@ -32,6 +33,7 @@ func (a *app) configCommand() *cobra.Command {
 	configFlags(shown.Flags())
 	checked := &cobra.Command{
 		Use: "check", Short: "Do what serve does before it opens its store, and say what is wrong", Args: noArgs,
+		Example: "  toold config check --config /etc/toold/toold.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.config(c)
 			if err != nil {

@@ -167,9 +167,10 @@ ticket has it. --edit and --arguments approve other arguments; the call is check
 func (a *app) declineCommand() *cobra.Command {
 	var f decisionFlags
 	c := &cobra.Command{
-		Use:   "decline SUSPENSION|CALL",
-		Short: "Say no to a call that waits; the model reads the reason",
-		Args:  exactArgs("a SUSPENSION or CALL"),
+		Use:     "decline SUSPENSION|CALL",
+		Short:   "Say no to a call that waits; the model reads the reason",
+		Example: "  toold decline 0198c1 --reason 'use the staging host'",
+		Args:    exactArgs("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			call, err := a.ticket(ctx, c, args[0], &f)
 			if err != nil {

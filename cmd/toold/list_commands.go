@@ -217,9 +217,10 @@ func (a *app) listCalls(ctx context.Context, c *client, request *tooldv1.ListCal
 
 func (a *app) callShowCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "show CALL",
-		Short: "Show the whole record of a call",
-		Args:  exactArgs("a CALL"), ValidArgsFunction: a.completeCalls,
+		Use:     "show CALL",
+		Short:   "Show the whole record of a call",
+		Example: "  toold calls show 0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e -o json",
+		Args:    exactArgs("a CALL"), ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			got, err := c.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: args[0]})
 			if err != nil {
@@ -233,9 +234,9 @@ func (a *app) callShowCommand() *cobra.Command {
 }
 
 func (a *app) runsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "runs", Short: "Show or end a run", Args: noArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
+	c := &cobra.Command{Use: "runs", Short: "Show or end a run", Example: "  toold runs show r-17", Args: noArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	show := &cobra.Command{
-		Use: "show RUN", Short: "Show where a run stands", Args: exactArgs("a RUN"),
+		Use: "show RUN", Short: "Show where a run stands", Example: "  toold runs show r-17", Args: exactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			got, err := c.calls.GetRun(ctx, &tooldv1.GetRunRequest{RunId: args[0]})
 			if err != nil {
@@ -247,7 +248,7 @@ func (a *app) runsCommand() *cobra.Command {
 	a.outputFlag(show, formTable, formJSON, formJSONL)
 	var reason string
 	end := &cobra.Command{
-		Use: "end RUN", Short: "End a run: cancel what runs or waits in it, lift a block", Args: exactArgs("a RUN"),
+		Use: "end RUN", Short: "End a run: cancel what runs or waits in it, lift a block", Example: "  toold runs end r-17 --reason 'user left'", Args: exactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			got, err := c.calls.EndRun(ctx, &tooldv1.EndRunRequest{RunId: args[0], Reason: reason})
 			if err != nil {

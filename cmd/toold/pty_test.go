@@ -93,6 +93,7 @@ func (p *pty) resize(w, h int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.w, p.h, p.resized = w, h, true
+	p.row, p.col = 0, 0
 	p.clear()
 	must(p.t, unix.IoctlSetWinsize(p.fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(w), Row: uint16(h)}))
 }
@@ -122,7 +123,10 @@ func (p *pty) draw(b []byte) []byte {
 		case c == '\r':
 			p.col = 0
 		case c == '\n':
-			p.row++
+			if p.row++; p.row >= p.h { // it scrolls
+				p.cells = append(p.cells[1:], []rune(strings.Repeat(" ", p.w)))
+				p.row = p.h - 1
+			}
 		case c < ' ' && c != '\a':
 			p.wrong = append(p.wrong, fmt.Sprintf("byte %q", c))
 		case c >= ' ':
@@ -164,6 +168,16 @@ func (p *pty) sequence(text string, final byte) {
 	case text == "[2" && final == 'J':
 		p.resized = false
 		p.clear()
+	case final == 'A':
+		n, err := strconv.Atoi(text[1:])
+		if err != nil {
+			p.wrong = append(p.wrong, "up "+text)
+		}
+		p.row = max(p.row-n, 0)
+	case text == "[" && final == 'J':
+		for i := p.row; i < p.h; i++ {
+			p.cells[i] = []rune(strings.Repeat(" ", p.w))
+		}
 	case final == 'm':
 		p.colors[text[1:]] = true
 	case text == "[?1049":

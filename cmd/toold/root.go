@@ -66,6 +66,7 @@ lists the exit codes.`,
 	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand())
 	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
 	root.AddCommand(a.versionCommand(), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	a.runFlags(root)
 	return root
 }
 
@@ -145,7 +146,7 @@ func (a *app) config(c *cobra.Command) (*Config, error) {
 
 func (a *app) versionCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: noArgs,
+		Use: "version", Short: "Print the version of this program", Example: "  toold version", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if a.output != formTable {
 				return json.NewEncoder(a.out).Encode(map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})

@@ -20,7 +20,7 @@ import (
 
 func (a *app) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "rules", Short: "Try the permission rules", Args: noArgs,
+		Use: "rules", Short: "Try the permission rules", Example: "  toold rules test bash command='make test'", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.rulesTestCommand())

@@ -14,6 +14,7 @@ import (
 type watchFlags struct {
 	run, thread, cursor string
 	all, noReconnect    bool
+	tree, lines         bool
 	noFollow, beginning bool
 }
 
@@ -38,6 +39,8 @@ func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) 
 	switch {
 	case n != 1:
 		return nil, usagef("watch takes one of CALL, --run, --thread and --all")
+	case f.tree && f.run == "", f.tree && f.lines:
+		return nil, usagef("--tree goes with --run, and without --lines")
 	case f.beginning && f.cursor != "":
 		return nil, usagef("--from-start and --cursor exclude each other")
 	case f.beginning && len(args) == 0:
@@ -55,9 +58,13 @@ func (a *app) watchCommand() *cobra.Command {
 connection that breaks is made again, from the last cursor: nothing is missing and nothing
 comes twice. The last cursor stands at the end on standard error; --cursor goes on there.
 
+On a terminal the calls of a run are drawn as a tree that follows what happens; --lines shows
+the events instead.
+
 A call begins with a snapshot, or with --from-start at its first event. With -o jsonl each
 line is a frame of the API, which holds events, or one control, and a cursor.`,
 		Example: `  toold watch 0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e
+  toold watch --run r-17
   toold watch --run r-17 -o jsonl | jq -c '.events[]?'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -76,6 +83,13 @@ line is a frame of the API, which holds events, or one control, and a cursor.`,
 				return err
 			}
 			defer client.close()
+			_, _, terminal := a.terminal()
+			switch {
+			case f.tree && !terminal && !f.noFollow:
+				return usagef("--tree draws on a terminal; elsewhere it goes with --no-follow")
+			case f.run != "" && a.output == formTable && (f.tree || terminal && !f.lines):
+				return a.watchTree(c.Context(), client, request, &f)
+			}
 			return a.watch(c.Context(), client, request, &f)
 		},
 	}
@@ -85,6 +99,8 @@ line is a frame of the API, which holds events, or one control, and a cursor.`,
 	flags.BoolVar(&f.all, "all", false, "all calls of the namespace (roles viewer, operator)")
 	flags.StringVar(&f.cursor, "cursor", "", "begin after this cursor")
 	flags.BoolVar(&f.beginning, "from-start", false, "begin at the call's first event")
+	flags.BoolVar(&f.tree, "tree", false, "with --run: draw its calls as a tree (the default on a terminal)")
+	flags.BoolVar(&f.lines, "lines", false, "with --run: events line by line on a terminal too")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with what is stored now")
 	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "end when the connection breaks")
 	a.outputFlag(c, formTable, formJSONL)
