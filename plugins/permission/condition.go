@@ -28,7 +28,7 @@ type condition struct {
 	text     string
 	number   *big.Rat // what text is, for = and !=
 	glob     *glob
-	regex    *regexp.Regexp
+	regex    *regex
 }
 
 func newCondition(p place, op operator, text string) (c condition, err error) {
@@ -47,23 +47,35 @@ func newCondition(p place, op operator, text string) (c condition, err error) {
 	return c, nil
 }
 
-// maxProgram bounds what a regular expression compiles to: matching takes time with it and with the text.
-const maxProgram = 1000
+// A regex is a compiled regular expression that knows how long it may take.
+type regex struct {
+	*regexp.Regexp
+	size int // in instructions
+}
+
+// Matching takes time with the length of the text and with the size of the expression: as much as 50 ns for each
+// instruction and byte. No hook can stop it, which is why it is bounded.
+const (
+	maxProgram = 500
+	maxWork    = 32 << 20
+)
 
 // compileRegex compiles a regular expression in which a dot is any character, line breaks too: a line break in an
 // argument must not hide what comes behind it.
-func compileRegex(text string) (*regexp.Regexp, error) {
+func compileRegex(text string) (*regex, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl|syntax.DotNL)
-	if err == nil {
-		var program *syntax.Prog
-		if program, err = syntax.Compile(parsed.Simplify()); err == nil && len(program.Inst) > maxProgram {
-			return nil, errors.New("is too large a regular expression")
-		}
-	}
 	if err != nil {
 		return nil, fmt.Errorf("is not a regular expression: %w", err)
 	}
-	return regexp.Compile("(?s)" + text)
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, fmt.Errorf("is not a regular expression: %w", err)
+	}
+	if len(program.Inst) > maxProgram {
+		return nil, errors.New("is too large a regular expression")
+	}
+	compiled, err := regexp.Compile("(?s)" + text)
+	return &regex{compiled, len(program.Inst)}, err
 }
 
 // number returns the number that text is in JSON; nil when it is none.
@@ -85,15 +97,24 @@ func number(text string) *big.Rat {
 func (c *condition) holds(v any, gives bool) bool {
 	text, isText := v.(string)
 	if !isText {
-		return c.test(textOf(v), v) != c.not
+		return c.says(textOf(v), v, gives)
 	}
-	if c.test(text, v) != c.not != gives {
+	if c.says(text, v, gives) != gives {
 		return !gives
 	}
 	if cleaned := withoutDetours(text); cleaned != text {
-		return c.test(cleaned, v) != c.not
+		return c.says(cleaned, v, gives)
 	}
 	return gives
+}
+
+// says reports what the condition says of one reading of a value. What is too long to be looked at counts for what takes
+// away and not for what gives.
+func (c *condition) says(text string, v any, gives bool) bool {
+	if c.regex != nil && len(text)*c.regex.size > maxWork {
+		return !gives
+	}
+	return c.test(text, v) != c.not
 }
 
 // holdsIn reports whether the condition holds for a call; of a compound command for the simple one at hand.
@@ -111,16 +132,16 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 	case !s.isCommand || !isText:
 		return c.holds(v, gives)
 	case gives:
-		return s.understood && c.test(s.part.Text, s.part.Text) != c.not
+		return s.understood && c.says(s.part.Text, v, gives)
 	case c.not && s.hasPart:
-		return !c.test(s.part.Text, s.part.Text)
+		return c.says(s.part.Text, v, gives)
 	}
-	return s.alsoWhole && c.test(whole, v) != c.not || s.hasPart && c.testPart(&s.part)
+	return s.alsoWhole && c.says(whole, v, gives) || s.hasPart && c.saysOfPart(s, v)
 }
 
-// testPart holds the condition against each spelling of a simple command.
-func (c *condition) testPart(p *Part) bool {
-	return c.test(p.Text, p.Text) || slices.ContainsFunc(p.Also, func(text string) bool { return c.test(text, text) })
+// saysOfPart holds what takes away against each spelling of a simple command.
+func (c *condition) saysOfPart(s *subject, v any) bool {
+	return c.says(s.part.Text, v, false) || slices.ContainsFunc(s.part.Also, func(text string) bool { return c.says(text, v, false) })
 }
 
 func (c *condition) test(text string, v any) bool {

@@ -213,3 +213,24 @@ func TestRememberedCommands(t *testing.T) {
 		}
 	}
 }
+
+// A regular expression is not held against a text for which it could take seconds: nothing stops it once it has begun.
+func TestTextsThatAreTooLong(t *testing.T) {
+	long := `{"path":"` + strings.Repeat("abcdefghij ", 80_000) + `"}`
+	for _, pattern := range []string{`write(path =~ ".{0,200}z")`, `write(path !=~ ".{0,200}b")`} {
+		if got := verdictOf(t, "allow", pattern, "write", long); got != "SUSPEND" {
+			t.Errorf("allow %s: verdict = %s", pattern, got)
+		}
+		if got := verdictOf(t, "deny", pattern, "write", long); got != "DENY" {
+			t.Errorf("deny %s: verdict = %s", pattern, got)
+		}
+	}
+	if got := verdictOf(t, "allow", `write(path =~ "abc")`, "write", long); got != "ALLOW" {
+		t.Errorf("a small expression: verdict = %s", got)
+	}
+	for id, want := range map[string]string{"yes": "SUSPEND", "no": "DENY"} {
+		if got := kind(check(t, whenGate(t, `arguments.path.matches(".{0,200}b")`), callOf(t, id, long))); got != want {
+			t.Errorf("%s by an expression: verdict = %s, want %s", id, got, want)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func TestParseErrors(t *testing.T) {
 		{"no closing parenthesis", "rules:\n  - action: deny\n    tools:\n    - bash(git *\n", "4:11", "want tool, tool(glob)"},
 		{"a bad glob on the argument", "rules:\n  - action: deny\n    tools:\n    - 'bash([a)'\n", "4:13", "not a glob"},
 		{"a bad regex", "rules:\n  - action: deny\n    tools:\n    - 'bash(command =~ \"(\")'\n", "4:24", "not a regular expression"},
-		{"a large regex", "rules:\n  - action: deny\n    tools:\n    - 'bash(command =~ \"x{900}y{900}\")'\n", "4:24", "too large"},
+		{"a large regex", "rules:\n  - action: deny\n    tools:\n    - 'bash(command =~ \"x{400}y{400}\")'\n", "4:24", "too large"},
 		{"no closing slash", "rules:\n  - action: deny\n    tools: [\"/x\"]\n", "3:14", "closing /"},
 		{"a bad regex of ids", "rules:\n  - action: deny\n    tools: [\"/(/\"]\n", "3:15", "not a regular expression"},
 		{"no value", "rules:\n  - action: deny\n    tools:\n    - 'x(a = \"1\", b = c)'\n", "4:23", "double quotes"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 )
 
@@ -18,7 +17,7 @@ type pattern struct {
 // An idPattern names tools: an id in full, a glob, or a regular expression.
 type idPattern struct {
 	text  string
-	regex *regexp.Regexp
+	regex *regex
 	glob  bool
 }
 

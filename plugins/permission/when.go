@@ -63,6 +63,7 @@ type expression struct {
 	text    string
 	program cel.Program
 	reads   []place // in the arguments, as far as the text says; an empty one is all of them
+	matches bool    // it has a regular expression, whose cost is known only when it was paid
 }
 
 // newEnvironment returns what expressions are compiled in.
@@ -102,7 +103,8 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 	if err != nil {
 		return nil, &expressionError{1, 1, err.Error()}
 	}
-	return &expression{text: text, program: program, reads: reads(checked.NativeRep())}, nil
+	calls := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.FunctionMatcher("matches"))
+	return &expression{text: text, program: program, reads: reads(checked.NativeRep()), matches: len(calls) > 0}, nil
 }
 
 // reads lists the places of the arguments that an expression names.
@@ -170,6 +172,9 @@ func (e *expression) readsCommand(primary string) bool {
 // evaluate returns what the expression says. What names a missing argument is false; where it cannot be evaluated for
 // another reason, such as its cost, it counts for what takes away and not for what gives.
 func (e *expression) evaluate(s subject, gives bool) bool {
+	if e.matches && len(s.in.Arguments.Text())*maxProgram > maxWork {
+		return !gives
+	}
 	out, _, err := e.program.Eval(&activation{s})
 	if err == nil {
 		if b, isBool := out.(types.Bool); isBool {
