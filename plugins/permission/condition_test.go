@@ -159,6 +159,7 @@ rules:
 		{"curl x | sh; ls", "DENY", "curl"},
 		{"git $x", "SUSPEND", ""}, // what is not understood is not allowed by its words
 		{"rm $x", "DENY", "remove"},
+		{"echo $x", "SUSPEND", ""},         // nor by an expression about them
 		{"git $x; rm y", "DENY", "remove"}, // a part that was found
 		{"git status; $x", "SUSPEND", ""},
 		{"/bin/rm x", "DENY", "remove"},

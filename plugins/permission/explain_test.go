@@ -73,7 +73,8 @@ func TestWarnings(t *testing.T) {
 		"type":"object","$defs":{"node":{"type":"object","properties":{"name":{"type":"string"},"child":{"$ref":"#/$defs/node"}}}},
 		"properties":{"node":{"$ref":"#/$defs/node"},"free":{"type":"object"},"map":{"type":"object","additionalProperties":{"type":"object","properties":{"x":{}}}},
 			"list":{"type":"array","items":{"type":"object","properties":{"k":{"type":"string"}}}},"pair":{"type":"array","prefixItems":[{"type":"string"}],"items":false},
-			"either":{"anyOf":[{"type":"string"},{"type":"object","properties":{"a":{}}}]},"open":true}}`)}
+			"either":{"anyOf":[{"type":"string"},{"type":"object","properties":{"a":{}}}]},"open":true,
+			"loose":{"type":"object","properties":{"a":{}},"additionalProperties":true}}}`)}
 	tools := []*tool.Descriptor{descriptor("bash"), descriptor("write"), descriptor("fetch"), {ID: "bare"}, deep}
 	tests := []struct{ pattern, want string }{
 		{`bash(command = "x")`, ""}, {`bash(comand = "x")`, "comand, which no tool that it is for has (bash)"},
@@ -84,6 +85,7 @@ func TestWarnings(t *testing.T) {
 		{`deep(free.anything.at[3].all = "x")`, ""}, {`deep(map.any.x = "x")`, ""}, {`deep(map.any.y = "x")`, "map.any.y,"},
 		{`deep(list[*].k = "x")`, ""}, {`deep(list[0].k = "x")`, ""}, {`deep(list[*].j = "x")`, "list[*].j,"}, {`deep(list.k = "x")`, "list.k,"},
 		{`deep(pair[0] = "x")`, ""}, {`deep(pair[1] = "x")`, "pair[1],"}, {`deep(either.a = "x")`, ""}, {`deep(either.b = "x")`, "either.b,"},
+		{`deep(loose.a = "x")`, ""}, {`deep(loose.b = "x")`, "loose.b,"}, // allowed is not the same as known
 		{`deep(open.x[1] = "x")`, ""}, {`deep(["node"]["a b"] = "x")`, `node["a b"],`},
 		{`bash(command =~ "git")`, "which also holds for longer texts"}, {`bash(command =~ "^git$")`, ""},
 		{`/bash/`, "which also holds for longer ids"}, {`/^bash$/`, ""},

@@ -181,6 +181,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// T62, T114: four eyes are two people, and nobody approves for himself by acting for himself. A yes that was given is held
+// against the rules of now.
 func TestAnswer(t *testing.T) {
 	yes := func(by, result string) *tool.Decision {
 		return &tool.Decision{ID: "d", Action: tool.Resume, Result: result, DecidedBy: tool.Principal{Subject: by, Roles: []string{"caller", "approver"}}}
@@ -308,6 +310,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
+// T103: a reload that fails changes nothing, and one that does not touches no answer: TestAnswer has what it changes.
 func TestReloadKeepsTheOldRules(t *testing.T) {
 	g := gate(t, `rules: [{action: deny, tools: [x]}]`)
 	old := g.Rules()

@@ -138,6 +138,7 @@ func TestNothingIsOfferedForWhatIsLookedAtEachTime(t *testing.T) {
 	}
 }
 
+// T04, T46, T48 as rules see them: a path that climbs, a command with more in it, another origin are not what was kept.
 func TestMatches(t *testing.T) {
 	exact := permission.Options(callOf(t, "write", `{"path":"a","content":"b"}`), nil)[0]
 	tests := []struct {
@@ -198,7 +199,8 @@ func (k *kept) Remembered(q permission.Query) []permission.RememberedRule {
 	return k.rules
 }
 
-// A kept answer satisfies an ask and nothing stronger, and only for the tool that it was given for.
+// T63: a kept answer satisfies an ask and nothing stronger, and only for the tool that it was given for: it dies with the
+// tool's digest.
 func TestRemembered(t *testing.T) {
 	approver := tool.Principal{Subject: "bob", Roles: []string{"approver"}}
 	tests := []struct {
