@@ -15,7 +15,7 @@ import (
 
 func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	c := o.change.Call
-	w.s.ids.add(c.Key())
+	w.s.ids.add(ofCall(c.Key()))
 	st, err := w.conn.Prepare(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
 		tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
@@ -137,7 +137,7 @@ const selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ? AN
 
 // Call returns a call.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
-	if s.ids.excludes(key) {
+	if s.ids.excludes(ofCall(key)) {
 		return nil, cmp.Or(s.refusal(), ctx.Err(), store.ErrNotFound)
 	}
 	var row callRow

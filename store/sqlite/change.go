@@ -71,7 +71,7 @@ func (w *writer) permit(c *store.Change, now time.Time) (position int64, was cal
 		}
 	}
 	var standing store.Standing
-	if key := c.Name(); !c.Create || !w.s.ids.excludes(key) {
+	if key := c.Name(); !c.Create || !w.s.ids.excludes(ofCall(key)) {
 		if position, standing, err = w.find(key); err != nil {
 			return 0, "", err
 		}

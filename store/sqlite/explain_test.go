@@ -34,6 +34,7 @@ func TestPlans(t *testing.T) {
 		{"standing", selectStanding, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
 		{"ids", selectCallIDs, "COVERING INDEX calls_id ((namespace,call_id)>(?,?))", ""},
+		{"runs and threads", selectMembers, "PRIMARY KEY ((namespace,kind,name)>(?,?,?))", ""},
 		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
 		{"unfinished", selectUnfinished, "calls_status", sorts}, // few, at start only
 		{"events", selectEvents, "events_call", ""},

@@ -11,9 +11,10 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// An idFilter tells, without asking the database, of most ids that the journal does not have that it does not have them. It
-// never says so of one that it has, as a call or as a tombstone: the writer adds an id before its row is committed, and
-// until all that were there at the start have been added it excludes nothing.
+// An idFilter tells, without asking the database, of most ids of calls, runs and threads that the journal does not have
+// that it does not have them. It never says so of one that it has, of a call or its tombstone, or of a run or thread that
+// has calls: the writer adds an id before its row is committed, and until all that were there at the start have been
+// added it excludes nothing.
 //
 // It is a chain of Bloom filters, each twice as large as the one before, two bytes for each id. When they have their
 // 16 MiB, which is room for eight million ids, the last takes all that comes; from some fifty million on it excludes
@@ -55,12 +56,15 @@ func (k *idFilter) growLocked() {
 	k.chain.Store(&chain)
 }
 
-func (k *idFilter) hash(key call.Key) uint64 {
-	return maphash.String(k.seed, key.ID) + 31*maphash.String(k.seed, key.Namespace)
+func (k *idFilter) hash(m member) uint64 {
+	return maphash.String(k.seed, m.name) + 31*maphash.String(k.seed, m.namespace) + 961*maphash.String(k.seed, m.kind)
 }
 
+// ofCall is the id of a call in the filter.
+func ofCall(key call.Key) member { return member{namespace: key.Namespace, name: key.ID} }
+
 // excludes reports that the journal has no such id, for certain.
-func (k *idFilter) excludes(key call.Key) bool { return k.complete.Load() && !k.has(k.hash(key)) }
+func (k *idFilter) excludes(m member) bool { return k.complete.Load() && !k.has(k.hash(m)) }
 
 func (k *idFilter) has(hash uint64) bool {
 	for _, f := range *k.chain.Load() {
@@ -71,8 +75,8 @@ func (k *idFilter) has(hash uint64) bool {
 	return false
 }
 
-func (k *idFilter) add(key call.Key) {
-	hash := k.hash(key)
+func (k *idFilter) add(m member) {
+	hash := k.hash(m)
 	if k.has(hash) {
 		return
 	}
@@ -114,8 +118,9 @@ func (f filter) add(hash uint64) {
 
 // The ids that the journal has, in their order and in pages.
 const (
-	selectCallIDs      = "SELECT namespace, call_id FROM calls INDEXED BY calls_id WHERE (namespace, call_id) > (?, ?) ORDER BY namespace, call_id LIMIT ?"
-	selectTombstoneIDs = "SELECT namespace, call_id FROM tombstones WHERE (namespace, call_id) > (?, ?) ORDER BY namespace, call_id LIMIT ?"
+	selectCallIDs      = "SELECT namespace, '', call_id FROM calls INDEXED BY calls_id WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
+	selectTombstoneIDs = "SELECT namespace, '', call_id FROM tombstones WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
+	selectMembers      = "SELECT DISTINCT namespace, kind, name FROM members WHERE (namespace, kind, name) > (?, ?, ?) ORDER BY namespace, kind, name LIMIT ?"
 )
 
 // learn adds what the journal had when it was opened. Calls come first: one that is trimmed meanwhile is then met among
@@ -127,7 +132,7 @@ func (s *Store) learn() {
 		return
 	}
 	defer conn.Close()
-	for _, text := range []string{selectCallIDs, selectTombstoneIDs} {
+	for _, text := range []string{selectCallIDs, selectTombstoneIDs, selectMembers} {
 		if err := s.learnFrom(conn, text); err != nil {
 			return
 		}
@@ -137,7 +142,7 @@ func (s *Store) learn() {
 
 func (s *Store) learnFrom(conn *sqlite.Conn, text string) error {
 	const page = 1000
-	var last call.Key
+	var last member
 	for n := page; n == page; {
 		if err := s.refusal(); err != nil {
 			return err
@@ -145,10 +150,10 @@ func (s *Store) learnFrom(conn *sqlite.Conn, text string) error {
 		n = 0
 		err := query(conn, text, func(st *sqlite.Stmt) error {
 			n++
-			last = call.Key{Namespace: st.ColumnText(0), ID: st.ColumnText(1)}
+			last = member{st.ColumnText(0), st.ColumnText(1), st.ColumnText(2)}
 			s.ids.add(last)
 			return nil
-		}, last.Namespace, last.ID, page)
+		}, last.namespace, last.kind, last.name, page)
 		if err != nil {
 			return err
 		}

@@ -10,17 +10,20 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // These tests are inside the package because nobody outside can tell whether the filter or the database answered.
 
 func numbered(i int) call.Key { return call.Key{Namespace: "ns", ID: fmt.Sprintf("id-%06d", i)} }
 
+func id(i int) member { return ofCall(numbered(i)) }
+
 // TestFilterForgetsNothing adds more ids than the first filters of the chain hold, while others ask.
 func TestFilterForgetsNothing(t *testing.T) {
 	const n = 100_000
 	f := newIDFilter()
-	if f.excludes(numbered(0)) {
+	if f.excludes(id(0)) {
 		t.Error("excluded an id before it knew all")
 	}
 	f.complete.Store(true)
@@ -28,7 +31,7 @@ func TestFilterForgetsNothing(t *testing.T) {
 	for part := range 2 {
 		adding.Go(func() {
 			for i := part; i < n; i += 2 {
-				if f.add(numbered(i)); f.excludes(numbered(i)) {
+				if f.add(id(i)); f.excludes(id(i)) {
 					t.Errorf("%v excluded as soon as it was added", numbered(i))
 				}
 			}
@@ -37,13 +40,13 @@ func TestFilterForgetsNothing(t *testing.T) {
 	adding.Wait()
 	wrong := 0
 	for i := range n {
-		if f.excludes(numbered(i)) {
+		if f.excludes(id(i)) {
 			t.Fatalf("%v excluded", numbered(i))
 		}
-		if !f.excludes(numbered(n + i)) {
+		if !f.excludes(id(n + i)) {
 			wrong++
 		}
-		if !f.excludes(call.Key{Namespace: "other", ID: numbered(i).ID}) {
+		if !f.excludes(member{"other", "", numbered(i).ID}) {
 			wrong++
 		}
 	}
@@ -57,8 +60,8 @@ func TestFilterIsBounded(t *testing.T) {
 	f := newIDFilter()
 	for range 3 * mostFilters {
 		f.left = 0 // as if it were full
-		f.add(numbered(len(*f.chain.Load())))
-		f.add(numbered(-1))
+		f.add(id(len(*f.chain.Load())))
+		f.add(id(-1))
 	}
 	lines := 0
 	for _, part := range *f.chain.Load() {
@@ -67,7 +70,7 @@ func TestFilterIsBounded(t *testing.T) {
 	if size := lines * 64; size > 16<<20 {
 		t.Errorf("the filter takes %d bytes", size)
 	}
-	if f.complete.Store(true); f.excludes(numbered(-1)) {
+	if f.complete.Store(true); f.excludes(id(-1)) {
 		t.Error("an id that was added is excluded")
 	}
 }
@@ -93,6 +96,7 @@ func ended(t *testing.T, s *Store, from, to int) {
 	for i := from; i < to; i++ {
 		c := newCall(numbered(i).ID)
 		c.Status = call.Succeeded
+		c.Run = tool.Run{ID: "run-" + c.ID, Thread: "thread-" + c.ID}
 		all.Add(1)
 		s.Submit(creation(c, store.Normal), func(err error) {
 			if err != nil {
@@ -132,12 +136,22 @@ func TestFilterLearns(t *testing.T) {
 		if err != nil && !errors.Is(err, store.ErrTrimmed) {
 			t.Fatalf("Call(%d) = %v", i%n, err)
 		}
+		if i%n == n-1 { // which is not trimmed
+			for _, q := range []store.Query{{Namespace: "ns", Run: "run-" + numbered(n-1).ID}, {Namespace: "ns", Thread: "thread-" + numbered(n-1).ID}} {
+				if page, err := s.Calls(t.Context(), q); err != nil || len(page.Calls) != 1 {
+					t.Fatalf("Calls(%+v) = %d, %v", q, len(page.Calls), err)
+				}
+			}
+		}
 		if i%50 == 0 && i < n {
 			trim(10)
 		}
 	}
-	if !s.ids.excludes(numbered(n)) {
+	if !s.ids.excludes(id(n)) {
 		t.Error("the filter excludes nothing once it has learned")
+	}
+	if !s.nobodyIn(store.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(store.Query{Run: "run"}) || s.nobodyIn(store.Query{Namespace: "ns"}) {
+		t.Error("the filter takes one query for another")
 	}
 	for i := range n { // no look-up may hide it from the writer either
 		c := newCall(numbered(i).ID)

@@ -26,16 +26,23 @@ func (w *writer) enrol(c *call.Call, position int64) error {
 		}
 		w.block = block
 	}
-	bit := uint64(1) << (position % blockSize)
-	w.members[member{c.Namespace, inNamespace, ""}] |= bit
-	w.members[member{c.Namespace, ofCaller, c.Caller.Subject}] |= bit
+	w.enrolIn(member{c.Namespace, inNamespace, ""}, position)
+	w.enrolIn(member{c.Namespace, ofCaller, c.Caller.Subject}, position)
 	if c.Run.ID != "" {
-		w.members[member{c.Namespace, inRun, c.Run.ID}] |= bit
+		w.enrolIn(member{c.Namespace, inRun, c.Run.ID}, position)
 	}
 	if c.Run.Thread != "" {
-		w.members[member{c.Namespace, inThread, c.Run.Thread}] |= bit
+		w.enrolIn(member{c.Namespace, inThread, c.Run.Thread}, position)
 	}
 	return nil
+}
+
+func (w *writer) enrolIn(m member, position int64) {
+	bits := w.members[m]
+	if bits == 0 {
+		w.s.ids.add(m)
+	}
+	w.members[m] = bits | 1<<(position%blockSize)
 }
 
 // writeMembers writes what was noted.
