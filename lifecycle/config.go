@@ -66,6 +66,8 @@ type Config struct {
 	Hide func(tool.Principal, *tool.Descriptor) bool
 	// Frontend makes a tool of a caller's declaration. nil: there are no frontend tools.
 	Frontend func(*tool.FrontendTool) (*Definition, error)
+	// Absent says to the operator why a tool that there could be is not there; "" is nothing to say. nil says nothing.
+	Absent func(p tool.Principal, name string) string
 	// Isolation returns the facts that hold around processes, for records. nil: none.
 	Isolation func() []call.Fact
 	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.

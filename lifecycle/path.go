@@ -194,10 +194,17 @@ func (p *pass) resolve() *end {
 	if p.def != nil {
 		return nil
 	}
-	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+	c := p.l.record()
+	missing := &tool.Error{
 		Code: tool.NotFound, Aborted: true,
-		Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", p.l.record().Tool),
-	})}
+		Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", c.Tool),
+	}
+	if absent := p.l.e.cfg.Absent; absent != nil {
+		if missing.DeveloperMessage = absent(c.Caller, c.Tool); missing.DeveloperMessage != "" {
+			p.l.e.log.Warn("a tool was called that is not there", zap.String("call_id", c.ID), zap.String("why", missing.DeveloperMessage))
+		}
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, result: failure(missing)}
 }
 
 // stopped returns the end of a call that was cancelled before its tool started.

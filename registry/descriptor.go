@@ -54,7 +54,7 @@ func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema
 	if e.Digest, err = d.Digest(); err != nil {
 		return nil, fmt.Errorf("digest: %w", err)
 	}
-	e.Descriptor = d
+	e.Descriptor, e.own, e.ownDigest = d, d, e.Digest
 	return e, nil
 }
 

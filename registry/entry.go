@@ -16,6 +16,10 @@ type Entry struct {
 
 	parameters *Schema
 	result     *Schema // nil when data may be anything
+
+	own       tool.Descriptor // as the source has it, without overrides
+	ownDigest string
+	trusted   *Pin // in quarantine: what is trusted in its place
 }
 
 // ValidateArguments holds arguments against the tool's parameters. The error is a [*tool.Error] of the kind

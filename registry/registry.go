@@ -20,15 +20,22 @@ type Config struct {
 	FirstRevision int64
 	// CachedSchemas is how many schemas [Registry.CompileSchema] keeps. Zero means 128.
 	CachedSchemas int
+	// Pins keep the definitions that are trusted: that of a tool which is seen for the first time, until an operator
+	// accepts another one. nil trusts all.
+	Pins Pins
+	// Trusted are sources that come with the daemon and change with it.
+	Trusted []string
 }
 
 // A Registry holds the tools of all sources. Its methods may be called from many goroutines; looking up never waits for
 // a registration.
 type Registry struct {
+	cfg     Config
 	schemas *schemaCache
 
-	mu      sync.Mutex // serialises changes
-	current atomic.Pointer[snapshot]
+	mu           sync.Mutex // serialises changes
+	descriptions map[string]string
+	current      atomic.Pointer[snapshot]
 }
 
 // A snapshot is the registry at one revision. It never changes.
@@ -47,7 +54,7 @@ func New(cfg Config) *Registry {
 	if cfg.CachedSchemas <= 0 {
 		cfg.CachedSchemas = 128
 	}
-	r := &Registry{schemas: newSchemaCache(cfg.CachedSchemas)}
+	r := &Registry{cfg: cfg, schemas: newSchemaCache(cfg.CachedSchemas)}
 	r.current.Store(&snapshot{revision: cfg.FirstRevision, byName: map[string]*Entry{}, replaced: make(chan struct{})})
 	return r
 }
@@ -74,7 +81,7 @@ func (r *Registry) Register(source string, tools ...tool.Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.applyLocked(append(slices.Clone(r.current.Load().entries), added...))
+	return r.applyLocked(append(slices.Clone(r.current.Load().entries), added...), added)
 }
 
 // Declared returns a tool that is in no list and that no other call finds: who declared it keeps it.
@@ -90,14 +97,14 @@ func (r *Registry) Replace(source string, tools ...tool.Tool) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.applyLocked(append(r.withoutLocked(source), added...))
+	return r.applyLocked(append(r.withoutLocked(source), added...), added)
 }
 
 // Unregister removes a source. Calls that run keep the entry they have.
 func (r *Registry) Unregister(source string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_ = r.applyLocked(r.withoutLocked(source)) // fewer tools cannot collide
+	_ = r.applyLocked(r.withoutLocked(source), nil) // fewer tools cannot collide
 }
 
 func (r *Registry) withoutLocked(source string) []*Entry {
@@ -129,8 +136,8 @@ func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 	return entries, errors.Join(refused...)
 }
 
-// applyLocked makes entries the registry's, unless two of them share a name.
-func (r *Registry) applyLocked(entries []*Entry) error {
+// applyLocked makes entries the registry's, unless two of them share a name. Those that are added are judged and described.
+func (r *Registry) applyLocked(entries, added []*Entry) error {
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Descriptor.ID, b.Descriptor.ID) })
 	byName := make(map[string]*Entry, len(entries))
 	var taken []error
@@ -145,6 +152,11 @@ func (r *Registry) applyLocked(entries []*Entry) error {
 	}
 	if len(taken) > 0 {
 		return errors.Join(taken...)
+	}
+	for _, e := range added {
+		if err := errors.Join(r.judge(e), e.describe(r.descriptions)); err != nil {
+			return err
+		}
 	}
 	r.storeLocked(entries, byName)
 	return nil
@@ -173,7 +185,10 @@ func (r *Registry) Refresh() {
 // Lookup returns the tool with this id or alias, whoever asks. For a caller use [Registry.View].
 func (r *Registry) Lookup(name string) (*Entry, bool) {
 	e, ok := r.current.Load().byName[name]
-	return e, ok
+	if !ok || e.trusted != nil {
+		return nil, false
+	}
+	return e, true
 }
 
 // Revision grows with each change.

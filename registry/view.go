@@ -56,7 +56,7 @@ func (v View) Revision() int64 { return v.at.revision }
 // Lookup returns the tool with this id or alias, if it is in the offer.
 func (v View) Lookup(name string) (*Entry, bool) {
 	e, ok := v.at.byName[name]
-	if !ok || !v.offer.Includes(&e.Descriptor) {
+	if !ok || e.trusted != nil || !v.offer.Includes(&e.Descriptor) {
 		return nil, false
 	}
 	return e, true
@@ -95,7 +95,7 @@ type Page struct {
 func (v View) List(f Filter, p Page) (entries []*Entry, next string) {
 	for _, e := range v.at.entries {
 		d := &e.Descriptor
-		if p.After != "" && d.ID <= p.After || !f.includes(d) || !v.offer.Includes(d) {
+		if e.trusted != nil || p.After != "" && d.ID <= p.After || !f.includes(d) || !v.offer.Includes(d) {
 			continue
 		}
 		if p.Size > 0 && len(entries) == p.Size {

@@ -94,10 +94,12 @@ func table() map[string]access {
 		tooldv1.ToolService_ExportTools_FullMethodName: {roles: see, limit: quick},
 		tooldv1.ToolService_WatchTools_FullMethodName:  {roles: see, unending: true},
 
-		tooldv1.AdminService_GetInfo_FullMethodName:     {roles: anyRole, limit: quick},
-		tooldv1.AdminService_Reload_FullMethodName:      {roles: operator, limit: quick},
-		tooldv1.AdminService_Drain_FullMethodName:       {roles: operator, limit: quick},
-		tooldv1.AdminService_SetLogLevel_FullMethodName: {roles: operator, limit: quick},
+		tooldv1.AdminService_GetInfo_FullMethodName:              {roles: anyRole, limit: quick},
+		tooldv1.AdminService_Reload_FullMethodName:               {roles: operator, limit: quick},
+		tooldv1.AdminService_Drain_FullMethodName:                {roles: operator, limit: quick},
+		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: operator, limit: quick},
+		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator, limit: quick},
+		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick},
 
 		// Probes have no credentials, and the answer is a word.
 		grpc_health_v1.Health_Check_FullMethodName: {public: true, limit: quick},

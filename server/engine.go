@@ -196,8 +196,18 @@ type Admin interface {
 	Reload(ctx context.Context) (Reloaded, error)
 	// Drain begins to stop. A nil period is the configured one. A second one only reports.
 	Drain(period *time.Duration) (deadline time.Time, running int)
+	// Quarantined lists tools whose definitions are not those that are trusted, by id.
+	Quarantined() []QuarantinedTool
+	// AcceptTool trusts the definition of a tool that waits, when it has this digest.
+	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
 	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
 	SetLogLevel(level string) (previous string)
+}
+
+// A QuarantinedTool has another definition than the one that is trusted.
+type QuarantinedTool struct {
+	Source           string
+	Trusted, Waiting Tool
 }
 
 // Reloaded says what a reload did.

@@ -101,7 +101,10 @@ func newWorld(t testing.TB, o options) *world {
 	if w.store == nil {
 		w.store = memory.New(memory.Config{})
 	}
-	w.tools = registry.New(registry.Config{})
+	pins, err := wire.OpenPins(context.Background(), w.store)
+	must(t, err)
+	w.tools = registry.New(registry.Config{Pins: pins, Trusted: []string{"test"}})
+	w.admin.tools = w.tools
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))
 	must(t, err)
@@ -111,7 +114,7 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, err)
 	w.engine, err = lifecycle.New(lifecycle.Config{
 		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
-		Policies: policies, Modes: wire.Modes(w.gate),
+		Policies: policies, Modes: wire.Modes(w.gate), Absent: wire.Absent(w.tools, w.gate.Hidden),
 		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second,
 	})
 	must(t, err)
@@ -128,6 +131,14 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, err)
 	w.listen(cfg.TLS != nil)
 	return w
+}
+
+// swapRules puts other rules in force.
+func (w *world) swapRules(text string) {
+	w.t.Helper()
+	parsed, err := permission.Parse("rules", []byte(text))
+	must(w.t, err)
+	w.gate.Swap(parsed)
 }
 
 func (w *world) listen(secure bool) {
@@ -272,6 +283,7 @@ func ask(context.Context, *tool.Call) (*tool.Result, error) {
 
 // admin is a daemon's administration without a daemon.
 type admin struct {
+	tools *registry.Registry
 	mu    sync.Mutex
 	level string
 	bad   error // what Reload answers
@@ -286,6 +298,12 @@ func (a *admin) Reload(context.Context) (server.Reloaded, error) {
 }
 
 func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }
+
+func (a *admin) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.tools) }
+
+func (a *admin) AcceptTool(_ tool.Principal, id, digest string) (server.Tool, error) {
+	return wire.Accept(a.tools, id, digest)
+}
 
 func (a *admin) SetLogLevel(level string) (previous string) {
 	a.mu.Lock()

@@ -24,6 +24,7 @@ type Config struct {
 	Bash       Bash      `koanf:"bash"`
 	Metrics    Metrics   `koanf:"metrics"`
 	Tracing    Tracing   `koanf:"tracing"`
+	Tools      Tools     `koanf:"tools"`
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -96,6 +97,25 @@ type Log struct {
 type Bash struct {
 	Env     []string      `koanf:"env"`     // NAME=value, added to the small environment of commands
 	Timeout time.Duration `koanf:"timeout"` // the longest that a command may run; 0 is refused, at most 10 min
+}
+
+// Tools is about what models read of tools.
+type Tools struct {
+	Descriptions []Override `koanf:"descriptions"` // in the place of the tools' own; none: their own
+}
+
+// Override is a description in the place of a tool's own.
+type Override struct {
+	Tool string `koanf:"tool"` // its id; required, once
+	Text string `koanf:"text"` // "": it has none
+}
+
+func (c *Config) descriptions() map[string]string {
+	texts := make(map[string]string, len(c.Tools.Descriptions))
+	for _, d := range c.Tools.Descriptions {
+		texts[d.Tool] = d.Text
+	}
+	return texts
 }
 
 // Metrics says where the numbers for Prometheus are.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // validate says everything that is wrong with the values. It opens no file.
@@ -32,6 +34,7 @@ func (c *Config) validate() error {
 		}
 	}
 	c.validateTracing(wrong)
+	c.validateDescriptions(wrong)
 	c.validateTokens(wrong)
 	if err := checkExposure(c); err != nil {
 		problems = append(problems, err)
@@ -131,6 +134,16 @@ func (c *Config) validateNumbers(wrong complaint) {
 	if c.Retention.Tombstones < c.Retention.Calls {
 		wrong("retention.tombstones", "%s is less than the %s for which calls are kept",
 			durationText(c.Retention.Tombstones), durationText(c.Retention.Calls))
+	}
+}
+
+func (c *Config) validateDescriptions(wrong complaint) {
+	seen := map[string]bool{}
+	for i, d := range c.Tools.Descriptions {
+		if tool.ValidName(d.Tool) != nil || seen[d.Tool] || len(d.Text) > 16<<10 {
+			wrong("tools.descriptions", "entry %d: want the id of a tool, once, and a text of at most 16 KiB", i+1)
+		}
+		seen[d.Tool] = true
 	}
 }
 

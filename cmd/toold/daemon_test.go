@@ -28,14 +28,15 @@ type script struct {
 	tooldv1.UnimplementedToolServiceServer
 	tooldv1.UnimplementedAdminServiceServer
 
-	execute  func(*tooldv1.ExecuteToolRequest, func(*tooldv1.Frame) error) error
-	resume   func(*tooldv1.ResumeToolRequest, func(*tooldv1.Frame) error) error
-	watch    func(*tooldv1.WatchCallsRequest, func(*tooldv1.Frame) error) error
-	waiting  []*tooldv1.Call
-	call     *tooldv1.Call
-	artifact []byte
-	fails    error // of ListTools
-	cancel   *tooldv1.CancelCallResponse
+	execute     func(*tooldv1.ExecuteToolRequest, func(*tooldv1.Frame) error) error
+	resume      func(*tooldv1.ResumeToolRequest, func(*tooldv1.Frame) error) error
+	watch       func(*tooldv1.WatchCallsRequest, func(*tooldv1.Frame) error) error
+	waiting     []*tooldv1.Call
+	call        *tooldv1.Call
+	artifact    []byte
+	fails       error // of ListTools
+	cancel      *tooldv1.CancelCallResponse
+	quarantined []*tooldv1.QuarantinedTool
 
 	mu    sync.Mutex
 	token string

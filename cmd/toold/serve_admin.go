@@ -14,8 +14,10 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
 )
 
 // adminOf is what operators do with a daemon.
@@ -31,7 +33,7 @@ func (a adminOf) Info(context.Context) server.Info {
 			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
 			RunningCalls: l.Concurrency, QueuedCalls: l.QueueLength, Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
 		},
-		Features: []string{"artifacts", "describe", "exports", "frontend_tools", "modes", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
+		Features: []string{"artifacts", "definitions", "describe", "exports", "frontend_tools", "modes", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
@@ -87,6 +89,18 @@ func (a adminOf) SetLogLevel(name string) string {
 	return previous
 }
 
+// Quarantined implements [server.Admin].
+func (a adminOf) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.d.tools) }
+
+// AcceptTool implements [server.Admin].
+func (a adminOf) AcceptTool(p tool.Principal, id, digest string) (server.Tool, error) {
+	t, err := wire.Accept(a.d.tools, id, digest)
+	if err == nil {
+		a.d.log.Info("definition of a tool accepted", zap.String("tool", id), zap.String("digest", digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+	}
+	return t, err
+}
+
 // drains remembers that the daemon has begun to stop.
 type drains struct {
 	wish chan time.Duration // from an operator's request
@@ -107,9 +121,10 @@ func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time,
 
 // reloads is what a reload compares with.
 type reloads struct {
-	mu    sync.Mutex
-	rules []byte // of the rule file in force
-	auth  *server.Auth
+	mu           sync.Mutex
+	rules        []byte // of the rule file in force
+	descriptions map[string]string
+	auth         *server.Auth
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
@@ -129,7 +144,7 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	}
 	before, after := valuesOf(*d.cfg), valuesOf(*next)
 	for key := range after { // all but these need a restart
-		if key != "rules" && key != "log.level" && !reflect.DeepEqual(before[key], after[key]) {
+		if key != "rules" && key != "log.level" && key != "tools.descriptions" && !reflect.DeepEqual(before[key], after[key]) {
 			done.NeedsRestart = append(done.NeedsRestart, key)
 		}
 	}
@@ -139,6 +154,14 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		d.reload.rules = text
 		d.tools.Refresh() // who sees which tool may have changed
 		done.Changed = append(done.Changed, "rules")
+	}
+	if !reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
+		if err := d.tools.Describe(next.descriptions()); err != nil {
+			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
+		}
+		d.reload.descriptions = next.descriptions()
+		d.warnOfDescriptions()
+		done.Changed = append(done.Changed, "tools.descriptions")
 	}
 	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && before["log.level"] != after["log.level"] {
 		d.level.SetLevel(level)

@@ -155,7 +155,17 @@ func (d *daemon) openTools(ctx context.Context) error {
 		return err
 	}
 	d.onClose(root.Close)
-	d.tools = registry.New(registry.Config{FirstRevision: id.Epoch << 20}) // no revision of an earlier start comes again
+	pins, err := wire.OpenPins(ctx, d.store)
+	if err != nil {
+		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
+	}
+	d.tools = registry.New(registry.Config{
+		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
+		Pins:          pins, Trusted: []string{builtin, benchSource},
+	})
+	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
+		return err
+	}
 	return registerTools(d.tools, d.cfg, path, root, runner)
 }
 
@@ -165,7 +175,8 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reload.rules = text
+	d.reload.rules, d.reload.descriptions = text, d.cfg.descriptions()
+	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
 	d.gate = permission.New(permission.Config{
 		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Remembered: wire.Remembered(policies), Modes: policies,
@@ -189,7 +200,7 @@ func (d *daemon) openEngine(context.Context) error {
 			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},
 		},
 		Policies: policies, Modes: wire.Modes(d.gate),
-		Hide: d.gate.Hidden, Isolation: d.isolation(), SingleUser: d.cfg.SingleUser, Full: d.store.Full,
+		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser, Full: d.store.Full,
 		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
@@ -203,6 +214,13 @@ func (d *daemon) openEngine(context.Context) error {
 func (d *daemon) warnOfRules(cfg *Config, rules *permission.Rules) {
 	for _, w := range ruleWarnings(cfg, rules, d.tools) {
 		d.log.Warn("permission rule", zap.String("warning", w))
+	}
+}
+
+// warnOfDescriptions logs descriptions that nothing has.
+func (d *daemon) warnOfDescriptions() {
+	for _, id := range d.tools.Undescribed() {
+		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
 	}
 }
 

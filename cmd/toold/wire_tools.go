@@ -21,6 +21,9 @@ import (
 // builtin is the source of the tools that the daemon brings along.
 const builtin = "builtin"
 
+// benchSource is the source of the tools of a build for measuring.
+const benchSource = "bench"
+
 // openWorkspace returns the workspace's absolute path and its root; the caller closes it.
 func openWorkspace(cfg *Config) (string, *os.Root, error) {
 	path, err := filepath.Abs(cfg.Workspace)
@@ -49,7 +52,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 		return err
 	}
 	if extra := extraTools(); len(extra) > 0 {
-		return r.Register("bench", extra...)
+		return r.Register(benchSource, extra...)
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/registry/export"
@@ -34,6 +36,41 @@ func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definit
 		}
 		return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, nil
 	}
+}
+
+// Absent says why a registered tool cannot be found. Of a tool that is hidden from who asks it says nothing.
+func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string {
+	return func(p tool.Principal, name string) string {
+		return r.WhyAbsent(name, func(d *tool.Descriptor) bool { return hide != nil && hide(p, d) })
+	}
+}
+
+// Quarantined lists the tools whose definitions wait for an operator.
+func Quarantined(r *registry.Registry) []server.QuarantinedTool {
+	var out []server.QuarantinedTool
+	for _, q := range r.Quarantined() {
+		out = append(out, server.QuarantinedTool{
+			Source:  q.Source,
+			Trusted: server.Tool{Descriptor: &q.Trusted, Digest: q.TrustedDigest},
+			Waiting: server.Tool{Descriptor: &q.Descriptor, Digest: q.Digest},
+		})
+	}
+	return out
+}
+
+// Accept trusts a definition that waits.
+func Accept(r *registry.Registry, id, digest string) (server.Tool, error) {
+	e, err := r.Accept(id, digest)
+	var other *registry.DigestError
+	switch {
+	case errors.Is(err, registry.ErrNotQuarantined):
+		return server.Tool{}, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+	case errors.As(err, &other):
+		return server.Tool{}, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
+	case err != nil:
+		return server.Tool{}, err
+	}
+	return server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, nil
 }
 
 // Answers shows a registry to the engine as what checks answers.

@@ -737,11 +737,287 @@ func (x *SetLogLevelResponse) GetPrevious() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
+// ListQuarantinedToolsRequest may name one tool.
+type ListQuarantinedToolsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Descriptor.id; empty is all.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// 0 and more than 1,000 are 1,000. A page may have fewer, so that it fits a message.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of an answer to the same request.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuarantinedToolsRequest) Reset() {
+	*x = ListQuarantinedToolsRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuarantinedToolsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuarantinedToolsRequest) ProtoMessage() {}
+
+func (x *ListQuarantinedToolsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuarantinedToolsRequest.ProtoReflect.Descriptor instead.
+func (*ListQuarantinedToolsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ListQuarantinedToolsRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListQuarantinedToolsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListQuarantinedToolsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListQuarantinedToolsResponse is one page.
+type ListQuarantinedToolsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by id.
+	Tools []*QuarantinedTool `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQuarantinedToolsResponse) Reset() {
+	*x = ListQuarantinedToolsResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQuarantinedToolsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQuarantinedToolsResponse) ProtoMessage() {}
+
+func (x *ListQuarantinedToolsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQuarantinedToolsResponse.ProtoReflect.Descriptor instead.
+func (*ListQuarantinedToolsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ListQuarantinedToolsResponse) GetTools() []*QuarantinedTool {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ListQuarantinedToolsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// QuarantinedTool is a tool with another definition than the trusted one. Both are the source's own, without descriptions
+// from the configuration.
+type QuarantinedTool struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is trusted. Only the id and the digest are set when the rest of it cannot be read any more.
+	Trusted *Descriptor `protobuf:"bytes,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	// What waits to be accepted; its digest is what AcceptTool takes.
+	Waiting       *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuarantinedTool) Reset() {
+	*x = QuarantinedTool{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuarantinedTool) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuarantinedTool) ProtoMessage() {}
+
+func (x *QuarantinedTool) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuarantinedTool.ProtoReflect.Descriptor instead.
+func (*QuarantinedTool) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *QuarantinedTool) GetTrusted() *Descriptor {
+	if x != nil {
+		return x.Trusted
+	}
+	return nil
+}
+
+func (x *QuarantinedTool) GetWaiting() *Descriptor {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+// AcceptToolRequest names a definition.
+type AcceptToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Descriptor.id. Required.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The digest of the definition that was looked at. Required.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptToolRequest) Reset() {
+	*x = AcceptToolRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptToolRequest) ProtoMessage() {}
+
+func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptToolRequest.ProtoReflect.Descriptor instead.
+func (*AcceptToolRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *AcceptToolRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *AcceptToolRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// AcceptToolResponse is the tool as it is in force from now on.
+type AcceptToolResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With the description from the configuration when there is one.
+	Tool          *Descriptor `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AcceptToolResponse) Reset() {
+	*x = AcceptToolResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AcceptToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AcceptToolResponse) ProtoMessage() {}
+
+func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AcceptToolResponse.ProtoReflect.Descriptor instead.
+func (*AcceptToolResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AcceptToolResponse) GetTool() *Descriptor {
+	if x != nil {
+		return x.Tool
+	}
+	return nil
+}
+
 var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18toold/v1/isolation.proto\"\x10\n" +
+	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18toold/v1/isolation.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\xb8\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -788,18 +1064,37 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x12SetLogLevelRequest\x12(\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x12.toold.v1.LogLevelR\x05level\"E\n" +
 	"\x13SetLogLevelResponse\x12.\n" +
-	"\bprevious\x18\x01 \x01(\x0e2\x12.toold.v1.LogLevelR\bprevious*w\n" +
+	"\bprevious\x18\x01 \x01(\x0e2\x12.toold.v1.LogLevelR\bprevious\"m\n" +
+	"\x1bListQuarantinedToolsRequest\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"w\n" +
+	"\x1cListQuarantinedToolsResponse\x12/\n" +
+	"\x05tools\x18\x01 \x03(\v2\x19.toold.v1.QuarantinedToolR\x05tools\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"q\n" +
+	"\x0fQuarantinedTool\x12.\n" +
+	"\atrusted\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\atrusted\x12.\n" +
+	"\awaiting\x18\x02 \x01(\v2\x14.toold.v1.DescriptorR\awaiting\"?\n" +
+	"\x11AcceptToolRequest\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\">\n" +
+	"\x12AcceptToolResponse\x12(\n" +
+	"\x04tool\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\x04tool*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\x91\x02\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xc1\x03\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
 	"\x05Drain\x12\x16.toold.v1.DrainRequest\x1a\x17.toold.v1.DrainResponse\x12J\n" +
-	"\vSetLogLevel\x12\x1c.toold.v1.SetLogLevelRequest\x1a\x1d.toold.v1.SetLogLevelResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\vSetLogLevel\x12\x1c.toold.v1.SetLogLevelRequest\x1a\x1d.toold.v1.SetLogLevelResponse\x12e\n" +
+	"\x14ListQuarantinedTools\x12%.toold.v1.ListQuarantinedToolsRequest\x1a&.toold.v1.ListQuarantinedToolsResponse\x12G\n" +
+	"\n" +
+	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -814,47 +1109,61 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_toold_v1_admin_service_proto_goTypes = []any{
-	(LogLevel)(0),                 // 0: toold.v1.LogLevel
-	(*GetInfoRequest)(nil),        // 1: toold.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),       // 2: toold.v1.GetInfoResponse
-	(*Address)(nil),               // 3: toold.v1.Address
-	(*Limits)(nil),                // 4: toold.v1.Limits
-	(*ReloadRequest)(nil),         // 5: toold.v1.ReloadRequest
-	(*ReloadResponse)(nil),        // 6: toold.v1.ReloadResponse
-	(*DrainRequest)(nil),          // 7: toold.v1.DrainRequest
-	(*DrainResponse)(nil),         // 8: toold.v1.DrainResponse
-	(*SetLogLevelRequest)(nil),    // 9: toold.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),   // 10: toold.v1.SetLogLevelResponse
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*IsolationFact)(nil),         // 12: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(LogLevel)(0),                        // 0: toold.v1.LogLevel
+	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),              // 2: toold.v1.GetInfoResponse
+	(*Address)(nil),                      // 3: toold.v1.Address
+	(*Limits)(nil),                       // 4: toold.v1.Limits
+	(*ReloadRequest)(nil),                // 5: toold.v1.ReloadRequest
+	(*ReloadResponse)(nil),               // 6: toold.v1.ReloadResponse
+	(*DrainRequest)(nil),                 // 7: toold.v1.DrainRequest
+	(*DrainResponse)(nil),                // 8: toold.v1.DrainResponse
+	(*SetLogLevelRequest)(nil),           // 9: toold.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),          // 10: toold.v1.SetLogLevelResponse
+	(*ListQuarantinedToolsRequest)(nil),  // 11: toold.v1.ListQuarantinedToolsRequest
+	(*ListQuarantinedToolsResponse)(nil), // 12: toold.v1.ListQuarantinedToolsResponse
+	(*QuarantinedTool)(nil),              // 13: toold.v1.QuarantinedTool
+	(*AcceptToolRequest)(nil),            // 14: toold.v1.AcceptToolRequest
+	(*AcceptToolResponse)(nil),           // 15: toold.v1.AcceptToolResponse
+	(*timestamppb.Timestamp)(nil),        // 16: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 17: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 18: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 19: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	11, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	16, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	12, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	13, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	13, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	13, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	11, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	17, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	18, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	18, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	18, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	16, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 8: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 9: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
-	1,  // 10: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	5,  // 11: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	7,  // 12: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	9,  // 13: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	2,  // 14: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	6,  // 15: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	8,  // 16: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	10, // 17: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // [14:18] is the sub-list for method output_type
-	10, // [10:14] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	13, // 10: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
+	19, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	19, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	19, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	1,  // 14: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	5,  // 15: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	7,  // 16: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	9,  // 17: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	11, // 18: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	14, // 19: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	2,  // 20: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	6,  // 21: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	8,  // 22: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	10, // 23: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	12, // 24: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	15, // 25: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	20, // [20:26] is the sub-list for method output_type
+	14, // [14:20] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -863,13 +1172,14 @@ func file_toold_v1_admin_service_proto_init() {
 		return
 	}
 	file_toold_v1_isolation_proto_init()
+	file_toold_v1_tool_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

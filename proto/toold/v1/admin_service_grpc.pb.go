@@ -19,10 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AdminService_GetInfo_FullMethodName     = "/toold.v1.AdminService/GetInfo"
-	AdminService_Reload_FullMethodName      = "/toold.v1.AdminService/Reload"
-	AdminService_Drain_FullMethodName       = "/toold.v1.AdminService/Drain"
-	AdminService_SetLogLevel_FullMethodName = "/toold.v1.AdminService/SetLogLevel"
+	AdminService_GetInfo_FullMethodName              = "/toold.v1.AdminService/GetInfo"
+	AdminService_Reload_FullMethodName               = "/toold.v1.AdminService/Reload"
+	AdminService_Drain_FullMethodName                = "/toold.v1.AdminService/Drain"
+	AdminService_SetLogLevel_FullMethodName          = "/toold.v1.AdminService/SetLogLevel"
+	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
+	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -32,7 +34,7 @@ const (
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ReleaseCalls, AcceptTool, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: Purge, ReleaseCalls, ListDeadLetters, RetryDeadLetter.
 type AdminServiceClient interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -48,6 +50,14 @@ type AdminServiceClient interface {
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
 	// Changes what is logged until the daemon ends. Role: operator.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
+	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
+	// their calls end with NOT_FOUND until the definition is accepted. Role: operator.
+	ListQuarantinedTools(ctx context.Context, in *ListQuarantinedToolsRequest, opts ...grpc.CallOption) (*ListQuarantinedToolsResponse, error)
+	// Trusts the definition of a tool that waits. Role: operator.
+	//
+	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
+	// the one that was looked at.
+	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
 }
 
 type adminServiceClient struct {
@@ -98,6 +108,26 @@ func (c *adminServiceClient) SetLogLevel(ctx context.Context, in *SetLogLevelReq
 	return out, nil
 }
 
+func (c *adminServiceClient) ListQuarantinedTools(ctx context.Context, in *ListQuarantinedToolsRequest, opts ...grpc.CallOption) (*ListQuarantinedToolsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListQuarantinedToolsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListQuarantinedTools_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AcceptToolResponse)
+	err := c.cc.Invoke(ctx, AdminService_AcceptTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -105,7 +135,7 @@ func (c *adminServiceClient) SetLogLevel(ctx context.Context, in *SetLogLevelReq
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ReleaseCalls, AcceptTool, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: Purge, ReleaseCalls, ListDeadLetters, RetryDeadLetter.
 type AdminServiceServer interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
@@ -121,6 +151,14 @@ type AdminServiceServer interface {
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
 	// Changes what is logged until the daemon ends. Role: operator.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
+	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
+	// their calls end with NOT_FOUND until the definition is accepted. Role: operator.
+	ListQuarantinedTools(context.Context, *ListQuarantinedToolsRequest) (*ListQuarantinedToolsResponse, error)
+	// Trusts the definition of a tool that waits. Role: operator.
+	//
+	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
+	// the one that was looked at.
+	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -142,6 +180,12 @@ func (UnimplementedAdminServiceServer) Drain(context.Context, *DrainRequest) (*D
 }
 func (UnimplementedAdminServiceServer) SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLogLevel not implemented")
+}
+func (UnimplementedAdminServiceServer) ListQuarantinedTools(context.Context, *ListQuarantinedToolsRequest) (*ListQuarantinedToolsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListQuarantinedTools not implemented")
+}
+func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AcceptTool not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -236,6 +280,42 @@ func _AdminService_SetLogLevel_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListQuarantinedTools_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListQuarantinedToolsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListQuarantinedTools(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListQuarantinedTools_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListQuarantinedTools(ctx, req.(*ListQuarantinedToolsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_AcceptTool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AcceptToolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).AcceptTool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_AcceptTool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).AcceptTool(ctx, req.(*AcceptToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -258,6 +338,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLogLevel",
 			Handler:    _AdminService_SetLogLevel_Handler,
+		},
+		{
+			MethodName: "ListQuarantinedTools",
+			Handler:    _AdminService_ListQuarantinedTools_Handler,
+		},
+		{
+			MethodName: "AcceptTool",
+			Handler:    _AdminService_AcceptTool_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
