@@ -74,6 +74,9 @@ type Config struct {
 	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.
 	SingleUser bool
+	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. nil, and false: they become DENIED
+	// results.
+	UnattendedWaits func() bool
 
 	Concurrency  int           // calls that run at once; 0 means 256
 	QueueLength  int           // calls that wait for a place; 0 means 4,096

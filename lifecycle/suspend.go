@@ -61,6 +61,11 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		l.finish(ctx, p, *refused)
 		return
 	}
+	if refused := p.unattended(s, or(out.executed, call.NotStarted)); refused != nil {
+		l.finish(ctx, p, *refused)
+		p.abandoned(s)
+		return
+	}
 	now := time.Now()
 	documents, events := p.documentChanges(out.commands)
 	l.slot <- struct{}{}

@@ -55,6 +55,9 @@ func New(cfg Config) *Gate {
 // Rules returns the rules in force.
 func (g *Gate) Rules() *Rules { return g.rules.Load() }
 
+// Waits reports whether questions of UNATTENDED runs wait for an answer.
+func (g *Gate) Waits() bool { return g.rules.Load().unattended != deny }
+
 // Swap puts rules in force; nil means those of a gate without rules.
 func (g *Gate) Swap(rules *Rules) {
 	if rules == nil {
@@ -90,7 +93,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, &d) {
 		return hook.Allow(), nil
 	}
-	if in.Run.Unattended && g.rules.Load().unattended == deny {
+	if in.Run.Unattended && !g.Waits() {
 		return hook.Deny("Denied: " + d.unanswerable()), nil
 	}
 	return hook.Suspend(g.ticket(in, &d)), nil
