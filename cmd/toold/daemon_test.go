@@ -106,6 +106,7 @@ type run struct {
 	environ     []string
 	terminal    bool
 	errTerminal bool
+	clock       func() time.Time // nil stands still
 }
 
 // start serves s on a socket in a data directory, which it returns.
@@ -144,6 +145,9 @@ func (r *run) do(t *testing.T, dir string, args ...string) *run {
 		in:   strings.NewReader(r.in), out: &out, err: &errOut, environ: append([]string{"TOOLD_DATA=" + dir, "PATH=" + os.Getenv("PATH")}, r.environ...),
 		now:         func() time.Time { return time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC) },
 		outTerminal: r.terminal, errTerminal: r.terminal || r.errTerminal, inTerminal: r.terminal,
+	}
+	if r.clock != nil {
+		a.now = r.clock
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -120,6 +120,7 @@ func (a *app) confirm(question string, f *decisionFlags) error {
 
 func (a *app) approveCommand() *cobra.Command {
 	var f decisionFlags
+	var keep rememberFlags
 	var edit bool
 	var arguments string
 	c := &cobra.Command{
@@ -127,14 +128,19 @@ func (a *app) approveCommand() *cobra.Command {
 		Short: "Say yes to a call that waits, and follow it",
 		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for exactly
 what was shown: it carries the ticket's digest. A beginning of an id is enough when no other
-ticket has it. --edit and --arguments approve other arguments; the call is checked again.`,
+ticket has it. --edit and --arguments approve other arguments; the call is checked again.
+--remember keeps the yes for later calls; "toold rules" lists what is kept.`,
 		Example: `  toold approve 0198c1
   toold approve 0198c1 --edit
+  toold approve 0198c1 --remember 2 --for 8h
   toold approve 0198c1 --arguments '{"command":"make test"}'`,
 		Args: exactArgs("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			if edit && arguments != "" {
 				return usagef("--edit and --arguments exclude each other")
+			}
+			if keep.option != "" && (edit || arguments != "") {
+				return usagef("--remember keeps what was asked about; it excludes --edit and --arguments")
 			}
 			call, err := a.ticket(ctx, c, args[0], &f)
 			if err != nil {
@@ -146,7 +152,11 @@ ticket has it. --edit and --arguments approve other arguments; the call is check
 					return err
 				}
 			}
-			d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Arguments: arguments}
+			remember, err := keep.of(call, a.now())
+			if err != nil {
+				return err
+			}
+			d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Arguments: arguments, Remember: remember}
 			question := "Approve?"
 			if arguments != "" {
 				fmt.Fprintf(a.err, "With these arguments instead (%s):\n%s\n", show.ArgumentsSize(arguments), a.errView().Arguments(arguments))
@@ -160,6 +170,7 @@ ticket has it. --edit and --arguments approve other arguments; the call is check
 	}
 	c.Flags().BoolVar(&edit, "edit", false, "edit the arguments in $VISUAL or $EDITOR first")
 	c.Flags().StringVar(&arguments, "arguments", "", "approve with these arguments instead, as JSON")
+	keep.add(c)
 	f.add(a, c)
 	return c
 }

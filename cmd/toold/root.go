@@ -63,7 +63,7 @@ lists the exit codes.`,
 	}
 	group(groupCalls, a.callCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
 		a.cancelCommand(), a.artifactCommand(), a.runsCommand())
-	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand())
+	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand(), a.modeCommand())
 	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
 	root.AddCommand(a.versionCommand(), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
 	a.runFlags(root)

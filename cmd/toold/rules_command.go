@@ -19,11 +19,22 @@ import (
 )
 
 func (a *app) rulesCommand() *cobra.Command {
+	var id string
 	c := &cobra.Command{
-		Use: "rules", Short: "Try the permission rules", Example: "  toold rules test bash command='make test'", Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use: "rules", Short: "List the answers that are kept for later calls, or try the permission rules", Args: noArgs,
+		Long: `Lists the answers that people kept (toold approve --remember) and that are in force, oldest
+first. "revoke" ends them; "test" shows what the configured rules make of a call.`,
+		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			return a.listRules(ctx, c, id)
+		}),
 	}
-	c.AddCommand(a.rulesTestCommand())
+	c.Flags().StringVar(&id, "tool", "", "only of this tool")
+	_ = c.RegisterFlagCompletionFunc("tool", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.completeTools(c, nil, word)
+	})
+	a.outputFlag(c, formTable, formJSON, formJSONL)
+	c.AddCommand(a.rulesTestCommand(), a.rulesRevokeCommand())
 	return c
 }
 

@@ -228,6 +228,7 @@ func (v View) Run(r *tooldv1.RunSummary) string {
 	}
 	return v.paint(bold, name(r.GetState())) + "  " + Line(r.GetRunId()) + "\n" + v.fields(
 		"calls", strings.Join(counts, ", "),
+		"mode", Line(r.GetPermissionMode()),
 		"blocked by", Line(r.GetBlockedCallId()),
 		"because", fold(Line(r.GetBlockedReason())),
 		"since", orNone(r.GetChangedAt() != nil, v.clock(r.GetChangedAt())),

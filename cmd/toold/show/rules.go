@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/plugins/permission"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // A Ruling is what rules make of a call.
@@ -93,4 +94,40 @@ func approversOf(r *Ruling) string {
 		text += ", not the caller"
 	}
 	return text
+}
+
+// Rules lists answers that are kept: what they allow to whom, where and until when.
+func (v View) Rules(rules []*tooldv1.Rule) string {
+	var b strings.Builder
+	for i, r := range rules {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		allows := Line(r.GetTitle())
+		if allows == "" {
+			allows = Line(r.GetOption())
+		}
+		whose := Line(r.GetPrincipal())
+		if r.GetOnBehalfOf() != "" {
+			whose += " for " + Line(r.GetOnBehalfOf())
+		}
+		b.WriteString(v.paint(bold, Line(r.GetRuleId())) + "  " + v.paint(accent, cut(Line(r.GetTool()), 30)) + "\n")
+		b.WriteString("  " + cut(allows, tableWidth-2) + "\n")
+		b.WriteString("  " + cut("of "+whose+", "+scopeOf(r), tableWidth-2) + "\n")
+		b.WriteString("  " + v.paint(dim, cut(fmt.Sprintf("by %s %s ago, ends in %s", principal(r.GetMadeBy()), v.age(r.GetCreatedAt()),
+			Duration(max(r.GetUntil().AsTime().Sub(v.Now), 0))), tableWidth-2)) + "\n")
+	}
+	return b.String()
+}
+
+func scopeOf(r *tooldv1.Rule) string {
+	switch r.GetScope() {
+	case tooldv1.RememberScope_REMEMBER_SCOPE_RUN:
+		return "in the run " + Line(r.GetScopeId())
+	case tooldv1.RememberScope_REMEMBER_SCOPE_THREAD:
+		return "in the thread " + Line(r.GetScopeId())
+	case tooldv1.RememberScope_REMEMBER_SCOPE_NAMESPACE:
+		return "everywhere in the namespace"
+	}
+	return name(r.GetScope())
 }

@@ -58,6 +58,16 @@ func (v View) ticketBody(s *tooldv1.Suspension) string {
 	if p := s.GetParameters(); p != "" {
 		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
 	}
+	for i, o := range s.GetRememberOptions() {
+		if i == 0 {
+			b.WriteString("\n" + v.paint(bold, "A yes can be kept for") + v.paint(dim, "  approve --remember NUMBER") + "\n")
+		}
+		title := Line(o.GetTitle())
+		if title == "" {
+			title = Line(o.GetOption())
+		}
+		b.WriteString(fmt.Sprintf("  %d  ", i+1) + cut(title, tableWidth-6) + "\n")
+	}
 	if r := s.GetResponseSchema(); r != "" {
 		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + "\n" + indent(v.longText("", r)))
 	}
