@@ -66,6 +66,7 @@ func (a *app) toolAcceptCommand() *cobra.Command {
 	var digest string
 	c := &cobra.Command{
 		Use: "accept TOOL --digest DIGEST", Short: "Trust the definition of a tool that waits", Args: exactArgs("a TOOL"),
+		Example: "  toold tools diff deploy\n  toold tools accept deploy --digest DIGEST",
 		Long: `Trusts a definition that "toold tools diff" showed. Without --digest it shows it and says
 what to type.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
