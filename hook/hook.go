@@ -108,6 +108,19 @@ type Observer interface {
 	Observe(in *Input) func(*call.Event)
 }
 
+// A Scrubber is a [Filter] that also looks at what is stored and told beside events: descriptions, questions before their
+// digest is made, reasons of gates, artifacts that tools save, and answers that come too late. Its methods are pure and
+// may be called from many goroutines; what they get they do not change. Arguments, checkpoints and documents are not
+// shown to it: tools get them back as they were.
+type Scrubber interface {
+	Filter
+	Text(string) string
+	JSON(string) string // of JSON text, which stays JSON
+	Contents([]tool.Content) []tool.Content
+	Result(*tool.Result) *tool.Result
+	Artifact(mimeType string, b []byte) []byte
+}
+
 // A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision is not a yes.
 type Verdict struct {
 	kind   VerdictKind

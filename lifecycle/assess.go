@@ -88,6 +88,9 @@ func (p *pass) describe(ctx context.Context) tool.Description {
 	if d.Title == "" {
 		d.Title = p.def.Descriptor.Name()
 	}
+	if p.l.e.scrubs {
+		d = p.scrubDescription(d)
+	}
 	return d
 }
 

@@ -20,11 +20,15 @@ type whole struct {
 	validate func(tool.Arguments) error
 	assess   func(tool.Arguments) tool.Effects
 	describe func(context.Context, *tool.Call) (tool.Description, error)
+	execute  func(context.Context, *tool.Call) (*tool.Result, error)
 }
 
 func (w *whole) Descriptor() tool.Descriptor { return w.d }
 
-func (w *whole) Execute(context.Context, *tool.Call) (*tool.Result, error) {
+func (w *whole) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	if w.execute != nil {
+		return w.execute(ctx, c)
+	}
 	return tool.Text("ran"), nil
 }
 

@@ -104,7 +104,9 @@ type Engine struct {
 	log   *zap.Logger
 	epoch int64
 	quick bool // no hook before the tool may take its time
-	held  bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
+	// scrubs: a filter looks at more than events.
+	scrubs bool
+	held   bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
 
 	policies *Policies
 	places   *places
@@ -163,6 +165,10 @@ func New(cfg Config) (*Engine, error) {
 		closing:  make(chan struct{}),
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
+	}
+	for i := range cfg.Hooks.Filter {
+		_, scrubs := cfg.Hooks.Filter[i].Hook.(hook.Scrubber)
+		e.scrubs = e.scrubs || scrubs
 	}
 	return e, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -86,6 +87,14 @@ func (p *pass) keepLate(a answer) {
 	late := lateResult{Attempt: p.attempt, Result: a.result}
 	if a.err != nil {
 		late.Error = a.err.Error()
+	}
+	if !p.scrub(func(s hook.Scrubber) {
+		late.Error = s.Text(late.Error)
+		if late.Result != nil {
+			late.Result = s.Result(late.Result)
+		}
+	}) {
+		late.Result, late.Error = nil, notShown
 	}
 	b, err := json.Marshal(late)
 	if err == nil {

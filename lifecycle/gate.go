@@ -88,6 +88,9 @@ func (p *pass) askGates(ctx context.Context) asked {
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", err.Error()
 		}
+		if p.l.e.scrubs {
+			record.Reason = p.scrubText(record.Reason)
+		}
 		out.verdicts = append(out.verdicts, record)
 		switch {
 		case v.Kind() == hook.KindAllow || v.Kind() == "":

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -87,6 +88,9 @@ func (r *reporter) SaveCheckpoint(b []byte) error {
 func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact, error) {
 	if r.closed.Load() {
 		return tool.Artifact{}, errEnded
+	}
+	if !r.p.scrub(func(s hook.Scrubber) { b = s.Artifact(mimeType, b) }) {
+		b = []byte(notShown)
 	}
 	name, err := r.p.l.saveOwn(name, b)
 	if err != nil {

@@ -150,7 +150,8 @@ func (p *pass) unaskable(origin string, err error) end {
 
 // suspension builds the stored question.
 func (p *pass) suspension(out *end) (*call.Suspension, error) {
-	t, c := out.ticket, p.l.record()
+	t, c := *out.ticket, p.l.record()
+	p.scrubTicket(&t)
 	if len(t.ResponseSchema) > 0 {
 		if err := p.l.e.cfg.Answers.Compile(t.ResponseSchema); err != nil {
 			return nil, fmt.Errorf("response schema: %w", err)
@@ -161,7 +162,7 @@ func (p *pass) suspension(out *end) (*call.Suspension, error) {
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
 		Action: or(t.Action, "approval"), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
-		RememberOptions: p.rememberOptions(t, out.origin),
+		RememberOptions: p.rememberOptions(&t, out.origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),

@@ -25,6 +25,7 @@ type Config struct {
 	Metrics    Metrics   `koanf:"metrics"`
 	Tracing    Tracing   `koanf:"tracing"`
 	Tools      Tools     `koanf:"tools"`
+	Redact     Redact    `koanf:"redact"` // what is taken out of all that calls tell; zero: nothing
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -128,6 +129,27 @@ type Metrics struct {
 type Tracing struct {
 	Ratio    float64 `koanf:"ratio"`    // share of calls whose caller does not say; 0: nothing is installed and nobody is followed
 	Endpoint string  `koanf:"endpoint"` // URL of the OTLP receiver (gRPC); "": as OTEL_EXPORTER_OTLP_ENDPOINT says
+}
+
+// Redact says what is secret.
+type Redact struct {
+	Values   []Secret  `koanf:"values"`   // known secrets; none: none is known
+	Tokens   bool      `koanf:"tokens"`   // also what has the shape of a well-known token
+	Patterns []Pattern `koanf:"patterns"` // also what matches these
+}
+
+// Secret is a known one. It is read once, when the daemon starts.
+type Secret struct {
+	Name  string `koanf:"name"`  // shown in its place; "": only that something was there
+	Env   string `koanf:"env"`   // variable of the daemon's environment; one of Env, File and Value is given
+	File  string `koanf:"file"`  // whose text it is, without the line end behind it
+	Value string `koanf:"value"` // the secret itself
+}
+
+// Pattern is a regular expression of Go's syntax, matched within lines.
+type Pattern struct {
+	Name string `koanf:"name"` // shown in the place of what matches; "": only that something was there
+	Expr string `koanf:"expr"` // required
 }
 
 // defaults is the configuration of a daemon that was told nothing.

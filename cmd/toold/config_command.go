@@ -106,6 +106,22 @@ func listText(line, margin string, v any) (head, below string) {
 				fmt.Fprintf(&b, "%s    expires: %s\n", margin, t.Expires.UTC().Format(time.RFC3339))
 			}
 		}
+	case []Secret:
+		for _, s := range list {
+			fmt.Fprintf(&b, "%s  - name: %s\n", margin, quote(s.Name))
+			switch {
+			case s.Env != "":
+				fmt.Fprintf(&b, "%s    env: %s\n", margin, quote(s.Env))
+			case s.File != "":
+				fmt.Fprintf(&b, "%s    file: %s\n", margin, quote(s.File))
+			default:
+				fmt.Fprintf(&b, "%s    value: %s\n", margin, hidden)
+			}
+		}
+	case []Pattern:
+		for _, p := range list {
+			fmt.Fprintf(&b, "%s  - name: %s\n%s    expr: %s\n", margin, quote(p.Name), margin, quote(p.Expr))
+		}
 	case []string:
 		for _, e := range list {
 			name, _, _ := strings.Cut(e, "=")

@@ -133,6 +133,7 @@ func usageOf(key string) string {
 		"log.level":            "debug, info, warn or error",
 		"log.format":           "json or console; empty is console on a terminal",
 		"bash.timeout":         "longest time of a command",
+		"redact.tokens":        "take well-known tokens out of all that calls tell",
 		"metrics.listen":       "host:port for Prometheus; empty is none",
 		"metrics.public":       "show the numbers to other machines too",
 		"tracing.ratio":        "share of calls to trace, 0 to 1; 0 is off",

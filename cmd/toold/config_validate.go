@@ -36,6 +36,17 @@ func (c *Config) validate() error {
 	c.validateTracing(wrong)
 	c.validateDescriptions(wrong)
 	c.validateTokens(wrong)
+	for i, s := range c.Redact.Values {
+		given := 0
+		for _, by := range []string{s.Env, s.File, s.Value} {
+			if by != "" {
+				given++
+			}
+		}
+		if given != 1 {
+			wrong("redact.values", "entry %d needs one of env, file and value", i+1)
+		}
+	}
 	if err := checkExposure(c); err != nil {
 		problems = append(problems, err)
 	}

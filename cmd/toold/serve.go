@@ -50,13 +50,14 @@ func check(_ context.Context, cfg *Config) (warnings []string, err error) {
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	_, tlsErr := newTLS(cfg)
-	_, logErr := newLoggers(cfg)
+	secrets, redactErr := newRedactor(cfg)
+	_, logErr := newLoggers(cfg, secrets)
 	tools, done, toolsErr := offlineTools(cfg)
 	if toolsErr == nil {
 		defer done()
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
-	return warnings, errors.Join(rulesErr, tokenErr, authErr, tlsErr, logErr, toolsErr)
+	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, toolsErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }

@@ -6,6 +6,8 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/toold-dev/toold/plugins/redact"
 )
 
 // loggers write to standard error; the level can be changed while the daemon runs.
@@ -15,7 +17,8 @@ type loggers struct {
 	level zap.AtomicLevel
 }
 
-func newLoggers(cfg *Config) (loggers, error) {
+// newLoggers takes what secrets knows out of every line; nil knows none.
+func newLoggers(cfg *Config, secrets *redact.Redactor) (loggers, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
 		return loggers{}, usagef("log.level: %w", err)
@@ -29,6 +32,9 @@ func newLoggers(cfg *Config) (loggers, error) {
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}
 	out := zapcore.Lock(os.Stderr)
+	if secrets != nil {
+		out = secrets.Log(out)
+	}
 	return loggers{
 		Logger: zap.New(zapcore.NewCore(encoder, out, level)),
 		lines:  zap.New(zapcore.NewCore(encoder, &collected{out: out}, level)),

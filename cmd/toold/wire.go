@@ -22,6 +22,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle"
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
@@ -41,6 +42,7 @@ type daemon struct {
 	lineLog *zap.Logger // of calls
 	level   zap.AtomicLevel
 	lines   *linelog.Filter
+	secrets *redact.Redactor // nil: nothing is secret
 	store   *sqlite.Store
 	runner  *sandbox.Runner
 	tools   *registry.Registry
@@ -72,7 +74,10 @@ func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	loggers, err := newLoggers(cfg)
+	if d.secrets, err = newRedactor(cfg); err != nil {
+		return nil, err
+	}
+	loggers, err := newLoggers(cfg, d.secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +202,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hook.Set{
 			Gate:   []hook.Entry[hook.Gate]{{Name: wire.PermissionGate, Hook: d.gate, Deadline: hook.NoDeadline}},
-			Filter: []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}},
+			Filter: d.filters(),
 		},
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
@@ -223,6 +228,15 @@ func (d *daemon) warnOfDescriptions() {
 	for _, id := range d.tools.Undescribed() {
 		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
 	}
+}
+
+// filters are what events pass: secrets go first.
+func (d *daemon) filters() []hook.Entry[hook.Filter] {
+	filters := []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}}
+	if d.secrets != nil {
+		filters = slices.Insert(filters, 0, hook.Entry[hook.Filter]{Name: "redact", Hook: d.secrets})
+	}
+	return filters
 }
 
 // linger is the engine's form: its zero is the default, and a nanosecond is as good as nothing.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+const canary = "canary-7f3a/ü\"9d"
+
+// leaking prints the secret of its environment in every way that commands do.
+const leaking = `printf %s "${CANARY:0:5}"; sleep 0.2; echo "${CANARY:5} in two chunks"
+echo "raw $CANARY" >&2; printf %s "$CANARY" | base64; printf 'xy%s' "$CANARY" | base64; printf %s "$CANARY" | od -An -tx1 | tr -d ' \n'
+echo; echo "json ${CANARY//\"/\\\"}"; echo "gh""p_0123456789abcdefghijABCDEFGHIJ456789"; echo "employee""-1234567"; printf %s "${CANARY:0:5}"; exit 3`
+
+// T79, T81, T112: after a call that prints a secret in many forms, it is nowhere: not in events, results, the log, the
+// files of the store, the spool; and without redaction this test would find it in all of them.
+func TestT79SecretIsNowhere(t *testing.T) {
+	for _, redacts := range []bool{true, false} {
+		s := newSite(t, bashAllowed)
+		config := "bash: {env: ['CANARY=" + canary + "']}\nlog: {level: debug}\n"
+		if redacts {
+			config += "redact:\n  tokens: true\n  values: [{name: db, file: '" + filepath.Join(filepath.Dir(s.data), "secret") + "'}]\n" +
+				"  patterns: [{name: staff, expr: 'employee-\\d+'}]\n"
+		}
+		must(t, os.WriteFile(filepath.Join(filepath.Dir(s.data), "secret"), []byte(canary+"\n"), 0o600))
+		must(t, os.WriteFile(s.rules+".config", []byte(config), 0o600))
+		p := s.start("--config", s.rules+".config")
+		stream := execute(t, p, bash("canary", leaking))
+		finished := lastFinished(stream.last(t))
+		got, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "serve-tests-call-canary"})
+		must(t, err)
+		places := map[string][]byte{}
+		stdout := outputOf(stream, "stdout")
+		for _, frame := range stream.frames { // the stream has ended
+			b, err := proto.Marshal(frame)
+			must(t, err)
+			places["events"] = append(append(places["events"], b...), stdout...)
+		}
+		record, err := proto.Marshal(got)
+		must(t, err)
+		places["record"] = record
+		p.signal(syscall.SIGTERM)
+		p.wait(10 * time.Second)
+		places["log"] = []byte(p.log.String())
+		must(t, filepath.WalkDir(s.data, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {
+				return err
+			}
+			b, err := os.ReadFile(path)
+			places["store"] = append(places["store"], b...)
+			return err
+		}))
+		forms := map[string]string{
+			"raw": canary, "base64": base64.StdEncoding.EncodeToString([]byte(canary)), "base64 inside": base64.StdEncoding.EncodeToString([]byte("xy" + canary))[4:20],
+			"hex": hex.EncodeToString([]byte(canary)), "json": strings.ReplaceAll(canary, `"`, `\"`), "token": "ghp_0123456789abcdefghijABCDEFGHIJ456789", "pattern": "employee-1234567",
+		}
+		for form, text := range forms {
+			for place, b := range places {
+				found := bytes.Contains(b, []byte(text))
+				if redacts && found {
+					t.Errorf("%s holds the secret (%s)", place, form)
+				}
+				if !redacts && !found && place == "store" {
+					t.Errorf("without redaction %s does not hold the secret (%s): this test sees nothing", place, form)
+				}
+			}
+		}
+		if !redacts {
+			continue
+		}
+		message := finished.GetResult().GetMessage()
+		for _, want := range []string{"[redacted:db] in two chunks", "raw [redacted:db]", "json [redacted:db]", "[redacted:github]", "[redacted:staff]", "Exit code 3"} {
+			if !strings.Contains(message, want) {
+				t.Errorf("the message has no %q:\n%s", want, message)
+			}
+		}
+		if !bytes.Contains(places["events"], []byte("[redacted:db] in two chunks")) || !bytes.HasSuffix(stdout, []byte("canar")) {
+			t.Errorf("stdout was told as %q", stdout)
+		}
+	}
+}
+
+// outputOf returns what a stream printed, as the offsets of its events say.
+func outputOf(s *aStream, name string) (b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, frame := range s.frames {
+		for _, e := range frame.GetEvents() {
+			if o := e.GetOutput(); o.GetStream() == name && int(o.GetOffset()) == len(b) {
+				b = append(b, o.GetData()...)
+			}
+		}
+	}
+	return b
+}
+
+func TestRedactSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(file, []byte("from-a-file\n"), 0o600))
+	t.Setenv("TEST_SECRET", "from-a-variable")
+	cfg, err := load(t, "redact:\n  tokens: true\n  values:\n    - {name: v, env: TEST_SECRET}\n    - {file: "+file+"}\n    - {value: given-here}\n  patterns: [{name: p, expr: 'x+'}]\n", nil)
+	must(t, err)
+	r, err := newRedactor(cfg)
+	must(t, err)
+	if got := r.Text("from-a-variable from-a-file given-here xx"); got != "[redacted:v] [redacted] [redacted] [redacted:p]" {
+		t.Errorf("text %q", got)
+	}
+	if text := configText(cfg); strings.Contains(text, "given-here") || !strings.Contains(text, `env: "TEST_SECRET"`) || !strings.Contains(text, `expr: "x+"`) {
+		t.Errorf("the configuration is shown as\n%s", text)
+	}
+	none, err := load(t, "", nil)
+	must(t, err)
+	if r, err := newRedactor(none); r != nil || err != nil {
+		t.Errorf("without the setting there is %v, %v", r, err)
+	}
+	for config, want := range map[string]string{
+		"redact: {values: [{env: TEST_SECRET_THAT_IS_NOT_SET}]}": "TEST_SECRET_THAT_IS_NOT_SET is not set",
+		"redact: {values: [{file: /no/such/file}]}":              "no such file",
+		"redact: {values: [{value: short}]}":                     "less than 8",
+		"redact: {patterns: [{expr: '('}]}":                      "missing closing",
+		"redact: {patterns: [{expr: 'a*'}]}":                     "matches the empty text",
+	} {
+		cfg, err := load(t, config+"\n", nil)
+		must(t, err)
+		if _, err := newRedactor(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "value: short") {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+	for _, config := range []string{"redact: {values: [{name: x}]}", "redact: {values: [{env: A, file: b}]}"} {
+		if _, err := load(t, config+"\n", nil); err == nil || !strings.Contains(err.Error(), "needs one of env, file and value") {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}

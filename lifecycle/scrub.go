@@ -1,0 +1,68 @@
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// notShown stands for what a filter that failed did not look at.
+const notShown = "(not shown: a filter failed)"
+
+// scrub lets the filters that can do so look at what is stored and told beside events. It reports false when one of them
+// failed: then nothing of it may be kept.
+func (p *pass) scrub(look func(hook.Scrubber)) bool {
+	clean := true
+	for i := range p.l.e.cfg.Hooks.Filter {
+		entry := &p.l.e.cfg.Hooks.Filter[i]
+		s, ok := entry.Hook.(hook.Scrubber)
+		if !ok || !entry.Match.Holds(p.in) {
+			continue
+		}
+		if err := safely(func() error { look(s); return nil }); err != nil {
+			p.l.e.filterFailed(entry.Name, p.l.key.ID, err)
+			clean = false
+		}
+	}
+	return clean
+}
+
+func (p *pass) scrubText(text string) string {
+	if text == "" || p.scrub(func(s hook.Scrubber) { text = s.Text(text) }) {
+		return text
+	}
+	return notShown
+}
+
+// scrubDescription looks at what a tool says of a call. Its basis stays: the tool gets it back.
+func (p *pass) scrubDescription(d tool.Description) tool.Description {
+	clean := p.scrub(func(s hook.Scrubber) {
+		d.Title = s.Text(d.Title)
+		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // a tool may show the same to all
+		for i := range d.Locations {
+			d.Locations[i].Path = s.Text(d.Locations[i].Path)
+		}
+		for i := range d.Notes {
+			d.Notes[i] = s.Text(d.Notes[i])
+		}
+		d.Preview = s.Contents(d.Preview)
+	})
+	if !clean {
+		return tool.Description{Kind: d.Kind, Title: notShown, Basis: d.Basis, Degraded: true}
+	}
+	return d
+}
+
+// scrubTicket looks at a question before its digest is made, so that what is shown is what was digested.
+func (p *pass) scrubTicket(t *tool.Ticket) {
+	clean := p.scrub(func(s hook.Scrubber) {
+		t.Message = s.Text(t.Message)
+		if len(t.Parameters) > 0 {
+			t.Parameters = []byte(s.JSON(string(t.Parameters)))
+		}
+	})
+	if !clean {
+		t.Message, t.Parameters = notShown, nil
+	}
+}

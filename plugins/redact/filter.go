@@ -1,0 +1,153 @@
+package redact
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Filter implements [hook.Filter].
+func (r *Redactor) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+	f := &filter{r: r}
+	return func(e call.Event) ([]call.Event, []hook.Record) { return f.pass(e), nil }
+}
+
+// A filter is that of one call.
+type filter struct {
+	r       *Redactor
+	streams []stream // in the order in which they began
+}
+
+type stream struct {
+	name string
+	text *Stream
+}
+
+func (f *filter) pass(e call.Event) []call.Event {
+	switch e.Type {
+	case call.EventOutput:
+		return f.output(e)
+	case call.EventFinished, call.EventSuspended:
+		return append(f.rest(e), f.clean(e))
+	}
+	return []call.Event{f.clean(e)}
+}
+
+// output returns what of a stream can be told now.
+func (f *filter) output(e call.Event) []call.Event {
+	i := slices.IndexFunc(f.streams, func(s stream) bool { return s.name == e.Output.Stream })
+	if i < 0 {
+		i = len(f.streams)
+		f.streams = append(f.streams, stream{e.Output.Stream, f.r.Stream()})
+	}
+	b := f.streams[i].text.Next(e.Output.Bytes)
+	if len(b) == 0 {
+		return nil
+	}
+	return []call.Event{withBytes(e, e.Output.Stream, b)}
+}
+
+// rest returns what was kept back of all streams. After it they begin anew.
+func (f *filter) rest(last call.Event) (events []call.Event) {
+	for _, s := range f.streams {
+		if b := s.text.End(); len(b) > 0 {
+			events = append(events, withBytes(call.Event{Type: call.EventOutput, Time: last.Time}, s.name, b))
+		}
+	}
+	f.streams = nil
+	return events
+}
+
+func withBytes(e call.Event, stream string, b []byte) call.Event {
+	e.Output = &call.Output{Stream: stream, Length: len(b), Bytes: b}
+	return e
+}
+
+// clean returns an event without secrets. What it points to is the caller's and stays as it is.
+func (f *filter) clean(e call.Event) call.Event {
+	r := f.r
+	switch {
+	case e.Progress != nil:
+		p := *e.Progress
+		p.Message = r.Text(p.Message)
+		e.Progress = &p
+	case e.Activity != nil:
+		a := *e.Activity
+		a.Type, a.Content, a.Patch = r.Text(a.Type), r.JSON(a.Content), r.JSON(a.Patch)
+		e.Activity = &a
+	case e.Verdict != nil:
+		v := *e.Verdict
+		v.Reason = r.Text(v.Reason)
+		e.Verdict = &v
+	case e.Cancel != nil:
+		c := *e.Cancel
+		c.Reason = r.Text(c.Reason)
+		e.Cancel = &c
+	case e.Decision != nil: // the answer itself is stored with the call, for the tool
+		d := *e.Decision
+		d.Reason, d.Result = r.Text(d.Reason), r.JSON(d.Result)
+		e.Decision = &d
+	case e.Outcome != nil && e.Outcome.Result != nil:
+		o := *e.Outcome
+		o.Result = r.Result(o.Result)
+		e.Outcome = &o
+	}
+	return e
+}
+
+// Result returns a result without secrets: in data, message, content, errors and metadata.
+func (r *Redactor) Result(in *tool.Result) *tool.Result {
+	out := *in
+	out.Data, out.Message = r.JSON(in.Data), r.Text(in.Message)
+	out.Content = r.Contents(in.Content)
+	if len(in.Metadata) > 0 {
+		out.Metadata = make(map[string]string, len(in.Metadata))
+		for _, k := range slices.Sorted(maps.Keys(in.Metadata)) {
+			out.Metadata[r.Text(k)] = r.Text(in.Metadata[k])
+		}
+	}
+	if in.Error != nil {
+		e := *in.Error
+		e.Reason, e.Message, e.DeveloperMessage = r.Text(e.Reason), r.Text(e.Message), r.Text(e.DeveloperMessage)
+		e.Violations = slices.Clone(e.Violations)
+		for i, v := range e.Violations {
+			e.Violations[i] = tool.Violation{Field: r.Text(v.Field), Description: r.Text(v.Description)}
+		}
+		out.Error = &e
+	}
+	return &out
+}
+
+// Contents looks at texts, and at bytes that are texts: in others a change would break what they are.
+func (r *Redactor) Contents(in []tool.Content) []tool.Content {
+	out := slices.Clone(in)
+	for i := range out {
+		c := &out[i]
+		c.Text, c.URI, c.Name = r.Text(c.Text), r.Text(c.URI), r.Text(c.Name)
+		c.Data = r.Artifact(c.MIMEType, c.Data)
+	}
+	return out
+}
+
+// Artifact looks at bytes that are a text.
+func (r *Redactor) Artifact(mimeType string, b []byte) []byte {
+	if len(b) == 0 || !isText(mimeType) {
+		return b
+	}
+	t := r.Stream()
+	return append(t.Next(b), t.End()...)
+}
+
+// isText reports whether bytes of this type are a text, as those of an unknown type may be.
+func isText(mimeType string) bool {
+	for _, binary := range []string{"image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"} {
+		if strings.HasPrefix(mimeType, binary) {
+			return strings.HasPrefix(mimeType, "image/svg")
+		}
+	}
+	return true
+}

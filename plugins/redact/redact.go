@@ -1,0 +1,121 @@
+// Package redact takes secrets out of what calls tell: progress, activities, output, results, errors and log lines.
+//
+// A secret is known by its value, in the forms that it takes on its way (as it is, in JSON, in URLs, in hex, in base64),
+// by the shape of well-known tokens, or by a pattern of the operator. In its place stands [redacted], or [redacted:name].
+// Time is linear in the text, whatever the text is. An output stream is looked at as one text, however it was cut: the
+// end of a chunk that may be the beginning of a secret is kept back until the next chunk, or the end of the call.
+//
+// What calls are known by is not changed (ids, arguments, cursors), nor what was digested. A [Redactor] is a
+// [hook.Filter] and a [hook.Scrubber].
+package redact
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A Config says what is secret. The zero Config knows no secrets.
+type Config struct {
+	Values   []Value
+	Tokens   bool // those of well-known shapes: AWS, GitHub, Slack, OpenAI, Anthropic, JSON Web Tokens, private keys and others
+	Patterns []Pattern
+}
+
+// A Value is a secret that is known.
+type Value struct {
+	Name string // shown in its place; may be empty
+	Text string // 8 bytes to 16 KiB
+}
+
+// A Pattern is a regular expression, of Go's syntax. It is matched within a line; of a line of more than 16 KiB, within
+// pieces of that size.
+type Pattern struct {
+	Name string
+	Expr string
+}
+
+// The bounds of a value. A shorter one would take ordinary words away.
+const (
+	MinValue = 8
+	MaxValue = 16 << 10
+)
+
+const markBegin = "[redacted"
+
+// mark is what stands in the place of a secret.
+func mark(name string) string {
+	if name == "" {
+		return markBegin + "]"
+	}
+	return markBegin + ":" + name + "]"
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,64}$`)
+
+// A Redactor knows secrets. It never changes and may be used from many goroutines.
+type Redactor struct {
+	values   values
+	tokens   bool
+	hot      [256]bool // bytes with which a secret can begin
+	pairs    pairs     // of its first two
+	patterns []pattern
+}
+
+type pattern struct {
+	expr *regexp.Regexp
+	mark []byte
+}
+
+// New returns a Redactor. An error names what of the configuration is wrong, and never a value.
+func New(cfg Config) (*Redactor, error) {
+	r := &Redactor{tokens: cfg.Tokens}
+	var problems []error
+	for i, v := range cfg.Values {
+		if err := checkValue(v); err != nil {
+			problems = append(problems, fmt.Errorf("values: entry %d: %w", i+1, err))
+			continue
+		}
+		r.values.add(v)
+	}
+	for i, p := range cfg.Patterns {
+		expr, err := regexp.Compile(p.Expr)
+		switch {
+		case !validName.MatchString(p.Name):
+			err = errName
+		case err == nil && expr.MatchString(""):
+			err = errors.New("matches the empty text, which is everywhere")
+		}
+		if err != nil {
+			problems = append(problems, fmt.Errorf("patterns: entry %d: %w", i+1, err))
+			continue
+		}
+		r.patterns = append(r.patterns, pattern{expr, []byte(mark(p.Name))})
+	}
+	r.values.index()
+	r.hot, r.pairs = r.values.first, r.values.pairs
+	if cfg.Tokens {
+		for _, t := range tokens {
+			r.hot[t.anchor[0]] = true
+			r.pairs.add(t.anchor[0], t.anchor[1])
+		}
+	}
+	return r, errors.Join(problems...)
+}
+
+var errName = errors.New("the name is not of up to 64 letters, digits, _, . and -")
+
+func checkValue(v Value) error {
+	switch {
+	case !validName.MatchString(v.Name):
+		return errName
+	case len(v.Text) < MinValue:
+		return fmt.Errorf("has %d bytes: less than %d would take ordinary text away", len(v.Text), MinValue)
+	case len(v.Text) > MaxValue:
+		return fmt.Errorf("has %d bytes, at most %d are taken", len(v.Text), MaxValue)
+	case strings.Contains(v.Text, markBegin):
+		return fmt.Errorf("contains %s, which stands in the place of secrets", markBegin)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package redact
+
+// A Stream takes secrets out of a text that comes in chunks. What comes out is the same however the text was cut. It is
+// used from one goroutine at a time.
+type Stream struct {
+	scan  scanner
+	lines *lines
+}
+
+// Stream returns a new one.
+func (r *Redactor) Stream() *Stream {
+	s := &Stream{scan: scanner{r: r}}
+	if len(r.patterns) > 0 {
+		s.lines = &lines{patterns: r.patterns}
+	}
+	return s
+}
+
+// Next returns what can be told after this chunk; it is nil when nothing can. The chunk stays the caller's.
+func (s *Stream) Next(chunk []byte) []byte {
+	out := s.scan.next(chunk, false)
+	if s.lines != nil {
+		out = s.lines.next(out, false)
+	}
+	return out
+}
+
+// End returns what was kept back. The next chunk begins a new text.
+func (s *Stream) End() []byte {
+	out := s.scan.next(nil, true)
+	s.scan = scanner{r: s.scan.r}
+	if s.lines != nil {
+		out = s.lines.next(out, true)
+	}
+	return out
+}
+
+// A scanner takes values and tokens out.
+type scanner struct {
+	r *Redactor
+	// b is what was kept back, after the last bytes that were not: look tells where it begins.
+	b    []byte
+	look int
+
+	covered int    // bytes of b after look that belong to a secret whose mark is told
+	run     *token // the shape of which more bytes may come
+	runs    *[256]bool
+	end     pemEnd
+	length  int // of the run
+	changed bool
+}
+
+// next returns what is known after these bytes.
+func (s *scanner) next(chunk []byte, final bool) (out []byte) {
+	s.b = append(s.b, chunk...)
+	i, from := s.look, s.look // from: the first byte that is clear and not yet in out
+	covered := s.look + s.covered
+	for i < len(s.b) {
+		if s.runs != nil && i >= covered {
+			covered = s.goOn(i)
+		}
+		inside := i < covered
+		if !inside && s.runs == nil {
+			if i = s.skip(i); i == len(s.b) {
+				break
+			}
+		}
+		f, more := s.at(i, inside, final)
+		if more {
+			break
+		}
+		if f.length > 0 {
+			if !inside {
+				out = append(append(out, s.b[from:i]...), f.mark...)
+				s.changed = true
+				s.run, s.runs, s.end, s.length = f.run, f.runs, pemEnd{}, 0
+			}
+			covered = max(covered, i+f.length)
+		}
+		i++
+		if i <= covered {
+			from = i
+		}
+	}
+	if i > from {
+		out = append(out, s.b[from:i]...)
+	}
+	s.covered = max(covered-i, 0)
+	s.keep(i)
+	return out
+}
+
+// skip returns the next place from i on at which a secret could begin.
+func (s *scanner) skip(i int) int {
+	b := s.b
+	for ; i < len(b)-1; i++ {
+		if s.r.pairs.has(b[i], b[i+1]) || s.r.tokens && i > 1 && separator[b[i-1]] && followsName(b[:i]) {
+			return i
+		}
+	}
+	if i == len(b)-1 && !s.r.hot[b[i]] && !(s.r.tokens && i > 1 && separator[b[i-1]] && followsName(b[:i])) {
+		i++
+	}
+	return i
+}
+
+// goOn takes the byte at i into the run of a token, or ends the run before it. It returns what is covered then.
+func (s *scanner) goOn(i int) int {
+	c := s.b[i]
+	s.length++
+	isKey := s.run != nil && s.run.pem
+	switch {
+	case !s.runs[c], isKey && s.length > pemLimit:
+		s.run, s.runs = nil, nil
+		return i
+	case isKey && s.end.over(c):
+		s.run, s.runs = nil, nil
+	}
+	return i + 1
+}
+
+// keep drops what was told, but for as much as one may have to look back.
+func (s *scanner) keep(i int) {
+	drop := max(i-behind, 0)
+	s.look = i - drop
+	if drop > 0 {
+		s.b = append(s.b[:0], s.b[drop:]...)
+	}
+}
+
+// A found secret has a length, a mark, and perhaps a run of bytes behind it.
+type found struct {
+	length int
+	mark   string
+	run    *token
+	runs   *[256]bool
+}
+
+// at looks for a secret that begins at i; inside one that is covered only for values, which may reach further. more says
+// that this cannot be told before there are more bytes.
+func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
+	rest := s.b[i:]
+	if !final && s.r.values.begins(rest) {
+		return f, true
+	}
+	f.length, f.mark = s.r.values.match(rest)
+	if inside || !s.r.tokens {
+		return f, false
+	}
+	for _, t := range tokensByFirst[rest[0]] {
+		if !t.anywhere && i > 0 && wordly[s.b[i-1]] {
+			continue
+		}
+		n, wait := t.match(rest)
+		if wait && !final {
+			return f, true
+		}
+		if n > 0 {
+			return found{max(n, f.length), mark(t.name), t, t.run}, false
+		}
+	}
+	if i < 2 || !separator[s.b[i-1]] || !followsName(s.b[:i]) {
+		return f, false
+	}
+	for k := range credentials {
+		c := &credentials[k]
+		if !c.run[rest[0]] || !c.stands(s.b[:i]) {
+			continue
+		}
+		n := span(rest, c.run, c.least)
+		n, wait := enough(n, len(rest), n, c.least)
+		if wait && !final {
+			return f, true
+		}
+		if n > 0 {
+			return found{max(n, f.length), mark(c.name), nil, c.run}, false
+		}
+	}
+	return f, false
+}

@@ -1,0 +1,237 @@
+package redact
+
+import "bytes"
+
+// A token is the shape of a well-known secret: where it begins, and of what bytes it goes on.
+type token struct {
+	name   string
+	anchor string // with which it begins
+	least  int    // bytes behind the anchor
+	run    *[256]bool
+	// anywhere: it may begin in the middle of a word.
+	anywhere bool
+	// probe replaces least: how many bytes belong to the shape's beginning, 0 when it is none, and whether more bytes are
+	// needed to tell.
+	probe func(b []byte) (n int, more bool)
+	pem   bool // it ends with a line of its own
+}
+
+// A credential is recognised by what stands before it, which stays.
+type credential struct {
+	name      string
+	before    string // in lower case
+	separator string // bytes between, one to eight of them
+	least     int
+	run       *[256]bool
+}
+
+func bytesOf(ranges ...string) *[256]bool {
+	var set [256]bool
+	for _, r := range ranges {
+		if len(r) == 3 && r[1] == '-' {
+			for b := r[0]; b <= r[2]; b++ {
+				set[b] = true
+			}
+			continue
+		}
+		for i := range len(r) {
+			set[r[i]] = true
+		}
+	}
+	return &set
+}
+
+var (
+	upper     = bytesOf("A-Z", "0-9")
+	letters   = bytesOf("A-Z", "a-z", "0-9")
+	wordly    = bytesOf("A-Z", "a-z", "0-9", "_")
+	dashed    = bytesOf("A-Z", "a-z", "0-9", "_-")
+	dotted    = bytesOf("A-Z", "a-z", "0-9", "-_.")
+	token68   = bytesOf("A-Z", "a-z", "0-9", "_.~+/=-")
+	pathlike  = bytesOf("A-Z", "a-z", "0-9", "/")
+	pemBody   = bytesOf("A-Z", "a-z", "0-9", "+/=-:,\\ \t\r\n")
+	separator = bytesOf(" \t\"'=:")
+	pemLabel  = bytesOf("A-Z", "0-9", " ")
+	dash      = bytesOf("-")
+)
+
+// tokens are tried in this order; the longer anchor comes first.
+var tokens = []token{
+	{name: "aws", anchor: "AKIA", least: 16, run: upper}, {name: "aws", anchor: "ASIA", least: 16, run: upper},
+	{name: "github", anchor: "github_pat_", least: 22, run: wordly},
+	{name: "github", anchor: "ghp_", least: 30, run: letters}, {name: "github", anchor: "gho_", least: 30, run: letters},
+	{name: "github", anchor: "ghu_", least: 30, run: letters}, {name: "github", anchor: "ghs_", least: 30, run: letters},
+	{name: "github", anchor: "ghr_", least: 30, run: letters},
+	{name: "gitlab", anchor: "glpat-", least: 20, run: dashed},
+	{name: "slack", anchor: "xoxb-", least: 10, run: dashed}, {name: "slack", anchor: "xoxa-", least: 10, run: dashed},
+	{name: "slack", anchor: "xoxp-", least: 10, run: dashed}, {name: "slack", anchor: "xoxr-", least: 10, run: dashed},
+	{name: "slack", anchor: "xoxs-", least: 10, run: dashed}, {name: "slack", anchor: "xoxe-", least: 10, run: dashed},
+	{name: "slack", anchor: "xapp-", least: 10, run: dashed},
+	{name: "slack", anchor: "https://hooks.slack.com/services/", least: 20, run: pathlike},
+	{name: "anthropic", anchor: "sk-ant-", least: 20, run: dashed},
+	{name: "openai", anchor: "sk-", least: 32, run: dashed},
+	{name: "google", anchor: "AIza", least: 30, run: dashed},
+	{name: "stripe", anchor: "sk_live_", least: 16, run: letters}, {name: "stripe", anchor: "sk_test_", least: 16, run: letters},
+	{name: "stripe", anchor: "rk_live_", least: 16, run: letters}, {name: "stripe", anchor: "rk_test_", least: 16, run: letters},
+	{name: "npm", anchor: "npm_", least: 30, run: letters}, {name: "pypi", anchor: "pypi-", least: 50, run: dashed},
+	{name: "huggingface", anchor: "hf_", least: 30, run: letters},
+	{name: "jwt", anchor: "eyJ", run: dotted, probe: probeJWT},
+	{name: "private-key", anchor: "-----BEGIN ", run: pemBody, anywhere: true, probe: probePEM, pem: true},
+}
+
+var credentials = []credential{
+	{name: "bearer", before: "bearer", separator: " ", least: 16, run: token68},
+	{name: "basic", before: "authorization: basic", separator: " ", least: 4, run: token68},
+	{name: "basic", before: `authorization":"basic`, separator: " ", least: 4, run: token68},
+	{name: "basic", before: `authorization": "basic`, separator: " ", least: 4, run: token68},
+	{name: "aws", before: "aws_secret_access_key", separator: " \t\"'=:", least: 30, run: token68},
+}
+
+// behind is how far one looks back for what stands before a credential.
+const behind = 32
+
+// tokensByFirst are the tokens by the first byte of their anchors.
+var tokensByFirst = func() (table [256][]*token) {
+	for i := range tokens {
+		t := &tokens[i]
+		table[t.anchor[0]] = append(table[t.anchor[0]], t)
+	}
+	return table
+}()
+
+// match reports how many bytes at the beginning of b show that it is a token of this shape; more says that b is too short
+// to tell.
+func (t *token) match(b []byte) (n int, more bool) {
+	if len(b) < len(t.anchor) {
+		return 0, string(b) == t.anchor[:len(b)]
+	}
+	if string(b[:len(t.anchor)]) != t.anchor {
+		return 0, false
+	}
+	if t.probe != nil {
+		return t.probe(b)
+	}
+	n = span(b[len(t.anchor):], t.run, t.least)
+	return enough(len(t.anchor)+n, len(b), n, t.least)
+}
+
+// enough reports what a run of n bytes that ends at the place end says: it is long enough, too short, or may go on.
+func enough(end, size, n, least int) (int, bool) {
+	switch {
+	case n >= least:
+		return end, false
+	case end == size:
+		return 0, true
+	}
+	return 0, false
+}
+
+// span counts the bytes of a set at the beginning of b, up to most.
+func span(b []byte, set *[256]bool, most int) int {
+	for i := range min(len(b), most) {
+		if !set[b[i]] {
+			return i
+		}
+	}
+	return min(len(b), most)
+}
+
+// maxHeader is the longest header of a token that is recognised.
+const maxHeader = 1024
+
+// probeJWT wants a header, a dot, and the beginning of an object.
+func probeJWT(b []byte) (int, bool) {
+	header := span(b, dashed, maxHeader)
+	switch {
+	case header == len(b) && header < maxHeader:
+		return 0, true
+	case header < 10 || header == maxHeader || b[header] != '.':
+		return 0, false
+	}
+	rest := b[header+1:]
+	if len(rest) < 3 {
+		return 0, string(rest) == "eyJ"[:len(rest)]
+	}
+	if string(rest[:3]) != "eyJ" {
+		return 0, false
+	}
+	return header + 4, false
+}
+
+// probePEM wants the line that begins a private key.
+func probePEM(b []byte) (int, bool) {
+	const begin, key = len("-----BEGIN "), "PRIVATE KEY"
+	n := span(b[begin:], pemLabel, 64)
+	if begin+n == len(b) && n < 64 {
+		return 0, true
+	}
+	if !bytes.Contains(b[begin:begin+n], []byte(key)) {
+		return 0, false
+	}
+	dashes := span(b[begin+n:], dash, 5)
+	return enough(begin+n+dashes, len(b), dashes, 5)
+}
+
+// maxSeparator is how many bytes may stand between a credential and what stands before it.
+const maxSeparator = 8
+
+// nameEnds are the last bytes of what stands before credentials.
+var nameEnds = bytesOf("rRcCyY")
+
+// followsName reports whether what stands before the separator that ends b could be what stands before a credential.
+func followsName(b []byte) bool {
+	i := len(b) - 1
+	for i > 0 && len(b)-i < maxSeparator && separator[b[i]] {
+		i--
+	}
+	return nameEnds[b[i]]
+}
+
+// stands reports whether what stands before a credential ends b.
+func (c *credential) stands(b []byte) bool {
+	from := len(b)
+	for from > 0 && len(b)-from < maxSeparator && bytes.IndexByte([]byte(c.separator), b[from-1]) >= 0 {
+		from--
+	}
+	if from == len(b) || from < len(c.before) {
+		return false
+	}
+	for i := len(c.before) - 1; i >= 0; i-- {
+		if lower(b[from-len(c.before)+i]) != c.before[i] {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(b byte) byte {
+	if b >= 'A' && b <= 'Z' {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// A pemEnd finds the line that ends a private key.
+type pemEnd struct {
+	dashes, word int
+	inLine       bool
+}
+
+const pemLimit = 64 << 10
+
+// over reports whether the key ends with this byte.
+func (p *pemEnd) over(b byte) bool {
+	const word = "END "
+	switch {
+	case b == '-':
+		p.dashes, p.word = min(p.dashes+1, 5), 0
+		return p.inLine && p.dashes == 5
+	case !p.inLine && p.dashes == 5 && b == word[p.word]:
+		if p.word++; p.word == len(word) {
+			p.inLine, p.dashes, p.word = true, 0, 0
+		}
+	default:
+		p.dashes, p.word = 0, 0
+	}
+	return false
+}

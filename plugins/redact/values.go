@@ -1,0 +1,144 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A form is a text by which a value is recognised.
+type form struct{ text, mark string }
+
+// values finds the forms of values at a place of a text.
+type values struct {
+	forms []form // sorted by text
+	first [256]bool
+	pairs pairs
+	from  map[[4]byte][2]uint32 // the forms that begin with four bytes: from, to
+	most  int                   // the length of the longest
+}
+
+// pairs are two bytes with which something begins, a bit each.
+type pairs [1024]uint64
+
+func (p *pairs) add(a, b byte) { p[uint(a)<<2|uint(b)>>6] |= 1 << (b & 63) }
+
+func (p *pairs) has(a, b byte) bool { return p[uint(a)<<2|uint(b)>>6]&(1<<(b&63)) != 0 }
+
+func (v *values) add(value Value) {
+	m := mark(value.Name)
+	for _, text := range formsOf(value.Text) {
+		v.forms = append(v.forms, form{text, m})
+	}
+}
+
+func (v *values) index() {
+	slices.SortStableFunc(v.forms, func(a, b form) int { return strings.Compare(a.text, b.text) })
+	v.forms = slices.CompactFunc(v.forms, func(a, b form) bool { return a.text == b.text })
+	v.from = map[[4]byte][2]uint32{}
+	for i, f := range v.forms {
+		v.first[f.text[0]] = true
+		v.pairs.add(f.text[0], f.text[1])
+		key := [4]byte([]byte(f.text[:4]))
+		at, there := v.from[key]
+		if !there {
+			at[0] = uint32(i)
+		}
+		v.from[key] = [2]uint32{at[0], uint32(i + 1)}
+		v.most = max(v.most, len(f.text))
+	}
+}
+
+// match returns the longest form that b begins with.
+func (v *values) match(b []byte) (length int, mark string) {
+	if len(b) < MinValue || !v.pairs.has(b[0], b[1]) {
+		return 0, ""
+	}
+	at := v.from[[4]byte(b[:4])]
+	for i := at[1]; i > at[0]; i-- { // of two that match the longer one sorts behind
+		if f := &v.forms[i-1]; len(f.text) <= len(b) && string(b[:len(f.text)]) == f.text {
+			return len(f.text), f.mark
+		}
+	}
+	return 0, ""
+}
+
+// begins reports whether b, all of it, is the beginning of a form that is longer.
+func (v *values) begins(b []byte) bool {
+	if len(b) >= v.most || !v.first[b[0]] {
+		return false
+	}
+	if len(b) < 4 {
+		i, _ := slices.BinarySearchFunc(v.forms, string(b), func(f form, b string) int { return strings.Compare(f.text, b) })
+		return i < len(v.forms) && strings.HasPrefix(v.forms[i].text, string(b))
+	}
+	at := v.from[[4]byte(b[:4])]
+	for i := at[0]; i < at[1]; i++ {
+		if f := &v.forms[i]; len(f.text) > len(b) && f.text[:len(b)] == string(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// formsOf returns the texts by which a value is recognised, itself among them.
+func formsOf(s string) []string {
+	escaped := jsonForm(s, false)
+	texts := []string{
+		s, escaped, jsonForm(s, true), strings.ReplaceAll(escaped, "/", `\/`), jsonForm(escaped, false), jsonForm(jsonForm(s, true), true),
+		url.QueryEscape(s), url.PathEscape(s), percent(s, "%%%02X"), percent(s, "%%%02x"), lowerPercent(url.QueryEscape(s)), lowerPercent(url.PathEscape(s)),
+		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
+	}
+	for shift := range 3 {
+		texts = append(texts, inBase64(s, shift, base64.RawStdEncoding), inBase64(s, shift, base64.RawURLEncoding))
+	}
+	if strings.Contains(s, "\n") {
+		texts = append(texts, strings.ReplaceAll(s, "\n", "\r\n"))
+	}
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(t string) bool { return len(t) < MinValue })
+}
+
+// jsonForm is a text as it stands between the quotes of a JSON string.
+func jsonForm(s string, html bool) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(html)
+	if enc.Encode(s) != nil {
+		return s
+	}
+	return strings.TrimSuffix(b.String(), "\"\n")[1:]
+}
+
+// percent is a text with each of its bytes escaped.
+func percent(s, format string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, format, s[i])
+	}
+	return b.String()
+}
+
+// lowerPercent writes the hexadecimal digits of escapes in lower case.
+func lowerPercent(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			copy(b[i+1:], strings.ToLower(s[i+1:i+3]))
+			i += 2
+		}
+	}
+	return string(b)
+}
+
+// inBase64 is what of the encoding of a longer text depends on s alone, when shift bytes stand before it in its group of
+// three.
+func inBase64(s string, shift int, enc *base64.Encoding) string {
+	text := enc.EncodeToString([]byte(strings.Repeat("\x00", shift) + s))
+	from := (shift*8 + 5) / 6
+	return text[from : (shift+len(s))*8/6]
+}
