@@ -23,8 +23,8 @@ type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// pageSize leaves little unused beside the rows of calls, and halves what a group asks of the file system; larger pages
-// cost single changes too much.
+// pageSize leaves little unused beside the rows of calls, and halves what a group asks of the file system. 16 KiB were
+// measured to be no better than 4.
 const pageSize = 8192
 
 // owned is the address of a database that belongs to this process: SQLite locks it once, against all other programs,

@@ -294,11 +294,11 @@ func TestFullOfOutput(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
 	s := open(t, sqlite.Config{Dir: dir, Now: func() time.Time { return now }})
-	append := func() error {
+	write := func() error {
 		_, err := s.Spool().Append(key("c"), "stdout", []byte("x"))
 		return err
 	}
-	if err := append(); err != nil || s.Full() {
+	if err := write(); err != nil || s.Full() {
 		t.Fatalf("Append = %v, Full() = %t", err, s.Full())
 	}
 	s.Spool().Release(key("c"))
@@ -313,7 +313,7 @@ func TestFullOfOutput(t *testing.T) {
 			}
 		}
 	}
-	if err := append(); !errors.Is(err, store.ErrFull) || !s.Full() {
+	if err := write(); !errors.Is(err, store.ErrFull) || !s.Full() {
 		t.Errorf("Append = %v, Full() = %t, want the disk to be full", err, s.Full())
 	}
 	if _, err := os.Stat(filepath.Join(dir, "reserve")); err == nil {

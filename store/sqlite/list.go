@@ -76,6 +76,14 @@ func from(q store.Query, after int64) int64 {
 	return after
 }
 
+// selects is how a statement begins: columns that wanted does not look at are not read.
+func selects(rest store.Query) string {
+	if !filters(rest) {
+		return "SELECT " + callColumns + " FROM "
+	}
+	return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
+}
+
 // plan chooses the index for a query: the narrowest that its words allow. The statement's first parameter is the
 // position that the page begins beyond. rest is what the index does not know and wanted must look at.
 func plan(q store.Query) (text string, args []any, rest store.Query) {
@@ -84,22 +92,16 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	if q.OldestFirst {
 		beyond, order = " AND position > ?1", " ORDER BY position"
 	}
-	selects := func() string { // what wanted does not look at is not read
-		if !filters(rest) {
-			return "SELECT " + callColumns + " FROM "
-		}
-		return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
-	}
 	if q.Namespace == "" {
 		if q.Action != "" {
-			return selects() + "calls WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
+			return selects(rest) + "calls WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
 		}
-		return selects() + "calls WHERE TRUE" + beyond + order, nil, rest
+		return selects(rest) + "calls WHERE TRUE" + beyond + order, nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
 		args, *id = append(args, *id), ""
-		return selects() + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
+		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, store.Query) {
 		name, also := *id, " AND calls.namespace = ?2" // no bit is believed that the row does not bear out
@@ -110,7 +112,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		if q.OldestFirst {
 			blocks, order = " AND m.block >= ?1 / 64", " ORDER BY m.block, n"
 		}
-		return selects() + membersOf + " CROSS JOIN calls ON position = " + memberAt +
+		return selects(rest) + membersOf + " CROSS JOIN calls ON position = " + memberAt +
 			" WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks + beyond + also + order, append(args, name), rest
 	}
 	switch {
@@ -126,7 +128,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		if beyond, order = " AND call < ?1", " ORDER BY call DESC"; q.OldestFirst {
 			beyond, order = " AND call > ?1", " ORDER BY call"
 		}
-		return selects() + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
+		return selects(rest) + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
 			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action), rest
 	}
 	if len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded) {
@@ -138,7 +140,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	rest.Statuses = nil
 	var parts []string
 	for _, status := range q.Statuses { // each in its order: SQLite merges them
-		parts = append(parts, selects()+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
+		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args, rest
 }
