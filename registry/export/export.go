@@ -162,8 +162,9 @@ func (r *provider) export(f Format, name string, d *tool.Descriptor) (*Tool, err
 		p.notes.add("name", "%q is not a name there; the model calls it %q", cut(d.ID, 128), name)
 	}
 	description := strings.ToValidUTF8(or2(d.Description, d.Name()), "\uFFFD")
-	if rest := ""; r.description > 0 {
-		if description, rest = cutWords(description, r.description); rest != "" {
+	if r.description > 0 {
+		head, rest := cutWords(description, r.description)
+		if description = head; rest != "" {
 			p.notes.add("description", "is longer than %d characters; the rest stands in the guidance", r.description)
 			t.Guidance = strings.TrimSpace(rest + "\n\n" + t.Guidance)
 		}
