@@ -128,11 +128,14 @@ type GateVerdict struct {
 	Answered bool `json:"answered,omitempty"`
 }
 
+// CauseSuperseded is the cause of a cancel by which a new turn takes the place of an earlier one.
+const CauseSuperseded = "SUPERSEDED"
+
 // A CancelRequest is stored before anything is killed.
 type CancelRequest struct {
 	By     tool.Principal `json:"by,omitzero"`
 	Reason string         `json:"reason,omitempty"`
-	Cause  string         `json:"cause,omitempty"` // CLIENT, RUN_ENDED, CALLER_GONE, PARENT, …
+	Cause  string         `json:"cause,omitempty"` // CLIENT, RUN_ENDED, CALLER_GONE, PARENT, CauseSuperseded …
 	Time   time.Time      `json:"time"`
 }
 

@@ -11,7 +11,7 @@ import (
 type Suspension struct {
 	ID     string `json:"suspension_id"` // unguessable, new for each round
 	Round  int    `json:"round"`         // from 1
-	Origin string `json:"origin"`        // the hook that asked, or OriginTool
+	Origin string `json:"origin"`        // the hook that asked, or one of the constants below
 
 	Action          string                `json:"action"`
 	Message         string                `json:"message,omitempty"`
@@ -29,8 +29,11 @@ type Suspension struct {
 	ExpiresAt   time.Time        `json:"expires_at"`
 }
 
-// OriginTool is the origin of a question that the tool asked itself. No hook may have this name.
-const OriginTool = "tool"
+// The origins of questions that no hook asked. No hook may have these names.
+const (
+	OriginTool  = "tool"     // the tool asked
+	OriginDoubt = "in_doubt" // nobody saw the end of an attempt
+)
 
 // Pending is the call that waits, as a frontend shows it.
 type Pending struct {

@@ -78,6 +78,9 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		}
 	}
 	err := e.room(p.Namespace, spec.Run.ID)
+	if err == nil && spec.RetryOf != "" {
+		err = e.retries(context.WithoutCancel(ctx), p, spec)
+	}
 	if err == nil {
 		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run)
 	}

@@ -185,7 +185,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 		if c := w.do(spec("count", "")); c.Result.Data != "1" { // the call that failed changed nothing
 			t.Errorf("counted %s", c.Result.Data)
 		}
-		if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if c := w.do(spec("count", "")); c.Result.Data != "0" {

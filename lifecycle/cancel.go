@@ -55,7 +55,9 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 				continue
 			}
 			request := r
-			request.Cause = "PARENT"
+			if r.Cause != call.CauseSuperseded {
+				request.Cause = "PARENT"
+			}
 			err = e.cancelTree(ctx, c, request, depth+1)
 			c.release()
 			if err != nil {
@@ -137,7 +139,7 @@ func (l *live) cancelCall(r call.CancelRequest) error {
 		return err
 	}
 	l.e.cfg.FailPoint("after-cancel")
-	l.stop(cancelled(r.Reason))
+	l.stop(wished(&r))
 	return nil
 }
 
@@ -153,7 +155,7 @@ func (l *live) heldBack() bool {
 // decision as a whole. The caller has the slot, which is given back.
 func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPass()
-	out := endOf(cancelled(r.Reason), executed)
+	out := endOf(wished(&r), executed)
 	records := p.after(context.Background(), &out)
 	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
@@ -198,15 +200,31 @@ func (l *live) waitTerminal(ctx context.Context, d time.Duration) {
 	}
 }
 
-// CancelAll cancels the unfinished calls of a run or thread that the principal may end and returns their ids.
-func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, reason string) ([]string, error) {
+// CancelAll cancels the unfinished calls of a run or thread that the principal may end and returns their ids. When another
+// run takes their place its own calls stay.
+func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error) {
 	if (run == "") == (thread == "") {
 		return nil, call.InvalidField("selector", "name a run or a thread")
 	}
-	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()})
+	if run != "" && run == supersededBy {
+		return nil, errSelfSuperseded
+	}
+	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
-func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest) ([]string, error) {
+var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
+
+// superseded is a wish to end calls because a run takes their place; "" leaves it as it is.
+func superseded(r call.CancelRequest, by string) call.CancelRequest {
+	if by != "" {
+		r.Cause, r.Reason = call.CauseSuperseded, or(r.Reason, "superseded by run "+by)
+	}
+	return r
+}
+
+// cancelWhere cancels what a query selects, except the calls of one run.
+func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) ([]string, error) {
 	e.settle()
 	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
 	q.Limit, q.OldestFirst = 500, true
@@ -217,7 +235,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 			return ids, err
 		}
 		for _, c := range page.Calls {
-			if !mayEnd(p, c) {
+			if !mayEnd(p, c) || except != "" && c.Run.ID == except {
 				continue
 			}
 			l, err := e.acquire(ctx, c.Key())

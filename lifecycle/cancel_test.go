@@ -220,12 +220,12 @@ func TestCancelAllOfARunOrThread(t *testing.T) {
 		in := []string{start("t", "r", "a"), start("read", "r", "b"), start("asks", "r", "b")}
 		done := start("done", "r", "a")
 		out := []string{start("t", "other", "a"), start("read", "", "")}
-		_, err := w.e.CancelAll(t.Context(), alice, "", "", "")
+		_, err := w.e.CancelAll(t.Context(), alice, "", "", "", "")
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
-		if ids, err := w.e.CancelAll(t.Context(), bob, "r", "", ""); err != nil || len(ids) != 0 {
+		if ids, err := w.e.CancelAll(t.Context(), bob, "r", "", "", ""); err != nil || len(ids) != 0 {
 			t.Errorf("somebody else cancelled %v, %v", ids, err)
 		}
-		ids, err := w.e.CancelAll(t.Context(), alice, "r", "", "enough")
+		ids, err := w.e.CancelAll(t.Context(), alice, "r", "", "enough", "")
 		slices.Sort(ids)
 		if err != nil || !slices.Equal(ids, in) {
 			t.Errorf("cancelled %v, %v; want %v", ids, err, in)
@@ -241,7 +241,7 @@ func TestCancelAllOfARunOrThread(t *testing.T) {
 				t.Errorf("%s is %s", c.Tool, c.Status)
 			}
 		}
-		if ids, err := w.e.CancelAll(t.Context(), carol, "", "a", ""); err != nil || !slices.Equal(ids, out[:1]) {
+		if ids, err := w.e.CancelAll(t.Context(), carol, "", "a", "", ""); err != nil || !slices.Equal(ids, out[:1]) {
 			t.Errorf("cancelled %v, %v", ids, err)
 		}
 		if c := w.get(done); c.Status != call.Succeeded {

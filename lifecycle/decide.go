@@ -211,6 +211,9 @@ func (e *Engine) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *
 	if err := e.checkAnswer(s, d.Result); err != nil {
 		return out, err
 	}
+	if s.Origin == call.OriginDoubt {
+		return out, e.checkDoubt(c, d)
+	}
 	text, field := d.Arguments, "decision.arguments"
 	if s.ResumeMode == tool.PassDecisionToTool {
 		if d.Arguments != "" {

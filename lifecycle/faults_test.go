@@ -198,7 +198,7 @@ func (o *ordeal) one(s call.Spec) {
 		}
 	case "blocked":
 		o.follow(s.ID)
-		_, _ = e.EndRun(ctx, alice, s.Run.ID, "")
+		_, _ = e.EndRun(ctx, alice, s.Run.ID, "", "")
 	default:
 		o.follow(s.ID)
 	}

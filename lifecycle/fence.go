@@ -42,6 +42,9 @@ func (e *Engine) fence(spec *call.Spec) error {
 		}
 	}
 	if spec.ID != "" {
+		if spec.ID == spec.RetryOf {
+			return call.InvalidField("retry_of", "is the call itself; a retry has a call_id of its own")
+		}
 		return checkID("call_id", spec.ID, 16)
 	}
 	return nil

@@ -242,7 +242,7 @@ func TestT113BlockedRun(t *testing.T) {
 		if info, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || info.State != "BLOCKED" || info.Reason != "never" || info.BlockedBy == "" {
 			t.Errorf("run %+v, %v", info, err)
 		}
-		if _, err := w.e.EndRun(t.Context(), bob, "run-1", ""); err == nil {
+		if _, err := w.e.EndRun(t.Context(), bob, "run-1", "", ""); err == nil {
 			t.Error("somebody else ended the run")
 		}
 		slow.free()
@@ -252,7 +252,7 @@ func TestT113BlockedRun(t *testing.T) {
 		if c := w.get(running); c.Status != call.Succeeded {
 			t.Errorf("the call that ran: %s", c.Status)
 		}
-		ended, err := w.e.EndRun(t.Context(), alice, "run-1", "")
+		ended, err := w.e.EndRun(t.Context(), alice, "run-1", "", "")
 		if err != nil || !slices.Equal(ended, []string{waiting}) {
 			t.Errorf("ended %v, %v", ended, err)
 		}

@@ -9,10 +9,10 @@ import (
 
 // checkHooks refuses sets in which an answer could be taken for another hook's.
 func checkHooks(s *hook.Set) error {
-	names := map[string]bool{call.OriginTool: true}
+	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
 	for _, g := range s.Gate {
 		if g.Name == "" || names[g.Name] {
-			return fmt.Errorf("gate name %q: names are needed, differ, and none is %q", g.Name, call.OriginTool)
+			return fmt.Errorf("gate name %q: names are needed, differ, and none is %q or %q", g.Name, call.OriginTool, call.OriginDoubt)
 		}
 		names[g.Name] = true
 	}

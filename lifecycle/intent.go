@@ -69,7 +69,7 @@ func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 	case ran:
 		out = cutOff(err)
 	case wish != nil:
-		*out = endOf(cancelled(wish.Reason), call.NotStarted)
+		*out = endOf(wished(wish), call.NotStarted)
 	}
 	l.finish(ctx, p, *out)
 }

@@ -36,7 +36,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 			refused(bob, tool.Run{ID: "run-1"}, "NOT_YOUR_RUN")
 			refused(bob, tool.Run{ID: "run-2", Thread: "thread-1"}, "NOT_YOUR_THREAD")
 			refused(carol, tool.Run{ID: "run-1"}, "NOT_YOUR_RUN")
-			_, err := w.e.EndRun(t.Context(), bob, "run-1", "")
+			_, err := w.e.EndRun(t.Context(), bob, "run-1", "", "")
 			wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
 			_, err = w.e.Run(t.Context(), bob, "run-1")
 			wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
@@ -50,7 +50,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.Status != call.Succeeded {
 			t.Errorf("the owner's next call: %+v, %v", c, err)
 		}
-		if _, err := w.e.EndRun(t.Context(), carol, "run-1", ""); err != nil {
+		if _, err := w.e.EndRun(t.Context(), carol, "run-1", "", ""); err != nil {
 			t.Errorf("an operator ends a run: %v", err)
 		}
 	})

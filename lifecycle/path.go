@@ -68,7 +68,7 @@ func (l *live) start(base context.Context) context.Context {
 	l.mu.Unlock()
 	l.retain()
 	if wish != nil { // it came between the decision and this start
-		cancel(cancelled(wish.Reason))
+		cancel(wished(wish))
 	}
 	if l.e.enter() {
 		cancel(causeDrained)
@@ -291,6 +291,14 @@ func cancelled(reason string) *stopCause {
 		message += ": " + reason
 	}
 	return &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
+}
+
+// wished is the cause of a stored wish to end a call.
+func wished(r *call.CancelRequest) *stopCause {
+	if r.Cause == call.CauseSuperseded {
+		return &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
+	}
+	return cancelled(r.Reason)
 }
 
 var (

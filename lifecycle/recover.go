@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -68,7 +69,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	switch {
 	case c.Cancel != nil:
 		found.Cancelled++
-		out := endOf(cancelled(c.Cancel.Reason), call.NotStarted)
+		out := endOf(wished(c.Cancel), call.NotStarted)
 		if began(c) {
 			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
 		}
@@ -84,9 +85,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		l.unwatched()
 	default:
 		found.InDoubt++
-		l.finishFound(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, result: failure(&tool.Error{
-			Code: tool.InDoubt, Aborted: true, Message: "It is not known whether this ran",
-		})})
+		l.doubt(ctx, p)
 	}
 	return nil
 }
@@ -138,14 +137,20 @@ func (l *live) again(p *pass) {
 	go l.run(ctx, p)
 }
 
-// lastInput returns what the last decision told the tool; a call without one starts as it did.
+// lastInput returns what the last decision told the tool; a call without one starts as it did. What somebody said of an
+// attempt in doubt is not for the tool.
 func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
-	r := c.LastRound()
-	if r == nil || r.Decision == nil {
-		return nil
+	for _, r := range slices.Backward(c.Rounds) {
+		if r.Suspension.Origin == call.OriginDoubt {
+			continue
+		}
+		if r.Decision == nil {
+			return nil
+		}
+		s := &r.Suspension
+		return &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: r.Decision.Result, Decision: *r.Decision, Basis: s.Description.Basis}
 	}
-	s := &r.Suspension
-	return &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: r.Decision.Result, Decision: *r.Decision, Basis: s.Description.Basis}
+	return nil
 }
 
 // recoverNew takes up a call that had no attempt: it goes on when it is detached, or when its caller attaches in time.
@@ -177,7 +182,7 @@ func (l *live) awaitCaller(p *pass) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			l.finishFound(context.Background(), p, endOf(cancelled(wish.Reason), call.NotStarted))
+			l.finishFound(context.Background(), p, endOf(wished(wish), call.NotStarted))
 			return
 		}
 		if back {

@@ -30,6 +30,8 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	case d.Action == tool.Cancel:
 		l.settleRun(ctx, p, declined(d.Reason))
 		p.abandoned(&s)
+	case s.Origin == call.OriginDoubt:
+		l.afterDoubt(ctx, p, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
 		l.settleRun(ctx, p, answered(d.Result))
 	default:

@@ -60,8 +60,12 @@ func (e *Engine) seeRun(ctx context.Context, p tool.Principal, id string) (owner
 }
 
 // EndRun cancels what still runs or waits in a run, removes its documents, and lifts its block: a later call opens it
-// anew. It returns the ids of the calls that it cancelled.
-func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error) {
+// anew. It returns the ids of the calls that it cancelled. With supersededBy another run, that of the new turn, takes its
+// place.
+func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error) {
+	if supersededBy != "" && id == supersededBy {
+		return nil, errSelfSuperseded
+	}
 	e.settle()
 	owner, err := e.seeRun(ctx, p, id)
 	if err != nil {
@@ -71,7 +75,11 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason string
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
 	now := time.Now()
-	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now})
+	r := call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now}
+	if supersededBy != "" {
+		r.Reason = reason
+	}
+	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, superseded(r, supersededBy), "")
 	if err != nil {
 		return ids, err
 	}

@@ -43,7 +43,7 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 				w.crash()
 			}
 			for _, p := range []tool.Principal{bob, eve} {
-				_, err := w.e.EndRun(t.Context(), p, "run-1", "")
+				_, err := w.e.EndRun(t.Context(), p, "run-1", "", "")
 				wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
 			}
 			_, err := w.e.Execute(t.Context(), alice, spec("read", `{}`), lifecycle.ExecuteOptions{})
@@ -51,7 +51,7 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 			if state := w.runState("run-1"); state != store.RunBlocked {
 				t.Errorf("run is %s", state)
 			}
-			if ids, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil || len(ids) != 0 {
+			if ids, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil || len(ids) != 0 {
 				t.Fatalf("EndRun = %v, %v", ids, err)
 			}
 			if c := w.do(spec("read", `{}`)); c.Status != call.Succeeded {
@@ -66,7 +66,7 @@ func TestEndedRunIsOpenedAnew(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("write", mutating)}, nil, func(t *testing.T, w *world) {
 		for _, restart := range []bool{false, true} {
 			w.do(spec("write", `{}`))
-			if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+			if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 				t.Fatal(err)
 			}
 			if restart {

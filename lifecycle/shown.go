@@ -66,7 +66,9 @@ func shownEvents(p tool.Principal, c *call.Call, events []call.Event) []call.Eve
 }
 
 // asksOfRun reports whether a question came up after the gates had let the call run.
-func asksOfRun(s *call.Suspension) bool { return s.Origin == call.OriginTool }
+func asksOfRun(s *call.Suspension) bool {
+	return s.Origin == call.OriginTool || s.Origin == call.OriginDoubt
+}
 
 func overlooks(p tool.Principal) bool { return hasRole(p, "viewer") || hasRole(p, "operator") }
 

@@ -81,8 +81,8 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
 			c.Detached = true
-			if out.origin == call.OriginTool {
-				c.Executed = call.Started
+			if out.executed != "" {
+				c.Executed = out.executed
 			}
 			endAttempt(c, p.attempt, now)
 		}),
@@ -112,7 +112,7 @@ func (p *pass) mustEnd(ctx context.Context) error {
 		return cause
 	}
 	if wish := p.l.record().Cancel; wish != nil {
-		return cancelled(wish.Reason)
+		return wished(wish)
 	}
 	return nil
 }
@@ -124,8 +124,11 @@ func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
 		l.refuse(ctx, p, err, out.origin == call.OriginTool)
 		return
 	}
-	if out.origin == call.OriginTool {
+	switch out.origin {
+	case call.OriginTool:
 		failed = cutOff(err)
+	case call.OriginDoubt:
+		*failed = inDoubt()
 	}
 	l.finish(ctx, p, *failed)
 }

@@ -81,7 +81,7 @@ func checkDescriptor(d *tool.Descriptor) error {
 		checkEffects("effects", d.Effects),
 		checkMildest(d),
 		checkTexts(d),
-		oneOfNames("on_doubt", d.OnDoubt, "", tool.OnDoubtFail), // asking comes later; half of it would be worse than none
+		oneOfNames("on_doubt", d.OnDoubt, "", tool.OnDoubtFail, tool.OnDoubtAsk),
 		oneOfNames("required_isolation", d.RequiredIsolation, "", tool.IsolationNone, tool.IsolationFull),
 		oneOfNames("required_network", d.RequiredNetwork, "", "none", "proxy", "open"),
 		within("max_arguments", d.MaxArguments, maxArguments),

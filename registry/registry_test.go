@@ -99,7 +99,6 @@ func TestRegisterRefuses(t *testing.T) {
 		{"mildest stricter", tool.Descriptor{ID: "a", Effects: tool.Effects{Tier: tool.Observe}, Mildest: &tool.Effects{Tier: tool.Confirm}}, "mildest is stricter"},
 		{"mildest unknown", tool.Descriptor{ID: "a", Mildest: &tool.Effects{Safety: "NONE"}}, "mildest.safety"},
 		{"on_doubt", tool.Descriptor{ID: "a", OnDoubt: "retry"}, "on_doubt"},
-		{"on_doubt that comes later", tool.Descriptor{ID: "a", OnDoubt: tool.OnDoubtAsk}, "on_doubt"},
 		{"isolation", tool.Descriptor{ID: "a", RequiredIsolation: "some"}, "required_isolation"},
 		{"network", tool.Descriptor{ID: "a", RequiredNetwork: "lan"}, "required_network"},
 		{"max_arguments", tool.Descriptor{ID: "a", MaxArguments: 2 << 20}, "max_arguments"},

@@ -26,14 +26,15 @@ type Engine interface {
 	List(ctx context.Context, p tool.Principal, q *Query) (Page, error)
 	// Cancel asks a call to end and waits until it has, at most for wait.
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
-	// CancelAll does so for the calls of a run or thread, and returns the ids of those it asked.
-	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason string) ([]string, error)
+	// CancelAll does so for the calls of a run or thread, and returns the ids of those it asked. supersededBy is the run that
+	// takes their place; "" is none.
+	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
 	// Describe says what would happen.
 	Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*Preview, error)
 	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error)
 	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
 	// EndRun returns the ids of the calls that it cancelled.
-	EndRun(ctx context.Context, p tool.Principal, id, reason string) ([]string, error)
+	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
 
 	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
 	Rules(p tool.Principal) []*call.Rule

@@ -71,13 +71,13 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 
 // CancelCalls asks the calls of a run or thread to end.
 func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest) (*tooldv1.CancelCallsResponse, error) {
-	if err := short("reason", req.GetReason(), maxReason); err != nil {
+	if err := errors.Join(short("reason", req.GetReason(), maxReason), short("superseded_by_run_id", req.GetSupersededByRunId(), maxRunID)); err != nil {
 		return nil, err
 	}
 	if req.GetRunId() == "" && req.GetThreadId() == "" {
 		return nil, call.InvalidField("selector", "name a run or a thread")
 	}
-	ids, err := s.engine.CancelAll(ctx, principal(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetReason())
+	ids, err := s.engine.CancelAll(ctx, principal(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetReason(), req.GetSupersededByRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +158,11 @@ func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv
 
 // EndRun ends a run.
 func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv1.EndRunResponse, error) {
-	if err := errors.Join(required("run_id", req.GetRunId()), short("reason", req.GetReason(), maxReason)); err != nil {
+	if err := errors.Join(required("run_id", req.GetRunId()), short("reason", req.GetReason(), maxReason), short("superseded_by_run_id", req.GetSupersededByRunId(), maxRunID)); err != nil {
 		return nil, err
 	}
 	p := principal(ctx)
-	ids, err := s.engine.EndRun(ctx, p.Principal, req.GetRunId(), req.GetReason())
+	ids, err := s.engine.EndRun(ctx, p.Principal, req.GetRunId(), req.GetReason(), req.GetSupersededByRunId())
 	if err != nil {
 		return nil, err
 	}

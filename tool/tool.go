@@ -2,6 +2,7 @@ package tool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 )
@@ -39,10 +40,15 @@ type Abandoner interface {
 }
 
 // A Reconciler is asked after a crash what became of an attempt whose end nobody saw. It returns the attempt's result,
-// or nil and no error when it does not know.
+// which becomes the call's; [ErrNotRun] when the attempt changed nothing, and the call runs again; or nil and no error when
+// it does not know, as any other error and an answer after 30 s count. It looks and changes nothing: a crash of its own
+// makes it be asked again. The call is as the attempt had it, with its last checkpoint, and cannot report.
 type Reconciler interface {
 	Reconcile(ctx context.Context, call *Call) (*Result, error)
 }
+
+// ErrNotRun is what a [Reconciler] answers of an attempt that changed nothing.
+var ErrNotRun = errors.New("the attempt changed nothing")
 
 // Func returns a tool that runs fn.
 func Func(d Descriptor, fn func(ctx context.Context, call *Call) (*Result, error)) Tool {

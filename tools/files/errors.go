@@ -29,7 +29,6 @@ const (
 	reasonReadOnly     = "READ_ONLY_FILE"
 	reasonPermission   = "PERMISSION_DENIED"
 	reasonNoSpace      = "NO_SPACE"
-	reasonNotApplied   = "NOT_APPLIED"
 	reasonIO           = "IO_ERROR"
 )
 

@@ -46,7 +46,7 @@ func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result
 		r := success(data, "Changed "+quote(p.path)+". The tool was interrupted, and the file shows that it had finished.")
 		return remember(call, r, p.actual, now.hash), nil
 	case c.Before:
-		return tool.FailCode(reasonNotApplied, "The tool was interrupted before it changed %s. The file is as it was; send a new call to try again.", quote(p.path)), nil
+		return nil, tool.ErrNotRun
 	}
 	return nil, nil
 }

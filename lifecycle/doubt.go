@@ -1,0 +1,168 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// reconcileDeadline is what a tool gets to find out what became of an attempt.
+const reconcileDeadline = 30 * time.Second
+
+// doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
+// which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
+// another crash asks again.
+func (l *live) doubt(ctx context.Context, p *pass) {
+	p.attempt = len(l.record().Attempts)
+	if !p.same() || !p.canReconcile() {
+		l.undecided(ctx, p)
+		return
+	}
+	ctx = l.start()
+	go func() {
+		defer l.release()
+		defer l.e.leave()
+		l.settleDoubt(ctx, p)
+		l.passed(ctx)
+	}()
+}
+
+// same reports whether the call's tool is what it was when the call was accepted.
+func (p *pass) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
+
+func (p *pass) canReconcile() bool {
+	_, ok := p.def.Tool.(tool.Reconciler)
+	return ok
+}
+
+// settleDoubt asks the tool and does what it says.
+func (l *live) settleDoubt(ctx context.Context, p *pass) {
+	result, err := p.reconcile(ctx)
+	l.e.cfg.FailPoint("reconciled")
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, causeDrained), errors.Is(cause, errJournal):
+		// The next daemon finds the call as this one did.
+	case cause != nil:
+		l.finish(context.WithoutCancel(ctx), p, endOf(cause, call.ExecutedUnknown))
+	case errors.Is(err, tool.ErrNotRun):
+		l.again(l.lookupPass())
+		l.unwatched()
+	case result.IsSuccess() || result.IsError():
+		l.finish(ctx, p, p.outcome(ctx, answer{result: result}))
+	default:
+		l.undecided(ctx, p)
+	}
+}
+
+// reconcile asks the tool what became of the attempt.
+func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
+	p.resume = p.l.lastInput(p.l.record())
+	result, err := bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
+		c := p.call(nil)
+		c.IdempotencyKey = call.IdempotencyKey(c.Namespace, c.ID, p.effective.Text())
+		c.Deadline, _ = ctx.Deadline()
+		return p.def.Tool.(tool.Reconciler).Reconcile(ctx, c)
+	})
+	if err != nil && !errors.Is(err, tool.ErrNotRun) && ctx.Err() == nil {
+		p.l.e.log.Warn("tool could not say what became of a call", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+	}
+	return result, err
+}
+
+// undecided ends a call of which nobody knows whether it ran, or asks somebody.
+func (l *live) undecided(ctx context.Context, p *pass) {
+	if p.def == nil || p.def.Descriptor.OnDoubt != tool.OnDoubtAsk {
+		l.finish(ctx, p, inDoubt())
+		return
+	}
+	p.attempt = 0 // its end stays unknown
+	out := end{ticket: doubtTicket(p.in.Description.Title), origin: call.OriginDoubt, executed: call.ExecutedUnknown}
+	if s, err := p.suspension(&out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
+		l.finish(ctx, p, inDoubt())
+		return
+	}
+	l.suspend(ctx, p, out)
+}
+
+// inDoubt is the end of a call of which nobody knows whether it ran.
+func inDoubt() end {
+	return end{status: call.Failed, executed: call.ExecutedUnknown, result: failure(&tool.Error{
+		Code: tool.InDoubt, Aborted: true, Message: "It is not known whether this ran",
+	})}
+}
+
+// doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
+func doubtTicket(title string) *tool.Ticket {
+	return &tool.Ticket{
+		Action:         "in_doubt",
+		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
+		Approvers:      &tool.Approvers{},
+		ResponseSchema: json.RawMessage(doubtSchema),
+	}
+}
+
+// What somebody may say of an attempt in doubt. To decline the question is to give up, too, but as a wish to end the call.
+const (
+	doubtHappened = "happened"  // with this data, or message
+	doubtRunAgain = "run_again" // it did not happen
+	doubtGiveUp   = "give_up"   // it stays unknown
+
+	doubtSchema = `{"type":"object","properties":{"outcome":{"enum":["happened","run_again","give_up"]},` +
+		`"data":{"description":"the result, when it happened"},"message":{"type":"string","description":"what the model reads instead of the data"}},` +
+		`"required":["outcome"],"additionalProperties":false}`
+)
+
+// doubtAnswer is an answer that met the schema.
+type doubtAnswer struct {
+	Outcome string          `json:"outcome"`
+	Data    json.RawMessage `json:"data"`
+	Message string          `json:"message"`
+}
+
+func parseDoubt(result string) (a doubtAnswer) {
+	_ = json.Unmarshal([]byte(result), &a) // it met the schema
+	return a
+}
+
+// result is what the call ends with when it happened.
+func (a *doubtAnswer) result() *tool.Result {
+	return &tool.Result{Status: tool.StatusSuccess, Data: string(a.Data), Message: a.Message}
+}
+
+// checkDoubt refuses what cannot be done with an attempt in doubt.
+func (e *Engine) checkDoubt(c *call.Call, d *tool.Decision) error {
+	if d.Arguments != "" {
+		return call.InvalidField("decision.arguments", "the attempt had its arguments; there is nothing to edit")
+	}
+	a := parseDoubt(d.Result)
+	def, ok := e.lookup(c)
+	switch {
+	case a.Outcome == doubtRunAgain && (!ok || def.Digest != c.ToolDigest):
+		return call.Refuse(call.FailedPrecondition, "TOOL_CHANGED", "the tool %q is not what it was; say that it happened, or give up", c.Tool)
+	case a.Outcome != doubtHappened && (len(a.Data) > 0 || a.Message != ""):
+		return call.InvalidField("decision.result", "data and message are for the outcome happened")
+	case a.Outcome == doubtHappened && ok && def.Schema.ValidateResult(a.result().JSON()) != nil:
+		return call.InvalidField("decision.result.data", "is not what the tool's result_schema says")
+	}
+	return nil
+}
+
+// afterDoubt does what somebody said of an attempt in doubt.
+func (l *live) afterDoubt(ctx context.Context, p *pass, d *tool.Decision, holds bool) {
+	a := parseDoubt(d.Result)
+	switch {
+	case a.Outcome == doubtHappened:
+		l.settleRun(ctx, p, end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result()})
+	case a.Outcome == doubtRunAgain && holds && p.def != nil:
+		p.rewritten, p.resume = true, l.lastInput(l.record())
+		l.run(ctx, p)
+	default: // given up, or the tool changed since
+		l.settleRun(ctx, p, inDoubt())
+	}
+}

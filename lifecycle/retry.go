@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// retries refuses a new call that says it runs another one again which it cannot: only a call of the same caller and tool
+// that did not succeed is retried. The new call stands on its own; gates, answers and the idempotency key are its own too.
+func (e *Engine) retries(ctx context.Context, p tool.Principal, spec *call.Spec) error {
+	first, err := e.peek(ctx, call.Key{Namespace: p.Namespace, ID: spec.RetryOf})
+	switch {
+	case errors.Is(err, store.ErrTrimmed), errors.Is(err, store.ErrNotFound),
+		err == nil && (first.Caller.Subject != p.Subject || first.OnBehalfOf != spec.OnBehalfOf):
+		return call.Refuse(call.NotFound, "RETRY_OF_NOT_FOUND", "no call %q of yours here that this one could run again", spec.RetryOf)
+	case err != nil:
+		return storeRefusal(err, spec.RetryOf)
+	}
+	id := spec.Tool
+	if def, ok := e.cfg.Tools.Lookup(id); ok {
+		id = def.Descriptor.ID
+	}
+	why := ""
+	switch {
+	case first.Tool != id:
+		why = "is of the tool " + first.Tool
+	case !first.Status.Terminal():
+		why = "has not ended"
+	case first.Status == call.Succeeded:
+		why = "succeeded"
+	default:
+		return nil
+	}
+	return call.Refuse(call.FailedPrecondition, "RETRY_OF_INVALID", "call %q cannot be run again: it %s", spec.RetryOf, why)
+}
+
+// peek returns a call as it stands without waiting for whoever is about to load it.
+func (e *Engine) peek(ctx context.Context, key call.Key) (*call.Call, error) {
+	e.mu.Lock()
+	l := e.lives[key]
+	e.mu.Unlock()
+	if l != nil {
+		select {
+		case <-l.ready:
+			if l.loadErr == nil {
+				return l.record(), nil
+			}
+		default:
+		}
+	}
+	return e.store.Call(ctx, key)
+}
