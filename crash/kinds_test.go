@@ -88,8 +88,10 @@ func kinds() []*kind {
 		{name: "long", tool: "bash", caller: auto, weight: 5, once: true, counts: counts, arguments: command(original, long)},
 		{name: endlessName, tool: "bash", caller: auto, weight: 4, once: true, counts: counts, arguments: command(original, endless)},
 		{name: "gated", tool: "bash", caller: asked, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
-		{name: "edit", tool: "edit", caller: asked, weight: 8, once: true, counts: edits, before: "the end\n", arguments: edit(original), edited: edit(edited)},
-		{name: "write", tool: "write", caller: asked, weight: 5, once: true, counts: writes, arguments: write(original), edited: write(edited)},
+		// After a crash the files say what became of an attempt: one that changed nothing is followed by another, and the
+		// world counts what they did.
+		{name: "edit", tool: "edit", caller: asked, weight: 8, counts: edits, before: "the end\n", arguments: edit(original), edited: edit(edited)},
+		{name: "write", tool: "write", caller: asked, weight: 5, counts: writes, arguments: write(original), edited: write(edited)},
 		{name: "noop", tool: "bench_write", caller: auto, weight: 8, once: true, arguments: benchArguments},
 		{name: "question", tool: "ask_user", caller: asked, weight: 8, answer: "blue",
 			arguments: func(id string) any {

@@ -23,7 +23,7 @@ func (l *live) doubt(ctx context.Context, p *pass) {
 		l.undecided(ctx, p)
 		return
 	}
-	ctx = l.start()
+	ctx = l.start(l.e.follow(context.Background(), l.record()))
 	go func() {
 		defer l.release()
 		defer l.e.leave()
