@@ -70,7 +70,7 @@ func TestSetMode(t *testing.T) {
 		if info, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {
 			t.Errorf("run %+v, %v", info, err)
 		}
-		if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 			t.Fatal(err)
 		}
 		holds("run-1", "thread-1", "", "edits")

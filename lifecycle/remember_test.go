@@ -291,7 +291,7 @@ func TestRulesEndWithTheRun(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		w.answer(bob, w.do(spec("t", "")), keep("any", tool.RunScope))
 		w.wantAsked(spec("t", ""), false)
-		if _, err := w.e.EndRun(t.Context(), alice, "run-1", ""); err != nil {
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 			t.Fatal(err)
 		}
 		w.wantAsked(spec("t", ""), true)
