@@ -41,12 +41,12 @@ type op struct {
 
 func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot, o.tool, o.by.Subject) }
 
-var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "chatty"}
+var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
 func drawOps(t *rapid.T) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		o := op{
-			kind: rapid.SampledFrom([]string{"start", "start", "start", "again", "yes", "yes", "edit", "no", "stale", "cancel", "free", "free", "crash", "restart", "expire", "watch", "pause"}).Draw(t, "kind"),
+			kind: rapid.SampledFrom([]string{"start", "start", "start", "again", "yes", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "free", "crash", "restart", "expire", "watch", "pause"}).Draw(t, "kind"),
 			slot: rapid.IntRange(0, slots-1).Draw(t, "slot"),
 		}
 		switch o.kind {
@@ -67,6 +67,7 @@ type slot struct {
 	status  call.Status
 	code    tool.Code
 	edited  bool
+	gone    bool // superseded by another turn
 	freed   bool // the held tool may go on
 	forgot  bool // a crash may have taken it: read-only, and nothing of it had to be stored
 	last    *call.Call
@@ -114,7 +115,7 @@ func (g *game) config() lifecycle.Config {
 		}
 		return hook.Suspend(ticket), nil
 	})
-	return lifecycle.Config{Tools: tools, Answers: answers{}, Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{ask}}, Linger: -1, Attempt: 10000 * time.Hour}
+	return lifecycle.Config{Tools: tools, Answers: answers{}, Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{ask}}, Linger: -1, Attempt: 10000 * time.Hour, Expiry: time.Hour}
 }
 
 func (g *game) tools() []tool.Tool {
@@ -123,6 +124,9 @@ func (g *game) tools() []tool.Tool {
 		d := tool.Descriptor{ID: id, Parameters: json.RawMessage(anyObject), Idempotent: id == "heldidem"}
 		if strings.HasSuffix(id, "read") {
 			d.Effects = reading
+		}
+		if id == "heldask" {
+			d.OnDoubt = tool.OnDoubtAsk
 		}
 		tools = append(tools, tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return g.run(ctx, id, c) }))
 	}
@@ -234,6 +238,8 @@ func (g *game) do(o op) error {
 		return g.stale(s, o)
 	case "cancel":
 		return g.cancel(s)
+	case "supersede":
+		return g.supersede()
 	case "free":
 		g.free(s)
 	case "crash", "restart":
@@ -328,15 +334,22 @@ func (g *game) decide(s *slot, o op) error {
 	}
 	g.n++
 	d := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Resume, ExpectedDigest: c.Open().Digest}
-	switch o.kind {
-	case "no":
+	inDoubt := s.tool == "heldask"
+	switch {
+	case o.kind == "no":
 		d.Action = tool.Cancel
-	case "edit":
+	case inDoubt:
+		d.Result = `{"outcome":"run_again"}`
+	}
+	if o.kind == "edit" {
 		d.Arguments = `{"n":3}`
 	}
 	w, err := g.e.Resume(g.t.Context(), o.by, lifecycle.ResumeRequest{SuspensionID: s.opened, Decision: d})
 	if allowed := s.tool == "asker" || hasRole(o.by, "approver"); !allowed {
 		return wantReason(err, "NOT_AN_APPROVER")
+	}
+	if inDoubt && o.kind == "edit" {
+		return wantReason(err, "INVALID_FIELD")
 	}
 	if s.tool == "gatedtwo" && s.votes[o.by.Subject] == o.kind {
 		return wantReason(err, "ALREADY_VOTED")
@@ -351,9 +364,12 @@ func (g *game) decide(s *slot, o op) error {
 	s.decided[s.opened] = d
 	s.forgot = false
 	s.edited = s.edited || o.kind == "edit"
-	if o.kind == "no" {
+	switch {
+	case o.kind == "no":
 		s.end(call.Cancelled, tool.Cancelled)
-	} else {
+	case inDoubt && !s.freed:
+		s.status, s.opened = call.Running, ""
+	default:
 		s.end(call.Succeeded, "")
 	}
 	return nil
@@ -412,6 +428,20 @@ func (g *game) cancel(s *slot) error {
 	return nil
 }
 
+// supersede ends all that has not ended, because another turn takes its place.
+func (g *game) supersede() error {
+	if _, err := g.e.CancelAll(g.t.Context(), alice, "run", "", "", "another"); err != nil {
+		return err
+	}
+	for i := range g.slots {
+		if s := &g.slots[i]; s.started && !s.status.Terminal() {
+			s.end(call.Cancelled, tool.Cancelled)
+			s.forgot, s.gone = false, true
+		}
+	}
+	return nil
+}
+
 func (g *game) free(s *slot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -439,6 +469,8 @@ func (g *game) restart(crash bool) error {
 			s.forgot = false
 		case s.tool == "held":
 			s.end(call.Failed, tool.InDoubt)
+		case s.tool == "heldask":
+			s.status = call.Suspended // somebody has to say what became of it
 		}
 	}
 	e, err := g.d.open(g.config())
@@ -510,6 +542,9 @@ func (g *game) checkEnd(s *slot, c *call.Call) error {
 	if code != s.code {
 		return fmt.Errorf("code %q, want %q", code, s.code)
 	}
+	if s.gone && c.Result.Error.Reason != "SUPERSEDED" {
+		return fmt.Errorf("ended for %q, want it superseded", c.Result.Error.Reason)
+	}
 	if s.last != nil && !s.forgot && (c.LastSequence != s.last.LastSequence || c.Result.Data != s.last.Result.Data || !c.Ended.Equal(s.last.Ended)) {
 		return fmt.Errorf("a terminal call changed: %+v, was %+v", c, s.last)
 	}
@@ -525,7 +560,7 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
 		most = 1 << 20 // may run again after a crash
-	case s.tool == "asker":
+	case s.tool == "asker", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}
 	if n := g.runs[c.ID]; n > most {
