@@ -143,6 +143,9 @@ const (
 // Allow lets the call go on.
 func Allow() Verdict { return Verdict{kind: KindAllow} }
 
+// AllowBecause is Allow with a reason for the record: something that was said before stands for an answer.
+func AllowBecause(reason string) Verdict { return Verdict{kind: KindAllow, reason: reason} }
+
 // Block fails the call and blocks its run. To refuse the call alone use SetResult with a DENIED error.
 func Block(reason string) Verdict { return Verdict{kind: KindBlock, reason: reason} }
 
@@ -160,7 +163,7 @@ func Deny(reason string) Verdict {
 // Kind returns what the gate wants; "" for the zero Verdict.
 func (v Verdict) Kind() VerdictKind { return v.kind }
 
-// Reason returns why the gate blocks or asks.
+// Reason returns why the gate blocks or asks, and perhaps why it allows.
 func (v Verdict) Reason() string { return v.reason }
 
 // Ticket returns the question of a Suspend.

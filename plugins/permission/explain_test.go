@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
 )
@@ -64,6 +65,10 @@ func TestExplainModesAndKeptAnswers(t *testing.T) {
 		g := permission.New(permission.Config{Remembered: source, Modes: modes{"run": mode}, Commands: map[string]permission.Splitter{"bash": split}})
 		if got := g.Explain(in).Why; got != why {
 			t.Errorf("mode %q: %q, want %q", mode, got, why)
+		}
+		reasons := map[string]string{"": "the kept answer r1", "bypass": "the mode bypass"}
+		if v := check(t, g, in); v.Kind() == hook.KindAllow && v.Reason() != reasons[mode] {
+			t.Errorf("mode %q: the record says %q, want %q", mode, v.Reason(), reasons[mode])
 		}
 	}
 }

@@ -84,7 +84,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	d := g.judge(in)
 	switch d.action {
 	case allow:
-		return hook.Allow(), nil
+		return hook.AllowBecause(d.inPlace()), nil
 	case deny:
 		return hook.Deny("Denied: " + d.because()), nil
 	case block:

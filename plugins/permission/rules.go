@@ -123,6 +123,17 @@ type decision struct {
 // alone reports whether one person's yes is enough. Only then may something that was said before stand for it.
 func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
+// inPlace says what stands in the place of an answer, for the record; "" when nobody had to be asked.
+func (d *decision) inPlace() string {
+	switch {
+	case d.kept != "":
+		return "the kept answer " + d.kept
+	case d.mode != "":
+		return "the mode " + d.mode
+	}
+	return ""
+}
+
 // unanswerable says why a question is a refusal.
 func (d *decision) unanswerable() string {
 	text := "this call needs a yes, and nobody is there to give it"
