@@ -24,7 +24,11 @@ run: build ## start a daemon to keep: store ./data, workspace ./workspace
 
 .PHONY: demo
 demo: build ## the main job from beginning to end on a real daemon, in under a minute
-	go run ./demo
+	go run ./demo -readme README.md
+
+.PHONY: session
+session: build ## write the session that the README shows as the demo makes it now
+	go run ./demo -readme README.md -update
 
 .PHONY: test
 test: ## the landing check: all tests with the race detector; the last lines say what ran

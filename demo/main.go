@@ -26,25 +26,28 @@ const limit = time.Minute
 type step struct {
 	title string
 	play  func(*stage, context.Context) error
+	shown bool // the README has a record of it
 }
 
 // steps is the main job in the order in which it is shown.
 func steps() []step {
 	return []step{
-		{"Which tools there are", (*stage).listTools},
-		{"A call that needs nobody: grep", (*stage).grep},
-		{"A call that needs a yes, and streams: bash", (*stage).streamBash},
-		{"A call that outlives the daemon: edit, kill -9, approve", (*stage).editAcrossCrash},
-		{"A question to a person: ask_user", (*stage).askUser},
-		{"A no: declined, and never run", (*stage).decline},
-		{"A yes to something else: approved with edited arguments", (*stage).approveEdited},
-		{"A lost connection, and a cancel that leaves nothing behind", (*stage).reattachAndCancel},
-		{"The same call id twice: one execution", (*stage).sameCallTwice},
+		{title: "Which tools there are", play: (*stage).listTools},
+		{title: "A call that needs nobody: grep", play: (*stage).grep, shown: true},
+		{title: "A call that needs a yes, and streams: bash", play: (*stage).streamBash},
+		{title: "A call that outlives the daemon: edit, kill -9, approve", play: (*stage).editAcrossCrash, shown: true},
+		{title: "A question to a person: ask_user", play: (*stage).askUser},
+		{title: "A no: declined, and never run", play: (*stage).decline},
+		{title: "A yes to something else: approved with edited arguments", play: (*stage).approveEdited},
+		{title: "A lost connection, and a cancel that leaves nothing behind", play: (*stage).reattachAndCancel},
+		{title: "The same call id twice: one execution", play: (*stage).sameCallTwice},
 	}
 }
 
 func main() {
 	bin := flag.String("toold", "bin/toold", "the daemon and command line to show")
+	readme := flag.String("readme", "", "page that has to show the session as it is now")
+	update := flag.Bool("update", false, "write the session into the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -53,7 +56,7 @@ func main() {
 
 	tell := newTeller(os.Stdout)
 	began := time.Now()
-	if err := run(ctx, *bin, tell); err != nil {
+	if err := run(ctx, *bin, tell, &page{*readme, *update}); err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(context.Cause(ctx), err)
 		}
@@ -64,7 +67,13 @@ func main() {
 	tell.line("\n", tell.paint(green, fmt.Sprintf("All %d steps did what they say, in %.1f s.", len(steps()), time.Since(began).Seconds())))
 }
 
-func run(ctx context.Context, bin string, tell *teller) (err error) {
+// A page shows a record of the demo; without a name none does.
+type page struct {
+	name   string
+	update bool
+}
+
+func run(ctx context.Context, bin string, tell *teller, shown *page) (err error) {
 	bin, err = filepath.Abs(bin)
 	if err != nil {
 		return err
@@ -89,14 +98,23 @@ func run(ctx context.Context, bin string, tell *teller) (err error) {
 	}
 	for i, st := range steps() {
 		tell.step(i+1, len(steps()), st.title)
+		s.session.on = st.shown
 		if err := st.play(s, ctx); err != nil {
 			return err
 		}
+		s.session.on = false
 		if err := s.daemon.running(); err != nil {
 			return err
 		}
 	}
-	return s.curtain(ctx)
+	if err := s.curtain(ctx); err != nil || shown.name == "" {
+		return err
+	}
+	if err := s.session.compare(shown.name, shown.update); err != nil {
+		return err
+	}
+	s.tell.proof("%s shows what these commands print", shown.name)
+	return nil
 }
 
 // needs makes sure of the commands that the workspace's scripts use; they are missing on the smallest of machines only.

@@ -78,6 +78,7 @@ func (s *stage) ticket(ctx context.Context, c *tooldv1.Call, all ...string) erro
 	}
 	s.tell.command(a.words)
 	s.tell.output(a.stdout, 36)
+	s.session.add(a.words, a.stdout)
 	return contains("the question", a.stdout, all...)
 }
 
@@ -92,6 +93,8 @@ func (s *stage) decide(ctx context.Context, args ...string) (answer, error) {
 		if at := strings.Index(a.screen, outcome); at >= 0 {
 			s.tell.printed("(the question)")
 			s.tell.output(a.screen[at+1:], 8)
+			_, after, _ := strings.Cut("\n"+a.stderr, outcome)
+			s.session.add(a.words, "(the question, as above)\n"+outcome[1:]+after+a.stdout)
 			return a, nil
 		}
 	}

@@ -26,6 +26,7 @@ const callWait = 10 * time.Second
 // A stage is where the demo plays: a directory of its own with a store and a workspace, and the daemon on them.
 type stage struct {
 	tell      *teller
+	session   *session
 	bin       string
 	dir       string
 	data      string
@@ -50,6 +51,7 @@ func newStage(bin string, tell *teller) (*stage, error) {
 		return nil, err
 	}
 	s := &stage{tell: tell, bin: bin, dir: dir, data: filepath.Join(dir, "data"), workspace: filepath.Join(dir, "workspace")}
+	s.session = &session{known: map[string]string{bin: "toold", dir: "~"}}
 	tree, err := fs.Sub(files, "workspace")
 	if err == nil {
 		err = os.CopyFS(s.workspace, tree)
@@ -104,6 +106,7 @@ func (s *stage) crash() error {
 		return fmt.Errorf("the daemon, process %v, is still there", s.daemon.process)
 	}
 	s.tell.proof("process %d is gone", s.daemon.pid)
+	s.session.remark("here the daemon is killed with -9 and started again")
 	return nil
 }
 
