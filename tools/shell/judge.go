@@ -21,7 +21,7 @@ func (a *analysis) judge(words []word) effect {
 		}
 		if reader, ok := readers[name]; ok {
 			if why := reader.refuses(args); why == "" {
-				return effect{safety: reads().safety, outside: reader.private || reader.outside(args)}
+				return effect{safety: reads().safety, outside: reader.private || reader.outside(args, a.dir)}
 			}
 		}
 		if len(args) == 1 && args[0].is("--version", "-V", "-version", "version") && versioned[name] {

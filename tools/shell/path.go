@@ -26,6 +26,18 @@ func isInside(p string) bool {
 	return true
 }
 
+// isBelow reports whether a word names, as far as its text tells, what lies in dir or below the working directory.
+func (w word) isBelow(dir string) bool {
+	if w.inside {
+		return true
+	}
+	if dir == "" || !strings.HasPrefix(w.path, "/") || strings.ContainsAny(w.path, "$~{") || strings.Contains(w.path, "..") {
+		return false
+	}
+	p := path.Clean(w.path)
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") && !strings.Contains(p, "/.*") && !strings.Contains(p, "/.?") && !strings.Contains(p, "/.[")
+}
+
 // Below these a write reaches beyond the workspace into what the machine lives by.
 var systemRoots = []string{
 	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/run", "/sbin", "/srv",

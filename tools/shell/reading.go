@@ -88,7 +88,7 @@ func (r reader) names(option string) bool {
 }
 
 // outside reports whether one of the files that a command names may lie outside the working directory.
-func (r reader) outside(args []word) bool {
+func (r reader) outside(args []word, dir string) bool {
 	texts := r.texts
 	for _, w := range args {
 		option := strings.HasPrefix(w.value, "-") && w.value != "-"
@@ -106,7 +106,7 @@ func (r reader) outside(args []word) bool {
 			if !w.literal {
 				return true
 			}
-		case !w.inside:
+		case !w.isBelow(dir):
 			return true
 		}
 	}

@@ -220,7 +220,7 @@ func (a *analysis) redirect(r *syntax.Redirect, source string) {
 			a.note("< "+target.text(), reachesOut("a redirect may open a connection"))
 			return
 		}
-		a.note("", effect{safety: reads().safety, outside: !target.inside})
+		a.note("", effect{safety: reads().safety, outside: !target.isBelow(a.dir)})
 		return
 	}
 	if !target.literal || !isSink(target.value) {
