@@ -41,7 +41,36 @@ func TestT108SecondDaemon(t *testing.T) {
 // TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed: what had not ended may have gone on
 // elsewhere, so that it is held until an operator says that the store was only moved.
 func TestT108CopiedStore(t *testing.T) {
-	l := newLoop(t, 108)
+	holdsElsewhere(t, 108, func(from, to string) {
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v\n%s", err, out)
+		}
+	})
+}
+
+// TestT86SalvagedStore is the same after "toold salvage" of a store whose header is broken, which no daemon opens.
+func TestT86SalvagedStore(t *testing.T) {
+	holdsElsewhere(t, 86, func(from, to string) {
+		path := filepath.Join(from, "journal.db")
+		b, err := os.ReadFile(path)
+		must(t, err)
+		copy(b, "broken")
+		must(t, os.WriteFile(path, b, 0o600))
+		out, err := exec.Command(binary, "serve", "--data", from, "--workspace", t.TempDir()).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "not a journal of toold") {
+			t.Errorf("a daemon on the damaged store: %v\n%s", err, out)
+		}
+		out, err = exec.Command(binary, "salvage", from, to).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "calls               3 rows\n") {
+			t.Fatalf("salvage: %v\n%s", err, out)
+		}
+	})
+}
+
+// holdsElsewhere brings a store with unfinished calls to another place.
+func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
+	t.Helper()
+	l := newLoop(t, seed)
 	items := map[string]*item{}
 	l.live(t, "", func(life *life, rng *rand.Rand) {
 		for _, name := range []string{"gated", "endless", "command"} {
@@ -50,9 +79,7 @@ func TestT108CopiedStore(t *testing.T) {
 		}
 	})
 	copied := filepath.Join(l.dir, "copy")
-	if out, err := exec.Command("cp", "-a", l.data, copied).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v\n%s", err, out)
-	}
+	bring(l.data, copied)
 	must(t, os.RemoveAll(l.data)) // so that the copy is the only one, and may be said to have been moved
 	l.data = copied
 	gated, endless := items["gated"], items["endless"]

@@ -17,17 +17,18 @@ import (
 // writeSuspensions keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds
 // and the one before it.
 func (w *writer) writeSuspensions(c *call.Call, position int64) error {
-	open := c.Open()
 	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
-		s := &c.Rounds[i].Suspension
-		err := exec(w.conn, `INSERT INTO suspensions (namespace, id, call, action, open, expires) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE call = excluded.call`,
-			c.Namespace, s.ID, position, s.Action, s == open, s.ExpiresAt)
-		if err != nil {
+		if err := w.writeSuspension(&c.Rounds[i].Suspension, c, position); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *writer) writeSuspension(s *call.Suspension, c *call.Call, position int64) error {
+	return exec(w.conn, `INSERT INTO suspensions (namespace, id, call, action, open, expires) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE call = excluded.call`,
+		c.Namespace, s.ID, position, s.Action, s == c.Open(), s.ExpiresAt)
 }
 
 const (

@@ -1,0 +1,260 @@
+package sqlite
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// A salvageTable is how a table is read: by its position or rowid, else from both ends of its key.
+type salvageTable struct {
+	name, columns string
+	rowid         bool
+	key           string
+}
+
+func salvageTables() []salvageTable {
+	return []salvageTable{
+		{name: "calls", rowid: true, columns: "position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch, tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events"},
+		{name: "events", rowid: true, columns: "position, call, epoch, first, last, crc, events"},
+		{name: "records", rowid: true, columns: "position, namespace, kind, key, call_id, created, crc, bytes"},
+		{name: "documents", rowid: true, columns: "namespace, scope, scope_id, key, revision, deleted, changed, crc, value"},
+		{name: "decisions", key: "namespace, id", columns: "namespace, id, crc, decision"},
+		{name: "runs", key: "namespace, id", columns: "namespace, id, state, reason, call_id, changed"},
+		{name: "tombstones", key: "namespace, call_id", columns: "namespace, call_id, digest, ended, trimmed"},
+	}
+}
+
+// beyond is how far behind the newest position that is known the next is given, when nobody knows what the last was: cursors
+// of feeds that clients have must not name other events.
+const beyond = 1 << 20
+
+// copy fills the new journal, in one transaction.
+func (s *salvage) copy() error {
+	sure := false
+	if m, err := readMeta(s.from); err == nil && m.epoch > 0 {
+		s.meta, s.newest, sure = m, m.position, true
+	}
+	if err := exec(s.w.conn, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, t := range salvageTables() {
+		if err := s.table(t); err != nil {
+			return fmt.Errorf("%s: %w", t.name, err)
+		}
+	}
+	err := query(s.w.conn, `SELECT max(coalesce((SELECT max(position) FROM calls), 0), coalesce((SELECT max(position) FROM events), 0),
+		coalesce((SELECT max(call) FROM events), 0), coalesce((SELECT max(position) FROM records), 0))`, func(st *sqlite.Stmt) error {
+		s.newest = max(s.newest, st.ColumnInt64(0))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !sure {
+		s.newest += beyond
+	}
+	for _, step := range []func() error{s.lostCalls, s.rebuild, s.keepIdentity} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if err := exec(s.w.conn, "COMMIT"); err != nil {
+		return err
+	}
+	if err := check(s.ctx, s.w.conn); err != nil {
+		return err
+	}
+	return known(pragma(s.w.conn, "wal_checkpoint(TRUNCATE)", nil))
+}
+
+// table copies a table as far as it can be read.
+func (s *salvage) table(t salvageTable) error {
+	into := SalvagedTable{Name: t.name}
+	insert := "INSERT OR IGNORE INTO " + t.name + " (" + t.columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(t.columns, ",")) + ")"
+	var failed error // of the new journal
+	take := func(st *sqlite.Stmt) error {
+		values := row(st, 1)
+		if err := exec(s.w.conn, insert, values...); err != nil {
+			if sqlite.ErrCode(errors.Unwrap(err)).ToPrimary() != sqlite.ResultConstraint { // a type that the column does not take is damage
+				failed = err
+				return err
+			}
+			into.Damaged = true
+			return nil
+		}
+		if n := s.w.conn.Changes(); n == 0 {
+			return nil // from both ends
+		}
+		into.Rows++
+		return nil
+	}
+	if t.rowid {
+		into.Damaged = s.byRowid(t, take) || into.Damaged
+	} else if s.each("SELECT 0, "+t.columns+" FROM "+t.name+" ORDER BY "+t.key, take) {
+		into.Damaged = true
+		s.each("SELECT 0, "+t.columns+" FROM "+t.name+" ORDER BY "+strings.ReplaceAll(t.key, ",", " DESC,")+" DESC", take)
+	}
+	s.report.Tables = append(s.report.Tables, into)
+	return cmp.Or(failed, s.ctx.Err())
+}
+
+// each calls take with each row that a statement gives and reports whether it broke off.
+func (s *salvage) each(text string, take func(*sqlite.Stmt) error, args ...any) (broken bool) {
+	return query(s.from, text, take, args...) != nil
+}
+
+// probe is how many rowids behind a broken place are looked up one by one before the table is read on.
+const probe = 512
+
+// byRowid reads a table by its rowids. Behind a broken page it looks them up one by one until it is past it.
+func (s *salvage) byRowid(t salvageTable, take func(*sqlite.Stmt) error) (damaged bool) {
+	var last int64
+	s.each("SELECT rowid FROM "+t.name+" ORDER BY rowid DESC LIMIT 1", func(st *sqlite.Stmt) error {
+		last = st.ColumnInt64(0)
+		return nil
+	})
+	last = max(last, s.newest)
+	seen := int64(0)
+	note := func(st *sqlite.Stmt) error {
+		seen = max(seen, st.ColumnInt64(0))
+		return take(st)
+	}
+	scan := "SELECT rowid, " + t.columns + " FROM " + t.name + " WHERE rowid > ? ORDER BY rowid"
+	one := "SELECT rowid, " + t.columns + " FROM " + t.name + " WHERE rowid = ?"
+	for s.each(scan, note, seen) && s.ctx.Err() == nil {
+		damaged = true
+		for n := seen + 1; n <= seen+probe; n++ {
+			s.each(one, take, n)
+		}
+		if seen += probe; seen >= last {
+			break
+		}
+	}
+	return damaged
+}
+
+// row is the values of a row from a column on.
+func row(st *sqlite.Stmt, from int) (values []any) {
+	for i := from; i < st.ColumnCount(); i++ {
+		switch st.ColumnType(i) {
+		case sqlite.TypeInteger:
+			values = append(values, st.ColumnInt64(i))
+		case sqlite.TypeText:
+			values = append(values, st.ColumnText(i))
+		case sqlite.TypeBlob:
+			values = append(values, columnBytes(st, i))
+		default:
+			values = append(values, nil)
+		}
+	}
+	return values
+}
+
+// lostCalls makes tombstones of the calls that an index still names and no row has any more.
+func (s *salvage) lostCalls() error {
+	var failed error
+	take := func(st *sqlite.Stmt) error {
+		key := call.Key{Namespace: st.ColumnText(0), ID: st.ColumnText(1)}
+		found := false
+		err := query(s.w.conn, "SELECT 1 FROM calls WHERE position = ? OR namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+			found = true
+			return nil
+		}, st.ColumnInt64(2), key.Namespace, key.ID)
+		if err == nil && !found {
+			now := s.meta.clock.UnixNano()
+			err = exec(s.w.conn, "INSERT OR IGNORE INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, '', ?, ?)", key.Namespace, key.ID, now, now)
+			if s.w.conn.Changes() > 0 {
+				s.report.Lost = append(s.report.Lost, key)
+			}
+		}
+		failed = err
+		return err
+	}
+	const index = "SELECT namespace, call_id, position FROM calls INDEXED BY calls_id ORDER BY namespace"
+	if s.each(index+", call_id", take) && failed == nil {
+		s.each(index+" DESC, call_id DESC", take)
+	}
+	return failed
+}
+
+// rebuild makes what is derived of the calls, and marks what their logs lack.
+func (s *salvage) rebuild() error {
+	w := s.w
+	type stored struct {
+		callRow
+		last int64 // of the log
+	}
+	for after := int64(0); ; {
+		var rows []stored
+		err := query(w.conn, "SELECT "+callColumns+" FROM calls WHERE position > ? ORDER BY position LIMIT 500", func(st *sqlite.Stmt) error {
+			rows = append(rows, stored{new(callScanner).scan(st), st.ColumnInt64(5)})
+			return nil
+		}, after)
+		if err != nil || len(rows) == 0 {
+			return errors.Join(err, w.writeMembers())
+		}
+		for _, r := range rows {
+			after = r.position
+			whole, err := s.mendLog(r.position, r.last)
+			if err == nil && r.call != nil {
+				err = w.enrol(r.call, r.position)
+				for i := range r.call.Rounds {
+					if err == nil {
+						err = w.writeSuspension(&r.call.Rounds[i].Suspension, r.call, r.position)
+					}
+				}
+			}
+			if err != nil {
+				return err
+			}
+			if !whole || r.err != nil {
+				s.report.Refused = append(s.report.Refused, r.key)
+			}
+		}
+	}
+}
+
+// mendLog puts a chunk that is refused in the place of events that are lost, so that nobody takes those behind them for the
+// next. It reports whether the log is whole.
+func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
+	whole = true
+	var chunks []chunk
+	err = query(s.w.conn, `SELECT epoch, 1, events_last, events_crc, events FROM calls WHERE position = ?1 AND events_last IS NOT NULL
+		UNION ALL SELECT * FROM (SELECT epoch, first, last, crc, events FROM events WHERE call = ?1 ORDER BY last)`, func(st *sqlite.Stmt) error {
+		chunks = append(chunks, chunk{call: position, epoch: st.ColumnInt64(0), first: st.ColumnInt64(1), last: st.ColumnInt64(2), crc: uint32(st.ColumnInt64(3)), events: columnBytes(st, 4)})
+		return nil
+	}, position)
+	if err != nil {
+		return false, err
+	}
+	next, epoch := int64(1), int64(1)
+	fill := func(to int64) error {
+		if next > to {
+			return nil
+		}
+		whole = false
+		s.newest++
+		return exec(s.w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, x'')",
+			s.newest, position, epoch, next, to, sumEvents(nil, position, next, to)+1)
+	}
+	slices.SortFunc(chunks, func(a, b chunk) int { return cmp.Compare(a.last, b.last) })
+	for _, c := range chunks {
+		epoch, s.epoch = c.epoch, max(s.epoch, c.epoch)
+		if err := fill(c.first - 1); err != nil {
+			return false, err
+		}
+		if _, err := c.decode(c.first-1, int(c.last-c.first+1)); errors.Is(err, store.ErrCorrupt) {
+			whole = false
+		}
+		next = max(next, c.last+1)
+	}
+	return whole, fill(last)
+}
