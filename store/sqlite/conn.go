@@ -269,8 +269,8 @@ func known(err error) error {
 	switch code := sqlite.ErrCode(f.error); {
 	case code.ToPrimary() == sqlite.ResultFull, code == sqlite.ResultIOErrSHMSize:
 		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	case code.ToPrimary() == sqlite.ResultCorrupt, code.ToPrimary() == sqlite.ResultNotADB:
-		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+	case code.ToPrimary() == sqlite.ResultCorrupt, code.ToPrimary() == sqlite.ResultNotADB, code == sqlite.ResultIOErrRead, code == sqlite.ResultIOErrShortRead:
+		return fmt.Errorf("%w: %w", store.ErrCorrupt, err) // what a disk cannot read is refused alone, and nothing was written
 	case code.ToPrimary() == sqlite.ResultIOErr:
 		return fmt.Errorf("%w: %w", store.ErrFatal, err)
 	}

@@ -87,6 +87,8 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 			return false
 		case errors.Is(err, store.ErrFull):
 			tr.outcomes["ErrFull"]++
+		case errors.Is(err, store.ErrCorrupt) && tr.cannotRead():
+			tr.outcomes["ErrCorrupt"]++
 		default:
 			tr.errorf("Commit = %v, want ErrFull or ErrFatal", err)
 		}
@@ -134,9 +136,15 @@ func (tr *trial) admin(err error) {
 	switch {
 	case errors.Is(err, store.ErrFatal):
 		tr.fatal = true
-	case err != nil && !errors.Is(err, store.ErrFull):
+	case err != nil && !errors.Is(err, store.ErrFull) && !(errors.Is(err, store.ErrCorrupt) && tr.cannotRead()):
 		tr.errorf("%v, want ErrFull or ErrFatal", err)
 	}
+}
+
+// cannotRead says that the blow met a read: then that alone is refused.
+func (tr *trial) cannotRead() bool {
+	at := tr.struck.Load()
+	return at != nil && at.Kind == faultfs.Read || !tr.blow.once
 }
 
 // endure plays the life on a disk that fails, and looks at what is left: after the death of the process, and of the machine.
