@@ -18,7 +18,7 @@ func TestPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := migrate(conn); err != nil {
+	if err := migrate(conn, schema); err != nil {
 		t.Fatal(err)
 	}
 	list := func(q store.Query) string {

@@ -83,7 +83,7 @@ func newJournal(path string) (*writer, error) {
 		return nil, err
 	}
 	w := newWriter(&Store{ids: newIDFilter()}, conn)
-	if err := migrate(conn); err != nil {
+	if err := migrate(conn, schema); err != nil {
 		return w, err
 	}
 	return w, known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil)) // its first page is compared with the damaged one's

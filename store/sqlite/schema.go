@@ -24,8 +24,8 @@ var ErrNewer = errors.New("journal has the schema of a newer toold")
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate brings the schema up to date. There is no way back.
-func migrate(conn *sqlite.Conn) error {
+// migrate brings a database to the newest of the schemas. There is no way back.
+func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	var id, version int64
 	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
 	if err == nil {
@@ -34,7 +34,7 @@ func migrate(conn *sqlite.Conn) error {
 	if err != nil {
 		return known(err)
 	}
-	names, err := fs.Glob(schema, "schema/*.sql")
+	names, err := fs.Glob(schemas, "schema/*.sql")
 	if err != nil {
 		return err
 	}
@@ -46,15 +46,15 @@ func migrate(conn *sqlite.Conn) error {
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
 	}
 	for ; version < latest; version++ {
-		if err := step(conn, names[version], version+1); err != nil {
+		if err := step(conn, schemas, names[version], version+1); err != nil {
 			return fmt.Errorf("%s: %w", names[version], known(err))
 		}
 	}
 	return nil
 }
 
-func step(conn *sqlite.Conn, name string, version int64) (err error) {
-	text, err := schema.ReadFile(name)
+func step(conn *sqlite.Conn, schemas fs.FS, name string, version int64) (err error) {
+	text, err := fs.ReadFile(schemas, name)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 		return err
 	}
 	s.writer = newWriter(s, conn)
-	if err := migrate(conn); err != nil {
+	if err := migrate(conn, schema); err != nil {
 		return err
 	}
 	m, err := readMeta(conn)

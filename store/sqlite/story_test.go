@@ -249,7 +249,7 @@ func state(t *testing.T, s *sqlite.Store) string {
 	for n := range scriptCalls {
 		d, err := s.Decision(t.Context(), "ns", "d-"+name(n))
 		if !errors.Is(err, store.ErrNotFound) {
-			tell("decision %+v %v", d, err)
+			tell("decision %s of %s for %s: %s %v %v", d.ID, d.SuspensionID, d.CallID, d.Content, d.Decision.Action, err)
 		}
 		if _, err := s.Call(t.Context(), key(name(n))); err != nil && !errors.Is(err, store.ErrNotFound) {
 			tell("%s is %v", name(n), err)
@@ -257,16 +257,26 @@ func state(t *testing.T, s *sqlite.Store) string {
 	}
 	for _, run := range []string{"run-c0", "run-c1", "run-c2"} {
 		docs, err := s.Documents(t.Context(), "ns", tool.RunScope, run)
-		tell("documents %v %v", docs, err)
+		for _, d := range docs {
+			tell("document %s %s %d %s", d.ScopeID, d.Key, d.Revision, d.Value)
+		}
+		if err != nil {
+			tell("documents %v", err)
+		}
 		r, err := s.Run(t.Context(), "ns", run)
 		if r != nil {
-			tell("run %+v", *r)
+			tell("run %s %s %s %s %d", r.ID, r.State, r.Reason, r.CallID, r.Changed.UnixNano())
 		}
 		counts, countErr := s.RunCounts(t.Context(), "ns", run)
 		tell("run %v %v %v", err, counts, countErr)
 	}
 	records, err := s.Records(t.Context(), "ns", "audit", 0, 1000)
-	tell("records %v %v", records, err)
+	for _, r := range records {
+		tell("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, r.Time.UnixNano())
+	}
+	if err != nil {
+		tell("records %v", err)
+	}
 	counts, err := s.Counts(t.Context())
 	tell("counts %v %v", counts, err)
 	entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, 0, 10_000)
