@@ -21,7 +21,7 @@ import (
 
 func TestKeys(t *testing.T) {
 	for sent, want := range map[string]string{
-		"jK ":                            "j K space",
+		"jKj":                            "j K j",
 		"\r\n\t\x7f\x08\x03\x15":         "enter enter tab backspace backspace ctrl-c ctrl-u",
 		"\x1b[A\x1bOB\x1b[5~\x1b":        "up down pageup escape",
 		"\x1b[1;5A\x1b[99~ä宽":            "ä 宽",
@@ -112,9 +112,11 @@ func TestModel(t *testing.T) {
 		m := newModel()
 		m.view = show.View{Now: time.Unix(1000, 0), Color: true}
 		begun := ""
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			m.width, m.height = rapid.IntRange(1, 120).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height")
-			switch rapid.IntRange(0, 5).Draw(t, "what") {
+		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+			if rapid.IntRange(0, 9).Draw(t, "resized") == 0 || m.width == 0 {
+				m.width, m.height = rapid.IntRange(1, 120).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height")
+			}
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				var calls []*tooldv1.Call
 				for id := range 6 {
@@ -129,7 +131,7 @@ func TestModel(t *testing.T) {
 				}
 			default:
 				before := m.mode
-				w := m.press(decoded(rapid.SampledFrom([]string{"a", "y", "n", "e", "d", "j", "k", "G", "g", "\r", " ", "b", "1", "x", "?", "\x7f", "\x1b[A"}).Draw(t, "key")))
+				w := m.press(decoded(rapid.SampledFrom([]string{"a", "a", "a", "a", "y", "y", "y", "y", "y", "y", "n", "e", "d", "j", "k", "G", "g", "\r", " ", "b", "1", "x", "?", "\x7f", "\x1b[A"}).Draw(t, "key")))
 				if e := m.chosen(); before < confirming && (m.mode >= confirming || w == edit) {
 					begun = e.id()
 				}
