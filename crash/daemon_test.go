@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	startWithin = 2 * time.Minute // a journal that was not closed is looked through first: 15 s a gigabyte on a quiet machine
+	startWithin = 2 * time.Minute  // a journal that was not closed is looked through first: 15 s a gigabyte on a quiet machine
 	stopWithin  = 12 * time.Second // the drain period, five seconds, and a slow machine
 )
 

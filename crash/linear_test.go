@@ -33,7 +33,7 @@ func onceModel() porcupine.Model {
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 			byQuestion := map[string][]porcupine.Operation{}
 			for _, op := range history {
-				q := op.Input.(asking).question //nolint:errcheck,forcetypeassert // ours
+				q := op.Input.(asking).question
 				byQuestion[q] = append(byQuestion[q], op)
 			}
 			var parts [][]porcupine.Operation
@@ -44,7 +44,7 @@ func onceModel() porcupine.Model {
 		},
 		Init: func() any { return "" },
 		Step: func(state, input, output any) (bool, any) {
-			winner, in, out := state.(string), input.(asking), output.(told) //nolint:errcheck,forcetypeassert // ours
+			winner, in, out := state.(string), input.(asking), output.(told)
 			if winner == "" {
 				winner = in.wanted
 			}
@@ -110,7 +110,7 @@ func TestLinearizable(t *testing.T) {
 		asked += len(open)
 	}
 	for _, op := range h.ops {
-		if op.Output.(told).unknown { //nolint:errcheck,forcetypeassert // ours
+		if op.Output.(told).unknown {
 			unknown++
 		}
 	}
