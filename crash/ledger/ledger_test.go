@@ -136,6 +136,16 @@ func TestSeesContradictions(t *testing.T) {
 			tell(c, 2, newest(c), at("c1.1.2", event(1, behind)))
 		}, "event 1 (accepted) where 3 has to come"},
 		{"another end", func(c *ledger.Call) { tell(c, 1, nil, ended); c.Record(record(failed, 3, nil), "", 2, c.View()) }, "the results differ"},
+		{"another end of a read-only call of which a record alone had told", func(c *ledger.Call) {
+			tell(c, 1, nil, reading)
+			c.Record(record(failed, 9, nil), "", 1, c.View())
+			tell(c, 2, newest(c), at("c1.2.3", event(3, succeeded)))
+		}, ""},
+		{"another end of such a call in one life", func(c *ledger.Call) {
+			tell(c, 1, nil, reading)
+			c.Record(record(failed, 9, nil), "", 1, c.View())
+			tell(c, 1, newest(c), at("c1.1.3", event(3, succeeded)))
+		}, "the results differ"},
 		{"the end is taken back", func(c *ledger.Call) { tell(c, 1, nil, ended); c.Record(record(running, 3, nil), "", 2, c.View()) }, "the call had ended"},
 		{"an answer that is older than a later one", func(c *ledger.Call) {
 			view := c.View()

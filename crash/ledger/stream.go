@@ -174,7 +174,11 @@ func (c *Call) endLocked(by string, status tooldv1.CallStatus, executed tooldv1.
 	if sequence > 0 && c.last > sequence {
 		c.breakLocked("P4", "%s: finished is event %d; %d was told before", by, sequence, c.last)
 	}
-	if before := c.end; before != nil {
+	before := c.end
+	if before != nil && before.sequence == 0 && before.life < life && !c.sync {
+		before = nil // only a record told it, which has no cursor that leads to what a crash took
+	}
+	if before != nil {
 		if before.Status != status || before.Executed != executed || before.result != now.result {
 			c.breakLocked("P3", "%s: ended %v, %v %s; told before was %v, %v %s, and the results differ", by,
 				status, executed, now.Reason, before.Status, before.Executed, before.Reason)
