@@ -24,7 +24,7 @@ func (e *Engine) retries(ctx context.Context, p tool.Principal, spec *call.Spec)
 	if def, ok := e.cfg.Tools.Lookup(id); ok {
 		id = def.Descriptor.ID
 	}
-	why := ""
+	var why string
 	switch {
 	case first.Tool != id:
 		why = "is of the tool " + first.Tool

@@ -47,7 +47,6 @@ func TestRetryOf(t *testing.T) {
 			refused(alice, spec("other", ""), first.ID, call.FailedPrecondition, "RETRY_OF_INVALID")
 			refused(alice, spec("read", ""), w.do(spec("read", "")).ID, call.FailedPrecondition, "RETRY_OF_INVALID")
 			refused(alice, spec("held", ""), running, call.FailedPrecondition, "RETRY_OF_INVALID")
-			running = w.begin(spec("held", ""))
 			refused(alice, spec("asks", ""), w.do(spec("asks", "")).ID, call.FailedPrecondition, "RETRY_OF_INVALID")
 			w.crash()
 			running = w.begin(spec("held", ""))

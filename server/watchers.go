@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -164,7 +165,8 @@ func (p *pump) attend(done <-chan error, stall time.Duration) error {
 
 // at adds where the watcher stands to a refusal.
 func (p *pump) at(err error) error {
-	if r, ok := err.(*call.Refusal); ok {
+	var r *call.Refusal
+	if errors.As(err, &r) {
 		p.mu.Lock()
 		r.Metadata = map[string]string{"cursor": p.cursor}
 		p.mu.Unlock()

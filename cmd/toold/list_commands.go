@@ -246,11 +246,11 @@ func (a *app) runsCommand() *cobra.Command {
 		}),
 	}
 	a.outputFlag(show, formTable, formJSON, formJSONL)
-	var reason string
+	var reason, successor string
 	end := &cobra.Command{
 		Use: "end RUN", Short: "End a run: cancel what runs or waits in it, lift a block", Example: "  toold runs end r-17 --reason 'user left'", Args: exactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
-			got, err := c.calls.EndRun(ctx, &tooldv1.EndRunRequest{RunId: args[0], Reason: reason})
+			got, err := c.calls.EndRun(ctx, &tooldv1.EndRunRequest{RunId: args[0], Reason: reason, SupersededByRunId: successor})
 			if err != nil {
 				return err
 			}
@@ -262,6 +262,7 @@ func (a *app) runsCommand() *cobra.Command {
 		}),
 	}
 	end.Flags().StringVar(&reason, "reason", "", "for the record")
+	end.Flags().StringVar(&successor, "superseded-by", "", "run of the new turn that takes its place")
 	a.outputFlag(end, formTable, formJSON, formJSONL)
 	c.AddCommand(show, end)
 	return c

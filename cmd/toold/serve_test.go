@@ -323,7 +323,7 @@ func TestCheck(t *testing.T) {
 func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	p := s.start("--limits-output-quota", "1000000")
-	noisy := execute(t, p, bash("noisy", "echo $$; sleep 60 & yes"))
+	noisy := execute(t, p, bash("noisy", "echo $$ >&2; sleep 60 & yes"))
 	pid := pidFrom(t, noisy)
 	f := lastFinished(noisy.last(t))
 	if e := f.GetResult().GetError(); e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED || e.GetReason() != "OUTPUT_QUOTA" {
