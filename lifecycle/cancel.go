@@ -148,7 +148,7 @@ func (l *live) cancelCall(r call.CancelRequest) error {
 func (l *live) heldBack() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.e.held && l.cancel == nil && !l.c.Status.Terminal() && l.c.EpochOf(l.c.LastSequence) < l.e.epoch
+	return l.cancel == nil && l.e.holds(l.c)
 }
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a

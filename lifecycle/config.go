@@ -91,6 +91,8 @@ type Config struct {
 
 	// Tracer follows calls; nil: none are, and it costs nothing.
 	Tracer Tracer
+	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.
+	Released func() error
 	// OnFatal hears, once, that the journal failed and the daemon must end. What runs has been cancelled.
 	OnFatal func(error)
 	// FailPoint is called at named points, for crash tests; nil in production.
@@ -106,7 +108,7 @@ type Engine struct {
 	quick bool // no hook before the tool may take its time
 	// scrubs: a filter looks at more than events.
 	scrubs bool
-	held   bool // the store was copied or restored: unfinished calls of earlier epochs wait for an operator
+	held   custody
 
 	policies *Policies
 	places   *places
@@ -157,7 +159,7 @@ func New(cfg Config) (*Engine, error) {
 	id := cfg.Store.Identity()
 	e := &Engine{
 		quick: computeOnly(cfg.Hooks.Rewrite) && computeOnly(cfg.Hooks.Gate) && computeOnly(cfg.Hooks.Admit) && computeOnly(cfg.Hooks.Before),
-		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch, held: id.Moved,
+		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
 		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:    map[call.Key]*live{},
@@ -166,6 +168,7 @@ func New(cfg Config) (*Engine, error) {
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
 	}
+	e.held.on.Store(id.Moved)
 	for i := range cfg.Hooks.Filter {
 		_, scrubs := cfg.Hooks.Filter[i].Hook.(hook.Scrubber)
 		e.scrubs = e.scrubs || scrubs

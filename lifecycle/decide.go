@@ -157,7 +157,7 @@ func (e *Engine) answerable(ctx context.Context, c *call.Call, p tool.Principal,
 		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(round.Suspension.ExpiresAt))
 	case open == nil || open.ID != r.SuspensionID:
 		return nil, alreadyDecided(round, c)
-	case e.held && c.EpochOf(c.LastSequence) < e.epoch:
+	case e.holds(c):
 		return nil, errHeld
 	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
 		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s: look at the call again", r.Decision.ExpectedDigest, open.Digest)

@@ -16,7 +16,7 @@ var (
 )
 
 // errHeld refuses what would carry on a call of a store that is a copy: the original may carry it on too.
-var errHeld = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: cancel the call, or start the daemon with --moved when the file was only moved")
+var errHeld = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: an operator releases or ends the call (toold release), or starts the daemon with --moved when the file was only moved")
 
 // unknownCall is the one answer for a call that does not exist and for one that the principal may not see.
 func unknownCall(id string) error {

@@ -22,7 +22,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 			e.log.Warn("sweep failed; will try again", zap.Error(err))
 		}
 		wait := sweepMost
-		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() {
+		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() && !e.held.on.Load() {
 			wait = min(wait, max(next.Sub(e.store.Now()), 100*time.Millisecond))
 		}
 		timer := time.NewTimer(wait)
@@ -37,9 +37,6 @@ func (e *Engine) Sweep(ctx context.Context) error {
 
 // ExpireDue expires what is due by the store's clock and returns when that is stored.
 func (e *Engine) ExpireDue(ctx context.Context) error {
-	if e.held {
-		return nil
-	}
 	for limit := 100; ; {
 		due, err := e.store.Due(ctx, limit)
 		if err != nil {
@@ -47,7 +44,7 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 		}
 		moved := 0
 		for _, c := range due {
-			if e.expire(ctx, c.Key()) {
+			if !e.holds(c) && e.expire(ctx, c.Key()) {
 				moved++
 			}
 		}

@@ -43,7 +43,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	if err != nil {
 		return found, err
 	}
-	if e.held {
+	if e.held.on.Load() {
 		found.Held = len(keys)
 		return found, nil
 	}

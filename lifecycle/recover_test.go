@@ -310,6 +310,120 @@ func TestT108MovedStoreHolds(t *testing.T) {
 	})
 }
 
+// An operator releases held calls: they go on as after a start, those that are not released wait, and once none is held
+// the store is its own again.
+func TestT108Release(t *testing.T) {
+	p := held()
+	tools := []tool.Tool{p.toolAs(tool.Descriptor{ID: "again", Idempotent: true}), p.tool("once", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}
+	inBubble(t, tools, nil, func(t *testing.T, w *world) {
+		again, once, ended := w.begin(spec("again", "")), w.begin(spec("once", "")), w.begin(spec("once", ""))
+		waiting, late, gone := w.do(spec("asks", "")), w.do(spec("asks", "")), w.do(spec("asks", ""))
+		release := func(end bool, released, left int, ids ...string) {
+			t.Helper()
+			n, m, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: ids, All: ids == nil}, end, "")
+			if err != nil || n != released || m != left {
+				t.Errorf("released %d, left %d, %v; want %d, %d", n, m, err, released, left)
+			}
+			synctest.Wait()
+		}
+		w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
+		w.kill()
+		w.store.SetMoved(true)
+		w.open()
+		_, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: []string{again, "nobody-knows-this"}}, false, "")
+		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
+		release(false, 1, 5, waiting.ID)
+		release(false, 0, 5, waiting.ID)
+		if c := w.answer(alice, waiting, tool.Decision{Action: tool.Resume, Result: "1"}); c.Status != call.Succeeded {
+			t.Errorf("the released question: %s", c.Status)
+		}
+		w.refuse(alice, late, tool.Decision{Action: tool.Resume, Result: "1"}, call.FailedPrecondition, "CALL_HELD")
+		release(true, 1, 4, gone.ID)
+		release(true, 1, 3, ended)
+		for id, executed := range map[string]call.Executed{gone.ID: call.Started, ended: call.ExecutedUnknown} {
+			if c := w.get(id); c.Status != call.Cancelled || c.Executed != executed {
+				t.Errorf("ended: %s %s, want CANCELLED %s", c.Status, c.Executed, executed)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		if err := w.e.ExpireDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.get(late.ID); c.Status != call.Suspended || p.runs.Load() != 3 {
+			t.Errorf("held: %s, %d runs", c.Status, p.runs.Load())
+		}
+		release(false, 3, 0)
+		if c := w.get(again); c.Status != call.Running || p.runs.Load() != 4 {
+			t.Errorf("the idempotent call: %s, %d runs", c.Status, p.runs.Load())
+		}
+		if c := w.get(once); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt {
+			t.Errorf("the call that had begun: %s %+v", c.Status, c.Result)
+		}
+		if err := w.e.ExpireDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if c := w.get(late.ID); c.Status != call.Cancelled || c.Result.Error.Code != tool.Expired {
+			t.Errorf("the late question: %s %+v", c.Status, c.Result)
+		}
+		if w.store.Identity().Moved {
+			t.Error("the store still counts as moved")
+		}
+		for _, id := range []string{again, once, ended, waiting.ID, late.ID, gone.ID} {
+			w.checkLog(id)
+		}
+	})
+}
+
+// A crash in the middle of a release leaves calls that are held anew, and none that ran twice.
+func TestT108ReleaseIsInterruptible(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("once", mutating), echo("write", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		var waiting []*call.Call
+		for range 4 {
+			waiting = append(waiting, w.do(spec("once", "")))
+		}
+		for _, c := range waiting {
+			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			watcher.Close()
+		}
+		synctest.Wait()
+		w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
+		w.kill()
+		w.store.SetMoved(true)
+		n := 0
+		w.cfg.FailPoint = func(name string) {
+			if name == "released" {
+				if n++; n == 2 {
+					w.store = w.store.Crash()
+					w.store.SetMoved(true)
+				}
+			}
+		}
+		w.open()
+		_, _, _ = w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, "")
+		synctest.Wait()
+		w.past = append(w.past, w.e)
+		drain(w.e)
+		w.open()
+		done, left, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, "")
+		if err != nil || left != 0 || done < 2 {
+			t.Errorf("released %d, left %d, %v", done, left, err)
+		}
+		synctest.Wait()
+		for _, c := range waiting {
+			if c = w.get(c.ID); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt {
+				t.Errorf("call %s %+v", c.Status, c.Result)
+			}
+		}
+		if p.runs.Load() != 4 || w.store.Identity().Moved {
+			t.Errorf("%d runs, moved = %t", p.runs.Load(), w.store.Identity().Moved)
+		}
+	})
+}
+
 // Recovery may be cut off anywhere and is done again.
 func TestRecoveryIsInterruptible(t *testing.T) {
 	p := held()

@@ -67,6 +67,9 @@ type access struct {
 // quick bounds what answers from memory or the journal.
 const quick = 30 * time.Second
 
+// long bounds what takes up many calls.
+const long = 10 * time.Minute
+
 // table names every method and who may call it. What is not here is served to nobody.
 func table() map[string]access {
 	see := caller | delegate | approver | viewer | operator
@@ -100,6 +103,8 @@ func table() map[string]access {
 		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: operator, limit: quick},
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator, limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick},
+
+		tooldv1.AdminService_ReleaseCalls_FullMethodName:         {roles: operator, limit: long},
 
 		// Probes have no credentials, and the answer is a word.
 		grpc_health_v1.Health_Check_FullMethodName: {public: true, limit: quick},

@@ -15,7 +15,8 @@ import (
 // admin is the AdminService.
 type admin struct {
 	tooldv1.UnsafeAdminServiceServer
-	admin Admin
+	admin  Admin
+	engine Engine
 }
 
 // GetInfo describes the daemon.

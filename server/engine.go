@@ -36,6 +36,10 @@ type Engine interface {
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
 
+	// Release carries on held calls of the principal's namespace, or ends them; it returns how many, and how many are held
+	// still.
+	Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error)
+
 	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
 	Rules(p tool.Principal) []*call.Rule
 	// RevokeRule ends one; it returns when no gate finds it any more.
@@ -71,6 +75,13 @@ type ResumeRequest struct {
 	Decision        tool.Decision
 	WaitForDecision bool
 	Cursor          string
+}
+
+// A HeldSelector says which held calls are meant; one of its fields is set.
+type HeldSelector struct {
+	All         bool
+	Run, Thread string
+	IDs         []string
 }
 
 // A Frame is what a watcher gets at once: events of one call, or one control.

@@ -82,7 +82,7 @@ func New(cfg Config) (*Server, error) {
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
-	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin})
+	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.SetReady(false)

@@ -210,7 +210,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
-		OnFatal: d.fail, FailPoint: failPoint(),
+		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(),
 	})
 	d.reload.auth = auth
 	return err
@@ -315,7 +315,7 @@ func (d *daemon) recover(ctx context.Context) error {
 		d.log.Info("calls of the last daemon taken up", zap.Any("found", found))
 	}
 	if found.Held > 0 {
-		d.log.Error("the store was copied or restored: its unfinished calls are held; start with --moved when it was only moved",
+		d.log.Error("the store was copied or restored: its unfinished calls are held: toold release carries them on or ends them; start with --moved when it was only moved",
 			zap.Int("calls", found.Held))
 	}
 	return nil

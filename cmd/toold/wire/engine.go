@@ -58,6 +58,10 @@ func (e *engine) List(ctx context.Context, p tool.Principal, q *server.Query) (s
 	return out, err
 }
 
+func (e *engine) Release(ctx context.Context, p tool.Principal, which server.HeldSelector, end bool, reason string) (released, left int, err error) {
+	return e.Engine.Release(ctx, p, lifecycle.HeldSelector(which), end, reason)
+}
+
 func (e *engine) Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*server.Preview, error) {
 	v, err := e.Engine.Describe(ctx, p, *spec)
 	if err != nil {

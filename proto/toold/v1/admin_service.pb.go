@@ -1013,6 +1013,153 @@ func (x *AcceptToolResponse) GetTool() *Descriptor {
 	return nil
 }
 
+// ReleaseCallsRequest names held calls.
+type ReleaseCallsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one of all, run_id, thread_id and call_ids must be set: all held calls of the namespace.
+	All bool `protobuf:"varint,1,opt,name=all,proto3" json:"all,omitempty"`
+	// Those of a run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Those of a thread.
+	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// These, at most 1,000.
+	CallIds []string `protobuf:"bytes,4,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
+	// Ends them instead, as CancelCall does: CANCELLED, with executed UNKNOWN when an attempt had begun in this store, else
+	// NOT_STARTED.
+	End bool `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
+	// For the record of calls that are ended, at most 1 KiB.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCallsRequest) Reset() {
+	*x = ReleaseCallsRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCallsRequest) ProtoMessage() {}
+
+func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCallsRequest.ProtoReflect.Descriptor instead.
+func (*ReleaseCallsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReleaseCallsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *ReleaseCallsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ReleaseCallsRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ReleaseCallsRequest) GetCallIds() []string {
+	if x != nil {
+		return x.CallIds
+	}
+	return nil
+}
+
+func (x *ReleaseCallsRequest) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *ReleaseCallsRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// ReleaseCallsResponse counts.
+type ReleaseCallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many calls this request released or ended.
+	Released int64 `protobuf:"varint,1,opt,name=released,proto3" json:"released,omitempty"`
+	// How many of the namespace are still held.
+	Held          int64 `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReleaseCallsResponse) Reset() {
+	*x = ReleaseCallsResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReleaseCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReleaseCallsResponse) ProtoMessage() {}
+
+func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReleaseCallsResponse.ProtoReflect.Descriptor instead.
+func (*ReleaseCallsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReleaseCallsResponse) GetReleased() int64 {
+	if x != nil {
+		return x.Released
+	}
+	return 0
+}
+
+func (x *ReleaseCallsResponse) GetHeld() int64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
 var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
@@ -1080,13 +1227,23 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\">\n" +
 	"\x12AcceptToolResponse\x12(\n" +
-	"\x04tool\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\x04tool*w\n" +
+	"\x04tool\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\x04tool\"\xa0\x01\n" +
+	"\x13ReleaseCallsRequest\x12\x10\n" +
+	"\x03all\x18\x01 \x01(\bR\x03all\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
+	"\tthread_id\x18\x03 \x01(\tR\bthreadId\x12\x19\n" +
+	"\bcall_ids\x18\x04 \x03(\tR\acallIds\x12\x10\n" +
+	"\x03end\x18\x05 \x01(\bR\x03end\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"F\n" +
+	"\x14ReleaseCallsResponse\x12\x1a\n" +
+	"\breleased\x18\x01 \x01(\x03R\breleased\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x03R\x04held*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\xc1\x03\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\x90\x04\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -1094,7 +1251,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\vSetLogLevel\x12\x1c.toold.v1.SetLogLevelRequest\x1a\x1d.toold.v1.SetLogLevelResponse\x12e\n" +
 	"\x14ListQuarantinedTools\x12%.toold.v1.ListQuarantinedToolsRequest\x1a&.toold.v1.ListQuarantinedToolsResponse\x12G\n" +
 	"\n" +
-	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12M\n" +
+	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -1109,7 +1267,7 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
@@ -1127,40 +1285,44 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*QuarantinedTool)(nil),              // 13: toold.v1.QuarantinedTool
 	(*AcceptToolRequest)(nil),            // 14: toold.v1.AcceptToolRequest
 	(*AcceptToolResponse)(nil),           // 15: toold.v1.AcceptToolResponse
-	(*timestamppb.Timestamp)(nil),        // 16: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 17: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 18: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 19: toold.v1.Descriptor
+	(*ReleaseCallsRequest)(nil),          // 16: toold.v1.ReleaseCallsRequest
+	(*ReleaseCallsResponse)(nil),         // 17: toold.v1.ReleaseCallsResponse
+	(*timestamppb.Timestamp)(nil),        // 18: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 19: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 20: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 21: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	16, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	18, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	17, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	18, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	18, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	18, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	16, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	19, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	20, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	20, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	20, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	18, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 8: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 9: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
 	13, // 10: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	19, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	19, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	19, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	21, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	21, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	21, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
 	1,  // 14: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
 	5,  // 15: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
 	7,  // 16: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
 	9,  // 17: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
 	11, // 18: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
 	14, // 19: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	2,  // 20: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	6,  // 21: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	8,  // 22: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	10, // 23: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	12, // 24: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	15, // 25: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	20, // [20:26] is the sub-list for method output_type
-	14, // [14:20] is the sub-list for method input_type
+	16, // 20: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	2,  // 21: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	6,  // 22: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	8,  // 23: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	10, // 24: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	12, // 25: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	15, // 26: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	17, // 27: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // [21:28] is the sub-list for method output_type
+	14, // [14:21] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
 	14, // [14:14] is the sub-list for extension extendee
 	0,  // [0:14] is the sub-list for field type_name
@@ -1179,7 +1341,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	AdminService_SetLogLevel_FullMethodName          = "/toold.v1.AdminService/SetLogLevel"
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
+	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -34,7 +35,7 @@ const (
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ReleaseCalls, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: Purge, ListDeadLetters, RetryDeadLetter.
 type AdminServiceClient interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -58,6 +59,14 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
+	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
+	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
+	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
+	// held in any namespace the daemon takes the store for its own; until then a restart holds unfinished calls anew.
+	// Role: operator.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
+	ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error)
 }
 
 type adminServiceClient struct {
@@ -128,6 +137,16 @@ func (c *adminServiceClient) AcceptTool(ctx context.Context, in *AcceptToolReque
 	return out, nil
 }
 
+func (c *adminServiceClient) ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReleaseCallsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ReleaseCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -135,7 +154,7 @@ func (c *adminServiceClient) AcceptTool(ctx context.Context, in *AcceptToolReque
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ReleaseCalls, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: Purge, ListDeadLetters, RetryDeadLetter.
 type AdminServiceServer interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
@@ -159,6 +178,14 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
+	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
+	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
+	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
+	// held in any namespace the daemon takes the store for its own; until then a restart holds unfinished calls anew.
+	// Role: operator.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
+	ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -186,6 +213,9 @@ func (UnimplementedAdminServiceServer) ListQuarantinedTools(context.Context, *Li
 }
 func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptTool not implemented")
+}
+func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReleaseCalls not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -316,6 +346,24 @@ func _AdminService_AcceptTool_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ReleaseCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReleaseCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ReleaseCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ReleaseCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ReleaseCalls(ctx, req.(*ReleaseCallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -346,6 +394,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcceptTool",
 			Handler:    _AdminService_AcceptTool_Handler,
+		},
+		{
+			MethodName: "ReleaseCalls",
+			Handler:    _AdminService_ReleaseCalls_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

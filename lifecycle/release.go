@@ -1,0 +1,185 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// custody knows which calls wait because their store was copied or restored: the unfinished ones of earlier epochs that no
+// operator has let go. Who was let go is known to this daemon alone; the next one holds what is still unfinished again,
+// until there was nothing left to hold once.
+type custody struct {
+	on atomic.Bool
+
+	mu       sync.Mutex
+	released map[call.Key]struct{}
+}
+
+// release lets a call go and reports whether nobody did before.
+func (c *custody) release(key call.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, before := c.released[key]; before {
+		return false
+	}
+	if c.released == nil {
+		c.released = map[call.Key]struct{}{}
+	}
+	c.released[key] = struct{}{}
+	return true
+}
+
+func (c *custody) keep(key call.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.released, key)
+}
+
+func (c *custody) has(key call.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, let := c.released[key]
+	return !let
+}
+
+// holds reports whether a call waits for an operator.
+func (e *Engine) holds(c *call.Call) bool {
+	return e.held.on.Load() && !c.Status.Terminal() && c.EpochOf(c.LastSequence) < e.epoch && e.held.has(c.Key())
+}
+
+// A HeldSelector says which held calls of a namespace are meant: one of its fields is set.
+type HeldSelector struct {
+	All         bool
+	Run, Thread string
+	IDs         []string
+}
+
+// Release carries held calls on as a normal start would have, or ends them as [Engine.Cancel] does. It returns how many it
+// took and how many are still held in the namespace; calls that are not held are left alone, so that a release that was
+// cut off is asked for again. With the last held call of the store its daemon forgets that it was copied or restored.
+func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error) {
+	if e.Draining() {
+		return 0, 0, refuseDraining()
+	}
+	keys, err := e.heldKeys(ctx, p, which)
+	if err != nil {
+		return 0, 0, err
+	}
+	request := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	for _, key := range keys {
+		if err = ctx.Err(); err != nil {
+			return released, 0, err
+		}
+		took, err := e.releaseCall(ctx, key, end, request)
+		if err != nil {
+			return released, 0, storeRefusal(err, key.ID)
+		}
+		if took {
+			released++
+		}
+		e.cfg.FailPoint("released")
+	}
+	left, err = e.settleHeld(ctx, p.Namespace)
+	return released, left, err
+}
+
+// heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
+func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which HeldSelector) (keys []call.Key, err error) {
+	for _, id := range which.IDs {
+		l, err := e.acquireVisible(ctx, p, id)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, l.key)
+		l.release()
+	}
+	if len(which.IDs) > 0 || !which.All && which.Run == "" && which.Thread == "" {
+		return keys, nil
+	}
+	err = e.eachHeld(ctx, store.Query{Namespace: p.Namespace, Run: which.Run, Thread: which.Thread}, func(c *call.Call) { keys = append(keys, c.Key()) })
+	return keys, err
+}
+
+func (e *Engine) eachHeld(ctx context.Context, q store.Query, visit func(*call.Call)) error {
+	if !e.held.on.Load() {
+		return nil
+	}
+	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
+	q.Limit, q.OldestFirst = 500, true
+	for {
+		page, err := e.store.Calls(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.Calls {
+			if e.holds(c) {
+				visit(c)
+			}
+		}
+		if q.After = page.Next; q.After == 0 {
+			return nil
+		}
+	}
+}
+
+// releaseCall lets one call go, or ends it. It reports whether the call was held.
+func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest) (bool, error) {
+	l, err := e.acquire(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	defer l.release()
+	switch {
+	case !l.heldBack():
+		return false, nil
+	case end:
+		if err := l.findTail(ctx); err != nil {
+			return false, err
+		}
+		err := e.cancelTree(ctx, l, request, 0)
+		return err == nil, err
+	case !e.held.release(key):
+		return false, nil
+	}
+	if l.record().Status == call.Suspended {
+		return true, nil
+	}
+	var found Recovered
+	if err := e.recoverCall(ctx, key, &found); err != nil {
+		e.held.keep(key)
+		return false, err
+	}
+	return true, nil
+}
+
+// settleHeld counts what is still held in a namespace. When nothing is held in any, the store is this daemon's own again.
+func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, err error) {
+	others := 0
+	err = e.eachHeld(ctx, store.Query{}, func(c *call.Call) {
+		if c.Namespace == namespace {
+			left++
+		} else {
+			others++
+		}
+	})
+	if err != nil || left+others > 0 || !e.held.on.Load() {
+		return left, err
+	}
+	if e.cfg.Released != nil {
+		if err := e.cfg.Released(); err != nil {
+			if errors.Is(err, store.ErrFatal) {
+				e.fatal(err)
+			}
+			return 0, storeRefusal(err, "")
+		}
+	}
+	e.held.on.Store(false)
+	return 0, nil
+}
