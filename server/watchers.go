@@ -64,13 +64,16 @@ func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(*to
 			}
 		}
 	}()
-	sent, cursor := 0, ""
+	sent, cursor := 0, w.Cursor()
 	for {
 		f, err := w.Next(watching)
 		if err != nil {
 			return ended(watching, ctx, w, err, send)
 		}
 		out := fromFrame(&f)
+		if f.Snapshot != nil {
+			cursor = "" // only a fresh look brings it again
+		}
 		if sent += size(&f, out); sent > unread {
 			p := &pump{ctx: ctx, watching: watching, w: w, send: send, cursor: cursor}
 			if leave == nil {
@@ -84,7 +87,9 @@ func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(*to
 		if err := send(out); err != nil {
 			return err
 		}
-		cursor = f.Cursor
+		if f.Cursor != "" { // heartbeats have none
+			cursor = f.Cursor
+		}
 	}
 }
 

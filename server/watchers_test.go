@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,4 +118,52 @@ func TestP11WatchersAreBounded(t *testing.T) {
 		_, err := watch("dora")
 		return err == nil
 	})
+}
+
+// P11: who is left before anything was sent goes on from where it asked to, and a heartbeat takes no place away.
+func TestP11RefusedWatchersKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *server.Config) { c.WatchersEach = 1 }})
+	w.registerFlood()
+	held := make(chan struct{})
+	must(t, w.tools.Register("late", tool.Func(tool.Descriptor{ID: "late", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}},
+		func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+			<-held
+			return tool.Text("done"), c.Output("stdout", make([]byte, 64<<10))
+		})))
+	ctx := within(t)
+	called, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec("flood", "flood")})
+	must(t, err)
+	other, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "another"}, Follow: true})
+	must(t, err)
+	_, err = other.Recv() // caught up: it has the only place
+	must(t, err)
+
+	place := strings.Replace(called.GetCursor(), strconv.FormatInt(called.GetCall().GetLastSequence(), 10), "2", 1)
+	again, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood"), Cursor: place})
+	must(t, err)
+	_, err = readAll(again.Recv)
+	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
+	if got := metadataOf(err)["cursor"]; got != place {
+		t.Errorf("asked for what follows %q; told to go on from %q", place, got)
+	}
+
+	late, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("late", "late")})
+	must(t, err)
+	seen := ""
+	for beats := 0; beats < 2; {
+		resp, err := late.Recv()
+		must(t, err)
+		if f := resp.GetFrame(); f.GetHeartbeat() != nil {
+			beats++
+		} else if f.GetCursor() != "" {
+			seen = f.GetCursor()
+		}
+	}
+	close(held)
+	_, err = readAll(late.Recv)
+	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
+	if got := metadataOf(err)["cursor"]; got != seen {
+		t.Errorf("stood at %q; told to go on from %q", seen, got)
+	}
 }
