@@ -30,6 +30,8 @@ type behind struct {
 	armed bool
 	// flights are what is on its way to the journal; each is closed when all of it is there, or was refused.
 	flights map[*flight]struct{}
+	// away are the calls that are not on the list, and not in the journal either.
+	away atomic.Int64
 }
 
 // A flight is the calls that one flush writes.
@@ -70,7 +72,7 @@ func (b *behind) full() bool { return b.count() > behindMost }
 func (b *behind) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.dirty)
+	return len(b.dirty) + int(b.away.Load())
 }
 
 // flush starts to write what is on the list.
@@ -88,10 +90,12 @@ func (b *behind) flush() {
 		b.flights = map[*flight]struct{}{}
 	}
 	b.flights[f] = struct{}{}
+	b.away.Add(f.left.Load())
 	b.mu.Unlock()
 	for _, l := range dirty {
 		l.writeBehind(func() {
 			l.release()
+			b.away.Add(-1)
 			if f.left.Add(-1) > 0 {
 				return
 			}
@@ -195,8 +199,10 @@ func (l *live) behindWritten(from *call.Call, change *store.Change, err error) {
 // only there is it known.
 func (l *live) writeLater() {
 	l.retain()
+	l.e.behind.away.Add(1)
 	time.AfterFunc(10*behindDelay, func() {
 		defer l.release()
+		l.e.behind.away.Add(-1)
 		l.mu.Lock()
 		l.dirty = false
 		l.mu.Unlock()

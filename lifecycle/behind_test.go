@@ -1,0 +1,95 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// heldStore is a journal that takes everything and writes it when it is let go.
+type heldStore struct {
+	store.Store
+	mu   sync.Mutex
+	kept []func()
+	free bool
+}
+
+func (s *heldStore) Submit(c *store.Change, done func(error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.free {
+		s.kept = append(s.kept, func() { s.Store.Submit(c, done) })
+		return
+	}
+	s.Store.Submit(c, done)
+}
+
+func (s *heldStore) letGo() {
+	s.mu.Lock()
+	kept := s.kept
+	s.kept, s.free = nil, true
+	s.mu.Unlock()
+	for _, submit := range kept {
+		submit()
+	}
+}
+
+// P11: read-only calls that the journal has not taken yet are bounded, also when it was handed them.
+func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("read", reading)}, nil, func(t *testing.T, w *world) {
+		slow := &heldStore{Store: w.store}
+		cfg := w.cfg
+		cfg.Store = slow
+		e, err := lifecycle.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer drain(e)
+		defer slow.letGo()
+		n := 0
+		for ; n < 17_000; n++ {
+			watcher, err := e.Execute(t.Context(), alice, spec("read", ""), lifecycle.ExecuteOptions{})
+			var refusal *call.Refusal
+			if errors.As(err, &refusal) && refusal.Reason == "QUEUE_FULL" {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := watcher.Wait(t.Context(), time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n == 17_000 || e.Stats().Unwritten < n-1 {
+			t.Errorf("%d calls taken while the journal took none; %d said to be unwritten", n, e.Stats().Unwritten)
+		}
+		slow.letGo()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := e.Stats().Unwritten; got != 0 {
+			t.Errorf("%d unwritten when all is written", got)
+		}
+		if c := w.doOn(e); c.Status != call.Succeeded {
+			t.Errorf("call %s", c.Status)
+		}
+	})
+}
+
+func (w *world) doOn(e *lifecycle.Engine) *call.Call {
+	watcher, err := e.Execute(w.t.Context(), alice, spec("read", ""), lifecycle.ExecuteOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c, err := watcher.Wait(w.t.Context(), time.Hour)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
