@@ -36,6 +36,7 @@ func (p *pass) execute(ctx context.Context) end {
 	attempt, cancel := context.WithTimeoutCause(ctx, limit, attemptTimeout(limit))
 	defer cancel()
 	reporter := &reporter{p: p}
+	defer reporter.close()
 	p.owner.Store(attemptRuns)
 	unwatch := context.AfterFunc(attempt, func() {
 		time.AfterFunc(p.l.e.cfg.Grace, func() {

@@ -88,10 +88,36 @@ func (l *live) passed(ctx context.Context) {
 
 // run carries a call along the path and stores how that ended.
 func (l *live) run(ctx context.Context, p *pass) {
-	defer l.release()
-	if out := p.guarded(ctx); !out.gone {
+	returned := false
+	defer func() {
+		if returned {
+			l.release()
+			return
+		}
+		go func() { // with runtime.Goexit: this goroutine cannot go on
+			defer l.release()
+			if out := p.deserted(); !out.gone {
+				l.conclude(ctx, p, out)
+			}
+		}()
+	}()
+	out := p.guarded(ctx)
+	returned = true
+	if !out.gone {
 		l.conclude(ctx, p, out)
 	}
+}
+
+// deserted is the end of a pass whose goroutine was ended by a tool or a hook. That is no better than a panic.
+func (p *pass) deserted() end {
+	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
+		return end{gone: true}
+	}
+	executed := call.NotStarted
+	if began(p.l.record()) {
+		executed = call.Started
+	}
+	return p.panicked(errors.New("the goroutine of the call was ended"), executed)
 }
 
 // conclude stores how a pass ended.
