@@ -44,7 +44,7 @@ func (w *world) registerFlood() {
 		})))
 }
 
-// P11: a client that reads nothing is left, learns from where to watch again, and misses nothing.
+// P11, T73 (with 8 MiB in place of a gigabyte, which the quota of a call cuts): a client that reads nothing is left, learns from where to watch again, and misses nothing.
 func TestP11StalledWatchersAreEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *server.Config) { c.Stall = 300 * time.Millisecond }})
