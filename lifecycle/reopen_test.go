@@ -1,0 +1,33 @@
+package lifecycle_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A call that never came to be has not opened its run: the next one does.
+func TestRunIsOpenedByTheCallThatIsStored(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
+		var full atomic.Bool
+		w.useStore(nil, failing(func(int, *change) bool { return full.Load() }))
+		w.do(spec("t", ""))
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		full.Store(true)
+		watcher := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		if c, err := watcher.Wait(t.Context(), time.Hour); err == nil {
+			t.Fatalf("call %s on a full disk", c.Status)
+		}
+		full.Store(false)
+		w.do(spec("t", ""))
+		if r, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || r.State != store.RunOpen {
+			t.Errorf("run %+v, %v", r, err)
+		}
+	})
+}
