@@ -212,9 +212,14 @@ type Admin interface {
 	Quarantined() []QuarantinedTool
 	// AcceptTool trusts the definition of a tool that waits, when it has this digest.
 	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
+	// Backup writes a copy of the store into a new directory.
+	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
 	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
 	SetLogLevel(level string) (previous string)
 }
+
+// A Backup is what a copy of a store holds.
+type Backup struct{ Calls, Files, Bytes int64 }
 
 // A QuarantinedTool has another definition than the one that is trusted.
 type QuarantinedTool struct {

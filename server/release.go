@@ -2,12 +2,25 @@ package server
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 const maxReleased = 1000 // ids of one request
+
+// Backup writes a copy of the store.
+func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv1.BackupResponse, error) {
+	if !filepath.IsAbs(req.GetDirectory()) {
+		return nil, call.InvalidField("directory", "is required: an absolute path on the daemon's machine")
+	}
+	b, err := s.admin.Backup(ctx, principal(ctx).Principal, req.GetDirectory())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.BackupResponse{Calls: b.Calls, Files: b.Files, Bytes: b.Bytes}, nil
+}
 
 // ReleaseCalls carries on calls of a store that was copied or restored, or ends them.
 func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsRequest) (*tooldv1.ReleaseCallsResponse, error) {

@@ -101,6 +101,18 @@ func (a adminOf) AcceptTool(p tool.Principal, id, digest string) (server.Tool, e
 	return t, err
 }
 
+// Backup implements [server.Admin].
+func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (server.Backup, error) {
+	copied, err := a.d.store.Backup(ctx, directory)
+	if err != nil {
+		a.d.log.Error("backup failed", zap.String("directory", directory), zap.Error(err))
+		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
+	}
+	a.d.log.Info("backup written", zap.String("directory", directory), zap.Int64("calls", copied.Calls), zap.Int64("bytes", copied.Bytes),
+		zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+	return server.Backup{Calls: copied.Calls, Files: int64(copied.Files), Bytes: copied.Bytes}, nil
+}
+
 // drains remembers that the daemon has begun to stop.
 type drains struct {
 	wish chan time.Duration // from an operator's request

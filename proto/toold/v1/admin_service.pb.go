@@ -1160,6 +1160,116 @@ func (x *ReleaseCallsResponse) GetHeld() int64 {
 	return 0
 }
 
+// BackupRequest says where to.
+type BackupRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An absolute path on the daemon's machine, of a directory that is not there or empty. Required.
+	Directory     string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupRequest) Reset() {
+	*x = BackupRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupRequest) ProtoMessage() {}
+
+func (x *BackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
+func (*BackupRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *BackupRequest) GetDirectory() string {
+	if x != nil {
+		return x.Directory
+	}
+	return ""
+}
+
+// BackupResponse says what the copy holds.
+type BackupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of all namespaces.
+	Calls int64 `protobuf:"varint,1,opt,name=calls,proto3" json:"calls,omitempty"`
+	// Of their output.
+	Files int64 `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
+	// Of all files together.
+	Bytes         int64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackupResponse) Reset() {
+	*x = BackupResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackupResponse) ProtoMessage() {}
+
+func (x *BackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
+func (*BackupResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *BackupResponse) GetCalls() int64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *BackupResponse) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *BackupResponse) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
 var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
@@ -1237,13 +1347,19 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\"F\n" +
 	"\x14ReleaseCallsResponse\x12\x1a\n" +
 	"\breleased\x18\x01 \x01(\x03R\breleased\x12\x12\n" +
-	"\x04held\x18\x02 \x01(\x03R\x04held*w\n" +
+	"\x04held\x18\x02 \x01(\x03R\x04held\"-\n" +
+	"\rBackupRequest\x12\x1c\n" +
+	"\tdirectory\x18\x01 \x01(\tR\tdirectory\"R\n" +
+	"\x0eBackupResponse\x12\x14\n" +
+	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\x90\x04\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xcd\x04\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -1252,7 +1368,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x14ListQuarantinedTools\x12%.toold.v1.ListQuarantinedToolsRequest\x1a&.toold.v1.ListQuarantinedToolsResponse\x12G\n" +
 	"\n" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12M\n" +
-	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponse\x12;\n" +
+	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -1267,7 +1384,7 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
@@ -1287,26 +1404,28 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*AcceptToolResponse)(nil),           // 15: toold.v1.AcceptToolResponse
 	(*ReleaseCallsRequest)(nil),          // 16: toold.v1.ReleaseCallsRequest
 	(*ReleaseCallsResponse)(nil),         // 17: toold.v1.ReleaseCallsResponse
-	(*timestamppb.Timestamp)(nil),        // 18: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 19: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 20: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 21: toold.v1.Descriptor
+	(*BackupRequest)(nil),                // 18: toold.v1.BackupRequest
+	(*BackupResponse)(nil),               // 19: toold.v1.BackupResponse
+	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 21: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 22: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 23: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	18, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	20, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	19, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	20, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	20, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	20, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	18, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	21, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	22, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	22, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	22, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	20, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 8: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 9: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
 	13, // 10: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	21, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	21, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	21, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	23, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	23, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	23, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
 	1,  // 14: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
 	5,  // 15: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
 	7,  // 16: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
@@ -1314,15 +1433,17 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	11, // 18: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
 	14, // 19: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
 	16, // 20: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	2,  // 21: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	6,  // 22: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	8,  // 23: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	10, // 24: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	12, // 25: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	15, // 26: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	17, // 27: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
+	18, // 21: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	2,  // 22: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	6,  // 23: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	8,  // 24: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	10, // 25: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	12, // 26: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	15, // 27: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	17, // 28: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	19, // 29: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	22, // [22:30] is the sub-list for method output_type
+	14, // [14:22] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
 	14, // [14:14] is the sub-list for extension extendee
 	0,  // [0:14] is the sub-list for field type_name
@@ -1341,7 +1462,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   17,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

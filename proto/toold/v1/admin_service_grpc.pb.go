@@ -26,6 +26,7 @@ const (
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
+	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -67,6 +68,12 @@ type AdminServiceClient interface {
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error)
+	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
+	// serves. It answers when all of it is on the disk. Role: operator.
+	//
+	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
+	// nothing is left of the copy.
+	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
 }
 
 type adminServiceClient struct {
@@ -147,6 +154,16 @@ func (c *adminServiceClient) ReleaseCalls(ctx context.Context, in *ReleaseCallsR
 	return out, nil
 }
 
+func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BackupResponse)
+	err := c.cc.Invoke(ctx, AdminService_Backup_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -186,6 +203,12 @@ type AdminServiceServer interface {
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error)
+	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
+	// serves. It answers when all of it is on the disk. Role: operator.
+	//
+	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
+	// nothing is left of the copy.
+	Backup(context.Context, *BackupRequest) (*BackupResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -216,6 +239,9 @@ func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRe
 }
 func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseCalls not implemented")
+}
+func (UnimplementedAdminServiceServer) Backup(context.Context, *BackupRequest) (*BackupResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Backup not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -364,6 +390,24 @@ func _AdminService_ReleaseCalls_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_Backup_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BackupRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Backup(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Backup_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Backup(ctx, req.(*BackupRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -398,6 +442,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReleaseCalls",
 			Handler:    _AdminService_ReleaseCalls_Handler,
+		},
+		{
+			MethodName: "Backup",
+			Handler:    _AdminService_Backup_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

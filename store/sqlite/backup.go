@@ -1,0 +1,283 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// ErrOccupied means that a copy would have to go where something is already.
+var ErrOccupied = errors.New("is there already and not empty")
+
+// Copied says what a backup or a restored store holds.
+type Copied struct {
+	Calls int64
+	Files int   // of output
+	Bytes int64 // of all files
+}
+
+// Backup writes a copy of the journal, as it is at one moment, and of the output of its calls into the directory dest,
+// which is made. The copy counts as moved, so that a daemon that is started on it holds its unfinished calls. It is on
+// the disk, whole, when Backup returns without an error; else there is none.
+func (s *Store) Backup(ctx context.Context, dest string) (*Copied, error) {
+	s.trimming.Lock() // output of calls that are in the copy stays
+	defer s.trimming.Unlock()
+	if err := s.refusal(); err != nil {
+		return nil, err
+	}
+	conn, err := sqlite.OpenConn(owned(s.files.database), sqlite.OpenReadOnly|sqlite.OpenURI)
+	if err != nil {
+		return nil, err
+	}
+	copied, err := backup(ctx, conn, s.cfg.Dir, dest, s.Now())
+	return copied, errors.Join(err, conn.Close())
+}
+
+// Backup is [Store.Backup] for the journal in dir that no daemon has open.
+func Backup(ctx context.Context, dir, dest string) (_ *Copied, err error) {
+	path := filepath.Join(dir, "journal.db")
+	if _, err := os.Stat(path); err != nil {
+		return nil, err
+	}
+	f, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	conn, err := sqlite.OpenConn(owned(path), sqlite.OpenReadWrite|sqlite.OpenURI) // it may have to take up a write-ahead log
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return backup(ctx, conn, dir, dest, time.Now())
+}
+
+func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.Time) (*Copied, error) {
+	conn.SetInterrupt(ctx.Done())
+	conn.SetBusyTimeout(10 * time.Second)
+	return stage(dest, func(staged string) (*Copied, error) {
+		path := filepath.Join(staged, "journal.db")
+		if err := exec(conn, "VACUUM INTO ?", path); err != nil {
+			return nil, known(err)
+		}
+		return complete(ctx, path, filepath.Join(dir, "spool"), "backup", now)
+	})
+}
+
+// Restore makes a store of a backup in the directory dest. A daemon that is started on it begins a new epoch, in which the
+// unfinished calls are held. The backup stays as it is.
+func Restore(ctx context.Context, src, dest string) (*Copied, error) {
+	from := filepath.Join(src, "journal.db")
+	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
+		return nil, fmt.Errorf("%s is a store in use, or of a daemon that was killed, and no backup: \"toold backup\" makes one", src)
+	}
+	return stage(dest, func(staged string) (*Copied, error) {
+		path := filepath.Join(staged, "journal.db")
+		if _, err := copySynced(from, path); err != nil {
+			return nil, err
+		}
+		return complete(ctx, path, filepath.Join(src, "spool"), "restored", time.Now())
+	})
+}
+
+// stage fills a directory beside dest and puts it in the place of dest once it is on the disk.
+func stage(dest string, fill func(staged string) (*Copied, error)) (_ *Copied, err error) {
+	if dest, err = filepath.Abs(dest); err != nil {
+		return nil, err
+	}
+	switch entries, err := os.ReadDir(dest); {
+	case err == nil && len(entries) > 0:
+		return nil, fmt.Errorf("%s %w", dest, ErrOccupied)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	parent := filepath.Dir(dest)
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	staged, err := os.MkdirTemp(parent, "."+filepath.Base(dest)+".unfinished-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(staged))
+		}
+	}()
+	copied, err := fill(staged)
+	if err == nil {
+		err = syncDir(staged)
+	}
+	if err == nil {
+		err = os.Rename(staged, dest) // takes the place of an empty directory only
+	}
+	if err != nil {
+		return nil, err
+	}
+	return copied, syncDir(parent)
+}
+
+// complete checks a copied journal, marks it as a copy and brings the output of its calls.
+func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *Copied, err error) {
+	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	copied := &Copied{}
+	if err := markCopy(ctx, conn, mark, now, copied); err != nil {
+		return nil, known(err)
+	}
+	if err := copySpool(ctx, conn, spool, filepath.Join(filepath.Dir(path), "spool"), copied); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	copied.Bytes += info.Size()
+	return copied, syncDir(path)
+}
+
+// markCopy makes the journal one whose file has changed. Its epochs begin beyond all that the original may have come to
+// since, or another copy of it: their events must not be taken for this one's. Nobody starts a daemon more than once a
+// second for long, so the time is beyond them.
+func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time, copied *Copied) error {
+	var id int64
+	if err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) }); err != nil {
+		return err
+	}
+	if id != applicationID {
+		return fmt.Errorf("%w: application id %#x", ErrForeign, id)
+	}
+	if err := check(ctx, conn); err != nil {
+		return err
+	}
+	if err := exec(conn, "UPDATE meta SET file = ?, clean = 0, epoch = max(epoch, ?)", mark, now.Unix()); err != nil {
+		return err
+	}
+	return query(conn, "SELECT count(*) FROM calls", func(st *sqlite.Stmt) error {
+		copied.Calls = st.ColumnInt64(0)
+		return nil
+	})
+}
+
+// copySpool copies the output of the calls that a journal knows. What is appended meanwhile may be in it: the journal
+// tells of output after it is in its file.
+func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *Copied) error {
+	calls, err := fs.Glob(os.DirFS(from), "[0-9a-f][0-9a-f]/*")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
+	}
+	made := map[string]bool{to: true}
+	for _, name := range calls {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		dir := filepath.Join(from, name)
+		if known, err := ownerIn(conn, dir); err != nil || !known {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		fan := filepath.Join(to, filepath.Base(filepath.Dir(dir)))
+		target := filepath.Join(fan, filepath.Base(dir))
+		if err := os.MkdirAll(target, 0o700); err != nil {
+			return err
+		}
+		made[fan], made[target] = true, true
+		if err := copyFiles(dir, target, copied); err != nil {
+			return err
+		}
+	}
+	for dir := range made {
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownerIn reports whether a directory of the spool belongs to a call that the journal knows.
+func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
+	var key call.Key
+	b, err := os.ReadFile(filepath.Join(dir, "call"))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && json.Unmarshal(b, &key) != nil {
+		return false, nil // half made
+	}
+	if err != nil {
+		return false, err
+	}
+	err = query(conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+		found = true
+		return nil
+	}, key.Namespace, key.ID)
+	return found, known(err)
+}
+
+func copyFiles(from, to string, copied *Copied) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		n, err := copySynced(filepath.Join(from, e.Name()), filepath.Join(to, e.Name()))
+		if err != nil {
+			return err
+		}
+		copied.Bytes += n
+		if e.Name() != "call" {
+			copied.Files++
+		}
+	}
+	return nil
+}
+
+// copySynced copies as much of a file as there is now, to the disk.
+func copySynced(from, to string) (n int64, err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return 0, err
+	}
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	if n, err = io.Copy(out, io.LimitReader(in, info.Size())); err != nil {
+		return n, err
+	}
+	return n, out.Sync()
+}
+
+// syncDir brings the entries of a directory, or the bytes of a file, to the disk.
+func syncDir(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return f.Sync()
+}
