@@ -216,11 +216,14 @@ func copySpool(ctx context.Context, conn *sqlite.Conn, from, to string, copied *
 func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
 	var key call.Key
 	b, err := os.ReadFile(filepath.Join(dir, "call"))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && json.Unmarshal(b, &key) != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return false, nil // half made
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
+	}
+	if json.Unmarshal(b, &key) != nil {
+		return false, nil
 	}
 	err = query(conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
 		found = true
