@@ -158,16 +158,17 @@ func row(st *sqlite.Stmt, from int) (values []any) {
 	return values
 }
 
-// lostCalls makes tombstones of the calls that an index still names and no row has any more.
+// lostCalls makes tombstones of the calls that an index still names and no row has any more, also where a row has another
+// name in their place: one of the two was damaged, and neither id may run again.
 func (s *salvage) lostCalls() error {
 	var failed error
 	take := func(st *sqlite.Stmt) error {
 		key := call.Key{Namespace: st.ColumnText(0), ID: st.ColumnText(1)}
 		found := false
-		err := query(s.w.conn, "SELECT 1 FROM calls WHERE position = ? OR namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+		err := query(s.w.conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
 			found = true
 			return nil
-		}, st.ColumnInt64(2), key.Namespace, key.ID)
+		}, key.Namespace, key.ID)
 		if err == nil && !found {
 			now := s.meta.clock.UnixNano()
 			err = exec(s.w.conn, "INSERT OR IGNORE INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, '', ?, ?)", key.Namespace, key.ID, now, now)
@@ -178,7 +179,7 @@ func (s *salvage) lostCalls() error {
 		failed = err
 		return err
 	}
-	const index = "SELECT namespace, call_id, position FROM calls INDEXED BY calls_id ORDER BY namespace"
+	const index = "SELECT namespace, call_id FROM calls INDEXED BY calls_id ORDER BY namespace"
 	if s.each(index+", call_id", take) && failed == nil {
 		s.each(index+" DESC, call_id DESC", take)
 	}
