@@ -1732,6 +1732,7 @@ func (x *EndRunResponse) GetCancelledCallIds() []string {
 	return nil
 }
 
+// Which kept answers to list.
 type ListRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A tool id; empty is any.
@@ -1795,6 +1796,7 @@ func (x *ListRulesRequest) GetPageToken() string {
 	return ""
 }
 
+// The kept answers that hold.
 type ListRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most page_size.
@@ -1849,6 +1851,7 @@ func (x *ListRulesResponse) GetNextPageToken() string {
 	return ""
 }
 
+// The kept answer that ends.
 type RevokeRuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -1894,6 +1897,7 @@ func (x *RevokeRuleRequest) GetRuleId() string {
 	return ""
 }
 
+// What became of it.
 type RevokeRuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As it was.
@@ -1939,6 +1943,7 @@ func (x *RevokeRuleResponse) GetRule() *Rule {
 	return nil
 }
 
+// The mode of a run or a thread.
 type SetPermissionModeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -2035,6 +2040,7 @@ func (*SetPermissionModeRequest_RunId) isSetPermissionModeRequest_Selector() {}
 
 func (*SetPermissionModeRequest_ThreadId) isSetPermissionModeRequest_Selector() {}
 
+// The mode as it stands.
 type SetPermissionModeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// To set it back.
