@@ -302,7 +302,7 @@ func (p *jsonParser) escape(offset int) (r rune, next int, err error) {
 	return 0, 0, p.expected(i, `one of "\/bfnrtu after a backslash`)
 }
 
-// unicodeEscape decodes \uXXXX, or two of them when the first is the first half of a surrogate pair.
+// unicodeEscape decodes \u with its four digits, or two of them when the first is the first half of a surrogate pair.
 func (p *jsonParser) unicodeEscape(offset int) (r rune, next int, err error) {
 	r, err = p.hex(offset + 2)
 	next = offset + 6
