@@ -78,13 +78,18 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		}
 	}
 	err := e.room(p.Namespace, spec.Run.ID)
-	if err == nil && spec.RetryOf != "" {
+	if err != nil {
+		l.fill(nil, err)
+		return false, err
+	}
+	if spec.RetryOf != "" {
 		err = e.retries(context.WithoutCancel(ctx), p, spec)
 	}
 	if err == nil {
 		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run)
 	}
 	if err != nil {
+		e.leave()
 		l.fill(nil, err)
 	}
 	return err == nil, err
@@ -156,7 +161,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		l.tellLocked(l.unwritten)
 	}
 	w := freshWatcher(l, o)
-	ctx := l.start(base)
+	ctx := l.started(base)
 	close(l.ready)
 	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
 	pass.early = pass.check(ctx)

@@ -59,8 +59,14 @@ type end struct {
 	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
 }
 
-// start makes the call's context from what [Engine.follow] returned. The caller runs the pass.
+// start counts a pass and makes the call's context from what [Engine.follow] returned. The caller runs the pass.
 func (l *live) start(base context.Context) context.Context {
+	l.e.enter()
+	return l.started(base)
+}
+
+// started is start for a pass that counts already.
+func (l *live) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
 	l.cancel, l.ctx = cancel, ctx
@@ -70,7 +76,7 @@ func (l *live) start(base context.Context) context.Context {
 	if wish != nil { // it came between the decision and this start
 		cancel(wished(wish))
 	}
-	if l.e.enter() {
+	if l.e.isOver() {
 		cancel(causeDrained)
 	}
 	return ctx

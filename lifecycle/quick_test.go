@@ -90,7 +90,7 @@ func TestPassThatAskedLeavesTheNextOneAlone(t *testing.T) {
 	})
 }
 
-// A call that passed the fence before a drain closed it does not run after the drain.
+// A call that passed the fence before a drain closed it does not run after the drain period, and the drain waits for its end.
 func TestCallThatComesWithTheDrain(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -98,13 +98,15 @@ func TestCallThatComesWithTheDrain(t *testing.T) {
 		w.cfg.Tools = slow
 		w.kill()
 		w.open()
+		drained := make(chan struct{})
 		go func() {
 			<-slow.asked
-			w.e.Drain(t.Context())
+			go func() { drain(w.e); close(drained) }()
+			synctest.Wait()
 			close(slow.answer)
 		}()
 		c, err := w.start(spec("t", ""), lifecycle.ExecuteOptions{}).Wait(t.Context(), time.Hour)
-		synctest.Wait()
+		<-drained
 		if err != nil || p.runs.Load() != 0 || c.Status == call.Succeeded {
 			t.Errorf("call %+v, %v, %d runs", c, err, p.runs.Load())
 		}
