@@ -27,9 +27,10 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 	if err := checkDecision(&r); err != nil {
 		return nil, err
 	}
-	if e.Draining() {
-		return nil, refuseDraining()
+	if err := e.enterOpen(); err != nil {
+		return nil, err
 	}
+	defer e.leave()
 	found, err := e.store.CallBySuspension(ctx, p.Namespace, r.SuspensionID)
 	if err != nil {
 		return nil, suspensionRefusal(err, r.SuspensionID)

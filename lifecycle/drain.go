@@ -78,6 +78,17 @@ func (e *Engine) enter() {
 	e.active++
 }
 
+// enterOpen is enter for a request that may begin a pass. A drain refuses it, or waits for it.
+func (e *Engine) enterOpen() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return refuseDraining()
+	}
+	e.active++
+	return nil
+}
+
 // isOver reports whether the drain period is over, so that a pass has to end at once.
 func (e *Engine) isOver() bool {
 	e.mu.Lock()
