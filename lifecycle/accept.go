@@ -164,8 +164,15 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	ctx := l.started(base)
 	close(l.ready)
 	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
+	returned := false
+	defer func() {
+		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
+			w.Close()
+		}
+		e.workers.run(func() { l.run(ctx, pass) })
+	}()
 	pass.early = pass.check(ctx)
-	e.workers.run(func() { l.run(ctx, pass) })
+	returned = true
 	return w
 }
 

@@ -221,6 +221,8 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 	return a.Digest()
 }
 
+var errGoexit = errors.New("it ended its goroutine")
+
 // bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
 // turns a panic into an error. With [hook.NoDeadline] it just calls fn.
 func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
@@ -236,9 +238,9 @@ func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Contex
 	}
 	done := make(chan answer, 1)
 	go func() {
-		var a answer
+		a := answer{err: errGoexit}
+		defer func() { done <- a }()
 		a.v, a.err = caught(ctx, fn)
-		done <- a
 	}()
 	select {
 	case a := <-done:

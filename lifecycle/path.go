@@ -134,7 +134,10 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.e.places.give()
 	}
 	for _, release := range p.releases {
-		_ = safely(func() error { release(); return nil })
+		_, err := bounded(context.WithoutCancel(ctx), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+		if err != nil {
+			l.e.log.Error("admit hook gave nothing back", zap.String("call_id", l.key.ID), zap.Error(err))
+		}
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errJournal):
@@ -204,21 +207,30 @@ func (p *pass) walk(ctx context.Context) *end {
 // when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has grown already:
 // validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
 func (p *pass) check(ctx context.Context) (out *end) {
+	returned := false
 	defer func() {
 		p.ahead = false
-		if r := recover(); r != nil {
-			caught := p.panicked(r, call.NotStarted)
-			out = &caught
+		if returned {
+			return
 		}
+		var caught end
+		if r := recover(); r != nil {
+			caught = p.panicked(r, call.NotStarted)
+		} else {
+			caught = p.deserted() // nobody hears what is returned
+		}
+		out, p.early = &caught, &caught
 	}()
 	p.checked = true
-	if out := p.resolve(); out != nil {
-		return out
+	out = p.resolve()
+	if out == nil {
+		out = p.parse()
 	}
-	if out := p.parse(); out != nil || !p.ahead {
-		return out
+	if out == nil && p.ahead {
+		out = p.walk(ctx)
 	}
-	return p.walk(ctx)
+	returned = true
+	return out
 }
 
 // resolve ends calls of tools that are not there.
