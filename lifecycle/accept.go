@@ -164,6 +164,9 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	ctx := l.started(base)
 	close(l.ready)
 	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
+	if c.Class == call.Behind && !pass.ahead {
+		e.behind.add(l) // it may take its time, and accepted is told
+	}
 	returned := false
 	defer func() {
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
