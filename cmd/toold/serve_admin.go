@@ -136,7 +136,7 @@ type reloads struct {
 	mu           sync.Mutex
 	rules        []byte // of the rule file in force
 	descriptions map[string]string
-	auth         *server.Auth
+	level        string
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
@@ -160,13 +160,6 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 			done.NeedsRestart = append(done.NeedsRestart, key)
 		}
 	}
-	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
-		d.gate.Swap(rules)
-		d.warnOfRules(next, rules)
-		d.reload.rules = text
-		d.tools.Refresh() // who sees which tool may have changed
-		done.Changed = append(done.Changed, "rules")
-	}
 	if !reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
 		if err := d.tools.Describe(next.descriptions()); err != nil {
 			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
@@ -175,8 +168,16 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		d.warnOfDescriptions()
 		done.Changed = append(done.Changed, "tools.descriptions")
 	}
-	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && before["log.level"] != after["log.level"] {
+	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
+		d.gate.Swap(rules)
+		d.warnOfRules(next, rules)
+		d.reload.rules = text
+		d.tools.Refresh() // who sees which tool may have changed
+		done.Changed = append(done.Changed, "rules")
+	}
+	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && next.Log.Level != d.reload.level {
 		d.level.SetLevel(level)
+		d.reload.level = next.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))

@@ -48,6 +48,7 @@ type daemon struct {
 	tools   *registry.Registry
 	gate    *permission.Gate
 	engine  *lifecycle.Engine
+	auth    *server.Auth
 	server  *server.Server
 	doors   []net.Listener
 	where   []server.Address
@@ -180,7 +181,7 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reload.rules, d.reload.descriptions = text, d.cfg.descriptions()
+	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
 	d.gate = permission.New(permission.Config{
@@ -212,7 +213,7 @@ func (d *daemon) openEngine(context.Context) error {
 		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(),
 	})
-	d.reload.auth = auth
+	d.auth = auth
 	return err
 }
 
@@ -266,7 +267,7 @@ func (d *daemon) openServer(context.Context) error {
 	d.server, err = server.New(server.Config{
 		Engine: wire.NewEngine(d.engine, heartbeatEvery),
 		Tools:  wire.Tools(d.tools, d.gate.Hidden),
-		Admin:  adminOf{d}, Auth: d.reload.auth, TLS: secure, Log: d.log,
+		Admin:  adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log,
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})
 	return err

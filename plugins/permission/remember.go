@@ -79,22 +79,6 @@ func Options(in *hook.Input, split Splitter) []string {
 	return options
 }
 
-// Matches reports whether an option that was kept for this tool holds for a call of it. A compound command is held by a
-// command option when each of its parts is.
-func Matches(option string, in *hook.Input, split Splitter) bool {
-	if !rememberable(in.Assessment) {
-		return false
-	}
-	if !strings.HasPrefix(option, optionCommand+" ") {
-		return covers(option, in)
-	}
-	if split == nil {
-		return false
-	}
-	parts, ok := split(in.Arguments)
-	return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(part Part) bool { return !begins(option, part.Text) })
-}
-
 // covers reports whether an option that is not about commands holds for a whole call.
 func covers(option string, in *hook.Input) bool {
 	kind, value, ok := cutOption(option)

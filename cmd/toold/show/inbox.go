@@ -2,7 +2,6 @@ package show
 
 import (
 	"strings"
-	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -24,11 +23,6 @@ func (v View) InboxLine(c *tooldv1.Call, width int) string {
 	action, tool, age := cut(Line(s.GetAction()), 9), cut(Line(s.GetPending().GetName()), 14), coarse(v.Now.Sub(s.GetCreatedAt().AsTime()))
 	line := v.paint(waits, pad(action, 9)) + " " + v.paint(bold, pad(tool, 14)) + " " + v.paint(dim, pad(age, 4)) + " "
 	return line + cut(Title(s), max(width-9-14-4-3, 1))
-}
-
-// Expires says when a question ends by itself.
-func (v View) Expires(s *tooldv1.Suspension) string {
-	return Duration(max(s.GetExpiresAt().AsTime().Sub(v.Now).Truncate(time.Second), 0))
 }
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-columns(s), 0)) }
