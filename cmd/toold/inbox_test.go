@@ -307,3 +307,36 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 		t.Errorf("%q, %v", s.file("both.txt"), c)
 	}
 }
+
+// TestEditorInterrupted: Ctrl-C in the editor is the editor's, which may save or give up; toold goes on.
+func TestEditorInterrupted(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start()
+	first := p.ask("write", `{"path":"a.txt","content":"first"}`)
+	editor := filepath.Join(filepath.Dir(s.data), "editor")
+	saves := "#!/bin/sh\ntrap 'sed -i s/first/changed/ \"$1\"; exit 0' INT\necho the editor is open\nwhile :; do sleep 0.05; done\n"
+	must(t, os.WriteFile(editor, []byte(saves), 0o700))
+	environ := []string{"EDITOR=" + editor}
+	x := s.terminal(t, 80, 24, environ, "approve", "--edit", first.GetCallId())
+	x.expect("the editor is open")
+	x.press("\x03")
+	x.expect("Approve with these arguments? [y/N]")
+	x.press("y\n")
+	if code := x.end(); code != 0 || s.file("a.txt") != "changed" {
+		t.Errorf("exit code %d, a.txt is %q\n%s", code, s.file("a.txt"), x.text())
+	}
+	p.ask("write", `{"path":"b.txt","content":"second"}`)
+	must(t, os.WriteFile(editor, []byte("#!/bin/sh\ntrap 'sleep 0.1; exit 3' INT\necho the editor is open\nwhile :; do sleep 0.05; done\n"), 0o700))
+	x = s.terminal(t, 80, 24, environ, "inbox")
+	before := x.modes()
+	x.expect("1 waits")
+	x.press("e")
+	x.expect("the editor is open")
+	x.press("\x03")
+	x.expect("1 waits", "exit status 3")
+	x.press("\x03") // now it is ours
+	if code := x.end(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, x.text())
+	}
+	x.isRestored(before)
+}
