@@ -132,7 +132,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
 		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
 	}
-	pass := &pass{l: l, arguments: arguments}
+	pass := &pass{l: l, fresh: true, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
 		pass.def = def
 		l.meter = e.meters.of(def)

@@ -182,7 +182,7 @@ func setResult(r *tool.Result) *end {
 // answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated
 // now; else nil.
 func (p *pass) answerFor(gate string) *tool.Decision {
-	c := p.l.record()
+	c := p.l.peek()
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Decision == nil || r.Decision.Action != tool.Resume {
 			continue
@@ -208,7 +208,7 @@ func broughtArguments(r *call.Round) bool {
 
 // approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.
 func (p *pass) approvalDigest(s *call.Suspension, args tool.Arguments) string {
-	return approvalDigest(p.l.record(), p.def, s, args)
+	return approvalDigest(p.l.peek(), p.def, s, args)
 }
 
 func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool.Arguments) string {

@@ -32,8 +32,10 @@ type live struct {
 	meter *meter // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
-	// c is replaced and never changed in place: who has it may keep it. Its LastSequence is behind; see last.
+	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
+	// last.
 	c         *call.Call
+	lent      bool
 	stored    bool         // the journal has a row
 	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither
 	size      int          // bytes of output in unwritten
@@ -54,6 +56,7 @@ type live struct {
 	linger   *time.Timer
 	cancel   context.CancelCauseFunc // of the running pass; nil when none runs
 	ctx      context.Context         // of the newest pass
+	attempt  *attempt                // of the running pass, when its tool was started
 }
 
 // A call keeps about so much of its log in memory; older events are read back from the journal.
@@ -137,6 +140,15 @@ func (l *live) retain() {
 func (l *live) record() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lent = true
+	return l.c
+}
+
+// peek is record for the goroutine of the pass, until its next step: nobody else changes a record in place, but for the
+// revision and the last sequence of a call of the class BEHIND.
+func (l *live) peek() *call.Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.c
 }
 
@@ -159,10 +171,13 @@ func (l *live) snapshotLocked() *call.Call {
 // stop cancels what runs; it does nothing when nothing does.
 func (l *live) stop(cause error) {
 	l.mu.Lock()
-	cancel := l.cancel
+	running := l.attempt
+	if l.cancel != nil {
+		l.cancel(cause) // with the lock: an attempt that begins sees either this or is seen here
+	}
 	l.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
+	if running != nil {
+		running.stopped()
 	}
 }
 
@@ -197,14 +212,12 @@ func (l *live) advance(s step) error {
 		l.mu.Unlock()
 		return l.commit(s)
 	}
-	next, err := l.nextLocked(&s)
-	if err != nil {
+	before := l.c.Status
+	if err := l.stepLocked(&s); err != nil {
 		l.mu.Unlock()
 		return err
 	}
-	before := l.c.Status
-	l.c = next
-	l.meterLocked(before, next)
+	l.meterLocked(before, l.c)
 	events := s.events
 	l.numberLocked(events)
 	l.unwritten = append(l.unwritten, events...)
@@ -214,19 +227,48 @@ func (l *live) advance(s step) error {
 	return nil
 }
 
+// stepLocked makes a step of the pass on the record: in place when nobody else has it.
+func (l *live) stepLocked(s *step) error {
+	if l.lent {
+		next, err := l.nextLocked(s)
+		if err == nil {
+			l.c, l.lent = next, false
+		}
+		return err
+	}
+	if s.apply == nil {
+		return nil
+	}
+	before := *l.c
+	s.apply(l.c)
+	if err := l.legal(&before, l.c, s); err != nil {
+		*l.c = before
+		return err
+	}
+	return nil
+}
+
 // nextLocked returns the record after a step, or why the step is illegal.
 func (l *live) nextLocked(s *step) (*call.Call, error) {
 	next := *l.c
 	if s.apply != nil {
 		s.apply(&next)
 	}
-	if !l.c.Status.CanBecome(next.Status) || l.c.Status.Terminal() && s.apply != nil {
-		l.e.stats.illegal.Add(1)
-		l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
-			zap.String("from", string(l.c.Status)), zap.String("to", string(next.Status)))
-		return nil, errIllegal
+	if err := l.legal(l.c, &next, s); err != nil {
+		return nil, err
 	}
 	return &next, nil
+}
+
+// legal refuses steps that the table of transitions does not have.
+func (l *live) legal(before, next *call.Call, s *step) error {
+	if before.Status.CanBecome(next.Status) && (!before.Status.Terminal() || s.apply == nil) {
+		return nil
+	}
+	l.e.stats.illegal.Add(1)
+	l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
+		zap.String("from", string(before.Status)), zap.String("to", string(next.Status)))
+	return errIllegal
 }
 
 // commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.

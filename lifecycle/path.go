@@ -21,6 +21,7 @@ type pass struct {
 	def       *Definition
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
+	fresh     bool           // of a call that begins
 	checked   bool           // resolved and parsed
 	early     *end           // how it ended before it had a goroutine of its own
 	resume    *tool.ResumeInput
@@ -88,7 +89,7 @@ func (l *live) passed(ctx context.Context) {
 	defer l.mu.Unlock()
 	if l.ctx == ctx {
 		l.cancel(nil)
-		l.cancel = nil
+		l.cancel, l.attempt = nil, nil
 	}
 }
 
@@ -353,6 +354,11 @@ var (
 
 func attemptTimeout(d time.Duration) *stopCause {
 	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
+}
+
+func attemptTimedOut(cause error) bool {
+	stop, ok := cause.(*stopCause)
+	return ok && stop.err.Code == tool.Timeout
 }
 
 // endOf returns how a call ends that was stopped.
