@@ -42,7 +42,8 @@ type daemon struct {
 	lineLog *zap.Logger // of calls
 	level   zap.AtomicLevel
 	lines   *linelog.Filter
-	secrets *redact.Redactor // nil: nothing is secret
+	secrets *redact.Live // nil: nothing is secret
+	token   string       // of the first start
 	store   *sqlite.Store
 	runner  *sandbox.Runner
 	tools   *registry.Registry
@@ -75,7 +76,7 @@ func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.secrets, err = newRedactor(cfg); err != nil {
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the token is read by who has the store
 		return nil, err
 	}
 	loggers, err := newLoggers(cfg, d.secrets)
@@ -191,11 +192,17 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}
-	token, err := ensureToken(d.cfg.TokenFile())
+	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
+		return err
+	}
+	withToken, err := d.readSecrets(d.cfg)
 	if err != nil {
 		return err
 	}
-	auth, err := newAuth(d.cfg, token)
+	if withToken != nil {
+		withToken()
+	}
+	auth, err := newAuth(d.cfg, d.token)
 	if err != nil {
 		return err
 	}
