@@ -114,8 +114,8 @@ func closeRound(c *call.Call, expired bool) {
 	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
 }
 
-// documentChanges turns commands into changes and the events that tell them. A command for a scope that the call does
-// not have is dropped: it has nowhere to go.
+// documentChanges turns commands into changes and the events that tell them. A command that nothing could come of, such as one
+// for a scope that the call does not have, is dropped.
 func (p *pass) documentChanges(commands []tool.Command) ([]store.DocumentChange, []call.Event) {
 	commands = append(slices.Clip(p.commands), commands...)
 	if len(commands) == 0 {
@@ -126,8 +126,12 @@ func (p *pass) documentChanges(commands []tool.Command) ([]store.DocumentChange,
 	var events []call.Event
 	for _, command := range commands {
 		id := scopeID(c, command.Scope)
+		err := storable(command)
 		if id == "" {
-			p.l.e.log.Warn("document dropped: the call has no such scope", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key))
+			err = errors.New("the call has no such scope")
+		}
+		if err != nil {
+			p.l.e.log.Warn("document dropped", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key), zap.Error(err))
 			continue
 		}
 		changes = append(changes, store.DocumentChange{ScopeID: id, Command: command})

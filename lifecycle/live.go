@@ -278,11 +278,25 @@ func (l *live) commit(s step) error {
 	return l.commitSlotted(s)
 }
 
-// commitSlotted is commit for who has the slot.
+// commitSlotted is commit for who has the slot. Documents never decide the fate of a call: a step that the journal does not
+// take with them is made without.
 func (l *live) commitSlotted(s step) error {
 	if !s.sifted {
-		s.events = l.siftStep(s.events)
+		s.events, s.sifted = l.siftStep(s.events), true
 	}
+	err := l.commitOnce(s)
+	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
+		err = l.commitOnce(s) // others changed the documents while a group was tried again
+	}
+	if len(s.documents) > 0 && takesNot(err) {
+		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
+		s.documents, s.events = nil, lostDocuments(s.events)
+		err = l.commitOnce(s)
+	}
+	return err
+}
+
+func (l *live) commitOnce(s step) error {
 	l.mu.Lock()
 	if l.lost != nil {
 		defer l.mu.Unlock()
@@ -383,56 +397,4 @@ func (l *live) unslot() {
 	if more {
 		l.kick()
 	}
-}
-
-// numberLocked gives events the next numbers.
-func (l *live) numberLocked(events []call.Event) {
-	epochs := l.numberWith(events, l.c.Epochs)
-	if len(epochs) != len(l.c.Epochs) {
-		next := *l.c
-		next.Epochs = epochs
-		l.c = &next
-	}
-}
-
-// numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
-func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
-	now := time.Now()
-	for i := range events {
-		if events[i].Sequence != 0 {
-			continue
-		}
-		l.last++
-		events[i].Sequence = l.last
-		if events[i].Time.IsZero() {
-			events[i].Time = now
-		}
-		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
-			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})
-		}
-	}
-	return epochs
-}
-
-// unnumber takes the numbers of events back that were given in a change that failed.
-func unnumber(events []call.Event, last int64, told bool) []call.Event {
-	if told {
-		return events
-	}
-	for i := range events {
-		if events[i].Sequence > last {
-			events[i].Sequence = 0
-		}
-	}
-	return events
-}
-
-// toldBefore returns how many of the events were told already.
-func toldBefore(events []call.Event, told int64) int {
-	for i := range events {
-		if events[i].Sequence > told {
-			return i
-		}
-	}
-	return len(events)
 }
