@@ -77,7 +77,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 			return false, nil // attach tells what was found
 		}
 	}
-	err := e.room(p.Namespace, spec.Run.ID)
+	err := e.room(l, &spec.Run)
 	if err != nil {
 		l.fill(nil, err)
 		return false, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -28,8 +29,9 @@ type live struct {
 	filters *filters // nil: not made yet
 	printed quota
 
-	refs  int    // guarded by Engine.mu
-	meter *meter // of the tool, when the call is new and its tool is registered
+	refs   int       // guarded by Engine.mu
+	claims *tool.Run // of a new call, which the journal may not know yet; guarded by Engine.mu
+	meter  *meter    // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
 	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see

@@ -16,8 +16,9 @@ const knownOwners = 1 << 16
 // owners remembers who began a run or a thread: the caller of its first call. Its documents, its blocks and its end are
 // that caller's alone, so nobody else may add calls to it.
 type owners struct {
-	mu sync.Mutex
-	of map[belonging]owned
+	mu   sync.Mutex // taken before Engine.mu
+	of   map[belonging]owned
+	kept int // of them when the others were forgotten
 }
 
 // owned is who began a run or thread, and whether the run has ended since.
@@ -75,11 +76,30 @@ func (e *Engine) ownerOf(ctx context.Context, b belonging, claimant string) (str
 	if known, ok := e.owners.of[b]; ok { // somebody was faster
 		return known.subject, nil
 	}
-	if e.owners.of == nil || len(e.owners.of) >= knownOwners {
-		e.owners.of = map[belonging]owned{}
+	if e.owners.of == nil || len(e.owners.of) >= max(knownOwners, 2*e.owners.kept) {
+		e.forgetOwnersLocked()
 	}
 	e.owners.of[b] = found
 	return found.subject, nil
+}
+
+// forgetOwnersLocked makes room. What calls in memory claim stays: the journal may not know of it yet, and it would be the
+// next caller's.
+func (e *Engine) forgetOwnersLocked() {
+	kept := map[belonging]owned{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, l := range e.lives {
+		if l.claims == nil {
+			continue
+		}
+		for _, b := range [...]belonging{{namespace: key.Namespace, run: l.claims.ID}, {namespace: key.Namespace, thread: l.claims.Thread}} {
+			if known, ok := e.owners.of[b]; ok {
+				kept[b] = known
+			}
+		}
+	}
+	e.owners.of, e.owners.kept = kept, len(kept)
 }
 
 // findOwner asks the journal: the oldest call says whose a run or thread is, a blocked run says it itself, and
