@@ -86,7 +86,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		err = e.retries(context.WithoutCancel(ctx), p, spec)
 	}
 	if err == nil {
-		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run)
+		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run, p.Subject)
 	}
 	if err != nil {
 		e.leave()

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/toold-dev/toold/call"
@@ -30,24 +31,25 @@ type owned struct {
 // belonging names a run or a thread.
 type belonging struct{ namespace, run, thread string }
 
-// claim refuses a new call that names a run or a thread of somebody else, and takes those that nobody has.
-func (e *Engine) claim(ctx context.Context, p tool.Principal, r *tool.Run) error {
-	if r.ID != "" {
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, run: r.ID}, p.Subject)
+// claim refuses a call that names a run or a thread of somebody else. Those that nobody has are the claimant's from then on;
+// "" claims nothing.
+func (e *Engine) claim(ctx context.Context, p tool.Principal, r *tool.Run, claimant string) error {
+	for _, of := range [...]struct {
+		belonging
+		what, id string
+	}{
+		{belonging{namespace: p.Namespace, run: r.ID}, "run", r.ID},
+		{belonging{namespace: p.Namespace, thread: r.Thread}, "thread", r.Thread},
+	} {
+		if of.id == "" {
+			continue
+		}
+		owner, err := e.ownerOf(ctx, of.belonging, claimant)
 		if err != nil {
 			return err
 		}
-		if owner != p.Subject {
-			return call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "run %q belongs to another caller; use a run_id of your own", r.ID)
-		}
-	}
-	if r.Thread != "" {
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, thread: r.Thread}, p.Subject)
-		if err != nil {
-			return err
-		}
-		if owner != p.Subject {
-			return call.Refuse(call.PermissionDenied, "NOT_YOUR_THREAD", "thread %q belongs to another caller; use a thread_id of your own", r.Thread)
+		if owner != p.Subject && owner != "" {
+			return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+strings.ToUpper(of.what), "%s %q belongs to another caller; use a %[1]s_id of your own", of.what, of.id)
 		}
 	}
 	return nil

@@ -92,3 +92,40 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 		time.Sleep(time.Hour) // the gate has its time
 	})
 }
+
+// Who describes a call sees no documents of other callers' runs and threads, and takes none of its own.
+func TestDescribeInRunsOfOthers(t *testing.T) {
+	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
+	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("kept").With(notes.Set("mine")), nil
+	})
+	asked := 0
+	reads := namedGate("reads", func(in *hook.Input) (hook.Verdict, error) {
+		asked++
+		if d, ok, err := in.Documents.Get(tool.ThreadScope, "notes"); ok || err != nil {
+			return hook.Deny(d.Value), err
+		}
+		return hook.Allow(), nil
+	})
+	inBubble(t, []tool.Tool{keep}, gates(reads), func(t *testing.T, w *world) {
+		w.do(spec("keep", `{}`))
+		_, err := w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{Thread: "thread-1"}})
+		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_THREAD")
+		_, err = w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-1"}})
+		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_RUN")
+		if p, err := w.e.Describe(t.Context(), alice, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-1", Thread: "thread-1"}}); err != nil || p.Reason != `"mine"` {
+			t.Errorf("the owner: %+v, %v", p, err)
+		}
+		if _, err := w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-2"}}); err != nil {
+			t.Error(err)
+		}
+		s := spec("keep", `{}`)
+		s.Run = tool.Run{ID: "run-2"}
+		if c := w.do(s); c.Status != call.Succeeded {
+			t.Errorf("describing took the run: %+v", c.Result)
+		}
+		if asked != 4 {
+			t.Errorf("gates were asked %d times", asked)
+		}
+	})
+}
