@@ -89,16 +89,30 @@ type Approval struct {
 // Digest returns the approval digest, in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of its
 // fields. testdata/digests.json holds test vectors for other languages.
 func (a *Approval) Digest() string {
-	return digest(approvalDomain, map[string]any{
-		"namespace": a.Namespace, "call_id": a.CallID, "suspension_id": a.SuspensionID,
-		"caller": a.Caller, "on_behalf_of": a.OnBehalfOf,
-		"tool": a.Tool, "tool_digest": a.ToolDigest, "arguments": a.Arguments.Value(),
-		"resume_mode": string(a.ResumeMode), "required_isolation": a.Isolation, "required_network": a.Network,
-		"expires_at":             FormatTime(a.ExpiresAt),
-		"message_sha256":         hexSum([]byte(a.Message)),
-		"parameters_sha256":      hexSum(a.Parameters),
-		"response_schema_sha256": hexSum(a.ResponseSchema),
-	})
+	arguments := a.Arguments.Value() // not its text: nobody promises here that it is canonical
+	b := make([]byte, 0, len(approvalDomain)+len(a.Arguments.Text())+1024)
+	b = append(b, approvalDomain...)
+	b = appendCanonicalObject(append(b, `{"arguments":`...), arguments)
+	for _, m := range [...]struct{ name, value string }{ // sorted by name
+		{"call_id", a.CallID},
+		{"caller", a.Caller},
+		{"expires_at", FormatTime(a.ExpiresAt)},
+		{"message_sha256", hexSum([]byte(a.Message))},
+		{"namespace", a.Namespace},
+		{"on_behalf_of", a.OnBehalfOf},
+		{"parameters_sha256", hexSum(a.Parameters)},
+		{"required_isolation", a.Isolation},
+		{"required_network", a.Network},
+		{"response_schema_sha256", hexSum(a.ResponseSchema)},
+		{"resume_mode", string(a.ResumeMode)},
+		{"suspension_id", a.SuspensionID},
+		{"tool", a.Tool},
+		{"tool_digest", a.ToolDigest},
+	} {
+		b = append(append(append(b, `,"`...), m.name...), `":`...)
+		b = appendCanonicalString(b, m.value)
+	}
+	return hexSum(append(b, '}'))
 }
 
 // FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
@@ -113,8 +127,6 @@ func IdempotencyKey(namespace, id, effective string) string {
 	b = append(append(b, ','), effective...)
 	return hexSum(append(b, ']'))
 }
-
-func digest(domain string, v any) string { return hexSum(AppendCanonical([]byte(domain), v)) }
 
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)
