@@ -126,6 +126,7 @@ type Engine struct {
 
 	behind behind
 	feed   feed
+	recent recent
 
 	closing chan struct{} // closed when streams must end
 	stats   counters

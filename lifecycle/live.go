@@ -350,6 +350,7 @@ func (l *live) commitOnce(s step) error {
 	l.meterLocked(l.c.Status, next)
 	events = change.Events // without those of documents that were not there
 	l.c, l.stored, l.written, l.last = next, true, next.LastSequence, next.LastSequence
+	l.e.recent.put(next)
 	l.tellLocked(events[toldBefore(events, l.told):])
 	return nil
 }
@@ -377,6 +378,7 @@ func (l *live) runLocked(r *store.Run) *store.Run {
 // submit hands a change to the journal and waits.
 func (l *live) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
+	l.e.recent.drop(l.record())
 	done := make(chan error, 1)
 	l.e.store.Submit(change, func(err error) { done <- err })
 	err := <-done
