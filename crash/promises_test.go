@@ -5,12 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestPromisesNameTests holds docs/promises.md to the tests that there are: each promise has a row with at least one, and
-// every one that is named exists.
+// TestPromisesNameTests holds docs/promises.md to the tests that there are: each promise has a row with at least one, every
+// one that is named exists, and each attack has one whose file bears its number.
 func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../docs/promises.md")
 	must(t, err)
@@ -19,6 +20,14 @@ func TestPromisesNameTests(t *testing.T) {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| P%d \|.*$`, n+1)).FindString(string(page))
 		if !named.MatchString(row) {
 			t.Errorf("P%d names no test", n+1)
+		}
+	}
+	for _, row := range regexp.MustCompile(`(?m)^\| (T\d[T\d, ]*) \|.*$`).FindAllStringSubmatch(string(page), -1) {
+		for number := range strings.SplitSeq(row[1], ", ") {
+			borne := func(m []string) bool { return contained(t, filepath.Join("..", m[1], "*_test.go"), number) }
+			if !slices.ContainsFunc(named.FindAllStringSubmatch(row[0], -1), borne) {
+				t.Errorf("no test of %s bears its number", number)
+			}
 		}
 	}
 	for _, m := range named.FindAllStringSubmatch(string(page), -1) {

@@ -59,7 +59,7 @@ func TestSuspendDecideFinish(t *testing.T) {
 	})
 }
 
-// P12: a call never runs below the isolation that its tool requires.
+// P12, T41: a call never runs below the isolation that its tool requires.
 func TestP12RequiredIsolation(t *testing.T) {
 	ran := 0
 	isolated := tool.Func(tool.Descriptor{ID: "isolated", RequiredIsolation: tool.IsolationFull, Parameters: json.RawMessage(anyObject)},

@@ -2,8 +2,10 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +17,16 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// P1, and P2 and P3 beside it: what was told of questions, answers, intents and ends is there after a power cut.
+// P1, and P2 and P3 beside it: what was told of questions, answers, votes, intents and ends is there after a power cut.
 func TestP1ToldMeansDurable(t *testing.T) {
 	p := held()
-	inBubble(t, []tool.Tool{echo("t", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}, gates(namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
-		if in.Descriptor.ID == "t" {
+	tools := []tool.Tool{echo("t", mutating), echo("two", mutating), p.tool("held", mutating), asks("asks", tool.Ticket{})}
+	inBubble(t, tools, gates(namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
+		switch in.Descriptor.ID {
+		case "t":
 			return approval(tool.Ticket{})(in)
+		case "two":
+			return approval(tool.Ticket{Approvers: &tool.Approvers{Count: 2}})(in)
 		}
 		return allow(in)
 	})), func(t *testing.T, w *world) {
@@ -42,6 +48,11 @@ func TestP1ToldMeansDurable(t *testing.T) {
 		if now := w.get(done.ID); now.Status != call.Succeeded || now.Rounds[0].Decision.DecidedBy.Subject != "bob" {
 			t.Errorf("an end that was told is gone: %s", now.Status)
 		}
+		voted := w.answer(bob, w.do(spec("two", "")), yes())
+		cut()
+		if now := w.get(voted.ID); now.Status != call.Suspended || len(now.Rounds[0].Votes) != 1 {
+			t.Errorf("a vote that was told is gone: %+v", now.Rounds[0].Votes)
+		}
 		running := w.begin(spec("held", ""))
 		cut()
 		if c := w.get(running); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
@@ -54,6 +65,45 @@ func TestP1ToldMeansDurable(t *testing.T) {
 		cut()
 		if c := w.get(again); c.Status != call.Cancelled {
 			t.Errorf("a cancel that was told is gone: %s", c.Status)
+		}
+	})
+}
+
+// P1, P2, P3: nobody hears of a question, an answer, an attempt or an end that a crash could still take back.
+func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
+	var look func(point string)
+	points := map[string]int{}
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, func(c *lifecycle.Config) {
+		c.FailPoint = func(point string) { look(point) }
+	}, func(t *testing.T, w *world) {
+		s := spec("t", "")
+		var told atomic.Int64
+		look = func(point string) {
+			time.Sleep(time.Millisecond) // who watches hears what there is to hear
+			stored, _, err := w.store.Events(t.Context(), call.Key{Namespace: "ns", ID: s.ID}, 0, 1000)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				t.Error(err)
+			}
+			if points[point]++; told.Load() > int64(len(stored)) {
+				t.Errorf("%s: %d events are told, %d are stored", point, told.Load(), len(stored))
+			}
+		}
+		watcher := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		defer watcher.Close()
+		go func() {
+			for f, err := watcher.Next(t.Context()); err == nil; f, err = watcher.Next(t.Context()) {
+				if n := len(f.Events); n > 0 {
+					told.Store(f.Events[n-1].Sequence)
+				}
+			}
+		}()
+		time.Sleep(time.Second)
+		if ended := w.answer(alice, w.get(s.ID), yes()); ended.Status != call.Succeeded {
+			t.Fatalf("call %s", ended.Status)
+		}
+		time.Sleep(time.Second)
+		if told.Load() != int64(len(w.checkLog(s.ID))) || points["before-commit"] < 5 {
+			t.Errorf("%d events are told; points %v", told.Load(), points)
 		}
 	})
 }

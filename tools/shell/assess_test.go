@@ -46,6 +46,7 @@ func table(t testing.TB) (rows []row) {
 	return rows
 }
 
+// T47 among them: variables that programs listen to make a command of readers one that changes something.
 func TestCommands(t *testing.T) {
 	rows := table(t)
 	if len(rows) < 200 {
