@@ -13,18 +13,16 @@ type eventBlock struct {
 	time  timestamppb.Timestamp
 }
 
-// fromFrame translates a frame.
+// fromFrame translates a frame. Its events are in the message as bytes.
 func fromFrame(f *Frame) *tooldv1.Frame {
+	if len(f.Events) > 0 {
+		if out := encodedFrame(f); out != nil {
+			return out
+		}
+		return plainFrame(f) // which cannot be sent, and says why
+	}
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	switch {
-	case len(f.Events) > 0:
-		blocks := make([]eventBlock, len(f.Events))
-		out.Events = make([]*tooldv1.CallEvent, len(f.Events))
-		for i := range f.Events {
-			b := &blocks[i]
-			fillEvent(b, f.CallID, &f.Events[i])
-			out.Events[i] = &b.event
-		}
 	case f.Snapshot != nil:
 		out.Control = &tooldv1.Frame_Snapshot{Snapshot: wholeCall(f.Snapshot)}
 	case f.Gap != nil:
@@ -36,6 +34,17 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 	case f.Heartbeat:
 		out.Cursor = ""
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
+	}
+	return out
+}
+
+// plainFrame is a frame of events as messages.
+func plainFrame(f *Frame) *tooldv1.Frame {
+	out := &tooldv1.Frame{Cursor: f.Cursor, Events: make([]*tooldv1.CallEvent, len(f.Events))}
+	blocks := make([]eventBlock, len(f.Events))
+	for i := range f.Events {
+		fillEvent(&blocks[i], f.CallID, &f.Events[i])
+		out.Events[i] = &blocks[i].event
 	}
 	return out
 }

@@ -1,0 +1,217 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/bits"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// errNotText means that a text is not UTF-8, which no message may hold.
+var errNotText = errors.New("a text is not UTF-8")
+
+// encodeEvents writes the events of a frame as the field of the message. The kinds that most calls have are written by hand:
+// to build their messages and to let these be written was measured at a tenth of the server's part of a call.
+func encodeEvents(callID string, events []call.Event) ([]byte, error) {
+	room := 0
+	for i := range events {
+		room += 96 + len(callID)
+		if o := events[i].Output; o != nil {
+			room += len(o.Bytes) // its length may be of bytes that are not kept
+		} else {
+			room += events[i].Weight()
+		}
+	}
+	w := &encoder{b: make([]byte, 0, room+128)} // the first names tool and run
+	for i := range events {
+		w.event(callID, &events[i])
+	}
+	return w.b, w.err
+}
+
+// An encoder writes fields of messages whose numbers are below 16. Like the generated code it leaves zeros out.
+type encoder struct {
+	b   []byte
+	err error
+}
+
+func (w *encoder) tag(field protowire.Number, kind protowire.Type) {
+	w.b = append(w.b, byte(protowire.EncodeTag(field, kind)))
+}
+
+// open begins a message and returns where it starts; close ends it.
+func (w *encoder) open(field protowire.Number) int {
+	w.tag(field, protowire.BytesType)
+	w.b = append(w.b, 0)
+	return len(w.b)
+}
+
+func (w *encoder) close(start int) {
+	length := uint64(len(w.b) - start)
+	more := max(bits.Len64(length)+6, 7)/7 - 1 // bytes of the length beyond the one that open left room for
+	w.b = append(w.b, make([]byte, more)...)
+	copy(w.b[start+more:], w.b[start:])
+	binary.PutUvarint(w.b[start-1:], length)
+}
+
+func (w *encoder) number(field protowire.Number, v int64) {
+	if v != 0 {
+		w.tag(field, protowire.VarintType)
+		w.b = protowire.AppendVarint(w.b, uint64(v))
+	}
+}
+
+func (w *encoder) flag(field protowire.Number, v bool) {
+	if v {
+		w.number(field, 1)
+	}
+}
+
+func (w *encoder) double(field protowire.Number, v float64) {
+	if b := math.Float64bits(v); b != 0 {
+		w.tag(field, protowire.Fixed64Type)
+		w.b = protowire.AppendFixed64(w.b, b)
+	}
+}
+
+func (w *encoder) text(field protowire.Number, s string) {
+	if s == "" {
+		return
+	}
+	if !utf8.ValidString(s) {
+		w.err = errNotText
+	}
+	w.tag(field, protowire.BytesType)
+	w.b = protowire.AppendString(w.b, s)
+}
+
+func (w *encoder) bytes(field protowire.Number, b []byte) {
+	if len(b) > 0 {
+		w.tag(field, protowire.BytesType)
+		w.b = protowire.AppendBytes(w.b, b)
+	}
+}
+
+func (w *encoder) message(m proto.Message) {
+	b, err := proto.MarshalOptions{}.MarshalAppend(w.b, m)
+	if err != nil {
+		w.err = err
+		return
+	}
+	w.b = b
+}
+
+// event writes an event as an item of Frame.events.
+func (w *encoder) event(callID string, e *call.Event) {
+	start := w.open(1)
+	if common(e) {
+		w.common(callID, e)
+	} else {
+		var b eventBlock
+		fillEvent(&b, callID, e)
+		w.message(&b.event)
+	}
+	w.close(start)
+}
+
+func (w *encoder) common(callID string, e *call.Event) {
+	w.text(1, callID)
+	w.number(2, e.Sequence)
+	at := w.open(3)
+	w.number(1, e.Time.Unix())
+	w.number(2, int64(e.Time.Nanosecond()))
+	w.close(at)
+	switch e.Type {
+	case call.EventAccepted:
+		w.accepted(e.Accepted)
+	case call.EventAttemptStarted:
+		body := w.open(5)
+		w.number(1, int64(int32(e.Attempt)))
+		w.close(body)
+	case call.EventProgress:
+		w.progress(e.Progress)
+	case call.EventOutput:
+		body := w.open(7)
+		w.text(1, e.Output.Stream)
+		w.number(2, e.Output.Offset)
+		w.bytes(3, e.Output.Bytes)
+		w.number(4, int64(e.Output.Length))
+		w.close(body)
+	case call.EventFinished:
+		body := w.open(8)
+		w.number(1, int64(fromStatus(e.Outcome.Status)))
+		w.number(2, int64(fromExecuted(e.Outcome.Executed)))
+		w.result(e.Outcome.Result)
+		w.close(body)
+	}
+}
+
+// common reports whether an event is of a kind that is written by hand. A result with an error or with parts is not.
+func common(e *call.Event) bool {
+	switch e.Type {
+	case call.EventAccepted, call.EventAttemptStarted, call.EventProgress, call.EventOutput:
+		return true
+	case call.EventFinished:
+		r := e.Outcome.Result
+		return r != nil && r.Error == nil && r.Status != tool.StatusError && r.Process == nil && len(r.Content)+len(r.Artifacts)+len(r.Metadata) == 0
+	}
+	return false
+}
+
+func (w *encoder) accepted(a *call.Accepted) {
+	body := w.open(4)
+	w.text(1, a.Tool)
+	w.text(2, a.ToolDigest)
+	w.number(3, int64(fromClass(a.Class)))
+	w.text(4, a.Run)
+	w.text(5, a.Thread)
+	w.text(6, a.ModelCallID)
+	w.close(body)
+}
+
+func (w *encoder) progress(p *tool.Progress) {
+	body := w.open(6)
+	w.number(1, int64(fromProgressStatus(p.Status)))
+	w.double(2, p.Fraction)
+	w.text(3, p.Message)
+	w.number(4, p.Loaded)
+	w.number(5, p.Total)
+	w.close(body)
+}
+
+// result writes what fromResult makes of a result that common lets through.
+func (w *encoder) result(r *tool.Result) {
+	body := w.open(3)
+	w.number(1, int64(fromResultStatus(r.Status)))
+	w.text(2, r.Data)
+	w.text(3, r.Message)
+	w.text(7, r.ToolName)
+	took := w.open(8)
+	w.number(1, int64(r.Duration/time.Second))
+	w.number(2, int64(r.Duration%time.Second))
+	w.close(took)
+	w.flag(9, r.Truncated)
+	w.number(12, int64(fromDisplay(r.Display)))
+	w.close(body)
+}
+
+// encodedFrame is a frame of events. They are in it as bytes that the message does not look into; whoever receives it finds
+// events. It is nil when they cannot be written.
+func encodedFrame(f *Frame) *tooldv1.Frame {
+	b, err := encodeEvents(f.CallID, f.Events)
+	if err != nil {
+		return nil
+	}
+	out := &tooldv1.Frame{Cursor: f.Cursor}
+	out.ProtoReflect().SetUnknown(b)
+	return out
+}

@@ -1,0 +1,7 @@
+package server
+
+// What the tests of the encoder compare.
+var (
+	FromFrame  = fromFrame
+	PlainFrame = plainFrame
+)
