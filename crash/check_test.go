@@ -178,6 +178,9 @@ func (l *life) world(it *item) {
 	if n := it.Rounds(); n > 1 {
 		it.Break("P2", "asked %d times; one answer is enough, with the arguments as they were or with those that it brought", n)
 	}
+	if it.kind.caller == council && it.Whole() {
+		it.CountVotes()
+	}
 	if it.kind.counts == "" {
 		return
 	}
@@ -190,7 +193,7 @@ func (l *life) world(it *item) {
 	switch {
 	case len(lines) > 1:
 		it.Break("P3", "the tool ran %d times: %v", len(lines), lines)
-	case len(lines) == 1 && !it.Told() && it.kind.caller == asked:
+	case len(lines) == 1 && !it.Told() && it.kind.caller != auto:
 		it.Break("P3", "the tool ran, and nobody was asked")
 	case end == nil:
 		return

@@ -28,7 +28,9 @@ const (
 const (
 	auto     = "auto"
 	asked    = "asked"
+	council  = "council" // two people have to approve its calls
 	approver = "approver"
+	second   = "second" // the other one
 	operator = "operator"
 )
 
@@ -41,13 +43,16 @@ auth:
   tokens:
     - {name: auto, roles: [caller], hash: "%s"}
     - {name: asked, roles: [caller], hash: "%s"}
+    - {name: council, roles: [caller], hash: "%s"}
     - {name: approver, roles: [approver], hash: "%s"}
+    - {name: second, roles: [approver], hash: "%s"}
     - {name: operator, roles: [operator, viewer], hash: "%s"}
 `
 
 const rules = `
 rules:
   - {name: at once, action: allow, tools: ["*"], tiers: [OBSERVE, CONFIRM], callers: [auto]}
+  - {name: two of them, action: ask, tools: ["*"], callers: [council], count: 2}
 `
 
 // A home is what a daemon keeps over its lives: a store, a workspace, a configuration.
@@ -65,7 +70,7 @@ func newHome(t *testing.T) *home {
 	}
 	ruleFile := filepath.Join(dir, "rules.yaml")
 	must(t, os.WriteFile(ruleFile, []byte(rules), 0o600))
-	must(t, os.WriteFile(h.config, fmt.Appendf(nil, configuration, ruleFile, hash(auto), hash(asked), hash(approver), hash(operator)), 0o600))
+	must(t, os.WriteFile(h.config, fmt.Appendf(nil, configuration, ruleFile, hash(auto), hash(asked), hash(council), hash(approver), hash(second), hash(operator)), 0o600))
 	return h
 }
 

@@ -53,17 +53,34 @@ func (l *life) decide(it *item, rng *rand.Rand) {
 	both.Wait()
 }
 
+// decider is who sends a decision. Of a question that needs two people its id says which of them, so that the same one sends
+// it again.
+func decider(it *item, d *tooldv1.Decision) string {
+	id := d.GetDecisionId()
+	switch {
+	case it.kind.answer != nil:
+		return it.kind.caller // a tool's own question is its caller's
+	case it.kind.caller == council && id[len(id)-1]%2 == 0:
+		return second
+	}
+	return approver
+}
+
 // answer sends a decision, the same one as often as it is called for, and keeps what the daemon says of it. A client in a
 // hurry hangs up as soon as it knows.
 func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bool) {
 	it.Send(suspension, d)
-	l.decisions.Add(1)
-	who := approver
-	if it.kind.answer != nil {
-		who = it.kind.caller // a tool's own question is its caller's
+	sent := &l.decisions
+	if it.kind.caller == council {
+		sent = &l.votes
 	}
-	ctx, cancel := as(l.ctx, who)
+	sent.Add(1)
+	ctx, cancel := as(l.ctx, decider(it, d))
 	defer cancel()
+	taken := it.Applied
+	if it.kind.caller == council {
+		taken = it.Voted
+	}
 	reading := it.Open("resume", l.epoch, nil)
 	told := false
 	s, err := l.resume(ctx, suspension, d)
@@ -71,17 +88,21 @@ func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bo
 		err = l.follow(it, s, reading, func(*tooldv1.Frame) bool {
 			if !told {
 				told = true
-				it.Applied(suspension, d.GetDecisionId())
+				taken(suspension, d.GetDecisionId())
 			}
 			return hurry
 		})
 	}
 	if err == nil && !told {
-		it.Applied(suspension, d.GetDecisionId())
+		taken(suspension, d.GetDecisionId())
 	}
 	code, reason, more := refusal(err)
 	if code == codes.FailedPrecondition && reason == "ALREADY_DECIDED" && !told {
 		it.Refused(suspension, d.GetDecisionId(), more["decision_id"])
+		return
+	}
+	if code == codes.FailedPrecondition && reason == "ALREADY_VOTED" && !told {
+		it.VotedBefore(suspension, d.GetDecisionId(), more["decision_id"])
 		return
 	}
 	l.unexpected(it, "resume with "+d.GetDecisionId(), err)
@@ -115,11 +136,7 @@ func (l *life) contest(it *item, rng *rand.Rand) {
 		want, wantReason = codes.FailedPrecondition, "ALREADY_DECIDED"
 	}
 	d.Reason = "something else"
-	who := approver
-	if it.kind.answer != nil {
-		who = it.kind.caller
-	}
-	ctx, cancel := as(l.ctx, who)
+	ctx, cancel := as(l.ctx, decider(it, d))
 	defer cancel()
 	it.Note("contest with %s", d.GetDecisionId())
 	s, err := l.resume(ctx, won.SuspensionID, d)

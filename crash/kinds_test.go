@@ -88,6 +88,7 @@ func kinds() []*kind {
 		{name: "long", tool: "bash", caller: auto, weight: 5, once: true, counts: counts, arguments: command(original, long)},
 		{name: endlessName, tool: "bash", caller: auto, weight: 4, once: true, counts: counts, arguments: command(original, endless)},
 		{name: "gated", tool: "bash", caller: asked, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
+		{name: "council", tool: "bash", caller: council, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
 		// After a crash the files say what became of an attempt: one that changed nothing is followed by another, and the
 		// world counts what they did.
 		{name: "edit", tool: "edit", caller: asked, weight: 8, counts: edits, before: "the end\n", arguments: edit(original), edited: edit(edited)},

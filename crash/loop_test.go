@@ -35,10 +35,10 @@ type loop struct {
 	lastPID   int
 	stopping  atomic.Bool // an orderly end was asked for
 
-	decisionNumber                                           atomic.Int64
-	events, decisions, replays, cancels, watches, inboxes    atomic.Int64
-	lostTails, forgotten, unready, atPoints, ran, unverified atomic.Int64
-	points                                                   map[string]int
+	decisionNumber                                               atomic.Int64
+	events, decisions, votes, replays, cancels, watches, inboxes atomic.Int64
+	lostTails, forgotten, unready, atPoints, ran, unverified     atomic.Int64
+	points                                                       map[string]int
 }
 
 func newLoop(t *testing.T, seed uint64) *loop {
@@ -244,9 +244,9 @@ func TestCrashLoop(t *testing.T) {
 // report says what ran.
 func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 	t.Helper()
-	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d decisions, %d sent again, %d cancels, "+
+	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d decisions and %d votes, %d sent again, %d cancels, "+
 		"%d events, %d reattached, %d inboxes, %d lost tails, %d read-only calls forgotten, %d seen to run; seed %d, %.1f s",
-		kills, l.atPoints.Load(), l.unready.Load(), len(l.items), l.decisions.Load(), l.replays.Load(), l.cancels.Load(),
+		kills, l.atPoints.Load(), l.unready.Load(), len(l.items), l.decisions.Load(), l.votes.Load(), l.replays.Load(), l.cancels.Load(),
 		l.events.Load(), l.watches.Load(), l.inboxes.Load(), l.lostTails.Load(), l.forgotten.Load(), l.ran.Load(), l.seed, took.Seconds())
 	t.Logf("named points: %v; processes that a daemon told as unverified: %d", l.points, l.unverified.Load())
 }

@@ -28,6 +28,7 @@ type Call struct {
 	output  map[string]*bytesOf
 	marks   []Mark
 	rounds  []*Round
+	ballots map[string]*ballot // by question
 	end     *End
 	cancel  bool // a request to cancel was sent
 	granted bool // one is stored, as far as was told

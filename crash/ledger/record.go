@@ -78,6 +78,7 @@ func (c *Call) questionsLocked(record *tooldv1.Call, since View) {
 			c.breakLocked("P2", "question %s is open; decision %s was told to count", open.GetSuspensionId(), winner)
 		}
 		c.suspendedLocked(open, 0)
+		c.openLocked(open, record.GetLastSequence())
 	}
 	if n := len(c.rounds); n > 0 && open.GetSuspensionId() != c.rounds[n-1].Suspension.GetSuspensionId() {
 		r := c.rounds[n-1]

@@ -17,6 +17,7 @@ type Round struct {
 	resumed  int64 // of resumed
 	winner   string
 	sent     []Sent
+	taken    map[string]bool // votes, and the last one, that the daemon said it took
 }
 
 // Sent is an answer that was sent. Nobody may ever have heard what became of it.
@@ -42,6 +43,7 @@ func (c *Call) suspendedLocked(s *tooldv1.Suspension, sequence int64) {
 }
 
 func (c *Call) resumedLocked(d *tooldv1.Decision, sequence int64) {
+	c.ballotLocked(d.GetSuspensionId()).decided = d
 	r := c.roundLocked(d.GetSuspensionId())
 	if r == nil {
 		return // the question was not seen; the record shows it
@@ -116,6 +118,8 @@ func (c *Call) Refused(suspension, decision, winner string) {
 	c.noteLocked("%s refused, the winner is %q", decision, winner)
 	r := c.roundLocked(suspension)
 	switch {
+	case r.taken[decision]:
+		c.breakLocked("P2", "vote %s was taken and is refused now, in favour of %q", decision, winner)
 	case r.winner == decision:
 		c.breakLocked("P2", "decision %s was applied and is refused now, in favour of %q", decision, winner)
 	case winner != "":

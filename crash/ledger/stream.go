@@ -155,6 +155,9 @@ func (c *Call) meaningLocked(by string, life int64, e *tooldv1.CallEvent) {
 	case e.GetResumed() != nil:
 		c.sync = true
 		c.resumedLocked(e.GetResumed().GetDecision(), e.GetSequence())
+	case e.GetVoteRecorded() != nil:
+		c.sync = true
+		c.ballotLocked(e.GetVoteRecorded().GetSuspensionId()).votes[e.GetSequence()] = e.GetVoteRecorded()
 	case e.GetCancelRequested() != nil:
 		c.sync, c.granted = true, true
 	case e.GetDocumentChanged() != nil:
