@@ -88,6 +88,8 @@ type Call struct {
 	Epochs       []EpochStart `json:"epochs,omitempty"`
 	// Trace is the traceparent under which the call began; empty when it was not followed.
 	Trace string `json:"trace,omitempty"`
+	// Purge is set when the content of the call was erased.
+	Purge *Purge `json:"purge,omitempty"`
 }
 
 // An EpochStart says that the events from First on were written in Epoch.
@@ -186,4 +188,19 @@ func (c *Call) EpochOf(sequence int64) int64 {
 		epoch = e.Epoch
 	}
 	return epoch
+}
+
+// LastIn returns the sequence of the newest event that epoch is known to have written, and false when the epoch wrote
+// none: a cursor of that epoch beyond it names events that a crash took.
+func (c *Call) LastIn(epoch int64) (int64, bool) {
+	for i, e := range c.Epochs {
+		if e.Epoch != epoch {
+			continue
+		}
+		if i+1 < len(c.Epochs) {
+			return c.Epochs[i+1].First - 1, true
+		}
+		return c.LastSequence, true
+	}
+	return 0, false
 }

@@ -40,7 +40,13 @@ func callFields(w *wire, c *Call) {
 	integer(w, 35, &c.LastSequence)
 	list(w, 36, &c.Epochs, epochFields)
 	pointer(w, 40, &c.Frontend, frontendFields)
+	pointer(w, 41, &c.Purge, purgeFields)
 	text(w, 70, &c.Trace)
+}
+
+func purgeFields(w *wire, p *Purge) {
+	part(w, 1, &p.By, principalFields)
+	instant(w, 2, &p.Time)
 }
 
 func frontendFields(w *wire, f *tool.FrontendTool) {

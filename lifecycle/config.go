@@ -126,8 +126,8 @@ type Engine struct {
 
 	behind behind
 	feed   feed
-	recent recent
 
+	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end
 	stats   counters
 	meters  *meters
@@ -165,6 +165,7 @@ func New(cfg Config) (*Engine, error) {
 		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:    map[call.Key]*live{},
 		blocked:  map[call.Key]string{},
+		purging:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		idle:     make(chan struct{}),
 		meters:   newMeters(),

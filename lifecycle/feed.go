@@ -56,8 +56,8 @@ func (f *feed) leave(watched *store.Feed) {
 }
 
 // WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. Whoever may not look at
-// others' calls sees its own. The empty cursor starts with the oldest that is kept; when the whole namespace is followed, with
-// what happens next.
+// others' calls sees its own. The empty cursor starts with what happens next, unless follow is false: then with the
+// oldest that is kept.
 func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (*Watcher, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
 	if hasRole(p, "viewer") || hasRole(p, "operator") {
@@ -129,6 +129,9 @@ func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 
 // feedFrame hands out an entry, or the next part of one that is larger than a frame.
 func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
+	if entry.Position != w.after+1 { // the one that was begun was trimmed or purged
+		w.part = 0
+	}
 	events := entry.Events[min(w.part, len(entry.Events)):]
 	all := len(events)
 	events = fitting(events[:min(all, frameEvents)])
@@ -136,7 +139,7 @@ func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
 		return Frame{}, err
 	}
 	if len(events) < all {
-		w.part += len(events)
+		w.after, w.part = entry.Position-1, w.part+len(events)
 	} else {
 		w.after, w.part = entry.Position, 0
 	}

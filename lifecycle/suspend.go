@@ -106,10 +106,9 @@ func (l *live) siftQuestion(events []call.Event) []call.Event {
 	return events
 }
 
-// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
-// end of the attempt's time: it has an answer.
+// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask.
 func (p *pass) mustEnd(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) && !attemptTimedOut(cause) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) {
 		return cause
 	}
 	if wish := p.l.record().Cancel; wish != nil {

@@ -40,6 +40,10 @@ type Engine interface {
 	// still.
 	Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error)
 
+	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had some, and how
+	// many had none any more.
+	Purge(ctx context.Context, p tool.Principal, which PurgeSelector) (purged, before int, err error)
+
 	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
 	Rules(p tool.Principal) []*call.Rule
 	// RevokeRule ends one; it returns when no gate finds it any more.
@@ -82,6 +86,12 @@ type HeldSelector struct {
 	All         bool
 	Run, Thread string
 	IDs         []string
+}
+
+// A PurgeSelector says which calls are purged; one of its fields is set.
+type PurgeSelector struct {
+	IDs         []string
+	Run, Thread string
 }
 
 // A Frame is what a watcher gets at once: events of one call, or one control.

@@ -8,7 +8,23 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-const maxReleased = 1000 // ids of one request
+const maxNamed = 1000 // ids of one request
+
+func fewIDs(ids []string) error {
+	if n := len(ids); n > maxNamed {
+		return call.InvalidField("call_ids", "has %d ids; at most %d are accepted", n, maxNamed)
+	}
+	return nil
+}
+
+func trues(all ...bool) (n int) {
+	for _, b := range all {
+		if b {
+			n++
+		}
+	}
+	return n
+}
 
 // Backup writes a copy of the store.
 func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv1.BackupResponse, error) {
@@ -27,17 +43,11 @@ func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsReque
 	if err := short("reason", req.GetReason(), maxReason); err != nil {
 		return nil, err
 	}
-	named := 0
-	for _, set := range []bool{req.GetAll(), req.GetRunId() != "", req.GetThreadId() != "", len(req.GetCallIds()) > 0} {
-		if set {
-			named++
-		}
-	}
-	if named != 1 {
+	if trues(req.GetAll(), req.GetRunId() != "", req.GetThreadId() != "", len(req.GetCallIds()) > 0) != 1 {
 		return nil, call.InvalidField("all", "name exactly one of all, run_id, thread_id and call_ids")
 	}
-	if n := len(req.GetCallIds()); n > maxReleased {
-		return nil, call.InvalidField("call_ids", "has %d ids; at most %d are accepted", n, maxReleased)
+	if err := fewIDs(req.GetCallIds()); err != nil {
+		return nil, err
 	}
 	which := HeldSelector{All: req.GetAll(), Run: req.GetRunId(), Thread: req.GetThreadId(), IDs: req.GetCallIds()}
 	released, held, err := s.engine.Release(ctx, principal(ctx).Principal, which, req.GetEnd(), req.GetReason())

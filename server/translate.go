@@ -66,6 +66,9 @@ func fromCall(c *call.Call) *tooldv1.Call {
 	if c.Cancel != nil {
 		out.CancelRequest = fromCancel(c.Cancel)
 	}
+	if c.Purge != nil {
+		out.Purge = &tooldv1.Purge{PurgedBy: fromPrincipal(&c.Purge.By), Time: fromTime(c.Purge.Time)}
+	}
 	for i := range c.Rounds {
 		if r := &c.Rounds[i]; r.Decision != nil {
 			out.Decisions = append(out.Decisions, fromDecision(r.Decision, &r.Suspension))

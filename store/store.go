@@ -156,6 +156,18 @@ type Run struct {
 	Changed   time.Time
 }
 
+// A Shredding names what was purged, in one namespace.
+type Shredding struct {
+	Namespace string
+	// Calls that have nothing but a tombstone may be among them. Of their decisions [call.PurgedDecision] stays. Records
+	// that belong to them go, and those that belong to no call and have the id of one as their key.
+	Calls []string
+	// The documents of these runs and threads go, with their policies of the kind PolicyKind, and what was noted as the
+	// reason of a run's state.
+	Runs, Threads []string
+	PolicyKind    string
+}
+
 // A Query selects calls. Empty fields select all.
 type Query struct {
 	Namespace     string
@@ -259,6 +271,14 @@ type Store interface {
 	// thread go with its last call, policies that were set before callsBefore for one without calls too, and those that
 	// ended before it. It returns the calls that went, so that their spools can go too.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
+	// Purge erases the content of a call that has ended, durably: its record becomes what [call.Call.Purged] leaves, at the
+	// next revision, and its events go; [Store.Events] begins behind them. A crash leaves it as it was or as it is then. One
+	// that was purged before stays as it is. ErrNotFound, ErrTrimmed, ErrCorrupt; ErrTransition when it has not ended.
+	Purge(ctx context.Context, key call.Key, by call.Purge) error
+	// Shred erases what is kept beside the calls, runs and threads that are named, durably, and returns when no file of the
+	// journal holds anything any more of what was purged, trimmed or replaced until now. It takes about as long as to write
+	// the whole journal anew, and whoever writes waits for a good part of it. May be done again at any time.
+	Shred(ctx context.Context, s Shredding) error
 	// PutPolicy stores or removes a policy that belongs to no call, durably.
 	PutPolicy(ctx context.Context, p Policy) error
 	// Policies calls visit with every policy, all namespaces. A broken one is given with its error.

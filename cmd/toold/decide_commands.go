@@ -110,12 +110,18 @@ func (a *app) confirm(question string, f *decisionFlags) error {
 	if f.yes || !a.inTerminal || !a.errTerminal {
 		return nil
 	}
-	fmt.Fprintf(a.err, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(a.in).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+	if a.ask(question) {
 		return nil
 	}
 	return codedError{fmt.Errorf("nothing was decided"), exitFailed}
+}
+
+// ask puts a question to whoever sits at the terminal.
+func (a *app) ask(question string) bool {
+	fmt.Fprintf(a.err, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(a.in).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
 }
 
 func (a *app) approveCommand() *cobra.Command {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -112,7 +111,7 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 				taken()
 			}
 			for _, e := range f.GetEvents() {
-				if e.GetFinished() != nil || e.GetSuspended() != nil || e.GetVoteRecorded() != nil {
+				if e.GetFinished() != nil || e.GetSuspended() != nil {
 					end = e
 				}
 			}
@@ -132,9 +131,6 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 func howItWent(e *tooldv1.CallEvent) string {
 	if e.GetSuspended() != nil {
 		return "asks again"
-	}
-	if v := e.GetVoteRecorded(); v != nil {
-		return fmt.Sprintf("%d of %d votes; somebody else has to agree", v.GetVotes(), v.GetNeeded())
 	}
 	f := e.GetFinished()
 	text := show.Status(f.GetStatus())

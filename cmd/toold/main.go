@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode"
@@ -21,24 +20,18 @@ import (
 var version = "unknown"
 
 func main() {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	a := &app{
 		name: os.Args[0], in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
 		inTerminal: isTerminal(os.Stdin), outTerminal: isTerminal(os.Stdout), errTerminal: isTerminal(os.Stderr),
 	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		for s := range signals {
-			if s == os.Interrupt && a.editing.Load() { // the terminal tells all who are on it
-				continue
-			}
-			signal.Stop(signals) // a second signal ends at once
-			cancel()
-			return
-		}
+		<-ctx.Done()
+		stop() // a second signal ends at once
 	}()
-	os.Exit(a.run(ctx, os.Args[1:]))
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -54,9 +47,8 @@ type app struct {
 	inTerminal, outTerminal, errTerminal bool
 
 	connection connection
-	output     string      // of commands that have --output
-	editing    atomic.Bool // Ctrl-C is for the editor
-	started    bool        // a command began to run: what goes wrong from here on is no usage error by itself
+	output     string // of commands that have --output
+	started    bool   // a command began to run: what goes wrong from here on is no usage error by itself
 }
 
 // program is how commands begin that people may copy: a path stays one, because what it leads to may not be in PATH.

@@ -67,6 +67,13 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		if err != nil {
 			return err
 		}
+		if first = 1; len(r.chunks) == 0 {
+			c, err := r.call()
+			if err == nil && c.Purge != nil {
+				first = c.LastSequence + 1
+			}
+			return err
+		}
 		for _, ch := range r.chunks {
 			if ch.last <= after {
 				continue
@@ -83,7 +90,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		}
 		return nil
 	})
-	return events, 1, err
+	return events, first, err
 }
 
 // Calls returns a page of calls.

@@ -104,6 +104,8 @@ type effect struct {
 	policies  []policy
 	namespace string
 
+	purged    bool // the row takes the place of one with content
+	shred     func(*state)
 	trimmed   map[call.Key]tombstone
 	forgotten []call.Key
 	dropped   []doc
@@ -142,6 +144,12 @@ func (st *state) install(e *effect) {
 	if len(e.records) > 0 {
 		st.records[e.namespace] = append(st.records[e.namespace], e.records...)
 		st.recorded = e.records[len(e.records)-1].Position
+	}
+	if e.purged {
+		st.purge(e.row)
+	}
+	if e.shred != nil {
+		e.shred(st)
 	}
 	st.sweep(e)
 }

@@ -17,6 +17,9 @@ const checkpointBytes = 4 << 20
 // transaction writes a group. A nil error means that each op's err says what became of it; any other that nothing of
 // the group is there, or with ErrFatal that nobody knows.
 func (w *writer) transaction(group []*op) error {
+	if o := group[0]; o.bare {
+		return known(o.admin(w))
+	}
 	if err := w.begin(group); err != nil {
 		return known(err)
 	}

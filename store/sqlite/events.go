@@ -43,7 +43,7 @@ func (c *chunk) decode(after int64, limit int) ([]call.Event, error) {
 const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
 
 // Events returns a part of a call's log. A broken chunk is refused when it is the first that was asked for, so that
-// what stands before it can be read.
+// what stands before it can be read. Of a call that was purged there is no chunk.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -72,6 +72,10 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	if err != nil {
 		return nil, 0, err
 	}
+	if len(chunks) == 0 {
+		first, err = s.firstKept(ctx, key)
+		return nil, first, err
+	}
 	for _, c := range chunks {
 		some, err := c.decode(after, limit-len(events))
 		if err != nil && len(events) > 0 {
@@ -85,6 +89,18 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		}
 	}
 	return events, 1, nil
+}
+
+// firstKept returns the number with which the log of a call begins when nothing of it was found.
+func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
+	c, err := s.Call(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	if c.Purge != nil {
+		return c.LastSequence + 1, nil
+	}
+	return 1, nil
 }
 
 // firstChunk finds the call and the chunk in its row, if that is asked for.

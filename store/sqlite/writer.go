@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"sync"
 
@@ -27,9 +26,8 @@ type op struct {
 	room   []byte // that both are parts of
 	told   *told  // what its callbacks were told
 
-	decision []byte // stored form of the change's decision, when its time is known before it is written
-
 	admin func(*writer) error // what is no change; it is a group of its own
+	bare  bool                // admin does without a transaction around it
 
 	done func(error)
 	err  error
@@ -95,14 +93,9 @@ func (s *Store) Submit(c *store.Change, done func(error)) {
 }
 
 // prepare encodes a change on the goroutine that submits it: the writer has enough to do. Documents may still change it.
-func (o *op) prepare() (err error) {
+func (o *op) prepare() error {
 	if err := o.change.Validate(); err != nil {
 		return err
-	}
-	if d := o.change.Decision; d != nil && !d.Decision.Time.IsZero() {
-		if o.decision, err = json.Marshal(d); err != nil {
-			return err
-		}
 	}
 	if len(o.change.Documents) > 0 {
 		return nil
@@ -156,9 +149,12 @@ func (s *Store) Commit(ctx context.Context, c *store.Change) error {
 }
 
 // write runs f as a transaction of its own.
-func (s *Store) write(f func(*writer) error) error {
+func (s *Store) write(f func(*writer) error) error { return s.admin(&op{admin: f}) }
+
+// admin has the writer do what is no change.
+func (s *Store) admin(o *op) error {
 	done := make(chan error, 1)
-	o := &op{admin: f, done: func(err error) { done <- err }}
+	o.done = func(err error) { done <- err }
 	if err := s.writer.submit(o, store.Full); err != nil {
 		return err
 	}

@@ -256,6 +256,8 @@ func testClosed(t *testing.T, f *fixture) {
 		"Due":     func() error { _, err := f.Due(ctx, 1); return err },
 		"Records": func() error { return f.PutRecord(ctx, "ns", store.Record{Kind: "k"}) },
 		"Trim":    func() error { _, err := f.Trim(ctx, start, start, start, 1); return err },
+		"Purge":   func() error { return f.Purge(ctx, ns("c1"), call.Purge{}) },
+		"Shred":   func() error { return f.Shred(ctx, store.Shredding{Namespace: "ns"}) },
 		"Spool":   func() error { _, err := f.Spool().Append(ns("c1"), "s", []byte("x")); return err },
 	}
 	for name, check := range checks {

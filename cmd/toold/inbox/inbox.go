@@ -198,7 +198,9 @@ func (s *session) decide() {
 	s.others.Go(func() {
 		outcome, err := s.cfg.Daemon.Decide(s.ctx, e.call, d, func() {
 			s.tell(func() {
-				m.answered(e, d)
+				m.decided[e.id()] = true
+				m.count++
+				m.remove(e)
 				m.say(what+": "+taken(d), false)
 			})
 		})
@@ -222,8 +224,6 @@ func taken(d *tooldv1.Decision) string {
 		return "answered"
 	case d.GetArguments() != "":
 		return "approved with your arguments"
-	case d.GetRemember() != nil:
-		return "approved, and kept"
 	}
 	return "approved"
 }

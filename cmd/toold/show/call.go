@@ -66,6 +66,7 @@ func (v View) Call(c *tooldv1.Call) string {
 		"created", v.clock(c.GetCreatedAt()),
 		"started", orNone(c.GetStartedAt() != nil, v.clock(c.GetStartedAt())),
 		"ended", orNone(c.GetEndedAt() != nil, v.clock(c.GetEndedAt())),
+		"purged", purged(v, c.GetPurge()),
 		"class", name(c.GetDurability())+orNone(c.GetDetached(), ", goes on without watchers"),
 		"log", fmt.Sprintf("%d events, epoch %d, revision %d", c.GetLastSequence(), c.GetEpoch(), c.GetRevision()),
 		"model's id", Line(c.GetModelCallId()),
@@ -81,6 +82,13 @@ func (v View) Call(c *tooldv1.Call) string {
 		b.WriteString("\n" + v.paint(bold, "Result") + "\n" + indent(v.Result(r)))
 	}
 	return b.String()
+}
+
+func purged(v View, p *tooldv1.Purge) string {
+	if p == nil {
+		return ""
+	}
+	return v.clock(p.GetTime()) + " by " + principal(p.GetPurgedBy())
 }
 
 func orNone(there bool, s string) string {

@@ -62,6 +62,10 @@ func (e *engine) Release(ctx context.Context, p tool.Principal, which server.Hel
 	return e.Engine.Release(ctx, p, lifecycle.HeldSelector(which), end, reason)
 }
 
+func (e *engine) Purge(ctx context.Context, p tool.Principal, which server.PurgeSelector) (purged, before int, err error) {
+	return e.Engine.Purge(ctx, p, lifecycle.PurgeSelector(which))
+}
+
 func (e *engine) Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*server.Preview, error) {
 	v, err := e.Engine.Describe(ctx, p, *spec)
 	if err != nil {

@@ -137,7 +137,7 @@ type GetInfoResponse struct {
 	Features []string `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
 	// What the canary run at start or reload showed.
 	IsolationFacts []*IsolationFact `protobuf:"bytes,9,rep,name=isolation_facts,json=isolationFacts,proto3" json:"isolation_facts,omitempty"`
-	// `sqlite`.
+	// `sqlite`, `postgres` or `memory`.
 	Store string `protobuf:"bytes,10,opt,name=store,proto3" json:"store,omitempty"`
 	// True from the beginning of a drain.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
@@ -1270,6 +1270,125 @@ func (x *BackupResponse) GetBytes() int64 {
 	return 0
 }
 
+// PurgeRequest names what is erased: exactly one of its fields is set.
+type PurgeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000. A call that retention has removed may be among them: its answers are erased.
+	CallIds []string `protobuf:"bytes,1,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
+	// The calls of this run.
+	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The calls of this thread, and the documents of their runs.
+	ThreadId      string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeRequest) Reset() {
+	*x = PurgeRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeRequest) ProtoMessage() {}
+
+func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeRequest.ProtoReflect.Descriptor instead.
+func (*PurgeRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *PurgeRequest) GetCallIds() []string {
+	if x != nil {
+		return x.CallIds
+	}
+	return nil
+}
+
+func (x *PurgeRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *PurgeRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+// PurgeResponse counts.
+type PurgeResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Calls whose content is gone now.
+	Purged int64 `protobuf:"varint,1,opt,name=purged,proto3" json:"purged,omitempty"`
+	// Calls that had none any more.
+	WithoutContent int64 `protobuf:"varint,2,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PurgeResponse) Reset() {
+	*x = PurgeResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeResponse) ProtoMessage() {}
+
+func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeResponse.ProtoReflect.Descriptor instead.
+func (*PurgeResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PurgeResponse) GetPurged() int64 {
+	if x != nil {
+		return x.Purged
+	}
+	return 0
+}
+
+func (x *PurgeResponse) GetWithoutContent() int64 {
+	if x != nil {
+		return x.WithoutContent
+	}
+	return 0
+}
+
 var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
@@ -1353,13 +1472,20 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0eBackupResponse\x12\x14\n" +
 	"\x05calls\x18\x01 \x01(\x03R\x05calls\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x03R\x05bytes*w\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"]\n" +
+	"\fPurgeRequest\x12\x19\n" +
+	"\bcall_ids\x18\x01 \x03(\tR\acallIds\x12\x15\n" +
+	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
+	"\tthread_id\x18\x03 \x01(\tR\bthreadId\"P\n" +
+	"\rPurgeResponse\x12\x16\n" +
+	"\x06purged\x18\x01 \x01(\x03R\x06purged\x12'\n" +
+	"\x0fwithout_content\x18\x02 \x01(\x03R\x0ewithoutContent*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\xcd\x04\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\x87\x05\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -1369,7 +1495,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12M\n" +
 	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponse\x12;\n" +
-	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponse\x128\n" +
+	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -1384,7 +1511,7 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
@@ -1406,26 +1533,28 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*ReleaseCallsResponse)(nil),         // 17: toold.v1.ReleaseCallsResponse
 	(*BackupRequest)(nil),                // 18: toold.v1.BackupRequest
 	(*BackupResponse)(nil),               // 19: toold.v1.BackupResponse
-	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 21: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 22: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 23: toold.v1.Descriptor
+	(*PurgeRequest)(nil),                 // 20: toold.v1.PurgeRequest
+	(*PurgeResponse)(nil),                // 21: toold.v1.PurgeResponse
+	(*timestamppb.Timestamp)(nil),        // 22: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 23: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 24: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 25: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	20, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	22, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	21, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	22, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	22, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	22, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	20, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	23, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	24, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	24, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	24, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	22, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 8: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 9: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
 	13, // 10: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	23, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	23, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	23, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	25, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	25, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	25, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
 	1,  // 14: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
 	5,  // 15: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
 	7,  // 16: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
@@ -1434,16 +1563,18 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	14, // 19: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
 	16, // 20: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
 	18, // 21: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	2,  // 22: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	6,  // 23: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	8,  // 24: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	10, // 25: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	12, // 26: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	15, // 27: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	17, // 28: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	19, // 29: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	22, // [22:30] is the sub-list for method output_type
-	14, // [14:22] is the sub-list for method input_type
+	20, // 22: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	2,  // 23: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	6,  // 24: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	8,  // 25: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	10, // 26: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	12, // 27: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	15, // 28: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	17, // 29: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	19, // 30: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	21, // 31: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	23, // [23:32] is the sub-list for method output_type
+	14, // [14:23] is the sub-list for method input_type
 	14, // [14:14] is the sub-list for extension type_name
 	14, // [14:14] is the sub-list for extension extendee
 	0,  // [0:14] is the sub-list for field type_name
@@ -1462,7 +1593,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
+	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -36,7 +37,7 @@ const (
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: ListDeadLetters, RetryDeadLetter.
 type AdminServiceClient interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -74,6 +75,17 @@ type AdminServiceClient interface {
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
 	// nothing is left of the copy.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
+	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
+	// artifacts, results, answers, reasons, labels, and with a run or thread its documents and the answers that were remembered
+	// for it. It goes from the store, from the free places of its files and from the log of its writes; the answer comes when it is
+	// gone. What stays is Call with `purge` set. Every writer waits for a good part of the time, which is that of writing the
+	// whole store anew. Backups, and what was told to others before, are out of reach. A request that was cut off may be sent
+	// again, and has to be: until one is answered, bytes may be left. Role: operator.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
+	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
+	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
+	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error)
 }
 
 type adminServiceClient struct {
@@ -164,6 +176,16 @@ func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts
 	return out, nil
 }
 
+func (c *adminServiceClient) Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PurgeResponse)
+	err := c.cc.Invoke(ctx, AdminService_Purge_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -171,7 +193,7 @@ func (c *adminServiceClient) Backup(ctx context.Context, in *BackupRequest, opts
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: Purge, ListDeadLetters, RetryDeadLetter.
+// CallService names. Names kept for later: ListDeadLetters, RetryDeadLetter.
 type AdminServiceServer interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
@@ -209,6 +231,17 @@ type AdminServiceServer interface {
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
 	// nothing is left of the copy.
 	Backup(context.Context, *BackupRequest) (*BackupResponse, error)
+	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
+	// artifacts, results, answers, reasons, labels, and with a run or thread its documents and the answers that were remembered
+	// for it. It goes from the store, from the free places of its files and from the log of its writes; the answer comes when it is
+	// gone. What stays is Call with `purge` set. Every writer waits for a good part of the time, which is that of writing the
+	// whole store anew. Backups, and what was told to others before, are out of reach. A request that was cut off may be sent
+	// again, and has to be: until one is answered, bytes may be left. Role: operator.
+	//
+	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
+	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
+	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
+	Purge(context.Context, *PurgeRequest) (*PurgeResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -242,6 +275,9 @@ func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCal
 }
 func (UnimplementedAdminServiceServer) Backup(context.Context, *BackupRequest) (*BackupResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedAdminServiceServer) Purge(context.Context, *PurgeRequest) (*PurgeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Purge not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -408,6 +444,24 @@ func _AdminService_Backup_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_Purge_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PurgeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).Purge(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_Purge_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).Purge(ctx, req.(*PurgeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -446,6 +500,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Backup",
 			Handler:    _AdminService_Backup_Handler,
+		},
+		{
+			MethodName: "Purge",
+			Handler:    _AdminService_Purge_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

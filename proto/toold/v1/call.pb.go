@@ -388,9 +388,8 @@ type CallSpec struct {
 	// 64, at most the descriptor's max_arguments bytes. Broken JSON ends the call with INVALID_ARGUMENTS and is never repaired.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same tool, arguments, caller, run_id and
-	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason
-	// CALL_ID_REUSED; after the call was trimmed FAILED_PRECONDITION, reason CALL_EXPIRED. Empty: toold makes a UUIDv7, and a
-	// repeat is a second call.
+	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason CALL_ID_REUSED; after the call was trimmed
+	// FAILED_PRECONDITION, reason CALL_EXPIRED; after its content was erased reason CALL_PURGED. Empty: toold makes a UUIDv7, and a repeat is a second call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent: the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
@@ -985,7 +984,7 @@ type Attempt struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Absent while it runs and when nobody saw its end.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Not set yet. A result that came when the attempt counted for nothing any more is kept in the journal and never applied.
+	// A result that came when the attempt counted for nothing any more. Kept for people; never applied.
 	LateResult    *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1129,9 +1128,64 @@ func (x *CancelRequest) GetCause() string {
 	return ""
 }
 
+// Purge says that the content of a call was erased.
+type Purge struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who did it.
+	PurgedBy *Principal `protobuf:"bytes,1,opt,name=purged_by,json=purgedBy,proto3" json:"purged_by,omitempty"`
+	// By the store's clock.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Purge) Reset() {
+	*x = Purge{}
+	mi := &file_toold_v1_call_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Purge) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Purge) ProtoMessage() {}
+
+func (x *Purge) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Purge.ProtoReflect.Descriptor instead.
+func (*Purge) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Purge) GetPurgedBy() *Principal {
+	if x != nil {
+		return x.PurgedBy
+	}
+	return nil
+}
+
+func (x *Purge) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
 // Call is the record of one invocation.
 //
-// Numbers 40 to 49 are kept for batches.
+// Numbers 40 to 49 are kept for batches, 50 to 59 for permission modes and remembered rules.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id, or the one that toold made.
@@ -1200,9 +1254,12 @@ type Call struct {
 	// Paths of fields that were left out because the record has more than 3 MiB, such as requested_arguments: GetCall with
 	// that path as read_mask returns it. Of decisions the larger arguments and results are left out; events hold them.
 	LeftOut []string `protobuf:"bytes,32,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// Not set yet: the batch that it belongs to.
+	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could hold some are empty, its log
+	// has no events, and its result has nothing but status and code.
+	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
+	// The batch that it belongs to; empty for none.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// Not set yet: from 1 within the batch.
+	// From 1 within the batch; 0 for none.
 	BatchPosition int32 `protobuf:"varint,41,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1210,7 +1267,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1279,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1292,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Call) GetCallId() string {
@@ -1462,6 +1519,13 @@ func (x *Call) GetLeftOut() []string {
 	return nil
 }
 
+func (x *Call) GetPurge() *Purge {
+	if x != nil {
+		return x.Purge
+	}
+	return nil
+}
+
 func (x *Call) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
@@ -1478,7 +1542,7 @@ func (x *Call) GetBatchPosition() int32 {
 
 // RunSummary is where a run stands.
 //
-// Numbers 9 to 15 are kept for its thread and its times.
+// Numbers 8 to 15 are kept for its thread, its times and its permission mode.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id.
@@ -1503,7 +1567,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1579,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1592,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -1610,7 +1674,7 @@ type CallCounts struct {
 
 func (x *CallCounts) Reset() {
 	*x = CallCounts{}
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1686,7 @@ func (x *CallCounts) String() string {
 func (*CallCounts) ProtoMessage() {}
 
 func (x *CallCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1699,7 @@ func (x *CallCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCounts.ProtoReflect.Descriptor instead.
 func (*CallCounts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CallCounts) GetNew() int64 {
@@ -1754,7 +1818,10 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x126\n" +
 	"\frequested_by\x18\x02 \x01(\v2\x13.toold.v1.PrincipalR\vrequestedBy\x12.\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x14\n" +
-	"\x05cause\x18\x04 \x01(\tR\x05cause\"\x9b\v\n" +
+	"\x05cause\x18\x04 \x01(\tR\x05cause\"i\n" +
+	"\x05Purge\x120\n" +
+	"\tpurged_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\bpurgedBy\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xc2\v\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -1797,7 +1864,8 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\frewritten_by\x18\x1d \x03(\tR\vrewrittenBy\x12>\n" +
 	"\x0ecancel_request\x18\x1e \x01(\v2\x17.toold.v1.CancelRequestR\rcancelRequest\x12\x1a\n" +
 	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x19\n" +
-	"\bleft_out\x18  \x03(\tR\aleftOut\x12\x19\n" +
+	"\bleft_out\x18  \x03(\tR\aleftOut\x12%\n" +
+	"\x05purge\x18! \x01(\v2\x0f.toold.v1.PurgeR\x05purge\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xca\x02\n" +
 	"\n" +
@@ -1872,7 +1940,7 @@ func file_toold_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_toold_v1_call_proto_goTypes = []any{
 	(CallStatus)(0),               // 0: toold.v1.CallStatus
 	(Executed)(0),                 // 1: toold.v1.Executed
@@ -1889,63 +1957,67 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(*Verdict)(nil),               // 12: toold.v1.Verdict
 	(*Attempt)(nil),               // 13: toold.v1.Attempt
 	(*CancelRequest)(nil),         // 14: toold.v1.CancelRequest
-	(*Call)(nil),                  // 15: toold.v1.Call
-	(*RunSummary)(nil),            // 16: toold.v1.RunSummary
-	(*CallCounts)(nil),            // 17: toold.v1.CallCounts
-	nil,                           // 18: toold.v1.Run.LabelsEntry
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*ToolResult)(nil),            // 21: toold.v1.ToolResult
-	(*Principal)(nil),             // 22: toold.v1.Principal
-	(*Assessment)(nil),            // 23: toold.v1.Assessment
-	(*Description)(nil),           // 24: toold.v1.Description
-	(*Suspension)(nil),            // 25: toold.v1.Suspension
-	(*Decision)(nil),              // 26: toold.v1.Decision
-	(*Isolation)(nil),             // 27: toold.v1.Isolation
+	(*Purge)(nil),                 // 15: toold.v1.Purge
+	(*Call)(nil),                  // 16: toold.v1.Call
+	(*RunSummary)(nil),            // 17: toold.v1.RunSummary
+	(*CallCounts)(nil),            // 18: toold.v1.CallCounts
+	nil,                           // 19: toold.v1.Run.LabelsEntry
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 22: toold.v1.ToolResult
+	(*Principal)(nil),             // 23: toold.v1.Principal
+	(*Assessment)(nil),            // 24: toold.v1.Assessment
+	(*Description)(nil),           // 25: toold.v1.Description
+	(*Suspension)(nil),            // 26: toold.v1.Suspension
+	(*Decision)(nil),              // 27: toold.v1.Decision
+	(*Isolation)(nil),             // 28: toold.v1.Isolation
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
 	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
 	11, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
-	19, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
+	20, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
 	9,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
 	3,  // 4: toold.v1.Run.mode:type_name -> toold.v1.RunMode
-	18, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
+	19, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
 	8,  // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
 	10, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
-	19, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
-	19, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
+	20, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
+	20, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
 	5,  // 10: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	20, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	20, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	21, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
-	22, // 14: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	20, // 15: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	0,  // 16: toold.v1.Call.status:type_name -> toold.v1.CallStatus
-	1,  // 17: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	21, // 18: toold.v1.Call.result:type_name -> toold.v1.ToolResult
-	7,  // 19: toold.v1.Call.run:type_name -> toold.v1.Run
-	23, // 20: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	24, // 21: toold.v1.Call.description:type_name -> toold.v1.Description
-	25, // 22: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	20, // 23: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	20, // 24: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	20, // 25: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
-	22, // 26: toold.v1.Call.caller:type_name -> toold.v1.Principal
-	12, // 27: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	26, // 28: toold.v1.Call.decisions:type_name -> toold.v1.Decision
-	13, // 29: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	27, // 30: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
-	2,  // 31: toold.v1.Call.durability:type_name -> toold.v1.Durability
-	11, // 32: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
-	14, // 33: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
-	4,  // 34: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	17, // 35: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	20, // 36: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	21, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	21, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	23, // 14: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	21, // 15: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	23, // 16: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
+	21, // 17: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
+	0,  // 18: toold.v1.Call.status:type_name -> toold.v1.CallStatus
+	1,  // 19: toold.v1.Call.executed:type_name -> toold.v1.Executed
+	22, // 20: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	7,  // 21: toold.v1.Call.run:type_name -> toold.v1.Run
+	24, // 22: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	25, // 23: toold.v1.Call.description:type_name -> toold.v1.Description
+	26, // 24: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	21, // 25: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	21, // 26: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	21, // 27: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	23, // 28: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	12, // 29: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
+	27, // 30: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	13, // 31: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
+	28, // 32: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	2,  // 33: toold.v1.Call.durability:type_name -> toold.v1.Durability
+	11, // 34: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
+	14, // 35: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
+	15, // 36: toold.v1.Call.purge:type_name -> toold.v1.Purge
+	4,  // 37: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
+	18, // 38: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	21, // 39: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }
@@ -1964,7 +2036,7 @@ func file_toold_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_proto_rawDesc), len(file_toold_v1_call_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -139,7 +139,7 @@ type GapReason int32
 
 const (
 	GapReason_GAP_REASON_UNSPECIFIED GapReason = 0
-	// Retention trimmed the beginning of the log.
+	// Retention trimmed the beginning of the log, or all of it was erased.
 	GapReason_GAP_REASON_TRIMMED GapReason = 1
 	// A crash took events of a read-only call that were told but not yet written.
 	GapReason_GAP_REASON_LOST_TAIL GapReason = 2
@@ -1086,9 +1086,10 @@ type Output struct {
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Bytes of the stream before this piece.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes, cut anywhere, also within a character. Fewer than `length` when they are not kept any more.
+	// The bytes, cut anywhere, also within a character. Empty when the event comes from the journal and not live: read
+	// `length` bytes at `offset` with ReadArtifact.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// In bytes.
+	// In bytes; set also when `data` is empty.
 	Length        int64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1737,7 +1738,7 @@ type Frame_CaughtUp struct {
 }
 
 type Frame_Lagged struct {
-	// Not sent yet, kept for sessions: a stream of its own ends as RESOURCE_EXHAUSTED WATCHER_LAGGED.
+	// The watcher was too slow; the stream ends. Watch again from `cursor`.
 	Lagged *Lagged `protobuf:"bytes,7,opt,name=lagged,proto3,oneof"`
 }
 
@@ -1915,7 +1916,7 @@ func (*CaughtUp) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
-// Lagged is kept for sessions: an item whose queue is full ends with it.
+// Lagged ends the stream of a watcher whose queue was full. A slow watcher never slows a call.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

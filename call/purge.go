@@ -1,0 +1,79 @@
+package call
+
+import (
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Purge says who erased the content of a call, and when.
+type Purge struct {
+	By   tool.Principal `json:"by"`
+	Time time.Time      `json:"time"`
+}
+
+// Purged returns what stays of a call that has ended when its content is erased: which call it was, of whom and of which
+// tool, how and when it ended, who decided and when. What a person, a model or a tool wrote goes. It is made from nothing,
+// so that a field which is added later goes too until somebody decides that it stays.
+func (c *Call) Purged(p Purge) *Call {
+	out := &Call{
+		Namespace: c.Namespace, ID: c.ID, Tool: c.Tool, ToolDigest: c.ToolDigest, RetryOf: c.RetryOf,
+		Run: tool.Run{
+			ID: c.Run.ID, Thread: c.Run.Thread, ParentRun: c.Run.ParentRun, ParentThread: c.Run.ParentThread, ParentCall: c.Run.ParentCall,
+			Unattended: c.Run.Unattended,
+		},
+		Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, RequestDigest: c.RequestDigest, Detached: c.Detached,
+		Class: c.Class, Status: c.Status, Executed: c.Executed, Assessment: c.Assessment, Attempts: c.Attempts, Isolation: c.Isolation,
+		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
+		Created: c.Created, Started: c.Started, Ended: c.Ended, Revision: c.Revision, LastSequence: c.LastSequence, Epochs: c.Epochs,
+		Result: purgedResult(c.Result), Purge: &p,
+	}
+	for _, v := range c.Verdicts {
+		v.Reason = ""
+		out.Verdicts = append(out.Verdicts, v)
+	}
+	for i := range c.Rounds {
+		out.Rounds = append(out.Rounds, purgedRound(&c.Rounds[i]))
+	}
+	if r := c.Cancel; r != nil {
+		out.Cancel = &CancelRequest{By: r.By, Cause: r.Cause, Time: r.Time}
+	}
+	return out
+}
+
+// purgedText stands where a model or a person would read a result.
+const purgedText = "The content of this call was erased."
+
+func purgedResult(r *tool.Result) *tool.Result {
+	if r == nil {
+		return nil
+	}
+	out := &tool.Result{ToolName: r.ToolName, Status: r.Status, Message: purgedText, Duration: r.Duration}
+	if e := r.Error; e != nil {
+		out.Message = ""
+		out.Error = &tool.Error{Code: e.Code, Message: purgedText, Aborted: e.Aborted, TerminateRun: e.TerminateRun}
+	}
+	return out
+}
+
+func purgedRound(r *Round) Round {
+	s := &r.Suspension
+	out := Round{
+		Suspension: Suspension{
+			ID: s.ID, Round: s.Round, Origin: s.Origin, Action: s.Action, ResumeMode: s.ResumeMode, Approvers: s.Approvers,
+			Digest: s.Digest, Created: s.Created, ExpiresAt: s.ExpiresAt,
+		},
+		Votes: slices.Clone(r.Votes), Expired: r.Expired, Closed: r.Closed,
+	}
+	if r.Decision != nil {
+		d := PurgedDecision(r.Decision)
+		out.Decision = &d
+	}
+	return out
+}
+
+// PurgedDecision returns what stays of a decision: its id, by which a repeat is known, who decided, what and when.
+func PurgedDecision(d *tool.Decision) tool.Decision {
+	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
+}

@@ -1,0 +1,255 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Purge erases the content of a call that has ended, in one transaction.
+func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.write(func(w *writer) error { return w.purge(key, by) })
+}
+
+func (w *writer) purge(key call.Key, by call.Purge) error {
+	var row callRow
+	err := query(w.conn, selectCall, func(st *sqlite.Stmt) error {
+		row = new(callScanner).scan(st)
+		return nil
+	}, key.Namespace, key.ID)
+	switch {
+	case err != nil:
+		return err
+	case row.position == 0:
+		return w.s.absent(w.conn, key)
+	case row.err != nil:
+		return row.err
+	case !row.call.Status.Terminal():
+		return fmt.Errorf("%w: purge of a call that is %s", store.ErrTransition, row.call.Status)
+	case row.call.Purge != nil:
+		return nil
+	}
+	c := row.call.Purged(by)
+	c.Revision++
+	record, err := call.AppendCall(nil, c)
+	if err != nil {
+		return err
+	}
+	// The times of the row stay: retention goes by them.
+	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
+		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
+	if err == nil {
+		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
+	}
+	if err == nil { // a gate said why it blocked the run
+		err = exec(w.conn, "UPDATE runs SET reason = '' WHERE namespace = ? AND id = ? AND call_id = ?", c.Namespace, c.Run.ID, c.ID)
+	}
+	return err
+}
+
+// Shred erases what is beside purged calls, runs and threads, then every byte of the files that nothing refers to.
+func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.trimming.Lock() // and no backup holds on to the past
+	defer s.trimming.Unlock()
+	calls := make(map[string]bool, len(p.Calls))
+	for _, id := range p.Calls {
+		calls[id] = true
+	}
+	if len(calls) > 0 {
+		if err := s.shredDecisions(ctx, p.Namespace, calls); err != nil {
+			return err
+		}
+		if err := s.shredRecords(ctx, p.Namespace, calls); err != nil {
+			return err
+		}
+	}
+	err := s.write(func(w *writer) error { return w.shredScopes(&p) })
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return s.admin(&op{admin: (*writer).rebuild, bare: true})
+}
+
+// shredPage is how many rows are looked at in one snapshot, and written in one transaction.
+const shredPage = 256
+
+// A keptDecision is a stored decision of a call that was purged.
+type keptDecision struct {
+	id       string
+	decision store.Decision
+}
+
+const selectDecisions = "SELECT id, crc, decision FROM decisions WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
+
+// shredDecisions looks at every decision: calls that are tombstones do not say which were theirs. One that cannot be read
+// stays, and is refused.
+func (s *Store) shredDecisions(ctx context.Context, namespace string, calls map[string]bool) error {
+	after := ""
+	for n := shredPage; n == shredPage; {
+		n = 0
+		var found []keptDecision
+		err := s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, selectDecisions, func(st *sqlite.Stmt) error {
+				n++
+				after = st.ColumnText(0)
+				b := columnBytes(st, 2)
+				k := keptDecision{id: after}
+				if sum(b, namespace, after) == uint32(st.ColumnInt64(1)) && json.Unmarshal(b, &k.decision) == nil && calls[k.decision.CallID] {
+					found = append(found, k)
+				}
+				return nil
+			}, namespace, after, shredPage)
+		})
+		if err == nil && len(found) > 0 {
+			err = s.write(func(w *writer) error { return w.shredDecisions(namespace, found) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) shredDecisions(namespace string, found []keptDecision) error {
+	for i := range found {
+		d := &found[i].decision
+		d.Decision = call.PurgedDecision(&d.Decision)
+		b, err := json.Marshal(d)
+		if err == nil {
+			err = exec(w.conn, "UPDATE decisions SET crc = ?, decision = ? WHERE namespace = ? AND id = ?", sum(b, namespace, found[i].id), b, namespace, found[i].id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const selectRecordsAfter = "SELECT position, namespace, key, call_id FROM records WHERE position > ? ORDER BY position LIMIT ?"
+
+// shredRecords removes what plugins and late attempts left beside calls.
+func (s *Store) shredRecords(ctx context.Context, namespace string, calls map[string]bool) error {
+	after := int64(0)
+	for n := shredPage; n == shredPage; {
+		n = 0
+		var found []int64
+		err := s.read(ctx, func(conn *sqlite.Conn) error {
+			return query(conn, selectRecordsAfter, func(st *sqlite.Stmt) error {
+				n++
+				after = st.ColumnInt64(0)
+				if key, id := st.ColumnText(2), st.ColumnText(3); st.ColumnText(1) == namespace && (calls[id] || id == "" && calls[key]) {
+					found = append(found, after)
+				}
+				return nil
+			}, after, shredPage)
+		})
+		if err == nil && len(found) > 0 {
+			err = s.write(func(w *writer) error { return w.deleteRecords(found) })
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) deleteRecords(positions []int64) error {
+	for _, p := range positions {
+		if err := exec(w.conn, "DELETE FROM records WHERE position = ?", p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shredScopes removes what belongs to runs and threads.
+func (w *writer) shredScopes(p *store.Shredding) error {
+	for _, of := range []struct {
+		scope tool.Scope
+		ids   []string
+	}{{tool.RunScope, p.Runs}, {tool.ThreadScope, p.Threads}} {
+		for _, id := range of.ids {
+			err := exec(w.conn, "DELETE FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?", p.Namespace, string(of.scope), id)
+			if err == nil {
+				err = exec(w.conn, "DELETE FROM policies WHERE namespace = ? AND scope = ? AND scope_id = ? AND kind = ?", p.Namespace, string(of.scope), id, p.PolicyKind)
+			}
+			if err == nil && of.scope == tool.RunScope {
+				err = exec(w.conn, "UPDATE runs SET reason = '' WHERE namespace = ? AND id = ?", p.Namespace, id)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rebuild writes every page anew, so that nothing is left in free pages and in the gaps of others, and empties the
+// write-ahead log, which has the pages as they were before. What it builds in between is a file without a name in the
+// directory of the journal.
+func (w *writer) rebuild() (err error) {
+	if err := w.point("rebuild"); err != nil {
+		return err
+	}
+	dir := strings.ReplaceAll(w.s.cfg.Dir, "'", "''")
+	for _, p := range []string{"temp_store_directory = '" + dir + "'", "temp_store = FILE"} {
+		if err := pragma(w.conn, p, nil); err != nil {
+			return err
+		}
+	}
+	if err = w.statement("VACUUM"); err == nil {
+		err = w.point("rebuilt")
+	}
+	if back := pragma(w.conn, "temp_store = MEMORY", nil); err == nil {
+		err = back
+	}
+	if err != nil {
+		return err
+	}
+	busy := true
+	for until := time.Now().Add(truncateTime); busy && time.Now().Before(until); {
+		err := pragma(w.conn, "wal_checkpoint(TRUNCATE)", func(st *sqlite.Stmt) { busy = st.ColumnBool(0) })
+		if err != nil {
+			return err
+		}
+	}
+	if busy {
+		return fmt.Errorf("the write-ahead log was in use for %v: purge again", truncateTime)
+	}
+	w.written = 0
+	return nil
+}
+
+// truncateTime bounds the wait for readers, which hold the write-ahead log for a moment only.
+const truncateTime = 20 * time.Second
+
+// statement runs a statement that is not kept.
+func (w *writer) statement(text string) (err error) {
+	st, _, err := w.conn.PrepareTransient(text)
+	if err != nil {
+		return &failure{err}
+	}
+	defer func() {
+		if closed := st.Finalize(); err == nil && closed != nil {
+			err = &failure{closed}
+		}
+	}()
+	return run(st)
+}
