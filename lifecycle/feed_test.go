@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,6 +48,35 @@ func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (lo
 	}
 	delete(logs, "")
 	return logs, cursor
+}
+
+// Who waits for what happens in a run hears of it when it is stored, not with what comes next.
+func TestP4FeedsTellAtOnce(t *testing.T) {
+	for _, effects := range []tool.Effects{mutating, reading} {
+		inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
+			ctx, leave := context.WithCancel(t.Context())
+			watcher, err := w.e.WatchFeed(ctx, alice, "run-1", "", "", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var heard atomic.Int64
+			var reader sync.WaitGroup
+			reader.Go(func() {
+				defer watcher.Close()
+				for f, err := watcher.Next(ctx); err == nil; f, err = watcher.Next(ctx) {
+					heard.Add(int64(len(f.Events)))
+				}
+			})
+			synctest.Wait() // it waits
+			c := w.do(spec("t", ""))
+			time.Sleep(time.Second)
+			if heard.Load() != c.LastSequence || c.LastSequence == 0 {
+				t.Errorf("%s: %d of %d events are heard", effects.Mutability, heard.Load(), c.LastSequence)
+			}
+			leave()
+			reader.Wait()
+		})
+	}
 }
 
 func TestP4FeedsLoseAndRepeatNothing(t *testing.T) {

@@ -15,10 +15,11 @@ const quotaBytes = 1 << 20
 
 func smallQuota(c *lifecycle.Config) { c.OutputQuota = quotaBytes }
 
-// flood prints until it is stopped, whatever it is told.
+// flood prints until it is stopped, whatever it is told, or has printed far more than it may.
 func flood(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-	for ctx.Err() == nil {
-		_ = c.Output("stdout", bytes.Repeat([]byte("x"), 100_000))
+	chunk := bytes.Repeat([]byte("x"), 100_000)
+	for n := 0; ctx.Err() == nil && n < 100*quotaBytes; n += len(chunk) {
+		_ = c.Output("stdout", chunk)
 	}
 	return nil, context.Cause(ctx)
 }
@@ -68,6 +69,31 @@ func TestOutputQuotaIsForTheCall(t *testing.T) {
 			wantExhausted(t, w, w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"}), "OUTPUT_QUOTA")
 		})
 	}
+}
+
+// On a full disk new calls are refused; one that runs may be attached to and ends.
+func TestP7FullDiskRefusesNewCalls(t *testing.T) {
+	var full atomic.Bool
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("read", reading)}, func(c *lifecycle.Config) { c.Full = full.Load }, func(t *testing.T, w *world) {
+		running := spec("t", "")
+		w.begin(running)
+		full.Store(true)
+		refused := spec("read", "")
+		for _, s := range []call.Spec{spec("t", ""), refused} {
+			_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
+		}
+		w.start(running, lifecycle.ExecuteOptions{}).Close()
+		p.free()
+		if c := w.do(running); c.Status != call.Succeeded {
+			t.Errorf("the call that ran is %s", c.Status)
+		}
+		full.Store(false)
+		if c := w.do(refused); c.Status != call.Succeeded {
+			t.Errorf("with space again a call is %s", c.Status)
+		}
+	})
 }
 
 // What is left on a full disk is for the ends of calls, not for what they print.
