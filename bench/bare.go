@@ -1,17 +1,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"context"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -19,6 +19,7 @@ import (
 // bare answers the frames of a read-only no-op and does nothing for them.
 type bare struct {
 	tooldv1.UnimplementedCallServiceServer
+	latest atomic.Pointer[told]
 }
 
 // frames are what an allowed call that ends looks like: accepted and started, then finished.
@@ -39,7 +40,10 @@ func frames(id string) (first, second *tooldv1.ExecuteToolResponse) {
 
 const digest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-func (bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
+func (b *bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
+	if r.GetSpec().GetTool() == "bench_beat" {
+		return b.drum(r.GetSpec().GetCallId(), stream)
+	}
 	first, second := frames(r.GetSpec().GetCallId())
 	if err := stream.Send(first); err != nil {
 		return err
@@ -47,11 +51,74 @@ func (bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStreami
 	return stream.Send(second)
 }
 
-func (bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
+func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
 	return &tooldv1.CallToolResponse{Cursor: "c1.1.3", Call: &tooldv1.Call{
 		CallId: r.GetSpec().GetCallId(), Tool: "bench_noop", Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED,
 		Result: &tooldv1.ToolResult{ToolName: "bench_noop", Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `{"ok":true}`},
 	}}, nil
+}
+
+// beat is how often bench_beat tells its progress.
+const beat = 40 * time.Millisecond
+
+// told is a frame for all watchers; next is there when done is closed.
+type told struct {
+	frame *tooldv1.WatchCallsResponse
+	done  chan struct{}
+	next  *told
+}
+
+func newTold(frame *tooldv1.WatchCallsResponse) *told {
+	return &told{frame: frame, done: make(chan struct{})}
+}
+
+// drum tells progress as bench_beat does, until its caller leaves.
+func (b *bare) drum(id string, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
+	first, _ := frames(id)
+	if err := stream.Send(first); err != nil {
+		return err
+	}
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for n := int64(3); ; n++ {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-tick.C:
+		}
+		next := newTold(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: fmt.Sprintf("c1.1.%d", n), Events: []*tooldv1.CallEvent{
+			{CallId: id, Sequence: n, Time: timestamppb.Now(), Event: &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{
+				Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: 0.5, Message: fmt.Sprintf("step %d", n),
+			}}},
+		}}})
+		before := b.latest.Swap(next)
+		before.next = next
+		close(before.done)
+	}
+}
+
+// WatchCalls sends what drum tells.
+func (b *bare) WatchCalls(_ *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
+	at := b.latest.Load()
+	if err := stream.Send(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Cursor: "c1.1.2"}}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-stream.Context().Done():
+			return nil
+		case <-at.done:
+		}
+		at = at.next
+		if err := stream.Send(at.frame); err != nil {
+			return err
+		}
+	}
+}
+
+// CancelCall has nothing to do: drum ends when its caller leaves.
+func (*bare) CancelCall(context.Context, *tooldv1.CancelCallRequest) (*tooldv1.CancelCallResponse, error) {
+	return &tooldv1.CancelCallResponse{}, nil
 }
 
 // serveBare runs the reference with the options of the daemon's server.
@@ -60,13 +127,15 @@ func serveBare() error {
 	if err != nil {
 		return err
 	}
+	b := new(bare)
+	b.latest.Store(newTold(nil))
 	s := grpc.NewServer(
 		grpc.NumStreamWorkers(64), grpc.MaxConcurrentStreams(2048), grpc.MaxHeaderListSize(16<<10), grpc.MaxRecvMsgSize(4<<20),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
-	tooldv1.RegisterCallServiceServer(s, bare{})
+	tooldv1.RegisterCallServiceServer(s, b)
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, os.Interrupt)
 	go func() {

@@ -100,39 +100,12 @@ func straight(ctx context.Context, clients int, d time.Duration, do func(n int64
 
 // mutating compares calls that write intent and result with the same rows without a daemon.
 func mutating(ctx context.Context, s *settings) (result, error) {
-	return againstJournal(ctx, s, execute("bench_write"), intentAndResult)
+	return againstJournal(ctx, s, execute("bench_write"), mutatingStages)
 }
 
-func againstJournal(ctx context.Context, s *settings, do op, rows func(context.Context, store.Store, int64) error) (result, error) {
-	daemon, err := startDaemon(ctx, s)
-	if err != nil {
-		return result{}, err
-	}
-	defer daemon.stop()
-	j, end, err := openJournal(ctx, s)
-	if err != nil {
-		return result{}, err
-	}
-	defer end()
-	var out result
-	var a sample
-	var direct float64
-	for range s.rounds {
-		if a, err = load(ctx, daemon, s.clients, s.duration, do); err != nil {
-			return out, err
-		}
-		if direct, err = straight(ctx, s.clients, s.duration, func(n int64) error { return rows(ctx, j, n) }); err != nil {
-			return out, err
-		}
-		out.ratios = append(out.ratios, a.rate/direct)
-	}
-	out.detail = fmt.Sprintf("%.0f and %.0f a second, CPU %v a call", a.rate, direct, a.cpu.Round(time.Microsecond))
-	return out, nil
-}
-
-// cycles compares suspend, decide and finish with the same three commits.
+// cycles compares suspend, decide and finish with the same commits.
 func cycles(ctx context.Context, s *settings) (result, error) {
-	return againstJournal(ctx, s, suspendAndDecide, suspensionRows)
+	return againstJournal(ctx, s, suspendAndDecide, cycleStages)
 }
 
 // suspendAndDecide asks for a call that needs an approval and gives it.
@@ -152,33 +125,6 @@ func suspendAndDecide(ctx context.Context, c tooldv1.CallServiceClient, n int64)
 		return err
 	}
 	return finished(stream.Recv)
-}
-
-// suspensionRows writes what such a call writes: suspended, decided, started, finished.
-func suspensionRows(ctx context.Context, j store.Store, n int64) error {
-	c := suspendedRecord(n)
-	if err := j.Commit(ctx, &store.Change{Call: c, Create: true, Events: suspendedEvents(c)}); err != nil {
-		return err
-	}
-	d := tool.Decision{ID: fmt.Sprintf("direct-decision-%020d", n), Action: tool.Resume, ExpectedDigest: digest}
-	next := *c
-	next.Revision, next.LastSequence, next.Status = 2, 4, call.Resuming
-	next.Rounds = slices.Clone(c.Rounds)
-	next.Rounds[0].Decision, next.Rounds[0].Closed = &d, true
-	ev := event(4, call.EventResumed)
-	ev.Decision = &d
-	err := j.Commit(ctx, &store.Change{Call: &next, Events: []call.Event{ev}, Decision: &store.Decision{
-		Namespace: c.Namespace, ID: d.ID, CallID: c.ID, SuspensionID: c.Rounds[0].Suspension.ID, Content: digest, Decision: d,
-	}})
-	if err != nil {
-		return err
-	}
-	running := next
-	running.Revision, running.LastSequence, running.Status = 3, 5, call.Running
-	if err := j.Commit(ctx, &store.Change{Call: &running, Events: []call.Event{event(5, call.EventAttemptStarted)}}); err != nil {
-		return err
-	}
-	return commitEnd(ctx, j, &running, 6)
 }
 
 func suspendedRecord(n int64) *call.Call {

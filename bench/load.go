@@ -21,13 +21,15 @@ const arguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":2
 // An op does one call; n is unique in the run.
 type op func(ctx context.Context, c tooldv1.CallServiceClient, n int64) error
 
+// A client does one call after another over a connection that stays.
+type client func(ctx context.Context, n int64) error
+
 // A sample is one side of one round.
 type sample struct {
-	calls   int64
-	rate    float64       // calls a second
-	cpu     time.Duration // of the server, each call
-	p50     time.Duration
-	elapsed time.Duration
+	rate float64       // calls a second
+	cpu  time.Duration // of the server, each call
+	load time.Duration // of this process, each call
+	p50  time.Duration
 }
 
 var serial atomic.Int64
@@ -39,27 +41,37 @@ func load(ctx context.Context, p *process, clients int, d time.Duration, do op) 
 		return sample{}, err
 	}
 	defer closeAll(conns)
-	for _, c := range conns { // connections, stream workers and plans are warm
-		for range 50 {
-			if err := do(ctx, tooldv1.NewCallServiceClient(c), serial.Add(1)); err != nil {
+	all := make([]client, clients)
+	for i := range all {
+		c := tooldv1.NewCallServiceClient(conns[i%len(conns)])
+		all[i] = func(ctx context.Context, n int64) error { return do(ctx, c, n) }
+	}
+	return drive(ctx, p, all, d)
+}
+
+// drive lets each client call for a while, one call after another.
+func drive(ctx context.Context, p *process, clients []client, d time.Duration) (sample, error) {
+	for _, do := range clients { // connections, stream workers and plans are warm
+		for range max(4, 200/len(clients)) {
+			if err := do(ctx, serial.Add(1)); err != nil {
 				return sample{}, fmt.Errorf("warm-up: %w", err)
 			}
 		}
 	}
-	before, err := p.cpu()
-	if err != nil {
+	server, err := p.cpu()
+	own, err2 := cpuOf("self")
+	if err := errors.Join(err, err2); err != nil {
 		return sample{}, err
 	}
-	times := make([][]time.Duration, clients)
-	errs := make([]error, clients)
+	times := make([][]time.Duration, len(clients))
+	errs := make([]error, len(clients))
 	began := time.Now()
 	var all sync.WaitGroup
-	for i := range clients {
+	for i, do := range clients {
 		all.Go(func() {
-			client := tooldv1.NewCallServiceClient(conns[i%len(conns)])
 			for time.Since(began) < d && ctx.Err() == nil {
 				at := time.Now()
-				if err := do(ctx, client, serial.Add(1)); err != nil {
+				if err := do(ctx, serial.Add(1)); err != nil {
 					errs[i] = err
 					return
 				}
@@ -69,17 +81,18 @@ func load(ctx context.Context, p *process, clients int, d time.Duration, do op) 
 	}
 	all.Wait()
 	elapsed := time.Since(began)
-	after, err := p.cpu()
-	if err := errors.Join(append(errs, err)...); err != nil {
+	serverAfter, err := p.cpu()
+	ownAfter, err2 := cpuOf("self")
+	if err := errors.Join(append(errs, err, err2)...); err != nil {
 		return sample{}, err
 	}
 	merged := slices.Concat(times...)
 	slices.Sort(merged)
-	n := int64(len(merged))
+	n := time.Duration(len(merged))
 	if n == 0 {
 		return sample{}, errors.New("no call came to its end")
 	}
-	return sample{calls: n, rate: float64(n) / elapsed.Seconds(), cpu: (after - before) / time.Duration(n), p50: merged[n/2], elapsed: elapsed}, nil
+	return sample{rate: float64(n) / elapsed.Seconds(), cpu: (serverAfter - server) / n, load: (ownAfter - own) / n, p50: merged[n/2]}, nil
 }
 
 func closeAll(conns []*grpc.ClientConn) {

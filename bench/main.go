@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/toold-dev/toold/store"
 )
 
 // settings are what a run is made of.
@@ -20,6 +22,11 @@ type settings struct {
 	clients  int
 	dir      string // scratch, on a real disk
 	binary   string // the daemon
+	mcp      string // the MCP servers; empty until a row needs them
+
+	history   store.Store // a million calls; nil until a row needs them
+	firstCall int64       // its first call's number
+	ends      []func()
 }
 
 // A row is one line of the table.
@@ -70,6 +77,11 @@ func run(ctx context.Context, s *settings, only string) error {
 			return err
 		}
 	}
+	defer func() {
+		for _, end := range s.ends {
+			end()
+		}
+	}()
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "what\thold\tmedian\tspread\tdetail")
 	failed := 0

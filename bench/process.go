@@ -20,12 +20,31 @@ import (
 // build makes the daemon with the tools that only benchmarks have.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "toold")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-tags", "toold_bench", "-o", binary, "./cmd/toold")
+	return binary, goBuild(ctx, filepath.Join("cmd", "toold"), binary, "-tags", "toold_bench")
+}
+
+// buildMCP makes the MCP servers of bench/mcp, once.
+func (s *settings) buildMCP(ctx context.Context) error {
+	if s.mcp != "" {
+		return nil
+	}
+	binary := filepath.Join(s.dir, "mcp")
+	err := goBuild(ctx, filepath.Join("bench", "mcp"), binary)
+	if err == nil {
+		s.mcp = binary
+	}
+	return err
+}
+
+// goBuild builds the package in a folder, whose module says with what.
+func goBuild(ctx context.Context, folder, binary string, flags ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", binary}, flags...)...)
+	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
+		return fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
-	return binary, nil
+	return nil
 }
 
 // process is a server that was started for a measurement.
@@ -121,7 +140,7 @@ func startDaemon(ctx context.Context, s *settings) (*process, error) {
 const benchRules = `version: 1
 rules:
   - action: allow
-    tools: [bench_noop, bench_write, bench_progress, bench_log, bash]
+    tools: [bench_noop, bench_write, bench_progress, bench_log, bench_beat, bash]
   - action: ask
     tools: [bench_ask]
 `
@@ -161,9 +180,12 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// cpu returns how much processor time a process has used. Linux counts in hundredths of a second.
-func (p *process) cpu() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+// cpu returns how much processor time a process has used.
+func (p *process) cpu() (time.Duration, error) { return cpuOf(strconv.Itoa(p.cmd.Process.Pid)) }
+
+// cpuOf is cpu of a process by its name in /proc. Linux counts in hundredths of a second.
+func cpuOf(pid string) (time.Duration, error) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +193,7 @@ func (p *process) cpu() (time.Duration, error) {
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
 	if err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("stat of %d: %q", p.cmd.Process.Pid, b)
+		return 0, fmt.Errorf("stat of %s: %q", pid, b)
 	}
 	return time.Duration(user+system) * 10 * time.Millisecond, nil
 }

@@ -17,14 +17,19 @@ func rows() []row {
 		{"server CPU of ExecuteTool / bare", "≤ 2.0", againstBare(execute("bench_noop"), cpuRatio)},
 		{"p50 of ExecuteTool, one client / bare", "≤ 1.30", oneClient},
 		{"each further progress event, server CPU", "≤ 4.5 µs", progressCost},
+		{"ExecuteTool / MCP Go SDK over HTTP, typed", "≥ 6", againstMCP("go-sdk", false)},
+		{"ExecuteTool / MCP Go SDK, called by hand", "", againstMCP("go-sdk", true)},
+		{"ExecuteTool / mcp-go over HTTP", "≥ 3.5", againstMCP("mcp-go", false)},
+		{"ExecuteTool / mcp-go, called by hand", "", againstMCP("mcp-go", true)},
 		{"mutating no-op / the same rows straight into the store", "≥ 0.45", mutating},
 		{"suspend, decide, finish / the same commits straight", "≥ 0.4", cycles},
 		{"durable transitions, 64 writers / append + fdatasync", "≥ 0.12", durable(64)},
 		{"durable transitions, 1 writer / append + fdatasync", "≥ 0.40", durable(1)},
-		{"oldest 50 waiting of 100,000", "≤ 150 µs", inbox},
-		{"get a call by id", "≤ 30 µs", byID},
+		{"oldest 50 waiting of 1,000,000 calls", "≤ 150 µs", inbox},
+		{"get a call by id, of 1,000,000", "≤ 30 µs", byID},
 		{"100,000 suspended calls: start; memory each", "≤ 1 s; ≤ 1 KB", suspendedStart},
 		{"idle watch, resident", "≤ 14 KB", idleWatch},
+		{"CPU per delivered event, 1,000 watchers / bare", "≤ 1.3", fanout},
 		{"reattach with 10,000 missed events", "≤ 50 ms", reattach},
 		{"cancel a tree of 1,000 processes", "≤ 250 ms", cancelTree},
 		{"binary; start to serving; idle resident", "45 MB; 50 ms; 40 MB", footprint},
@@ -60,19 +65,26 @@ func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (resul
 		return result{}, err
 	}
 	defer reference.stop()
-	var out result
+	return alternate(s, of,
+		func() (sample, error) { return load(ctx, daemon, clients, s.duration, do) },
+		func() (sample, error) { return load(ctx, reference, clients, s.duration, do) })
+}
+
+// alternate measures A B A B.
+func alternate(s *settings, of ratio, daemon, reference func() (sample, error)) (out result, err error) {
 	var a, b sample
 	for range s.rounds {
-		if a, err = load(ctx, daemon, clients, s.duration, do); err != nil {
+		if a, err = daemon(); err != nil {
 			return out, err
 		}
-		if b, err = load(ctx, reference, clients, s.duration, do); err != nil {
+		if b, err = reference(); err != nil {
 			return out, err
 		}
 		out.ratios = append(out.ratios, of(a, b))
 	}
-	out.detail = fmt.Sprintf("%.0f and %.0f calls/s, CPU %v and %v a call, p50 %v and %v", a.rate, b.rate,
-		a.cpu.Round(100*time.Nanosecond), b.cpu.Round(100*time.Nanosecond), a.p50.Round(time.Microsecond), b.p50.Round(time.Microsecond))
+	out.detail = fmt.Sprintf("%.0f and %.0f calls/s, CPU %v and %v a call, p50 %v and %v; load %v and %v a call", a.rate, b.rate,
+		a.cpu.Round(100*time.Nanosecond), b.cpu.Round(100*time.Nanosecond), a.p50.Round(time.Microsecond), b.p50.Round(time.Microsecond),
+		a.load.Round(time.Microsecond), b.load.Round(time.Microsecond))
 	return out, nil
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -16,38 +18,81 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
 )
 
 const waitingCalls = 100_000
 
-// fill stores suspended calls.
-func fill(ctx context.Context, j store.Store, n int) error {
-	errs := make(chan error, 512)
+// fill stores n changes, in groups.
+func fill(ctx context.Context, j store.Store, n int, change func(i int) *store.Change) error {
+	var failed atomic.Pointer[error]
 	var all sync.WaitGroup
-	var last error
-	for range n {
-		c := suspendedRecord(serial.Add(1))
+	room := make(chan struct{}, 4096) // what the journal has not written yet is in memory
+	for i := 0; i < n && failed.Load() == nil && ctx.Err() == nil; i++ {
 		all.Add(1)
-		j.Submit(&store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}, func(err error) {
-			defer all.Done()
+		room <- struct{}{}
+		j.Submit(change(i), func(err error) {
 			if err != nil {
-				select {
-				case errs <- err:
-				default:
-				}
+				failed.Store(&err)
 			}
+			<-room
+			all.Done()
 		})
 	}
 	all.Wait()
-	select {
-	case last = <-errs:
-	default:
+	if err := failed.Load(); err != nil {
+		return *err
 	}
-	return errors.Join(last, ctx.Err())
+	return ctx.Err()
+}
+
+func suspension(int) *store.Change {
+	c := suspendedRecord(serial.Add(1))
+	return &store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}
+}
+
+// The journal of the reading rows: one call of waitingShare waits, the others have ended.
+const (
+	manyCalls    = 1_000_000
+	waitingShare = 20
+)
+
+// history is a call as it stays in a journal that has been in use.
+func history(i int) *store.Change {
+	if i%waitingShare == 0 {
+		return suspension(i)
+	}
+	c := newRecord(serial.Add(1))
+	c.Class, c.Status, c.Executed, c.LastSequence = call.Behind, call.Succeeded, call.Finished, 3
+	c.Run = tool.Run{ID: fmt.Sprintf("bench-run-%d", i/20), Thread: fmt.Sprintf("bench-thread-%d", i/200)}
+	c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `{"ok":true}`}
+	ended := event(3, call.EventFinished)
+	ended.Outcome = &call.Outcome{Status: c.Status, Executed: c.Executed, Result: c.Result}
+	return &store.Change{Call: c, Create: true, Events: []call.Event{event(1, call.EventAccepted), event(2, call.EventAttemptStarted), ended}, Durability: store.Normal}
+}
+
+// openHistory returns the journal of a million calls, which is filled once.
+func (s *settings) openHistory(ctx context.Context) (store.Store, error) {
+	if s.history != nil {
+		return s.history, nil
+	}
+	j, end, err := openJournal(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	s.firstCall = serial.Load() + 1
+	if err := fill(ctx, j, manyCalls, history); err != nil {
+		end()
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "a journal of %d calls took %v\n", manyCalls, time.Since(began).Round(time.Second))
+	s.history, s.ends = j, append(s.ends, end)
+	return j, nil
 }
 
 func inbox(ctx context.Context, s *settings) (result, error) {
-	return timed(ctx, s, func(j store.Store) error {
+	return timed(ctx, s, func(j store.Store, _ int) error {
 		page, err := j.Calls(ctx, store.Query{Namespace: "default", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 50})
 		if err == nil && len(page.Calls) != 50 {
 			err = fmt.Errorf("%d calls", len(page.Calls))
@@ -57,26 +102,22 @@ func inbox(ctx context.Context, s *settings) (result, error) {
 }
 
 func byID(ctx context.Context, s *settings) (result, error) {
-	return timed(ctx, s, func(j store.Store) error {
-		_, err := j.Call(ctx, call.Key{Namespace: "default", ID: fmt.Sprintf("direct-%020d", serial.Load()-100)})
+	return timed(ctx, s, func(j store.Store, i int) error {
+		_, err := j.Call(ctx, call.Key{Namespace: "default", ID: fmt.Sprintf("direct-%020d", s.firstCall+int64(i)*7919%manyCalls)})
 		return err
 	})
 }
 
-// timed measures a read on a store with many waiting calls.
-func timed(ctx context.Context, s *settings, read func(store.Store) error) (result, error) {
-	j, end, err := openJournal(ctx, s)
+// timed measures a read on a store of many calls.
+func timed(ctx context.Context, s *settings, read func(j store.Store, i int) error) (result, error) {
+	j, err := s.openHistory(ctx)
 	if err != nil {
 		return result{}, err
 	}
-	defer end()
-	if err := fill(ctx, j, waitingCalls); err != nil {
-		return result{}, err
-	}
 	var times []time.Duration
-	for range 2000 {
+	for i := range 2000 {
 		at := time.Now()
-		if err := read(j); err != nil {
+		if err := read(j, i); err != nil {
 			return result{}, err
 		}
 		times = append(times, time.Since(at))
@@ -103,7 +144,7 @@ func suspendedStart(ctx context.Context, s *settings) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	err = fill(ctx, j, waitingCalls)
+	err = fill(ctx, j, waitingCalls, suspension)
 	if err := errors.Join(err, j.Close()); err != nil {
 		return result{}, err
 	}

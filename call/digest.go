@@ -42,8 +42,8 @@ func Parse(text string) Parsed {
 // RequestDigest returns the digest, in hex, of what makes two requests with one call id the same: tool id, requested
 // arguments, caller (and for whom it acts), run and thread, and the declaration of a frontend tool. Arguments that do not parse count by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
-	b := make([]byte, 0, len(requestDomain)+len(arguments.Text)+256)
-	b = append(b, requestDomain...)
+	var room [digestRoom]byte
+	b := append(room[:0], requestDomain...)
 	if arguments.Err != nil {
 		b = append(b, 'x')
 		b = append(b, arguments.Text...)
@@ -51,16 +51,18 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 		b = append(b, arguments.Canonical...)
 	}
 	for _, v := range [...]string{s.Tool, caller, s.OnBehalfOf, s.Run.ID, s.Run.Thread} {
-		b = AppendCanonical(append(b, ','), v)
+		b = appendCanonicalString(append(b, ','), v)
 	}
 	if f := s.Declared(); f != nil {
 		for _, text := range [...]string{f.Description, canonicalText(f.Parameters), canonicalText(f.ResponseSchema)} {
-			b = AppendCanonical(append(b, ','), text)
+			b = appendCanonicalString(append(b, ','), text)
 		}
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return hexSum(b)
 }
+
+// digestRoom is what most requests need on the stack; what is longer goes to the heap.
+const digestRoom = 1 << 10
 
 // canonicalText is the canonical form of JSON text; text that does not parse is its own.
 func canonicalText(text json.RawMessage) string {
@@ -87,16 +89,30 @@ type Approval struct {
 // Digest returns the approval digest, in hex: SHA-256 over the domain "toold.approval.v1" and the canonical form of its
 // fields. testdata/digests.json holds test vectors for other languages.
 func (a *Approval) Digest() string {
-	return digest(approvalDomain, map[string]any{
-		"namespace": a.Namespace, "call_id": a.CallID, "suspension_id": a.SuspensionID,
-		"caller": a.Caller, "on_behalf_of": a.OnBehalfOf,
-		"tool": a.Tool, "tool_digest": a.ToolDigest, "arguments": a.Arguments.Value(),
-		"resume_mode": string(a.ResumeMode), "required_isolation": a.Isolation, "required_network": a.Network,
-		"expires_at":             FormatTime(a.ExpiresAt),
-		"message_sha256":         hexSum(a.Message),
-		"parameters_sha256":      hexSum(string(a.Parameters)),
-		"response_schema_sha256": hexSum(string(a.ResponseSchema)),
-	})
+	arguments := a.Arguments.Value() // not its text: nobody promises here that it is canonical
+	b := make([]byte, 0, len(approvalDomain)+len(a.Arguments.Text())+1024)
+	b = append(b, approvalDomain...)
+	b = appendCanonicalObject(append(b, `{"arguments":`...), arguments)
+	for _, m := range [...]struct{ name, value string }{ // sorted by name
+		{"call_id", a.CallID},
+		{"caller", a.Caller},
+		{"expires_at", FormatTime(a.ExpiresAt)},
+		{"message_sha256", hexSum([]byte(a.Message))},
+		{"namespace", a.Namespace},
+		{"on_behalf_of", a.OnBehalfOf},
+		{"parameters_sha256", hexSum(a.Parameters)},
+		{"required_isolation", a.Isolation},
+		{"required_network", a.Network},
+		{"response_schema_sha256", hexSum(a.ResponseSchema)},
+		{"resume_mode", string(a.ResumeMode)},
+		{"suspension_id", a.SuspensionID},
+		{"tool", a.Tool},
+		{"tool_digest", a.ToolDigest},
+	} {
+		b = append(append(append(b, `,"`...), m.name...), `":`...)
+		b = appendCanonicalString(b, m.value)
+	}
+	return hexSum(append(b, '}'))
 }
 
 // FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
@@ -105,20 +121,16 @@ func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments: SHA-256, in
 // hex, of the canonical form of [namespace, id, arguments]. effective is canonical already.
 func IdempotencyKey(namespace, id, effective string) string {
-	b := make([]byte, 0, len(namespace)+len(id)+len(effective)+16) // the canonical form of the three in an array
-	b = appendCanonicalString(append(b, '['), namespace)
+	var room [digestRoom]byte // for the canonical form of the three in an array
+	b := appendCanonicalString(append(room[:0], '['), namespace)
 	b = appendCanonicalString(append(b, ','), id)
 	b = append(append(b, ','), effective...)
-	sum := sha256.Sum256(append(b, ']'))
-	return hex.EncodeToString(sum[:])
+	return hexSum(append(b, ']'))
 }
 
-func digest(domain string, v any) string {
-	sum := sha256.Sum256(AppendCanonical([]byte(domain), v))
-	return hex.EncodeToString(sum[:])
-}
-
-func hexSum(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:])
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], sum[:])
+	return string(digits[:])
 }

@@ -189,18 +189,3 @@ func (c *Call) EpochOf(sequence int64) int64 {
 	}
 	return epoch
 }
-
-// LastIn returns the sequence of the newest event that epoch is known to have written, and false when the epoch wrote
-// none: a cursor of that epoch beyond it names events that a crash took.
-func (c *Call) LastIn(epoch int64) (int64, bool) {
-	for i, e := range c.Epochs {
-		if e.Epoch != epoch {
-			continue
-		}
-		if i+1 < len(c.Epochs) {
-			return c.Epochs[i+1].First - 1, true
-		}
-		return c.LastSequence, true
-	}
-	return 0, false
-}

@@ -44,22 +44,7 @@ func TestT108RestoredBackup(t *testing.T) {
 
 	l.data = restored
 	l.live(t, "", func(life *life, _ *rand.Rand) {
-		open, _ := gated.Waiting()
-		ctx, cancel := as(life.ctx, approver)
-		defer cancel()
-		s, err := life.resume(ctx, open.GetSuspensionId(), yes(gated, open))
-		if err == nil {
-			_, err = s.next()
-		}
-		if code, reason, _ := refusal(err); code != codes.FailedPrecondition || reason != "CALL_HELD" {
-			t.Errorf("a decision for a held call = %v, want FAILED_PRECONDITION CALL_HELD", err)
-		}
-		caller, cancelCaller := as(life.ctx, auto)
-		defer cancelCaller()
-		answer, err := life.get(caller, endless.ID)
-		if err != nil || answer.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
-			t.Errorf("the held call is %v, %v, want RUNNING as it was", answer.GetCall().GetStatus(), err)
-		}
+		open := life.held(t, gated, endless)
 		admin, cancelAdmin := as(life.ctx, operator)
 		defer cancelAdmin()
 		got, err := life.admin.ReleaseCalls(admin, &tooldv1.ReleaseCallsRequest{All: true})

@@ -67,6 +67,28 @@ func TestT86SalvagedStore(t *testing.T) {
 	})
 }
 
+// held expects that nothing carries these calls on, and returns the question of the gated one.
+func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
+	t.Helper()
+	open, _ := gated.Waiting()
+	ctx, cancel := as(l.ctx, approver)
+	defer cancel()
+	s, err := l.resume(ctx, open.GetSuspensionId(), yes(gated, open))
+	if err == nil {
+		_, err = s.next()
+	}
+	if code, reason, _ := refusal(err); code != codes.FailedPrecondition || reason != "CALL_HELD" {
+		t.Errorf("a decision for a held call = %v, want FAILED_PRECONDITION CALL_HELD", err)
+	}
+	caller, cancelCaller := as(l.ctx, auto)
+	defer cancelCaller()
+	answer, err := l.get(caller, endless.ID)
+	if err != nil || answer.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
+		t.Errorf("the held call is %v, %v, want RUNNING as it was", answer.GetCall().GetStatus(), err)
+	}
+	return open
+}
+
 // holdsElsewhere brings a store with unfinished calls to another place.
 func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
 	t.Helper()
@@ -85,22 +107,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
 	gated, endless := items["gated"], items["endless"]
 
 	d := l.live(t, "", func(life *life, rng *rand.Rand) {
-		open, _ := gated.Waiting()
-		ctx, cancel := as(life.ctx, approver)
-		defer cancel()
-		s, err := life.resume(ctx, open.GetSuspensionId(), yes(gated, open))
-		if err == nil {
-			_, err = s.next()
-		}
-		if code, reason, _ := refusal(err); code != codes.FailedPrecondition || reason != "CALL_HELD" {
-			t.Errorf("a decision for a held call = %v, want FAILED_PRECONDITION CALL_HELD", err)
-		}
-		caller, cancelCaller := as(life.ctx, auto)
-		defer cancelCaller()
-		answer, err := life.get(caller, endless.ID)
-		if err != nil || answer.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
-			t.Errorf("the held call is %v, %v, want RUNNING as it was", answer.GetCall().GetStatus(), err)
-		}
+		life.held(t, gated, endless)
 		fresh := l.one("command")
 		life.start(fresh, rng)
 		must(t, life.look(fresh))

@@ -187,7 +187,7 @@ const (
 	// DefaultDeadline bounds one call of a hook in process.
 	DefaultDeadline = time.Second
 	// NoDeadline is for a hook that only computes: it is asked in the goroutine of the call, which is cheaper, and nothing
-	// bounds it.
+	// bounds it. An After hook cannot have it.
 	NoDeadline time.Duration = -1
 )
 

@@ -77,14 +77,19 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 			return false, nil // attach tells what was found
 		}
 	}
-	err := e.room(p.Namespace, spec.Run.ID)
-	if err == nil && spec.RetryOf != "" {
+	err := e.room(l, &spec.Run)
+	if err != nil {
+		l.fill(nil, err)
+		return false, err
+	}
+	if spec.RetryOf != "" {
 		err = e.retries(context.WithoutCancel(ctx), p, spec)
 	}
 	if err == nil {
-		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run)
+		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run, p.Subject)
 	}
 	if err != nil {
+		e.leave()
 		l.fill(nil, err)
 	}
 	return err == nil, err
@@ -131,7 +136,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
 		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
 	}
-	pass := &pass{l: l, arguments: arguments}
+	pass := &pass{l: l, fresh: true, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
 		pass.def = def
 		l.meter = e.meters.of(def)
@@ -160,11 +165,21 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		l.tellLocked(l.unwritten)
 	}
 	w := freshWatcher(l, o)
-	ctx := l.start(base)
+	ctx := l.started(base)
 	close(l.ready)
 	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
+	if c.Class == call.Behind && !pass.ahead {
+		e.behind.add(l) // it may take its time, and accepted is told
+	}
+	returned := false
+	defer func() {
+		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
+			w.Close()
+		}
+		e.workers.run(func() { l.run(ctx, pass) })
+	}()
 	pass.early = pass.check(ctx)
-	e.workers.run(func() { l.run(ctx, pass) })
+	returned = true
 	return w
 }
 

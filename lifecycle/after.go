@@ -15,10 +15,10 @@ import (
 
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
 func (p *pass) after(ctx context.Context, out *end) []store.Record {
-	if c := p.l.record(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
+	if c := p.l.peek(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
 		out.executed = c.Executed // it had asked before
 	}
-	if !out.after || p.in == nil {
+	if !out.after || p.in == nil || len(p.l.e.cfg.Hooks.After) == 0 {
 		return nil
 	}
 	out.result = copyResult(out.result) // the tool's own stays as it is

@@ -14,7 +14,7 @@ const describeDeadline = 200 * time.Millisecond
 
 // makeInput builds what hooks see. Until the call is assessed the effects are the descriptor's.
 func (p *pass) makeInput() {
-	c := p.l.record()
+	c := p.l.peek()
 	p.documents = newSnapshot(p.l.e, c)
 	p.in = p.unread
 	if p.in == nil {
@@ -46,9 +46,9 @@ func (p *pass) assess(ctx context.Context) *end {
 	}
 	p.in.Assessment = assessment(p.def, p.effective)
 	p.in.Description = p.describe(ctx)
-	f, c := &p.found, p.l.record()
+	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
-	if c.Revision > 0 { // it waited: the tool and the machine may have changed
+	if !p.fresh { // it waited: the tool and the machine may have changed
 		f.digest, f.isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)
 	}
 	return nil

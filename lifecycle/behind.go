@@ -147,37 +147,38 @@ func (l *live) writeBehind(done func()) {
 		done()
 		return
 	}
-	from, next := l.c, *l.c
-	next.Revision++
-	next.LastSequence = l.last
-	change := &store.Change{Key: l.key, Call: &next, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records}
+	if l.lent {
+		next := *l.c
+		l.c = &next
+	}
+	l.c.Revision++
+	l.c.LastSequence = l.last
+	l.lent = true // to the store
+	change := &store.Change{Key: l.key, Call: l.c, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records}
 	l.unwritten, l.size, l.records = nil, 0, nil
 	l.mu.Unlock()
 	l.e.store.Submit(change, func(err error) {
-		l.behindWritten(from, change, err)
+		l.behindWritten(change, err)
 		l.unslot()
 		done()
 	})
 }
 
-// behindWritten notes what became of a change that was made from a record.
-func (l *live) behindWritten(from *call.Call, change *store.Change, err error) {
+// behindWritten notes what became of a change.
+func (l *live) behindWritten(change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		if l.stored = true; l.c == from {
-			l.c = change.Call
-		} else { // it has moved on meanwhile
-			current := *l.c
-			current.Revision = change.Call.Revision
-			l.c = &current
-		}
+		l.stored = true
 		if n := len(change.Events); n > 0 {
 			l.written = change.Events[n-1].Sequence
 		}
 		l.e.feed.wake(l.c)
 		return
 	}
+	current := *l.c
+	current.Revision--
+	l.c, l.lent = &current, false
 	l.unwritten = append(change.Events, l.unwritten...)
 	for i := range change.Events {
 		l.size += change.Events[i].Weight()

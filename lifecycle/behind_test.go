@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -92,4 +93,37 @@ func (w *world) doOn(e *lifecycle.Engine) *call.Call {
 		w.t.Fatal(err)
 	}
 	return c
+}
+
+// What a read-only call told is in the journal soon, also while a gate takes its time: lists have the call, and after a
+// crash it is known with the events that were told.
+func TestP4ToldBeforeASlowGate(t *testing.T) {
+	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
+		time.Sleep(time.Minute)
+		return hook.Allow(), nil
+	})}
+	inBubble(t, []tool.Tool{echo("read", reading)}, gates(slow), func(t *testing.T, w *world) {
+		s := spec("read", "")
+		watcher := w.start(s, lifecycle.ExecuteOptions{})
+		f, err := watcher.Next(t.Context())
+		if err != nil || len(f.Events) != 1 || f.Events[0].Type != call.EventAccepted {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		watcher.Close()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if page, err := w.e.List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
+			t.Errorf("%d calls listed, %v", len(page.Calls), err)
+		}
+		w.crash()
+		again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: f.Cursor})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, _ := events(t, again)
+		if got := types(t, 2, list); got != "attempt_started finished" {
+			t.Errorf("told %s", got)
+		}
+		w.checkLog(s.ID)
+	})
 }

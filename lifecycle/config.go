@@ -126,6 +126,7 @@ type Engine struct {
 
 	behind behind
 	feed   feed
+	recent recent
 
 	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end

@@ -27,19 +27,13 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 	if err := checkDecision(&r); err != nil {
 		return nil, err
 	}
-	if e.Draining() {
-		return nil, refuseDraining()
+	if err := e.enterOpen(); err != nil {
+		return nil, err
 	}
-	found, err := e.store.CallBySuspension(ctx, p.Namespace, r.SuspensionID)
+	defer e.leave()
+	l, err := e.acquireAsked(ctx, p.Namespace, &r)
 	if err != nil {
-		return nil, suspensionRefusal(err, r.SuspensionID)
-	}
-	if r.CallID != "" && r.CallID != found.ID {
-		return nil, unknownSuspension(r.SuspensionID)
-	}
-	l, err := e.acquire(ctx, found.Key())
-	if err != nil {
-		return nil, storeRefusal(err, found.ID)
+		return nil, err
 	}
 	w, err := e.decide(ctx, l, p, &r)
 	if err != nil {
@@ -48,6 +42,35 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 	}
 	w.as = &p
 	return w, nil
+}
+
+// acquireAsked finds the call that a decision is for.
+func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *ResumeRequest) (*live, error) {
+	q := question{namespace, r.SuspensionID}
+	found := e.recent.find(q)
+	if found == nil {
+		var err error
+		if found, err = e.store.CallBySuspension(ctx, namespace, r.SuspensionID); err != nil {
+			return nil, suspensionRefusal(err, r.SuspensionID)
+		}
+	}
+	if r.CallID != "" && r.CallID != found.ID {
+		return nil, unknownSuspension(r.SuspensionID)
+	}
+	l, fill := e.reference(found.Key())
+	if fill {
+		if c := e.recent.find(q); c != nil { // still, and until it is filled nobody changes it
+			l.fill(c, nil)
+		} else {
+			l.load(ctx)
+		}
+	}
+	<-l.ready
+	if l.loadErr != nil {
+		defer l.release()
+		return nil, storeRefusal(l.loadErr, found.ID)
+	}
+	return l, nil
 }
 
 func checkDecision(r *ResumeRequest) error {
@@ -95,7 +118,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 		}
 	}()
 	c := l.record()
-	s, err := e.answerable(ctx, c, p, r)
+	a, err := e.consider(ctx, l, c, p, r)
 	if err != nil {
 		var replay *replayed
 		if errors.As(err, &replay) {
@@ -105,32 +128,65 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 		}
 		return nil, err
 	}
-	next, err := e.applied(c, s, p, &r.Decision)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.checkCursor(r.Cursor); err != nil {
-		return nil, err // before anything is stored
-	}
-	votes, err := count(c.LastRound(), &next)
-	if err != nil {
-		return nil, err
-	}
-	rule, err := e.ruleOf(c, s, p, &next)
-	if err != nil {
-		return nil, err
-	}
 	from := cursor{e.epoch, c.LastSequence}.String() // what follows the decision is what is asked for
-	if err := l.storeAnswer(next, s, &r.Decision, votes, rule); err != nil {
-		return nil, e.lostDecision(ctx, l, s, r, err)
+	if err := l.storeAnswer(&a, &r.Decision); err != nil {
+		return nil, e.lostDecision(ctx, l, a.to, r, err)
 	}
 	l.unslot()
 	slotted = false
 	w, err := newWatcher(l, ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
-	if votes.decided {
-		l.resumeRun(ctx, next)
+	if a.decided {
+		l.resumeRun(ctx, a.decision)
 	}
 	return w, err
+}
+
+// A considered is an answer that may be stored.
+type considered struct {
+	tally
+
+	to       *call.Suspension
+	decision tool.Decision
+	rule     *call.Rule // that the answer is kept as, if any
+}
+
+// consider checks an answer. That its id is new is looked up first when there may be an answer already that this one
+// repeats; else the journal says so in the transaction that stores it, and what is wrong with the answer is told only of
+// an id that is new.
+func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Principal, r *ResumeRequest) (a considered, err error) {
+	round, err := roundFor(c, p, r.SuspensionID)
+	if err != nil {
+		return a, err
+	}
+	unanswered := c.Open() == &round.Suspension && len(round.Votes) == 0
+	if !unanswered {
+		if err := e.replay(ctx, p, r); err != nil {
+			return a, err
+		}
+	}
+	if a, err = e.checked(l, c, round, p, r); err != nil && unanswered {
+		if earlier := e.replay(ctx, p, r); earlier != nil {
+			err = earlier
+		}
+	}
+	return a, err
+}
+
+func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Principal, r *ResumeRequest) (a considered, err error) {
+	if a.to, err = e.answerable(c, round, r); err != nil {
+		return a, err
+	}
+	if a.decision, err = e.applied(c, a.to, p, &r.Decision); err != nil {
+		return a, err
+	}
+	if err = l.checkCursor(r.Cursor); err != nil {
+		return a, err // before anything is stored
+	}
+	if a.tally, err = count(c.LastRound(), &a.decision); err != nil {
+		return a, err
+	}
+	a.rule, err = e.ruleOf(c, a.to, p, &a.decision)
+	return a, err
 }
 
 // replayed says that the same decision was committed before.
@@ -138,19 +194,17 @@ type replayed struct{}
 
 func (*replayed) Error() string { return "decision replayed" }
 
-// answerable finds the open suspension that a decision is for, or why it cannot be answered so.
-func (e *Engine) answerable(ctx context.Context, c *call.Call, p tool.Principal, r *ResumeRequest) (*call.Suspension, error) {
-	i := slices.IndexFunc(c.Rounds, func(round call.Round) bool { return round.Suspension.ID == r.SuspensionID })
+// roundFor finds the round of a suspension that the principal may answer.
+func roundFor(c *call.Call, p tool.Principal, suspensionID string) (*call.Round, error) {
+	i := slices.IndexFunc(c.Rounds, func(round call.Round) bool { return round.Suspension.ID == suspensionID })
 	if i < 0 {
-		return nil, unknownSuspension(r.SuspensionID)
+		return nil, unknownSuspension(suspensionID)
 	}
-	round := &c.Rounds[i]
-	if err := mayDecide(p, c, &round.Suspension); err != nil {
-		return nil, err
-	}
-	if err := e.replay(ctx, p, r); err != nil {
-		return nil, err
-	}
+	return &c.Rounds[i], mayDecide(p, c, &c.Rounds[i].Suspension)
+}
+
+// answerable returns the open suspension that a decision is for, or why it cannot be answered so.
+func (e *Engine) answerable(c *call.Call, round *call.Round, r *ResumeRequest) (*call.Suspension, error) {
 	open := c.Open()
 	switch {
 	case round.Expired:

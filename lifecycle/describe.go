@@ -31,6 +31,9 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if err := e.checkDeclared(&spec); err != nil {
 		return nil, err
 	}
+	if err := e.claim(ctx, p, &spec.Run, ""); err != nil {
+		return nil, err
+	}
 	c := &call.Call{
 		Frontend: spec.Declared(), Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
 		Requested: spec.Arguments, Class: call.Behind, Status: call.New,

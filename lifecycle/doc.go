@@ -8,6 +8,5 @@
 // ones) are told at once and written packed within [behindDelay]. A BEHIND call that suspends or writes documents
 // becomes SYNC first.
 //
-// Each transition has a file of its own, in the order of the path: fence, accept, arguments, assess, gate, admit,
-// intent, execute, output, after, finish; suspend, decide, expire, cancel, leave, recover, drain beside it.
+// Each transition has a file of its own; docs/states.md has them in the order of the path.
 package lifecycle

@@ -2,8 +2,12 @@ package lifecycle
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -49,6 +53,43 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 	}
 	d, ok := s.scopes[scope][key]
 	return d, ok, nil
+}
+
+// storable returns what is wrong with a command that a tool or a hook made.
+func storable(c tool.Command) error {
+	switch {
+	case c.Op != tool.OpSet && c.Op != tool.OpDelete:
+		return fmt.Errorf("there is no command %q", c.Op)
+	case c.Key == "" || !utf8.ValidString(c.Key):
+		return errors.New("the key is empty or not UTF-8")
+	case c.Op == tool.OpSet && !(utf8.ValidString(c.Value) && json.Valid([]byte(c.Value))):
+		return errors.New("the value is not JSON")
+	}
+	return nil
+}
+
+// takesNot reports whether the journal refused a change for what is in it.
+func takesNot(err error) bool {
+	if err == nil || errors.As(err, new(*call.Refusal)) {
+		return false
+	}
+	for _, other := range [...]error{store.ErrFull, store.ErrFatal, store.ErrClosed, store.ErrExpired, store.ErrTooEarly, errIllegal} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// lostDocuments are the events of a step whose documents are dropped.
+func lostDocuments(events []call.Event) []call.Event {
+	events = slices.Clone(events)
+	for i := range events {
+		if events[i].Type == call.EventDocumentChanged {
+			events[i].Type = call.EventStateConflict
+		}
+	}
+	return events
 }
 
 // tellDocuments fills the events of document commands with what became of them. A delete of nothing is not told: its event

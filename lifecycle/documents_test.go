@@ -2,9 +2,14 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -29,4 +34,81 @@ func TestDeleteOfNothingIsNotTold(t *testing.T) {
 			t.Errorf("record ends at %d", c.LastSequence)
 		}
 	})
+}
+
+// Documents never decide the fate of a call: what a tool or a hook got wrong about one is dropped, and the result stands.
+func TestDocumentsThatCannotBeStored(t *testing.T) {
+	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
+	for name, command := range map[string]tool.Command{
+		"unknown command": {Op: "merge", Scope: tool.RunScope, Key: "a", Value: `{}`},
+		"no command":      {Scope: tool.RunScope, Key: "a", Value: `{}`},
+		"no JSON":         {Op: tool.OpSet, Scope: tool.RunScope, Key: "a", Value: `{`},
+		"no value":        {Op: tool.OpSet, Scope: tool.RunScope, Key: "a"},
+		"bytes in a text": {Op: tool.OpSet, Scope: tool.RunScope, Key: "a", Value: "\"\xff\""},
+		"bytes in a key":  {Op: tool.OpSet, Scope: tool.RunScope, Key: "a\xff", Value: `1`},
+		"no key":          {Op: tool.OpSet, Scope: tool.RunScope, Value: `1`},
+	} {
+		for _, effects := range []tool.Effects{reading, mutating} {
+			t.Run(name+" "+string(effects.Normal().Mutability), func(t *testing.T) {
+				careless := made("t", effects, func(context.Context, *tool.Call) (*tool.Result, error) {
+					return tool.Text("done").With(command, key.Set("kept")), nil
+				})
+				inBubble(t, []tool.Tool{careless}, nil, func(t *testing.T, w *world) {
+					c := w.do(spec("t", ""))
+					if c.Status != call.Succeeded {
+						t.Errorf("call %s %+v", c.Status, c.Result)
+					}
+					if got := types(t, 1, w.checkLog(c.ID)); got != "accepted attempt_started document_changed finished" {
+						t.Errorf("log: %s", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// The journal refuses the documents of a Before hook, for whatever reason: events of the call were told, so it must end, and
+// it is known afterwards.
+func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
+	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
+	prepares := func(c *lifecycle.Config) {
+		c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "b", Hook: beforeFunc(func(*hook.Input) ([]tool.Command, error) {
+			return []tool.Command{key.Set("x")}, nil
+		})}}
+	}
+	for name, refusal := range map[string]error{"conflict": store.ErrConflict, "corrupt": store.ErrCorrupt, "other": errors.New("too big")} {
+		for _, asking := range []bool{false, true} {
+			for _, effects := range []tool.Effects{reading, mutating} {
+				t.Run(fmt.Sprintf("%s %s %t", name, effects.Normal().Mutability, asking), func(t *testing.T) {
+					made := made("t", effects, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+						if asking && c.Resume == nil {
+							return tool.Suspended("?").With(key.Set("y")), nil
+						}
+						return tool.Text("done"), nil
+					})
+					inBubble(t, []tool.Tool{made}, prepares, func(t *testing.T, w *world) {
+						w.useStore(nil, func(c *store.Change) error {
+							if len(c.Documents) > 0 {
+								return refusal
+							}
+							return nil
+						})
+						c := w.do(spec("t", ""))
+						want := "accepted attempt_started state_conflict finished"
+						if asking {
+							want = "accepted attempt_started state_conflict state_conflict suspended resumed attempt_started state_conflict finished"
+							c = w.answer(alice, c, yes())
+						}
+						if c.Status != call.Succeeded {
+							t.Fatalf("call %s %+v", c.Status, c.Result)
+						}
+						w.crash()
+						if got := types(t, 1, w.checkLog(c.ID)); got != want {
+							t.Errorf("log: %s", got)
+						}
+					})
+				})
+			}
+		}
+	}
 }

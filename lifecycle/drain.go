@@ -71,11 +71,28 @@ func (e *Engine) idleLocked() {
 	}
 }
 
-// enter counts a pass. It reports whether the drain period is over, so that the pass has to end at once.
-func (e *Engine) enter() bool {
+// enter counts a pass.
+func (e *Engine) enter() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active++
+}
+
+// enterOpen is enter for a request that may begin a pass. A drain refuses it, or waits for it.
+func (e *Engine) enterOpen() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.draining {
+		return refuseDraining()
+	}
+	e.active++
+	return nil
+}
+
+// isOver reports whether the drain period is over, so that a pass has to end at once.
+func (e *Engine) isOver() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.stopping
 }
 

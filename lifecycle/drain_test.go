@@ -179,6 +179,47 @@ func TestDrainAgainstTraffic(t *testing.T) {
 	}
 }
 
+// A call that was let in just before the drain began is waited for: what it tells is in the journal. Refused ones are not.
+func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
+	for name, full := range map[string]bool{"let in": false, "refused": true} {
+		t.Run(name, func(t *testing.T) {
+			var meanwhile func()
+			var drained chan struct{}
+			inBubble(t, []tool.Tool{echo("read", reading)}, func(c *lifecycle.Config) {
+				c.Full = func() bool { // is looked at after the drain was
+					if meanwhile != nil {
+						meanwhile()
+					}
+					return full
+				}
+			}, func(t *testing.T, w *world) {
+				drained = make(chan struct{})
+				meanwhile = sync.OnceFunc(func() {
+					go func() { drain(w.e); close(drained) }()
+					synctest.Wait()
+				})
+				s := spec("read", "")
+				watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+				if full {
+					wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
+					<-drained
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				list, _ := events(t, watcher)
+				<-drained
+				w.store = w.store.Reopen()
+				w.open()
+				if last := list[len(list)-1]; w.get(s.ID).Status != last.Outcome.Status || last.Outcome.Result.Error.Code != tool.Interrupted {
+					t.Errorf("told %+v, stored %s", last.Outcome, w.get(s.ID).Status)
+				}
+			})
+		})
+	}
+}
+
 func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
 	var order []string
 	var mu sync.Mutex

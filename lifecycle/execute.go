@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -19,58 +18,6 @@ type answer struct {
 	result   *tool.Result
 	err      error
 	panicked *end
-}
-
-// Who owns an attempt. It is claimed once.
-const (
-	attemptRuns int32 = iota
-	attemptReturned
-	attemptAbandoned
-)
-
-// execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
-// tool was stopped stands. A tool that does not heed its cancellation for the grace period is abandoned: another
-// goroutine ends the pass then, and this one is left with the tool.
-func (p *pass) execute(ctx context.Context) end {
-	limit := or(p.l.record().Timeouts.Attempt, or(p.def.Descriptor.Timeouts.Attempt, p.l.e.cfg.Attempt))
-	attempt, cancel := context.WithTimeoutCause(ctx, limit, attemptTimeout(limit))
-	defer cancel()
-	reporter := &reporter{p: p}
-	defer reporter.close()
-	p.owner.Store(attemptRuns)
-	unwatch := context.AfterFunc(attempt, func() {
-		time.AfterFunc(p.l.e.cfg.Grace, func() {
-			p.l.retain()
-			defer p.l.release()
-			if p.owner.CompareAndSwap(attemptRuns, attemptAbandoned) {
-				reporter.close()
-				p.abandon(ctx, context.Cause(attempt))
-			}
-		})
-	})
-	defer unwatch()
-	a := p.invoke(attempt, reporter)
-	p.l.e.cfg.FailPoint("after-tool")
-	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) {
-		p.keepLate(a)
-		return end{gone: true}
-	}
-	reporter.close()
-	return p.outcome(attempt, a)
-}
-
-// invoke calls the tool and catches what it throws.
-func (p *pass) invoke(ctx context.Context, r *reporter) (a answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			out := p.panicked(v, call.Started)
-			a.panicked = &out
-		}
-	}()
-	c := p.call(r)
-	c.Deadline, _ = ctx.Deadline()
-	a.result, a.err = p.def.Tool.Execute(ctx, c)
-	return a
 }
 
 // abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
@@ -219,7 +166,9 @@ func (p *pass) checkData(r *tool.Result) *end {
 
 // call builds what the tool gets.
 func (p *pass) call(r tool.Reporter) *tool.Call {
-	c := p.l.record()
+	p.l.mu.Lock()
+	defer p.l.mu.Unlock() // an attempt that was abandoned meanwhile is ended by another goroutine
+	c := p.l.c
 	t := &tool.Call{
 		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1),
 		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.effective, Documents: p.documents,

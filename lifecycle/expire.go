@@ -60,6 +60,10 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 
 // expire ends one suspension. It reports whether it did.
 func (e *Engine) expire(ctx context.Context, key call.Key) bool {
+	if e.enterOpen() != nil {
+		return false // the next daemon finds it
+	}
+	defer e.leave()
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return false

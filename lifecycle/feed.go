@@ -56,8 +56,8 @@ func (f *feed) leave(watched *store.Feed) {
 }
 
 // WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. Whoever may not look at
-// others' calls sees its own. The empty cursor starts with what happens next, unless follow is false: then with the
-// oldest that is kept.
+// others' calls sees its own. The empty cursor starts with the oldest that is kept; when the whole namespace is followed, with
+// what happens next.
 func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (*Watcher, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
 	if hasRole(p, "viewer") || hasRole(p, "operator") {

@@ -63,12 +63,23 @@ func checkID(field, id string, least int) error {
 	return nil
 }
 
-// room refuses new calls that the daemon has no place for.
-func (e *Engine) room(namespace string, run string) error {
+// room refuses new calls that the daemon has no place for. One that it lets in counts as a pass from here on, or a drain
+// could end between the two and leave the call without a journal: the caller starts it, or leaves.
+func (e *Engine) room(l *live, run *tool.Run) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
-	_, blocked := e.blocked[call.Key{Namespace: namespace, ID: run}]
+	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
+	e.active++
+	l.claims = run
 	e.mu.Unlock()
+	err := e.refusal(run.ID, draining, blocked, failed)
+	if err != nil {
+		e.leave()
+	}
+	return err
+}
+
+func (e *Engine) refusal(run string, draining, blocked bool, failed error) error {
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")

@@ -36,7 +36,7 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
 func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
-	c := l.record()
+	c := l.peek()
 	result := copyResult(out.result)
 	readableResult(result)
 	result.ToolName = c.Tool
@@ -48,7 +48,9 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	documents, events := p.documentChanges(out.commands)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
 	events, result = l.siftEnd(append(append(before, events...), finished), out)
-	events = append(p.letGo, events...)
+	if len(p.letGo) > 0 {
+		events = append(p.letGo, events...)
+	}
 	if err := p.shorten(result); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		hide(result, "spool")
@@ -72,6 +74,9 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, *tool.Result) {
 	last := events[len(events)-1]
 	events = l.siftStep(events)
+	if !l.changes() {
+		return events, last.Outcome.Result
+	}
 	for i := range events {
 		if o := events[i].Outcome; o != nil && o.Result != nil {
 			last = events[i]
@@ -109,20 +114,24 @@ func closeRound(c *call.Call, expired bool) {
 	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
 }
 
-// documentChanges turns commands into changes and the events that tell them. A command for a scope that the call does
-// not have is dropped: it has nowhere to go.
+// documentChanges turns commands into changes and the events that tell them. A command that nothing could come of, such as one
+// for a scope that the call does not have, is dropped.
 func (p *pass) documentChanges(commands []tool.Command) ([]store.DocumentChange, []call.Event) {
 	commands = append(slices.Clip(p.commands), commands...)
 	if len(commands) == 0 {
 		return nil, nil
 	}
-	c := p.l.record()
+	c := p.l.peek()
 	var changes []store.DocumentChange
 	var events []call.Event
 	for _, command := range commands {
 		id := scopeID(c, command.Scope)
+		err := storable(command)
 		if id == "" {
-			p.l.e.log.Warn("document dropped: the call has no such scope", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key))
+			err = errors.New("the call has no such scope")
+		}
+		if err != nil {
+			p.l.e.log.Warn("document dropped", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key), zap.Error(err))
 			continue
 		}
 		changes = append(changes, store.DocumentChange{ScopeID: id, Command: command})

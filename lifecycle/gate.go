@@ -182,7 +182,7 @@ func setResult(r *tool.Result) *end {
 // answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated
 // now; else nil.
 func (p *pass) answerFor(gate string) *tool.Decision {
-	c := p.l.record()
+	c := p.l.peek()
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Decision == nil || r.Decision.Action != tool.Resume {
 			continue
@@ -208,7 +208,7 @@ func broughtArguments(r *call.Round) bool {
 
 // approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.
 func (p *pass) approvalDigest(s *call.Suspension, args tool.Arguments) string {
-	return approvalDigest(p.l.record(), p.def, s, args)
+	return approvalDigest(p.l.peek(), p.def, s, args)
 }
 
 func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool.Arguments) string {
@@ -220,6 +220,8 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 	}
 	return a.Digest()
 }
+
+var errGoexit = errors.New("it ended its goroutine")
 
 // bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
 // turns a panic into an error. With [hook.NoDeadline] it just calls fn.
@@ -236,9 +238,9 @@ func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Contex
 	}
 	done := make(chan answer, 1)
 	go func() {
-		var a answer
+		a := answer{err: errGoexit}
+		defer func() { done <- a }()
 		a.v, a.err = caught(ctx, fn)
-		done <- a
 	}()
 	select {
 	case a := <-done:

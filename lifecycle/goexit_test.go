@@ -4,9 +4,13 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -22,5 +26,93 @@ func TestToolThatEndsItsGoroutine(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// leaver ends the goroutine in which it looks at arguments.
+type leaver struct{ tool.Tool }
+
+func (leaver) Validate(tool.Arguments) error { runtime.Goexit(); return nil }
+
+// A hook or a tool that ends a goroutine before the tool, or panics there, ends the call and nothing else: what is told is
+// stored, the place is given back, and a drain does not wait. The request of a quick call goes with its goroutine.
+func TestHookThatEndsItsGoroutine(t *testing.T) {
+	leave := func() { runtime.Goexit() }
+	kinds := map[string]func(c *lifecycle.Config, d time.Duration, gone func()){
+		"rewrite": func(c *lifecycle.Config, d time.Duration, gone func()) {
+			c.Hooks.Rewrite = []hook.Entry[hook.Rewrite]{{Name: "h", Deadline: d, Hook: rewriteFunc(func(*hook.Input) (string, error) { gone(); return "", nil })}}
+		},
+		"gate": func(c *lifecycle.Config, d time.Duration, gone func()) {
+			c.Hooks.Gate = []hook.Entry[hook.Gate]{{Name: "h", Deadline: d, Hook: gate(func(*hook.Input) (hook.Verdict, error) { gone(); return hook.Allow(), nil })}}
+		},
+		"admit": func(c *lifecycle.Config, d time.Duration, gone func()) {
+			c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "h", Deadline: d, Hook: admitFunc(func(*hook.Input) (func(), error) { gone(); return nil, nil })}}
+		},
+		"before": func(c *lifecycle.Config, d time.Duration, gone func()) {
+			c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "h", Required: true, Deadline: d, Hook: beforeFunc(func(*hook.Input) ([]tool.Command, error) { gone(); return nil, nil })}}
+		},
+		"validate": func(*lifecycle.Config, time.Duration, func()) {},
+	}
+	for kind, change := range kinds {
+		for _, deadline := range []time.Duration{0, hook.NoDeadline} {
+			for how, gone := range map[string]func(){"goexit": leave, "panic": func() { panic("h") }} {
+				for _, effects := range []tool.Effects{reading, mutating} {
+					t.Run(kind+" "+deadline.String()+" "+how+" "+string(effects.Mutability), func(t *testing.T) {
+						var made tool.Tool = echo("t", effects)
+						if kind == "validate" {
+							made = leaver{made}
+						}
+						inBubble(t, []tool.Tool{made}, func(c *lifecycle.Config) { c.Concurrency = 1; change(c, deadline, gone) }, endsTwice)
+					})
+				}
+			}
+		}
+	}
+}
+
+func endsTwice(t *testing.T, w *world) {
+	for range 2 { // the place is given back
+		s := spec("t", "")
+		go func() {
+			if watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{}); err != nil {
+				t.Error(err)
+			} else {
+				watcher.Close()
+			}
+		}()
+		time.Sleep(time.Minute)
+		if c := w.get(s.ID); c.Status != call.Failed || c.Executed != call.NotStarted {
+			t.Errorf("call %s, %s: %+v", c.Status, c.Executed, c.Result)
+		}
+		w.checkLog(s.ID)
+	}
+	synctest.Wait()
+	if st := w.e.Stats(); st.Live != 0 || st.Running != 0 || st.Watchers != 0 {
+		t.Errorf("left behind: %+v", st)
+	}
+}
+
+// What follows the tool has a goroutine of its own, and a deadline: the result is stored whatever becomes of it.
+func TestHooksBehindTheToolCannotHoldUpTheEnd(t *testing.T) {
+	for how, gone := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
+		t.Run(how, func(t *testing.T) {
+			change := func(c *lifecycle.Config) {
+				c.Hooks.After = []hook.Entry[hook.After]{{Name: "h", Required: true, Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) { gone(); return hook.AfterResult{}, nil })}}
+				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "a", Hook: admitFunc(func(*hook.Input) (func(), error) { return gone, nil })}}
+			}
+			inBubble(t, []tool.Tool{echo("t", mutating)}, change, func(t *testing.T, w *world) {
+				before := time.Now()
+				c := w.do(spec("t", ""))
+				if c.Status != call.Succeeded || c.Result.Metadata["after_failed"] != "h" || time.Since(before) > 3*time.Second {
+					t.Errorf("call %s %+v after %v", c.Status, c.Result, time.Since(before))
+				}
+				time.Sleep(time.Hour)
+			})
+		})
+	}
+	endless := []hook.Entry[hook.After]{{Name: "h", Deadline: hook.NoDeadline, Hook: afterFunc(nil)}}
+	cfg := lifecycle.Config{Store: memory.New(memory.Config{}), Tools: &toolbox{}, Answers: answers{}, Hooks: hook.Set{After: endless}}
+	if _, err := lifecycle.New(cfg); err == nil {
+		t.Error("an After hook without a deadline is taken")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // intent writes that the attempt starts. Of a call that is not read-only the journal knows it before the tool starts;
 // when it cannot be written the tool does not run.
 func (p *pass) intent(context.Context) *end {
-	p.attempt = len(p.l.record().Attempts) + 1
+	p.attempt = len(p.l.peek().Attempts) + 1
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	err := p.l.advance(step{
 		apply: p.noted(func(c *call.Call) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -28,12 +29,15 @@ type live struct {
 	filters *filters // nil: not made yet
 	printed quota
 
-	refs  int    // guarded by Engine.mu
-	meter *meter // of the tool, when the call is new and its tool is registered
+	refs   int       // guarded by Engine.mu
+	claims *tool.Run // of a new call, which the journal may not know yet; guarded by Engine.mu
+	meter  *meter    // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
-	// c is replaced and never changed in place: who has it may keep it. Its LastSequence is behind; see last.
+	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
+	// last.
 	c         *call.Call
+	lent      bool
 	stored    bool         // the journal has a row
 	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither
 	size      int          // bytes of output in unwritten
@@ -54,6 +58,7 @@ type live struct {
 	linger   *time.Timer
 	cancel   context.CancelCauseFunc // of the running pass; nil when none runs
 	ctx      context.Context         // of the newest pass
+	attempt  *attempt                // of the running pass, when its tool was started
 }
 
 // A call keeps about so much of its log in memory; older events are read back from the journal.
@@ -137,6 +142,15 @@ func (l *live) retain() {
 func (l *live) record() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lent = true
+	return l.c
+}
+
+// peek is record for the goroutine of the pass, until its next step: nobody else changes a record in place, but for the
+// revision and the last sequence of a call of the class BEHIND.
+func (l *live) peek() *call.Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.c
 }
 
@@ -159,10 +173,13 @@ func (l *live) snapshotLocked() *call.Call {
 // stop cancels what runs; it does nothing when nothing does.
 func (l *live) stop(cause error) {
 	l.mu.Lock()
-	cancel := l.cancel
+	running := l.attempt
+	if l.cancel != nil {
+		l.cancel(cause) // with the lock: an attempt that begins sees either this or is seen here
+	}
 	l.mu.Unlock()
-	if cancel != nil {
-		cancel(cause)
+	if running != nil {
+		running.stopped()
 	}
 }
 
@@ -197,14 +214,12 @@ func (l *live) advance(s step) error {
 		l.mu.Unlock()
 		return l.commit(s)
 	}
-	next, err := l.nextLocked(&s)
-	if err != nil {
+	before := l.c.Status
+	if err := l.stepLocked(&s); err != nil {
 		l.mu.Unlock()
 		return err
 	}
-	before := l.c.Status
-	l.c = next
-	l.meterLocked(before, next)
+	l.meterLocked(before, l.c)
 	events := s.events
 	l.numberLocked(events)
 	l.unwritten = append(l.unwritten, events...)
@@ -214,19 +229,48 @@ func (l *live) advance(s step) error {
 	return nil
 }
 
+// stepLocked makes a step of the pass on the record: in place when nobody else has it.
+func (l *live) stepLocked(s *step) error {
+	if l.lent {
+		next, err := l.nextLocked(s)
+		if err == nil {
+			l.c, l.lent = next, false
+		}
+		return err
+	}
+	if s.apply == nil {
+		return nil
+	}
+	before := *l.c
+	s.apply(l.c)
+	if err := l.legal(&before, l.c, s); err != nil {
+		*l.c = before
+		return err
+	}
+	return nil
+}
+
 // nextLocked returns the record after a step, or why the step is illegal.
 func (l *live) nextLocked(s *step) (*call.Call, error) {
 	next := *l.c
 	if s.apply != nil {
 		s.apply(&next)
 	}
-	if !l.c.Status.CanBecome(next.Status) || l.c.Status.Terminal() && s.apply != nil {
-		l.e.stats.illegal.Add(1)
-		l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
-			zap.String("from", string(l.c.Status)), zap.String("to", string(next.Status)))
-		return nil, errIllegal
+	if err := l.legal(l.c, &next, s); err != nil {
+		return nil, err
 	}
 	return &next, nil
+}
+
+// legal refuses steps that the table of transitions does not have.
+func (l *live) legal(before, next *call.Call, s *step) error {
+	if before.Status.CanBecome(next.Status) && (!before.Status.Terminal() || s.apply == nil) {
+		return nil
+	}
+	l.e.stats.illegal.Add(1)
+	l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
+		zap.String("from", string(before.Status)), zap.String("to", string(next.Status)))
+	return errIllegal
 }
 
 // commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
@@ -236,11 +280,25 @@ func (l *live) commit(s step) error {
 	return l.commitSlotted(s)
 }
 
-// commitSlotted is commit for who has the slot.
+// commitSlotted is commit for who has the slot. Documents never decide the fate of a call: a step that the journal does not
+// take with them is made without.
 func (l *live) commitSlotted(s step) error {
 	if !s.sifted {
-		s.events = l.siftStep(s.events)
+		s.events, s.sifted = l.siftStep(s.events), true
 	}
+	err := l.commitOnce(s)
+	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
+		err = l.commitOnce(s) // others changed the documents while a group was tried again
+	}
+	if len(s.documents) > 0 && takesNot(err) {
+		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
+		s.documents, s.events = nil, lostDocuments(s.events)
+		err = l.commitOnce(s)
+	}
+	return err
+}
+
+func (l *live) commitOnce(s step) error {
 	l.mu.Lock()
 	if l.lost != nil {
 		defer l.mu.Unlock()
@@ -292,6 +350,7 @@ func (l *live) commitSlotted(s step) error {
 	l.meterLocked(l.c.Status, next)
 	events = change.Events // without those of documents that were not there
 	l.c, l.stored, l.written, l.last = next, true, next.LastSequence, next.LastSequence
+	l.e.recent.put(next)
 	l.tellLocked(events[toldBefore(events, l.told):])
 	return nil
 }
@@ -319,6 +378,7 @@ func (l *live) runLocked(r *store.Run) *store.Run {
 // submit hands a change to the journal and waits.
 func (l *live) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
+	l.e.recent.drop(l.record())
 	done := make(chan error, 1)
 	l.e.store.Submit(change, func(err error) { done <- err })
 	err := <-done
@@ -341,56 +401,4 @@ func (l *live) unslot() {
 	if more {
 		l.kick()
 	}
-}
-
-// numberLocked gives events the next numbers.
-func (l *live) numberLocked(events []call.Event) {
-	epochs := l.numberWith(events, l.c.Epochs)
-	if len(epochs) != len(l.c.Epochs) {
-		next := *l.c
-		next.Epochs = epochs
-		l.c = &next
-	}
-}
-
-// numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
-func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
-	now := time.Now()
-	for i := range events {
-		if events[i].Sequence != 0 {
-			continue
-		}
-		l.last++
-		events[i].Sequence = l.last
-		if events[i].Time.IsZero() {
-			events[i].Time = now
-		}
-		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
-			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})
-		}
-	}
-	return epochs
-}
-
-// unnumber takes the numbers of events back that were given in a change that failed.
-func unnumber(events []call.Event, last int64, told bool) []call.Event {
-	if told {
-		return events
-	}
-	for i := range events {
-		if events[i].Sequence > last {
-			events[i].Sequence = 0
-		}
-	}
-	return events
-}
-
-// toldBefore returns how many of the events were told already.
-func toldBefore(events []call.Event, told int64) int {
-	for i := range events {
-		if events[i].Sequence > told {
-			return i
-		}
-	}
-	return len(events)
 }

@@ -235,3 +235,55 @@ func (l *live) lose(err error) {
 		l.e.forget(l)
 	}
 }
+
+// numberLocked gives events the next numbers.
+func (l *live) numberLocked(events []call.Event) {
+	epochs := l.numberWith(events, l.c.Epochs)
+	if len(epochs) != len(l.c.Epochs) {
+		next := *l.c
+		next.Epochs = epochs
+		l.c = &next
+	}
+}
+
+// numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
+func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
+	now := time.Now()
+	for i := range events {
+		if events[i].Sequence != 0 {
+			continue
+		}
+		l.last++
+		events[i].Sequence = l.last
+		if events[i].Time.IsZero() {
+			events[i].Time = now
+		}
+		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
+			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})
+		}
+	}
+	return epochs
+}
+
+// unnumber takes the numbers of events back that were given in a change that failed.
+func unnumber(events []call.Event, last int64, told bool) []call.Event {
+	if told {
+		return events
+	}
+	for i := range events {
+		if events[i].Sequence > last {
+			events[i].Sequence = 0
+		}
+	}
+	return events
+}
+
+// toldBefore returns how many of the events were told already.
+func toldBefore(events []call.Event, told int64) int {
+	for i := range events {
+		if events[i].Sequence > told {
+			return i
+		}
+	}
+	return len(events)
+}

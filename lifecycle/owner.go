@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/toold-dev/toold/call"
@@ -16,8 +17,9 @@ const knownOwners = 1 << 16
 // owners remembers who began a run or a thread: the caller of its first call. Its documents, its blocks and its end are
 // that caller's alone, so nobody else may add calls to it.
 type owners struct {
-	mu sync.Mutex
-	of map[belonging]owned
+	mu   sync.Mutex // taken before Engine.mu
+	of   map[belonging]owned
+	kept int // of them when the others were forgotten
 }
 
 // owned is who began a run or thread, and whether the run has ended since.
@@ -29,24 +31,25 @@ type owned struct {
 // belonging names a run or a thread.
 type belonging struct{ namespace, run, thread string }
 
-// claim refuses a new call that names a run or a thread of somebody else, and takes those that nobody has.
-func (e *Engine) claim(ctx context.Context, p tool.Principal, r *tool.Run) error {
-	if r.ID != "" {
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, run: r.ID}, p.Subject)
+// claim refuses a call that names a run or a thread of somebody else. Those that nobody has are the claimant's from then on;
+// "" claims nothing.
+func (e *Engine) claim(ctx context.Context, p tool.Principal, r *tool.Run, claimant string) error {
+	for _, of := range [...]struct {
+		belonging
+		what, id string
+	}{
+		{belonging{namespace: p.Namespace, run: r.ID}, "run", r.ID},
+		{belonging{namespace: p.Namespace, thread: r.Thread}, "thread", r.Thread},
+	} {
+		if of.id == "" {
+			continue
+		}
+		owner, err := e.ownerOf(ctx, of.belonging, claimant)
 		if err != nil {
 			return err
 		}
-		if owner != p.Subject {
-			return call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "run %q belongs to another caller; use a run_id of your own", r.ID)
-		}
-	}
-	if r.Thread != "" {
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, thread: r.Thread}, p.Subject)
-		if err != nil {
-			return err
-		}
-		if owner != p.Subject {
-			return call.Refuse(call.PermissionDenied, "NOT_YOUR_THREAD", "thread %q belongs to another caller; use a thread_id of your own", r.Thread)
+		if owner != p.Subject && owner != "" {
+			return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+strings.ToUpper(of.what), "%s %q belongs to another caller; use a %[1]s_id of your own", of.what, of.id)
 		}
 	}
 	return nil
@@ -75,11 +78,30 @@ func (e *Engine) ownerOf(ctx context.Context, b belonging, claimant string) (str
 	if known, ok := e.owners.of[b]; ok { // somebody was faster
 		return known.subject, nil
 	}
-	if e.owners.of == nil || len(e.owners.of) >= knownOwners {
-		e.owners.of = map[belonging]owned{}
+	if e.owners.of == nil || len(e.owners.of) >= max(knownOwners, 2*e.owners.kept) {
+		e.forgetOwnersLocked()
 	}
 	e.owners.of[b] = found
 	return found.subject, nil
+}
+
+// forgetOwnersLocked makes room. What calls in memory claim stays: the journal may not know of it yet, and it would be the
+// next caller's.
+func (e *Engine) forgetOwnersLocked() {
+	kept := map[belonging]owned{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, l := range e.lives {
+		if l.claims == nil {
+			continue
+		}
+		for _, b := range [...]belonging{{namespace: key.Namespace, run: l.claims.ID}, {namespace: key.Namespace, thread: l.claims.Thread}} {
+			if known, ok := e.owners.of[b]; ok {
+				kept[b] = known
+			}
+		}
+	}
+	e.owners.of, e.owners.kept = kept, len(kept)
 }
 
 // findOwner asks the journal: the oldest call says whose a run or thread is, a blocked run says it itself, and

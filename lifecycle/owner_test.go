@@ -2,10 +2,12 @@ package lifecycle_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
@@ -52,6 +54,78 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 		}
 		if _, err := w.e.EndRun(t.Context(), carol, "run-1", "", ""); err != nil {
 			t.Errorf("an operator ends a run: %v", err)
+		}
+	})
+}
+
+// noModes lets nobody choose anything, but asks whose the run is.
+type noModes struct{}
+
+func (noModes) MayChoose(string, tool.Principal) (may, exists bool) { return false, true }
+
+// A run and a thread whose first call is not in the journal yet belong to its caller, however many others are begun meanwhile.
+func TestRunOfACallThatIsNotStored(t *testing.T) {
+	waits := hook.Entry[hook.Gate]{Name: "waits", Deadline: time.Hour, Hook: gate(func(in *hook.Input) (hook.Verdict, error) {
+		if in.Caller.Subject == alice.Subject {
+			time.Sleep(time.Minute)
+		}
+		return hook.Allow(), nil
+	})}
+	mallory := tool.Principal{Namespace: "ns", Subject: "mallory", Roles: []string{"caller"}}
+	change := both(gates(waits), func(c *lifecycle.Config) { c.Modes = noModes{} })
+	inBubble(t, []tool.Tool{echo("t", mutating)}, change, func(t *testing.T, w *world) {
+		first := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		defer first.Close()
+		for i := range 1<<16 + 1 {
+			_, err := w.e.SetMode(t.Context(), mallory, "m"+strconv.Itoa(i), "", "any")
+			wantRefusal(t, err, call.PermissionDenied, "MODE_NOT_ALLOWED")
+		}
+		for reason, run := range map[string]tool.Run{"NOT_YOUR_RUN": {ID: "run-1"}, "NOT_YOUR_THREAD": {Thread: "thread-1"}} {
+			s := spec("t", "")
+			s.Run = run
+			_, err := w.e.Execute(t.Context(), mallory, s, lifecycle.ExecuteOptions{})
+			if err == nil {
+				t.Fatalf("%+v was taken from its caller", run)
+			}
+			wantRefusal(t, err, call.PermissionDenied, reason)
+		}
+		time.Sleep(time.Hour) // the gate has its time
+	})
+}
+
+// Who describes a call sees no documents of other callers' runs and threads, and takes none of its own.
+func TestDescribeInRunsOfOthers(t *testing.T) {
+	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
+	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("kept").With(notes.Set("mine")), nil
+	})
+	asked := 0
+	reads := namedGate("reads", func(in *hook.Input) (hook.Verdict, error) {
+		asked++
+		if d, ok, err := in.Documents.Get(tool.ThreadScope, "notes"); ok || err != nil {
+			return hook.Deny(d.Value), err
+		}
+		return hook.Allow(), nil
+	})
+	inBubble(t, []tool.Tool{keep}, gates(reads), func(t *testing.T, w *world) {
+		w.do(spec("keep", `{}`))
+		_, err := w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{Thread: "thread-1"}})
+		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_THREAD")
+		_, err = w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-1"}})
+		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_RUN")
+		if p, err := w.e.Describe(t.Context(), alice, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-1", Thread: "thread-1"}}); err != nil || p.Reason != `"mine"` {
+			t.Errorf("the owner: %+v, %v", p, err)
+		}
+		if _, err := w.e.Describe(t.Context(), bob, call.Spec{Tool: "keep", Run: tool.Run{ID: "run-2"}}); err != nil {
+			t.Error(err)
+		}
+		s := spec("keep", `{}`)
+		s.Run = tool.Run{ID: "run-2"}
+		if c := w.do(s); c.Status != call.Succeeded {
+			t.Errorf("describing took the run: %+v", c.Result)
+		}
+		if asked != 4 {
+			t.Errorf("gates were asked %d times", asked)
 		}
 	})
 }

@@ -21,6 +21,7 @@ type pass struct {
 	def       *Definition
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count
+	fresh     bool           // of a call that begins
 	checked   bool           // resolved and parsed
 	early     *end           // how it ended before it had a goroutine of its own
 	resume    *tool.ResumeInput
@@ -59,8 +60,14 @@ type end struct {
 	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
 }
 
-// start makes the call's context from what [Engine.follow] returned. The caller runs the pass.
+// start counts a pass and makes the call's context from what [Engine.follow] returned. The caller runs the pass.
 func (l *live) start(base context.Context) context.Context {
+	l.e.enter()
+	return l.started(base)
+}
+
+// started is start for a pass that counts already.
+func (l *live) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
 	l.cancel, l.ctx = cancel, ctx
@@ -70,7 +77,7 @@ func (l *live) start(base context.Context) context.Context {
 	if wish != nil { // it came between the decision and this start
 		cancel(wished(wish))
 	}
-	if l.e.enter() {
+	if l.e.isOver() {
 		cancel(causeDrained)
 	}
 	return ctx
@@ -82,7 +89,7 @@ func (l *live) passed(ctx context.Context) {
 	defer l.mu.Unlock()
 	if l.ctx == ctx {
 		l.cancel(nil)
-		l.cancel = nil
+		l.cancel, l.attempt = nil, nil
 	}
 }
 
@@ -128,7 +135,10 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.e.places.give()
 	}
 	for _, release := range p.releases {
-		_ = safely(func() error { release(); return nil })
+		_, err := bounded(context.WithoutCancel(ctx), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+		if err != nil {
+			l.e.log.Error("admit hook gave nothing back", zap.String("call_id", l.key.ID), zap.Error(err))
+		}
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errJournal):
@@ -198,21 +208,30 @@ func (p *pass) walk(ctx context.Context) *end {
 // when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has grown already:
 // validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
 func (p *pass) check(ctx context.Context) (out *end) {
+	returned := false
 	defer func() {
 		p.ahead = false
-		if r := recover(); r != nil {
-			caught := p.panicked(r, call.NotStarted)
-			out = &caught
+		if returned {
+			return
 		}
+		var caught end
+		if r := recover(); r != nil {
+			caught = p.panicked(r, call.NotStarted)
+		} else {
+			caught = p.deserted() // nobody hears what is returned
+		}
+		out, p.early = &caught, &caught
 	}()
 	p.checked = true
-	if out := p.resolve(); out != nil {
-		return out
+	out = p.resolve()
+	if out == nil {
+		out = p.parse()
 	}
-	if out := p.parse(); out != nil || !p.ahead {
-		return out
+	if out == nil && p.ahead {
+		out = p.walk(ctx)
 	}
-	return p.walk(ctx)
+	returned = true
+	return out
 }
 
 // resolve ends calls of tools that are not there.
@@ -335,6 +354,11 @@ var (
 
 func attemptTimeout(d time.Duration) *stopCause {
 	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
+}
+
+func attemptTimedOut(cause error) bool {
+	stop, ok := cause.(*stopCause)
+	return ok && stop.err.Code == tool.Timeout
 }
 
 // endOf returns how a call ends that was stopped.

@@ -90,7 +90,7 @@ func TestPassThatAskedLeavesTheNextOneAlone(t *testing.T) {
 	})
 }
 
-// A call that passed the fence before a drain closed it does not run after the drain.
+// A call that passed the fence before a drain closed it does not run after the drain period, and the drain waits for its end.
 func TestCallThatComesWithTheDrain(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
@@ -98,16 +98,65 @@ func TestCallThatComesWithTheDrain(t *testing.T) {
 		w.cfg.Tools = slow
 		w.kill()
 		w.open()
+		drained := make(chan struct{})
 		go func() {
 			<-slow.asked
-			w.e.Drain(t.Context())
+			go func() { drain(w.e); close(drained) }()
+			synctest.Wait()
 			close(slow.answer)
 		}()
 		c, err := w.start(spec("t", ""), lifecycle.ExecuteOptions{}).Wait(t.Context(), time.Hour)
-		synctest.Wait()
+		<-drained
 		if err != nil || p.runs.Load() != 0 || c.Status == call.Succeeded {
 			t.Errorf("call %+v, %v, %d runs", c, err, p.runs.Load())
 		}
+	})
+}
+
+// slowToFind takes its time to find a question.
+type slowToFind struct {
+	store.Store
+	asked, answer chan struct{}
+}
+
+func (s *slowToFind) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
+	close(s.asked)
+	<-s.answer
+	return s.Store.CallBySuspension(ctx, namespace, id)
+}
+
+// A decision that came before a drain is carried out within its period: stored and then thrown away it would be an answer
+// that somebody gave for nothing.
+func TestDecisionThatComesWithTheDrain(t *testing.T) {
+	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
+		waits := w.do(spec("t", ""))
+		slow := &slowToFind{Store: w.store, asked: make(chan struct{}), answer: make(chan struct{})}
+		cfg := w.cfg
+		cfg.Store = slow
+		e, err := lifecycle.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drained := make(chan struct{})
+		go func() {
+			<-slow.asked
+			go func() {
+				time.Sleep(time.Second)
+				close(slow.answer)
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			e.Drain(ctx)
+			close(drained)
+		}()
+		watcher, err := e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: waits.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.Status != call.Succeeded {
+			t.Errorf("call %s %+v, %v", c.Status, c.Result, err)
+		}
+		<-drained
 	})
 }
 

@@ -65,9 +65,10 @@ type HeldSelector struct {
 // took and how many are still held in the namespace; calls that are not held are left alone, so that a release that was
 // cut off is asked for again. With the last held call of the store its daemon forgets that it was copied or restored.
 func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error) {
-	if e.Draining() {
-		return 0, 0, refuseDraining()
+	if err := e.enterOpen(); err != nil {
+		return 0, 0, err
 	}
+	defer e.leave()
 	keys, err := e.heldKeys(ctx, p, which)
 	if err != nil {
 		return 0, 0, err

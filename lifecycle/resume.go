@@ -8,10 +8,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// resumeRun carries a decided call on, in a goroutine of its own.
+// resumeRun carries a decided call on, without waiting for it.
 func (l *live) resumeRun(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.follow(request, l.record()))
-	go l.carryOn(ctx, d)
+	l.e.workers.run(func() { l.carryOn(ctx, d) })
 }
 
 // carryOn applies a stored decision: the decline, the answer as the result, or the path again.

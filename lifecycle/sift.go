@@ -65,6 +65,9 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 // spool appends the bytes of output events and says in the events where they are. The caller has l.order, so offsets
 // have the order of the events.
 func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
+	if !printed(events) {
+		return events, nil
+	}
 	kept = events[:0:len(events)]
 	for _, ev := range events {
 		if ev.Output != nil {
@@ -82,6 +85,15 @@ func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
 	return kept, err
 }
 
+func printed(events []call.Event) bool {
+	for i := range events {
+		if events[i].Output != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // siftStep is sift for a step: output that could not be kept does not stop it.
 func (l *live) siftStep(events []call.Event) []call.Event {
 	kept, err := l.sift(events)
@@ -89,6 +101,13 @@ func (l *live) siftStep(events []call.Event) []call.Event {
 		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
 	return kept
+}
+
+// changes reports whether a filter may have left anything out of the events, or changed it.
+func (l *live) changes() bool {
+	l.order.Lock()
+	defer l.order.Unlock()
+	return len(l.filters.change) > 0
 }
 
 // resift makes filters anew after an end that was not stored: the call goes on.

@@ -106,9 +106,10 @@ func (l *live) siftQuestion(events []call.Event) []call.Event {
 	return events
 }
 
-// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask.
+// mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
+// end of the attempt's time: it has an answer.
 func (p *pass) mustEnd(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) {
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) && !attemptTimedOut(cause) {
 		return cause
 	}
 	if wish := p.l.record().Cancel; wish != nil {

@@ -65,11 +65,12 @@ func says(d *tool.Decision) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// storeAnswer is the compare-and-set, with the rule that the answer is kept as, if any; the caller has the slot.
-func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decision, t tally, rule *call.Rule) error {
+// storeAnswer is the compare-and-set; the caller has the slot.
+func (l *live) storeAnswer(a *considered, sent *tool.Decision) error {
+	d, s, t := a.decision, a.to, a.tally
 	var kept []store.Policy
-	if rule != nil {
-		p, err := policyOf(rule)
+	if a.rule != nil {
+		p, err := policyOf(a.rule)
 		if err != nil {
 			return err
 		}
@@ -83,7 +84,7 @@ func (l *live) storeAnswer(d tool.Decision, s *call.Suspension, sent *tool.Decis
 	}
 	return l.commitSlotted(step{
 		durability: store.Full, notAfter: s.ExpiresAt,
-		events: []call.Event{told}, rule: rule, policies: kept,
+		events: []call.Event{told}, rule: a.rule, policies: kept,
 		decision: &store.Decision{
 			Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID,
 			Content: decisionContent(s.ID, sent), Decision: d,

@@ -321,6 +321,9 @@ func (l *live) tailAfterLocked(after int64) []call.Event {
 		return nil
 	}
 	rest := l.tail[after+1-l.tail[0].Sequence:]
+	if len(l.tail) <= fewEvents {
+		return slices.Clip(rest) // what is told is only ever appended to
+	}
 	return slices.Clone(rest[:min(len(rest), frameEvents)]) // a slow watcher must not keep the whole tail alive
 }
 

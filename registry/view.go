@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -31,14 +30,6 @@ func (o *Offer) Includes(d *tool.Descriptor) bool {
 		}
 	}
 	return o.Hidden == nil || !o.Hidden(d)
-}
-
-// ValidGlob returns nil when pattern can be part of an offer: a pattern of *, ? and [classes].
-func ValidGlob(pattern string) error {
-	if _, err := path.Match(pattern, ""); err != nil {
-		return fmt.Errorf("glob %q: %w", pattern, err)
-	}
-	return nil
 }
 
 // A View is what a caller sees of the registry at one revision.

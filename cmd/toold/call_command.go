@@ -86,7 +86,7 @@ answered; --watch waits with it.
 
 The same --call-id attaches to a call instead of starting a second one.`,
 		Example: `  toold call grep pattern=TODO path=src
-  toold call edit --json '{"path":"a.txt","old":"x","new":"y"}'
+  toold call edit --json '{"path":"a.txt","old_text":"x","new_text":"y"}'
   jq -n '{command: "make"}' | toold call bash - --watch
   toold call bash command='make test' -o json`,
 		Args:              atLeast("a TOOL"),

@@ -128,7 +128,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"timeouts.attempt", c.Timeouts.Attempt, time.Millisecond, 7 * 24 * time.Hour},
 		{"timeouts.linger", c.Timeouts.Linger, never, 365 * 24 * time.Hour},
 		{"timeouts.grace", c.Timeouts.Grace, time.Millisecond, time.Hour},
-		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, year},
+		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, 30 * 24 * time.Hour}, // no question is for ever
 		{"timeouts.drain", c.Timeouts.Drain, 0, time.Hour},
 		{"timeouts.stall", c.Timeouts.Stall, time.Second, time.Hour},
 		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},

@@ -13,7 +13,8 @@ import (
 )
 
 // edit lets the user change JSON text in an editor and returns what came of it. The editor runs on the user's terminal
-// with the user's rights; nothing of the daemon is in it.
+// with the user's rights; nothing of the daemon is in it. It stays in our process group, so that Ctrl-Z stops us both; of
+// Ctrl-C it decides itself what it means.
 func (a *app) edit(ctx context.Context, text string) (string, error) {
 	dir, err := os.MkdirTemp("", "toold-edit-")
 	if err != nil {
@@ -30,9 +31,12 @@ func (a *app) edit(ctx context.Context, text string) (string, error) {
 		return "", err
 	}
 	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"), "vi")
-	// The variable may hold options, so a shell splits it; the file is an argument and no part of the text.
-	command := exec.CommandContext(ctx, "/bin/sh", "-c", editor+` "$1"`, "sh", file)
+	// The variable may hold options, so a shell splits it; the file is an argument and no part of the text. The shell
+	// outlives a Ctrl-C, which its trap leaves to the editor as it was.
+	command := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	command.Stdin, command.Stdout, command.Stderr, command.Env = a.in, a.err, a.err, a.environ
+	a.editing.Store(true)
+	defer a.editing.Store(false)
 	if err := command.Run(); err != nil {
 		return "", fmt.Errorf("editor %s: %w", editor, err)
 	}

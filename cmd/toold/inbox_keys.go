@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 				taken()
 			}
 			for _, e := range f.GetEvents() {
-				if e.GetFinished() != nil || e.GetSuspended() != nil {
+				if e.GetFinished() != nil || e.GetSuspended() != nil || e.GetVoteRecorded() != nil {
 					end = e
 				}
 			}
@@ -131,6 +132,9 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 func howItWent(e *tooldv1.CallEvent) string {
 	if e.GetSuspended() != nil {
 		return "asks again"
+	}
+	if v := e.GetVoteRecorded(); v != nil {
+		return fmt.Sprintf("%d of %d votes; somebody else has to agree", v.GetVotes(), v.GetNeeded())
 	}
 	f := e.GetFinished()
 	text := show.Status(f.GetStatus())

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -244,4 +246,97 @@ func TestInboxLosesTheDaemon(t *testing.T) {
 	if got := s.file("a.txt"); got != "a" {
 		t.Errorf("a.txt is %q", got)
 	}
+}
+
+// TestInboxKeepsAndVotes: an approval is kept for what the ticket offers, where the person says; of two votes each is cast
+// once, and what one person has said does not stand in their own list any more.
+func TestInboxKeepsAndVotes(t *testing.T) {
+	s := newSite(t, "rules: [{action: ask, tools: [bash], count: 2}]")
+	dir := filepath.Dir(s.data)
+	config := "auth:\n  tokens:\n"
+	for _, name := range []string{"bob", "carol"} {
+		token := strings.Repeat(name, 10)
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(token), 0o600))
+		config += fmt.Sprintf("    - {name: %s, roles: [approver], hash: %q}\n", name, hashPrefix+fmt.Sprintf("%x", sha256.Sum256([]byte(token))))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "toold.yaml"), []byte(config), 0o600))
+	p := s.start("--config", filepath.Join(dir, "toold.yaml"))
+	as := func(name string) *pty {
+		return s.terminal(t, 80, 24, []string{"TOOLD_ADDRESS=" + p.ready.TCP, "TOOLD_TOKEN_FILE=" + filepath.Join(dir, name)}, "inbox")
+	}
+	run := &tooldv1.Run{RunId: "run-1", ThreadId: "thread-1"}
+	kept := p.inRun(run, "write", `{"path":"src/a.txt","content":"a"}`)
+	both := p.ask("bash", `{"command":"echo both > both.txt"}`)
+	bob := as("bob")
+	bob.expect("2 wait", "src/a.txt", "0 of 2 votes")
+	bob.press("a")
+	bob.expect("Approve", "1  yes, and for a day also calls with exactly these arguments", "2  yes, and for a day also calls for anything in src", "1-2 yes, and keep it")
+	bob.press("3")
+	bob.press("2")
+	bob.expect("Where does it hold?", "r  in the run run-1", "t  in the thread thread-1", "w  for whatever the caller does")
+	bob.press("n") // no is no, here too
+	bob.expect("nothing was decided")
+	bob.press("a")
+	bob.expect("yes, and keep it")
+	bob.press("2")
+	bob.expect("Where does it hold?")
+	bob.press("t")
+	bob.expect("1 waits, 1 decided here", "write: SUCCEEDED")
+	bob.press("a")
+	bob.expect("0 of 2 votes. ", "Approve")
+	bob.press("y")
+	bob.expect("0 wait, 2 decided here", "bash: 1 of 2 votes; somebody else has to agree")
+	bob.press("q")
+	bob.end()
+	if c := p.became(kept); c.GetStatus() != succeeded {
+		t.Errorf("the call is %v", c)
+	}
+	if c := p.inRun(&tooldv1.Run{RunId: "run-2", ThreadId: "thread-1"}, "write", `{"path":"src/b.txt","content":"b"}`); c.GetStatus() != succeeded {
+		t.Errorf("a call like it, in the thread: %v", c)
+	}
+	if c := p.inRun(&tooldv1.Run{RunId: "run-1", ThreadId: "thread-2"}, "write", `{"path":"src/c.txt","content":"c"}`); c.GetStatus() != callWaits {
+		t.Errorf("a call like it, in another thread: %v", c)
+	}
+	carol := as("carol")
+	carol.expect("2 wait", "1 of 2 votes")
+	carol.press("ay")
+	carol.expect("1 waits, 1 decided here", "bash: SUCCEEDED")
+	carol.press("q")
+	carol.end()
+	if c := p.became(both); s.file("both.txt") != "both\n" || len(c.GetDecisions()) != 1 {
+		t.Errorf("%q, %v", s.file("both.txt"), c)
+	}
+}
+
+// TestEditorInterrupted: Ctrl-C in the editor is the editor's, which may save or give up; toold goes on.
+func TestEditorInterrupted(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start()
+	first := p.ask("write", `{"path":"a.txt","content":"first"}`)
+	editor := filepath.Join(filepath.Dir(s.data), "editor")
+	saves := "#!/bin/sh\ntrap 'sed -i s/first/changed/ \"$1\"; exit 0' INT\necho the editor is open\nwhile :; do sleep 0.05; done\n"
+	must(t, os.WriteFile(editor, []byte(saves), 0o700))
+	environ := []string{"EDITOR=" + editor}
+	x := s.terminal(t, 80, 24, environ, "approve", "--edit", first.GetCallId())
+	x.expect("the editor is open")
+	x.press("\x03")
+	x.expect("Approve with these arguments? [y/N]")
+	x.press("y\n")
+	if code := x.end(); code != 0 || s.file("a.txt") != "changed" {
+		t.Errorf("exit code %d, a.txt is %q\n%s", code, s.file("a.txt"), x.text())
+	}
+	p.ask("write", `{"path":"b.txt","content":"second"}`)
+	must(t, os.WriteFile(editor, []byte("#!/bin/sh\ntrap 'sleep 0.1; exit 3' INT\necho the editor is open\nwhile :; do sleep 0.05; done\n"), 0o700))
+	x = s.terminal(t, 80, 24, environ, "inbox")
+	before := x.modes()
+	x.expect("1 waits")
+	x.press("e")
+	x.expect("the editor is open")
+	x.press("\x03")
+	x.expect("1 waits", "exit status 3")
+	x.press("\x03") // now it is ours
+	if code := x.end(); code != 0 {
+		t.Errorf("exit code %d\n%s", code, x.text())
+	}
+	x.isRestored(before)
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 func TestLogLevel(t *testing.T) {
@@ -27,4 +31,22 @@ func TestLogLevel(t *testing.T) {
 			t.Errorf("%q: exit code %d", args, r.code)
 		}
 	}
+}
+
+// A reload puts the level of the file in force each time that the file says another one, also the one of the start.
+func TestReloadLogLevel(t *testing.T) {
+	s := newSite(t, "")
+	config := s.rules + ".config"
+	write := func(level string) { must(t, os.WriteFile(config, []byte("log: {level: "+level+"}\n"), 0o600)) }
+	write("info")
+	p := s.start("--config", config)
+	for _, level := range []string{"debug", "info", "warn"} {
+		write(level)
+		resp, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+		must(t, err)
+		if !slices.Equal(resp.GetChanged(), []string{"log.level"}) {
+			t.Errorf("%s: changed %q", level, resp.GetChanged())
+		}
+	}
+	new(run).do(t, s.data, "log-level", "error").expect(t, 0, "warn → error\n")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode"
@@ -20,18 +21,24 @@ import (
 var version = "unknown"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
 	a := &app{
 		name: os.Args[0], in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,
 		inTerminal: isTerminal(os.Stdin), outTerminal: isTerminal(os.Stdout), errTerminal: isTerminal(os.Stderr),
 	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-ctx.Done()
-		stop() // a second signal ends at once
+		for s := range signals {
+			if s == os.Interrupt && a.editing.Load() { // the terminal tells all who are on it
+				continue
+			}
+			signal.Stop(signals) // a second signal ends at once
+			cancel()
+			return
+		}
 	}()
-	code := a.run(ctx, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -47,8 +54,9 @@ type app struct {
 	inTerminal, outTerminal, errTerminal bool
 
 	connection connection
-	output     string // of commands that have --output
-	started    bool   // a command began to run: what goes wrong from here on is no usage error by itself
+	output     string      // of commands that have --output
+	editing    atomic.Bool // Ctrl-C is for the editor
+	started    bool        // a command began to run: what goes wrong from here on is no usage error by itself
 }
 
 // program is how commands begin that people may copy: a path stays one, because what it leads to may not be in PATH.

@@ -29,8 +29,9 @@ type pty struct {
 	cells   [][]rune
 	row     int
 	col     int
-	other   bool // the other screen is shown
-	resized bool // what comes until the screen is emptied was meant for another size
+	other   bool   // the other screen is shown
+	before  [2]int // where the cursor was on the first one
+	resized bool   // what comes until the screen is emptied was meant for another size
 	colors  map[string]bool
 	wrong   []string
 	raw     strings.Builder
@@ -181,7 +182,11 @@ func (p *pty) sequence(text string, final byte) {
 	case final == 'm':
 		p.colors[text[1:]] = true
 	case text == "[?1049":
-		p.other = final == 'h'
+		if p.other = final == 'h'; p.other {
+			p.before = [2]int{p.row, p.col}
+		} else {
+			p.row, p.col = p.before[0], p.before[1]
+		}
 		p.clear()
 	case text == "[?2004", text == "[?7", text == "[?25":
 	default:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,7 +113,7 @@ func TestRedactSettings(t *testing.T) {
 	t.Setenv("TEST_SECRET", "from-a-variable")
 	cfg, err := load(t, "redact:\n  tokens: true\n  values:\n    - {name: v, env: TEST_SECRET}\n    - {file: "+file+"}\n    - {value: given-here}\n  patterns: [{name: p, expr: 'x+'}]\n", nil)
 	must(t, err)
-	r, err := newRedactor(cfg)
+	r, err := newSecrets(cfg, "")
 	must(t, err)
 	if got := r.Text("from-a-variable from-a-file given-here xx"); got != "[redacted:v] [redacted] [redacted] [redacted:p]" {
 		t.Errorf("text %q", got)
@@ -122,7 +123,7 @@ func TestRedactSettings(t *testing.T) {
 	}
 	none, err := load(t, "", nil)
 	must(t, err)
-	if r, err := newRedactor(none); r != nil || err != nil {
+	if r, err := newSecrets(none, ""); r != nil || err != nil {
 		t.Errorf("without the setting there is %v, %v", r, err)
 	}
 	for config, want := range map[string]string{
@@ -134,7 +135,7 @@ func TestRedactSettings(t *testing.T) {
 	} {
 		cfg, err := load(t, config+"\n", nil)
 		must(t, err)
-		if _, err := newRedactor(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "value: short") {
+		if _, err := newSecrets(cfg, ""); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "value: short") {
 			t.Errorf("%s: %v", config, err)
 		}
 	}
@@ -143,4 +144,48 @@ func TestRedactSettings(t *testing.T) {
 			t.Errorf("%s: %v", config, err)
 		}
 	}
+}
+
+// TestRedactReload: a secret that was changed in its file is taken out after a reload; the daemon's own token always is.
+func TestRedactReload(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	dir := filepath.Dir(s.data)
+	write := func(name, text string) { must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	config := "redact: {values: [{name: key, file: '" + filepath.Join(dir, "secret") + "'}]}\n"
+	write("secret", "the first secret\n")
+	write("config", config)
+	p := s.start("--config", filepath.Join(dir, "config"))
+	n := 0
+	says := func(command, want string) {
+		t.Helper()
+		n++
+		c := execute(t, p, bash(fmt.Sprint("redacted-", n), command))
+		if got := lastFinished(c.last(t)).GetResult().GetMessage(); !strings.Contains(got, want) {
+			t.Errorf("%s prints %q, want %q", command, got, want)
+		}
+	}
+	reload := func(want string) {
+		t.Helper()
+		got, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+		must(t, err)
+		if text := fmt.Sprint(got.GetChanged(), got.GetNeedsRestart()); text != want {
+			t.Errorf("reloaded %s, want %s", text, want)
+		}
+	}
+	says("echo the first secret", "[redacted:key]")
+	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
+	reload("[] []")
+	write("secret", "the second secret\n")
+	reload("[redact] []")
+	says("echo the second secret", "[redacted:key]")
+	write("config", config+"log: {level: debug}\n")
+	must(t, os.Remove(filepath.Join(dir, "secret")))
+	if _, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("without the file: %v", err)
+	}
+	says("echo the second secret", "[redacted:key]")
+	write("config", "redact: {patterns: [{name: p, expr: 'other'}]}\nlimits: {concurrency: 9}\n")
+	reload("[redact] [limits.concurrency]")
+	says("echo the second and the other secret", "the second and the [redacted:p] secret")
+	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
 }

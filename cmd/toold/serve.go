@@ -50,7 +50,7 @@ func check(_ context.Context, cfg *Config) (warnings []string, err error) {
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	_, tlsErr := newTLS(cfg)
-	secrets, redactErr := newRedactor(cfg)
+	secrets, redactErr := newSecrets(cfg, token)
 	_, logErr := newLoggers(cfg, secrets)
 	tools, done, toolsErr := offlineTools(cfg)
 	if toolsErr == nil {

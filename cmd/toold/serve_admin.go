@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 )
@@ -136,7 +138,27 @@ type reloads struct {
 	mu           sync.Mutex
 	rules        []byte // of the rule file in force
 	descriptions map[string]string
-	auth         *server.Auth
+	level        string
+	secrets      redact.Config
+}
+
+// readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
+// new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
+func (d *daemon) readSecrets(cfg *Config) (func(), error) {
+	if d.secrets == nil {
+		return nil, nil
+	}
+	secrets, err := secretsOf(cfg, d.token)
+	if err != nil || reflect.DeepEqual(secrets, d.reload.secrets) {
+		return nil, err
+	}
+	r, err := newRedactor(secrets)
+	return func() { d.secrets.Swap(r); d.reload.secrets = secrets }, err
+}
+
+// reloads reports whether a setting holds without a restart.
+func (d *daemon) reloads(key string) bool {
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || d.secrets != nil && strings.HasPrefix(key, "redact.")
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
@@ -150,22 +172,19 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	if err == nil {
 		rules, text, err = readRules(next)
 	}
+	var swapSecrets func()
+	if err == nil {
+		swapSecrets, err = d.readSecrets(next)
+	}
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	before, after := valuesOf(*d.cfg), valuesOf(*next)
-	for key := range after { // all but these need a restart
-		if key != "rules" && key != "log.level" && key != "tools.descriptions" && !reflect.DeepEqual(before[key], after[key]) {
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
 			done.NeedsRestart = append(done.NeedsRestart, key)
 		}
-	}
-	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
-		d.gate.Swap(rules)
-		d.warnOfRules(next, rules)
-		d.reload.rules = text
-		d.tools.Refresh() // who sees which tool may have changed
-		done.Changed = append(done.Changed, "rules")
 	}
 	if !reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
 		if err := d.tools.Describe(next.descriptions()); err != nil {
@@ -175,8 +194,20 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		d.warnOfDescriptions()
 		done.Changed = append(done.Changed, "tools.descriptions")
 	}
-	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && before["log.level"] != after["log.level"] {
+	if swapSecrets != nil {
+		swapSecrets()
+		done.Changed = append(done.Changed, "redact")
+	}
+	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
+		d.gate.Swap(rules)
+		d.warnOfRules(next, rules)
+		d.reload.rules = text
+		d.tools.Refresh() // who sees which tool may have changed
+		done.Changed = append(done.Changed, "rules")
+	}
+	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && next.Log.Level != d.reload.level {
 		d.level.SetLevel(level)
+		d.reload.level = next.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))

@@ -18,7 +18,7 @@ type loggers struct {
 }
 
 // newLoggers takes what secrets knows out of every line; nil knows none.
-func newLoggers(cfg *Config, secrets *redact.Redactor) (loggers, error) {
+func newLoggers(cfg *Config, secrets *redact.Live) (loggers, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
 		return loggers{}, usagef("log.level: %w", err)

@@ -180,12 +180,12 @@ func TestDrainRequest(t *testing.T) {
 	p := s.start()
 	long := execute(t, p, bash("long", "echo $$; sleep 60 & wait"))
 	pidFrom(t, long)
-	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Second)})
+	first, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)}) // nothing here races with its end
 	must(t, err)
 	if first.GetRunning() != 1 {
 		t.Errorf("%d calls run", first.GetRunning())
 	}
-	second, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Hour)})
+	second, err := p.admin.Drain(within(t), &tooldv1.DrainRequest{Period: durationpb.New(time.Second)})
 	must(t, err)
 	if !second.GetDeadline().AsTime().Equal(first.GetDeadline().AsTime()) {
 		t.Errorf("deadlines %v and %v", first.GetDeadline().AsTime(), second.GetDeadline().AsTime())
@@ -194,7 +194,9 @@ func TestDrainRequest(t *testing.T) {
 	if err != nil || !info.GetDraining() {
 		t.Errorf("GetInfo: draining %t, %v", info.GetDraining(), err)
 	}
-	p.wait(6 * time.Second)
+	_, err = p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "serve-tests-call-long", Wait: durationpb.New(0)})
+	must(t, err)
+	p.wait(20 * time.Second)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.log)
 	}

@@ -42,12 +42,14 @@ type daemon struct {
 	lineLog *zap.Logger // of calls
 	level   zap.AtomicLevel
 	lines   *linelog.Filter
-	secrets *redact.Redactor // nil: nothing is secret
+	secrets *redact.Live // nil: nothing is secret
+	token   string       // of the first start
 	store   *sqlite.Store
 	runner  *sandbox.Runner
 	tools   *registry.Registry
 	gate    *permission.Gate
 	engine  *lifecycle.Engine
+	auth    *server.Auth
 	server  *server.Server
 	doors   []net.Listener
 	where   []server.Address
@@ -74,7 +76,7 @@ func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.secrets, err = newRedactor(cfg); err != nil {
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the token is read by who has the store
 		return nil, err
 	}
 	loggers, err := newLoggers(cfg, d.secrets)
@@ -180,7 +182,7 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reload.rules, d.reload.descriptions = text, d.cfg.descriptions()
+	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
 	d.gate = permission.New(permission.Config{
@@ -190,11 +192,17 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}
-	token, err := ensureToken(d.cfg.TokenFile())
+	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
+		return err
+	}
+	withToken, err := d.readSecrets(d.cfg)
 	if err != nil {
 		return err
 	}
-	auth, err := newAuth(d.cfg, token)
+	if withToken != nil {
+		withToken()
+	}
+	auth, err := newAuth(d.cfg, d.token)
 	if err != nil {
 		return err
 	}
@@ -212,7 +220,7 @@ func (d *daemon) openEngine(context.Context) error {
 		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(),
 	})
-	d.reload.auth = auth
+	d.auth = auth
 	return err
 }
 
@@ -266,7 +274,7 @@ func (d *daemon) openServer(context.Context) error {
 	d.server, err = server.New(server.Config{
 		Engine: wire.NewEngine(d.engine, heartbeatEvery),
 		Tools:  wire.Tools(d.tools, d.gate.Hidden),
-		Admin:  adminOf{d}, Auth: d.reload.auth, TLS: secure, Log: d.log,
+		Admin:  adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log,
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})
 	return err

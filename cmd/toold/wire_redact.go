@@ -9,15 +9,17 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
-// newRedactor reads the secrets that are taken out of what calls tell; nil when nothing is to be.
-func newRedactor(cfg *Config) (*redact.Redactor, error) {
-	c := cfg.Redact
-	if len(c.Values)+len(c.Patterns) == 0 && !c.Tokens {
-		return nil, nil
-	}
-	out := redact.Config{Tokens: c.Tokens}
+// redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
+func (c *Config) redacts() bool {
+	return len(c.Redact.Values)+len(c.Redact.Patterns) > 0 || c.Redact.Tokens
+}
+
+// secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can
+// read its file.
+func secretsOf(cfg *Config, token string) (redact.Config, error) {
+	out := redact.Config{Tokens: cfg.Redact.Tokens}
 	var problems []error
-	for i, s := range c.Values {
+	for i, s := range cfg.Redact.Values {
 		text, err := s.text()
 		if err != nil {
 			problems = append(problems, fmt.Errorf("values: entry %d: %w", i+1, err))
@@ -25,17 +27,41 @@ func newRedactor(cfg *Config) (*redact.Redactor, error) {
 		}
 		out.Values = append(out.Values, redact.Value{Name: s.Name, Text: text})
 	}
-	for _, p := range c.Patterns {
+	if len(token) >= redact.MinValue {
+		out.Values = append(out.Values, redact.Value{Name: "toold-token", Text: token})
+	}
+	for _, p := range cfg.Redact.Patterns {
 		out.Patterns = append(out.Patterns, redact.Pattern(p))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return nil, usagef("redact: %w", err)
+		return out, usagef("redact: %w", err)
 	}
-	r, err := redact.New(out)
+	return out, nil
+}
+
+// newRedactor returns what takes the secrets out.
+func newRedactor(secrets redact.Config) (*redact.Redactor, error) {
+	r, err := redact.New(secrets)
 	if err != nil {
 		return nil, usagef("redact: %w", err)
 	}
 	return r, nil
+}
+
+// newSecrets is both; nil when nothing is to be taken out.
+func newSecrets(cfg *Config, token string) (*redact.Live, error) {
+	if !cfg.redacts() {
+		return nil, nil
+	}
+	secrets, err := secretsOf(cfg, token)
+	if err != nil {
+		return nil, err
+	}
+	r, err := newRedactor(secrets)
+	if err != nil {
+		return nil, err
+	}
+	return redact.NewLive(r), nil
 }
 
 func (s Secret) text() (string, error) {

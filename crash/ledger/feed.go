@@ -15,7 +15,6 @@ type Feed struct {
 	mu     sync.Mutex
 	cursor string
 	last   map[string]int64
-	events int
 }
 
 // Feed returns the reading of a feed; find returns the call with an id, nil when it is not of interest.
@@ -28,13 +27,6 @@ func (f *Feed) Cursor() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.cursor
-}
-
-// Events returns how many were told.
-func (f *Feed) Events() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.events
 }
 
 // Last returns the newest number that was told of a call.
@@ -60,7 +52,6 @@ func (f *Feed) Frame(frame *tooldv1.Frame) {
 }
 
 func (f *Feed) eventLocked(e *tooldv1.CallEvent) {
-	f.events++
 	c := f.find(e.GetCallId())
 	if c == nil {
 		return

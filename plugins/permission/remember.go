@@ -58,11 +58,14 @@ const (
 // Options returns the patterns under which a yes to this call may be kept, narrowest first. split is that of the tool;
 // nil when its calls are no commands. ESCALATE and DESTRUCTIVE calls have none: each of them is looked at.
 func Options(in *hook.Input, split Splitter) []string {
+	return optionsOf(in, split, fieldsOf(in.Descriptor))
+}
+
+func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 	if !rememberable(in.Assessment) {
 		return nil
 	}
 	options := []string{exact(in.Arguments)}
-	f := fieldsOf(in.Descriptor)
 	if dir := directory(in.Arguments.String(f.path)); f.path != "" && dir != "" {
 		options = append(options, optionPath+" "+strconv.Quote(dir))
 	}
@@ -79,29 +82,12 @@ func Options(in *hook.Input, split Splitter) []string {
 	return options
 }
 
-// Matches reports whether an option that was kept for this tool holds for a call of it. A compound command is held by a
-// command option when each of its parts is.
-func Matches(option string, in *hook.Input, split Splitter) bool {
-	if !rememberable(in.Assessment) {
-		return false
-	}
-	if !strings.HasPrefix(option, optionCommand+" ") {
-		return covers(option, in)
-	}
-	if split == nil {
-		return false
-	}
-	parts, ok := split(in.Arguments)
-	return ok && len(parts) > 0 && !slices.ContainsFunc(parts, func(part Part) bool { return !begins(option, part.Text) })
-}
-
 // covers reports whether an option that is not about commands holds for a whole call.
-func covers(option string, in *hook.Input) bool {
+func covers(option string, in *hook.Input, f fields) bool {
 	kind, value, ok := cutOption(option)
 	if !ok {
 		return false
 	}
-	f := fieldsOf(in.Descriptor)
 	switch kind {
 	case optionExact:
 		return option == exact(in.Arguments)
@@ -149,7 +135,7 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
 	})
 	kept = slices.DeleteFunc(slices.Clone(kept), func(r RememberedRule) bool { return !mayAnswer(r.By, d) })
-	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, in) }); i >= 0 {
+	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, in, c.fields) }); i >= 0 {
 		return kept[i].ID
 	}
 	if len(kept) == 0 || g.commands[in.Descriptor.ID] == nil {

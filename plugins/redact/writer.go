@@ -9,18 +9,18 @@ type Log interface {
 }
 
 // Log returns out without secrets. Each write is looked at by itself: it has to hold whole lines.
-func (r *Redactor) Log(out Log) Log { return redactedLog{r, out} }
+func (l *Live) Log(out Log) Log { return redactedLog{l, out} }
 
 type redactedLog struct {
-	r   *Redactor
+	l   *Live
 	out Log
 }
 
-func (l redactedLog) Write(b []byte) (int, error) {
-	if _, err := l.out.Write(l.r.Artifact("", b)); err != nil {
+func (r redactedLog) Write(b []byte) (int, error) {
+	if _, err := r.out.Write(r.l.Artifact("", b)); err != nil {
 		return 0, err
 	}
 	return len(b), nil
 }
 
-func (l redactedLog) Sync() error { return l.out.Sync() }
+func (r redactedLog) Sync() error { return r.out.Sync() }

@@ -1,4 +1,4 @@
-// Package memory is a journal without a disk, for tests and for daemons that may forget.
+// Package memory is a journal without a disk, for tests.
 //
 // It keeps the stored forms, so that nobody shares a pointer with it, has no goroutines, and reads time only through
 // [Config]: it works inside a testing/synctest bubble. [Store.Crash] and [Store.LosePower] end a store as kill -9 and a

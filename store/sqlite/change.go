@@ -44,7 +44,7 @@ func (w *writer) applyChange(o *op) error {
 		err = w.writeDocuments(c.Name().Namespace, documents, now)
 	}
 	if err == nil && c.Decision != nil {
-		err = w.insertDecision(*c.Decision, now)
+		err = w.insertDecision(o, now)
 	}
 	if err == nil && c.Run != nil {
 		err = w.writeRun(c.Run)

@@ -120,6 +120,9 @@ func TestKill(t *testing.T) {
 				t.Errorf("%s: identity %+v after epoch %d", name, id, epoch)
 			}
 			epoch = id.Epoch
+			if info, err := os.Stat(filepath.Join(dir, "journal.db-wal")); err != nil || info.Size() > 64<<10 {
+				t.Errorf("%s: a start left a log of %d KiB, %v", name, info.Size()>>10, err)
+			}
 			verify(t, name, s, acked, tried)
 			s.Close()
 		}

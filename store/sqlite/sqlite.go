@@ -131,14 +131,8 @@ func (s *Store) openWriter(ctx context.Context) error {
 		return err
 	}
 	if m.epoch > 0 && !m.clean {
-		if info, err := os.Stat(s.files.database); err != nil {
+		if err := s.afterUncleanEnd(ctx, conn); err != nil {
 			return err
-		} else if info.Size() <= s.cfg.CheckBytes {
-			if err := check(ctx, conn); err != nil {
-				return err
-			}
-		} else {
-			s.unchecked = true
 		}
 	}
 	s.clock = newClock(s.cfg.Now, m.clock)
@@ -146,6 +140,25 @@ func (s *Store) openWriter(ctx context.Context) error {
 		return err
 	}
 	return s.writer.recall(m)
+}
+
+// afterUncleanEnd looks through the database and empties the log that the last epoch left: each start reads the whole
+// log, and a daemon that is killed before it has written enough for a checkpoint would leave a longer one each time.
+func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
+	info, err := os.Stat(s.files.database)
+	if err != nil {
+		return err
+	}
+	if s.unchecked = info.Size() > s.cfg.CheckBytes; !s.unchecked {
+		if err := check(ctx, conn); err != nil {
+			return err
+		}
+	}
+	err = known(pragma(conn, "wal_checkpoint(TRUNCATE)", nil))
+	if errors.Is(err, store.ErrFull) { // what was committed is safe in the log
+		return nil
+	}
+	return err
 }
 
 // Now is the store's clock.

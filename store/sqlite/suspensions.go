@@ -109,13 +109,13 @@ func (w *writer) checkDecision(d *store.Decision) error {
 	return err
 }
 
-func (w *writer) insertDecision(d store.Decision, now time.Time) error {
-	if d.Decision.Time.IsZero() {
+func (w *writer) insertDecision(o *op, now time.Time) (err error) {
+	d, b := *o.change.Decision, o.decision
+	if b == nil {
 		d.Decision.Time = now
-	}
-	b, err := json.Marshal(d)
-	if err != nil {
-		return err
+		if b, err = json.Marshal(d); err != nil {
+			return err
+		}
 	}
 	return exec(w.conn, "INSERT INTO decisions (namespace, id, crc, decision) VALUES (?, ?, ?, ?)", d.Namespace, d.ID, sum(b, d.Namespace, d.ID), b)
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 
@@ -25,6 +26,8 @@ type op struct {
 	events []byte
 	room   []byte // that both are parts of
 	told   *told  // what its callbacks were told
+
+	decision []byte // stored form of the change's decision, when its time is known before it is written
 
 	admin func(*writer) error // what is no change; it is a group of its own
 	bare  bool                // admin does without a transaction around it
@@ -93,9 +96,14 @@ func (s *Store) Submit(c *store.Change, done func(error)) {
 }
 
 // prepare encodes a change on the goroutine that submits it: the writer has enough to do. Documents may still change it.
-func (o *op) prepare() error {
+func (o *op) prepare() (err error) {
 	if err := o.change.Validate(); err != nil {
 		return err
+	}
+	if d := o.change.Decision; d != nil && !d.Decision.Time.IsZero() {
+		if o.decision, err = json.Marshal(d); err != nil {
+			return err
+		}
 	}
 	if len(o.change.Documents) > 0 {
 		return nil

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/toold-dev/toold/cmd/toold/show"
@@ -144,6 +145,14 @@ func (m *model) bottom(f *frame) (lines []string) {
 	case confirming:
 		lines = append(lines, m.said()...)
 		lines = append(lines, m.view.Marked(show.Short(m.question(), m.width)))
+		for i, o := range m.options()[:min(len(m.options()), m.height/4)] {
+			lines = append(lines, show.Short(fmt.Sprintf("  %d  yes, and for a day also %s", i+1, show.OptionTitle(o)), m.width))
+		}
+	case keeping:
+		lines = append(lines, m.view.Marked(show.Short("Yes, and keep it. Where does it hold?", m.width)))
+		for _, place := range m.places() {
+			lines = append(lines, show.Short("  "+place[0]+"  "+place[1], m.width))
+		}
 	case reasoning:
 		lines = append(lines, m.view.Marked(show.Short("Decline "+show.Title(m.chosen().call.GetSuspension())+": why? The model reads it.", m.width)))
 		lines = append(lines, m.line("reason: ", f, len(lines)))
@@ -163,6 +172,18 @@ func (m *model) said() []string {
 	return []string{text}
 }
 
+// places are where an approval can be kept, with their keys.
+func (m *model) places() (all [][2]string) {
+	run := m.chosen().call.GetRun()
+	if id := run.GetRunId(); id != "" {
+		all = append(all, [2]string{"r", "in the run " + show.Line(id)})
+	}
+	if id := run.GetThreadId(); id != "" {
+		all = append(all, [2]string{"t", "in the thread " + show.Line(id)})
+	}
+	return append(all, [2]string{"w", "for whatever the caller does (operators)"})
+}
+
 func (m *model) question() string {
 	e := m.chosen()
 	text := "Approve " + show.Title(e.call.GetSuspension()) + "?"
@@ -173,6 +194,9 @@ func (m *model) question() string {
 		text = "Approve with these arguments?"
 	case e.seen < e.lines:
 		text = fmt.Sprintf("%d lines of it were not shown. %s", e.lines-e.seen, text)
+	}
+	if votes := show.Votes(e.call.GetSuspension()); votes != "" {
+		text = votes + ". " + text
 	}
 	return text
 }
@@ -241,6 +265,14 @@ func (m *model) keys() string {
 		pairs = []string{"any key", "back"}
 	case confirming:
 		pairs = []string{"y", "yes", "n", "no"}
+		if n := len(m.options()); n > 0 {
+			pairs = append(pairs, "1"+orNothing(n == 1, fmt.Sprintf("-%d", n)), "yes, and keep it")
+		}
+	case keeping:
+		pairs = []string{"esc", "back, nothing is decided"}
+		for i, place := range m.places() {
+			pairs = slices.Insert(pairs, 2*i, place[0], "there")
+		}
 	case reasoning, answering:
 		pairs = []string{"enter", "send", "esc", "back, nothing is decided", "ctrl-u", "empty the line"}
 		if m.form != nil && m.form.at+1 < len(m.form.fields) {
@@ -266,7 +298,8 @@ func (m *model) help(room int) []string {
 	const text = `
 j k, arrows     choose a call            g G         the first, the last
 enter           its ticket alone         space b     turn its pages, J K a line
-a               approve what is shown, or answer a question; it is asked again
+a               approve what is shown, or answer a question; it is asked again,
+                and a number keeps the yes for calls like it
 e               edit the arguments, or the answer, in $EDITOR; then it is asked
 d               decline; the model reads your reason
 r               look again now           q, ctrl-c   leave

@@ -198,9 +198,7 @@ func (s *session) decide() {
 	s.others.Go(func() {
 		outcome, err := s.cfg.Daemon.Decide(s.ctx, e.call, d, func() {
 			s.tell(func() {
-				m.decided[e.id()] = true
-				m.count++
-				m.remove(e)
+				m.answered(e, d)
 				m.say(what+": "+taken(d), false)
 			})
 		})
@@ -224,6 +222,8 @@ func taken(d *tooldv1.Decision) string {
 		return "answered"
 	case d.GetArguments() != "":
 		return "approved with your arguments"
+	case d.GetRemember() != nil:
+		return "approved, and kept"
 	}
 	return "approved"
 }

@@ -100,7 +100,14 @@ func waiting(id int) *tooldv1.Call {
 	if id%3 == 0 {
 		s.ResponseSchema = `{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{"type":"boolean","title":"` + strings.Repeat("t", 200) + `"}}}`
 	}
-	return &tooldv1.Call{CallId: fmt.Sprint("c-", id), Tool: "tool", Suspension: s}
+	if id%2 == 0 {
+		s.Approvers = &tooldv1.Approvers{Count: 2}
+	}
+	for i := range id * 3 {
+		s.RememberOptions = append(s.RememberOptions, &tooldv1.RememberOption{Option: fmt.Sprint("kept ", i, strings.Repeat(" 宽\u202e", id*9))})
+	}
+	run := &tooldv1.Run{RunId: strings.Repeat("r", id*13), ThreadId: strings.Repeat("t", id*13)}
+	return &tooldv1.Call{CallId: fmt.Sprint("c-", id), Tool: "tool", Suspension: s, Run: run}
 }
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
@@ -131,7 +138,7 @@ func TestModel(t *testing.T) {
 				}
 			default:
 				before := m.mode
-				w := m.press(decoded(rapid.SampledFrom([]string{"a", "a", "a", "a", "y", "y", "y", "y", "y", "y", "n", "e", "d", "j", "k", "G", "g", "\r", " ", "b", "1", "x", "?", "\x7f", "\x1b[A"}).Draw(t, "key")))
+				w := m.press(decoded(rapid.SampledFrom([]string{"a", "a", "a", "a", "y", "y", "y", "y", "y", "y", "n", "e", "d", "j", "k", "G", "g", "\r", " ", "b", "1", "1", "9", "w", "r", "t", "x", "?", "\x7f", "\x1b[A"}).Draw(t, "key")))
 				if e := m.chosen(); before < confirming && (m.mode >= confirming || w == edit) {
 					begun = e.id()
 				}

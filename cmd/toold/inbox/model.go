@@ -19,6 +19,7 @@ const (
 	confirming             // yes or no to an approval
 	reasoning              // why it is declined
 	answering              // the fields of an answer
+	keeping                // how far an approval is kept
 )
 
 // wish is what a key asks the outside to do.
@@ -58,14 +59,15 @@ type model struct {
 	form          *form
 	arguments     string // edited, for the approval that is to be confirmed
 	decision      *tooldv1.Decision
-	decided       map[string]bool // suspensions that were answered here
-	count         int             // of those
+	keeps         string            // what the approval is kept for, an option of the ticket
+	decided       map[string]string // suspensions that were answered here; a vote by its id: it may come to nothing
+	count         int               // of those
 	message       string
 	alarm         bool
 	page          int // lines of the ticket that fit
 }
 
-func newModel() *model { return &model{decided: map[string]bool{}} }
+func newModel() *model { return &model{decided: map[string]string{}} }
 
 // chosen is the entry that keys act on; nil when there is none.
 func (m *model) chosen() *entry {
@@ -88,7 +90,7 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 	var next []*entry
 	for _, c := range calls {
 		id := c.GetSuspension().GetSuspensionId()
-		if m.decided[id] {
+		if m.isDecided(c.GetSuspension()) {
 			continue
 		}
 		e := known[id]
@@ -100,7 +102,7 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 	}
 	m.more, m.loaded = more, true
 	at := slices.Index(next, chosen)
-	if chosen != nil && at < 0 && !m.decided[chosen.id()] {
+	if chosen != nil && at < 0 && !m.isDecided(chosen.call.GetSuspension()) {
 		if !chosen.gone && !chosen.sent {
 			m.say("somebody else decided this, or it expired", true)
 			chosen.gone = true
@@ -112,6 +114,22 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 	if m.at = at; at < 0 {
 		m.at = 0
 	}
+}
+
+// isDecided reports whether nothing is left to say here. A vote that somebody's edit has voided can be cast anew.
+func (m *model) isDecided(s *tooldv1.Suspension) bool {
+	vote, ok := m.decided[s.GetSuspensionId()]
+	return ok && (vote == "" || slices.ContainsFunc(s.GetVotes(), func(v *tooldv1.Vote) bool { return v.GetDecisionId() == vote }))
+}
+
+// answered notes that a decision was taken.
+func (m *model) answered(e *entry, d *tooldv1.Decision) {
+	m.decided[e.id()] = ""
+	if show.Votes(e.call.GetSuspension()) != "" && d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_RESUME {
+		m.decided[e.id()] = d.GetDecisionId()
+	}
+	m.count++
+	m.remove(e)
 }
 
 // remove takes an entry that was decided here out of the list; the next one is chosen.
@@ -143,6 +161,8 @@ func (m *model) press(k key) wish {
 	switch m.mode {
 	case confirming:
 		return m.confirm(k)
+	case keeping:
+		return m.keep(k)
 	case reasoning, answering:
 		return m.typing(k)
 	case helping:
@@ -246,7 +266,10 @@ func (m *model) edited(text string) {
 }
 
 func (m *model) confirm(k key) wish {
-	switch {
+	options := m.options()
+	switch i := strings.Index("123456789", k.text); {
+	case k.text != "" && i >= 0 && i < len(options):
+		m.mode, m.keeps = keeping, options[i].GetOption()
 	case k.text == "y" || k.text == "Y":
 		m.mode = m.behind
 		d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME}
@@ -256,11 +279,46 @@ func (m *model) confirm(k key) wish {
 			d.Arguments = m.arguments
 		}
 		return m.send(d)
-	case k.text == "n" || k.text == "N" || k.text == "q" || k.name == "escape" || k.name == "enter":
+	default:
+		m.refrain(k)
+	}
+	return nothing
+}
+
+// refrain goes back from a question without a decision, when that is what a key means.
+func (m *model) refrain(k key) {
+	if k.text == "n" || k.text == "N" || k.text == "q" || k.name == "escape" || k.name == "enter" {
 		m.mode = m.behind
 		m.say("nothing was decided", false)
 	}
-	return nothing
+}
+
+// options are what the approval that is to be confirmed can be kept for.
+func (m *model) options() []*tooldv1.RememberOption {
+	s := m.chosen().call.GetSuspension()
+	if m.arguments != "" || isQuestion(s) {
+		return nil
+	}
+	return s.GetRememberOptions()[:min(len(s.GetRememberOptions()), 9)]
+}
+
+// keep takes how far an approval is kept, which is its yes.
+func (m *model) keep(k key) wish {
+	run := m.chosen().call.GetRun()
+	r := &tooldv1.Remember{Option: m.keeps}
+	switch {
+	case k.text == "r" && run.GetRunId() != "":
+		r.Scope = tooldv1.RememberScope_REMEMBER_SCOPE_RUN
+	case k.text == "t" && run.GetThreadId() != "":
+		r.Scope = tooldv1.RememberScope_REMEMBER_SCOPE_THREAD
+	case k.text == "w":
+		r.Scope = tooldv1.RememberScope_REMEMBER_SCOPE_NAMESPACE
+	default:
+		m.refrain(k)
+		return nothing
+	}
+	m.mode = m.behind
+	return m.send(&tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Remember: r})
 }
 
 func (m *model) send(d *tooldv1.Decision) wish {

@@ -1,8 +1,9 @@
 package show
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
-	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -23,12 +24,24 @@ func (v View) InboxLine(c *tooldv1.Call, width int) string {
 	s := c.GetSuspension()
 	action, tool, age := cut(Line(s.GetAction()), 9), cut(Line(s.GetPending().GetName()), 14), coarse(v.Now.Sub(s.GetCreatedAt().AsTime()))
 	line := v.paint(waits, pad(action, 9)) + " " + v.paint(bold, pad(tool, 14)) + " " + v.paint(dim, pad(age, 4)) + " "
-	return line + cut(Title(s), max(width-9-14-4-3, 1))
+	title := Title(s)
+	if votes := Votes(s); votes != "" {
+		title = votes + "  " + title
+	}
+	return line + cut(title, max(width-9-14-4-3, 1))
 }
 
-// Expires says when a question ends by itself.
-func (v View) Expires(s *tooldv1.Suspension) string {
-	return Duration(max(s.GetExpiresAt().AsTime().Sub(v.Now).Truncate(time.Second), 0))
+// Votes says how many of the people who have to agree have done so; "" when one is enough.
+func Votes(s *tooldv1.Suspension) string {
+	if needed := s.GetApprovers().GetCount(); needed > 1 {
+		return fmt.Sprintf("%d of %d votes", len(s.GetVotes()), needed)
+	}
+	return ""
+}
+
+// OptionTitle says what an approval can be kept for.
+func OptionTitle(o *tooldv1.RememberOption) string {
+	return Line(cmp.Or(o.GetTitle(), o.GetOption()))
 }
 
 func pad(s string, n int) string { return s + strings.Repeat(" ", max(n-columns(s), 0)) }

@@ -10,12 +10,12 @@ import (
 // Ticket writes the open question of a call with everything that an answer covers: the arguments whole, the description,
 // its diff, who may answer and until when. suspension is the one that is answered.
 func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
-	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s)
+	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s, "approve --remember NUMBER")
 }
 
 // Question is a ticket with what would run before who asks: the first screen says what is agreed to.
 func (v View) Question(c *tooldv1.Call, s *tooldv1.Suspension) string {
-	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s), "\n") + "\n" + v.ticketFields(c, s)
+	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s, "a, then the number"), "\n") + "\n" + v.ticketFields(c, s)
 }
 
 func (v View) ticketHead(s *tooldv1.Suspension) string {
@@ -44,7 +44,7 @@ func (v View) ticketFields(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	)
 }
 
-func (v View) ticketBody(s *tooldv1.Suspension) string {
+func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 	var b strings.Builder
 	if m := s.GetMessage(); m != "" {
 		b.WriteString("\n" + v.paint(bold, "Question") + "\n" + indent(fold(Text(m))))
@@ -60,13 +60,9 @@ func (v View) ticketBody(s *tooldv1.Suspension) string {
 	}
 	for i, o := range s.GetRememberOptions() {
 		if i == 0 {
-			b.WriteString("\n" + v.paint(bold, "A yes can be kept for") + v.paint(dim, "  approve --remember NUMBER") + "\n")
+			b.WriteString("\n" + v.paint(bold, "A yes can be kept for") + v.paint(dim, "  "+remember) + "\n")
 		}
-		title := Line(o.GetTitle())
-		if title == "" {
-			title = Line(o.GetOption())
-		}
-		b.WriteString(fmt.Sprintf("  %d  ", i+1) + cut(title, tableWidth-6) + "\n")
+		b.WriteString(fmt.Sprintf("  %d  ", i+1) + cut(OptionTitle(o), tableWidth-6) + "\n")
 	}
 	if r := s.GetResponseSchema(); r != "" {
 		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + "\n" + indent(v.longText("", r)))
@@ -256,6 +252,9 @@ func votes(s *tooldv1.Suspension) string {
 			text += " with the arguments " + cut(Line(v.GetArguments()), tableWidth)
 		}
 		texts = append(texts, text)
+	}
+	if all := Votes(s); all != "" {
+		texts = append([]string{all}, texts...)
 	}
 	return strings.Join(texts, "; ")
 }

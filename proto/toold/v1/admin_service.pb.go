@@ -137,7 +137,7 @@ type GetInfoResponse struct {
 	Features []string `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
 	// What the canary run at start or reload showed.
 	IsolationFacts []*IsolationFact `protobuf:"bytes,9,rep,name=isolation_facts,json=isolationFacts,proto3" json:"isolation_facts,omitempty"`
-	// `sqlite`, `postgres` or `memory`.
+	// `sqlite`.
 	Store string `protobuf:"bytes,10,opt,name=store,proto3" json:"store,omitempty"`
 	// True from the beginning of a drain.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`

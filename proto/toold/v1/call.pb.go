@@ -388,8 +388,9 @@ type CallSpec struct {
 	// 64, at most the descriptor's max_arguments bytes. Broken JSON ends the call with INVALID_ARGUMENTS and is never repaired.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same tool, arguments, caller, run_id and
-	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason CALL_ID_REUSED; after the call was trimmed
-	// FAILED_PRECONDITION, reason CALL_EXPIRED; after its content was erased reason CALL_PURGED. Empty: toold makes a UUIDv7, and a repeat is a second call.
+	// thread_id (and declaration of a frontend tool) it attaches to the call; with others it is ALREADY_EXISTS, reason
+	// CALL_ID_REUSED; after the call was trimmed FAILED_PRECONDITION, reason CALL_EXPIRED; after its content was erased reason
+	// CALL_PURGED. Empty: toold makes a UUIDv7, and a repeat is a second call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent: the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
@@ -984,7 +985,7 @@ type Attempt struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Absent while it runs and when nobody saw its end.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// A result that came when the attempt counted for nothing any more. Kept for people; never applied.
+	// Not set yet. A result that came when the attempt counted for nothing any more is kept in the journal and never applied.
 	LateResult    *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1185,7 +1186,7 @@ func (x *Purge) GetTime() *timestamppb.Timestamp {
 
 // Call is the record of one invocation.
 //
-// Numbers 40 to 49 are kept for batches, 50 to 59 for permission modes and remembered rules.
+// Numbers 40 to 49 are kept for batches.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id, or the one that toold made.
@@ -1257,9 +1258,9 @@ type Call struct {
 	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could hold some are empty, its log
 	// has no events, and its result has nothing but status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
-	// The batch that it belongs to; empty for none.
+	// Not set yet: the batch that it belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// From 1 within the batch; 0 for none.
+	// Not set yet: from 1 within the batch.
 	BatchPosition int32 `protobuf:"varint,41,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1542,7 +1543,7 @@ func (x *Call) GetBatchPosition() int32 {
 
 // RunSummary is where a run stands.
 //
-// Numbers 8 to 15 are kept for its thread, its times and its permission mode.
+// Numbers 9 to 15 are kept for its thread and its times.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id.

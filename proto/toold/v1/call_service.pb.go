@@ -437,7 +437,8 @@ type WatchCallsRequest struct {
 	//	*WatchCallsRequest_ThreadId
 	//	*WatchCallsRequest_Namespace
 	Selector isWatchCallsRequest_Selector `protobuf_oneof:"selector"`
-	// Frame.cursor of the same selector. Empty begins with a snapshot of the call, or for the others with what is new.
+	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, with the oldest that is kept of a run or
+	// thread, and with what is new of a namespace (with the oldest too, unless `follow`).
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// For a call, in place of `cursor`: events with greater sequences, 0 is from the beginning. Excludes `cursor`. Names no
 	// epoch: after a crash a cursor is the safer one.
@@ -754,7 +755,7 @@ type ListCallsRequest struct {
 	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Paths into Call; absent is all of it. Lists that leave out arguments and results cost less.
 	ReadMask *fieldmaskpb.FieldMask `protobuf:"bytes,10,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
-	// By Call.created_at. Unspecified is newest first.
+	// In which the journal had them first, for read-only calls up to 50 ms after Call.created_at. Unspecified is newest first.
 	Order         CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

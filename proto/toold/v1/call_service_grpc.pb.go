@@ -47,11 +47,14 @@ const (
 // BadRequest, RESOURCE_EXHAUSTED and UNAVAILABLE also RetryInfo. Whatever happens to an accepted call is in its result.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a bad id, range, enum or cursor),
-// RESOURCE_EXHAUSTED (rate), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
+// RESOURCE_EXHAUSTED (a message that is too large), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
 // A call, run or artifact of another namespace, or one that the principal may not see, is NOT_FOUND. DATA_LOSS means that
 // the record is broken; other calls are not touched.
 //
-// Names kept for later: ExecuteBatch, Session, SendInput, SetPermissionMode, ListRules, RevokeRule.
+// What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
+// nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
+//
+// Names kept for later: ExecuteBatch, Session, SendInput.
 type CallServiceClient interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -66,12 +69,13 @@ type CallServiceClient interface {
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
-	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
+	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver,
+	// operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
 	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
-	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
-	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
-	// breaks the response schema; the suspension stays open.
+	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does
+	// not match. ALREADY_EXISTS: the decision_id was used with other content. PERMISSION_DENIED: not one of the approvers.
+	// INVALID_ARGUMENT: the result breaks the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
 	// Streams the events of a call, or of all calls of a run, a thread or the namespace. A watch changes nothing, but a watch
 	// of a call by name keeps it from ending for want of watchers. Roles: caller, delegate, approver, viewer, operator; the
@@ -316,11 +320,14 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 // BadRequest, RESOURCE_EXHAUSTED and UNAVAILABLE also RetryInfo. Whatever happens to an accepted call is in its result.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a bad id, range, enum or cursor),
-// RESOURCE_EXHAUSTED (rate), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
+// RESOURCE_EXHAUSTED (a message that is too large), UNAVAILABLE (the daemon starts or stops) and INTERNAL (with an id that is in the daemon's log).
 // A call, run or artifact of another namespace, or one that the principal may not see, is NOT_FOUND. DATA_LOSS means that
 // the record is broken; other calls are not touched.
 //
-// Names kept for later: ExecuteBatch, Session, SendInput, SetPermissionMode, ListRules, RevokeRule.
+// What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
+// nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
+//
+// Names kept for later: ExecuteBatch, Session, SendInput.
 type CallServiceServer interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -335,12 +342,13 @@ type CallServiceServer interface {
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
-	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver, operator; caller and delegate for tickets of their own calls that name no approvers.
+	// as `vote_recorded`, and the stream ends there, because the call still waits, unless wait_for_decision. Roles: approver,
+	// operator; caller and delegate for tickets of their own calls that name no approvers.
 	//
 	// NOT_FOUND: no such suspension for this principal. FAILED_PRECONDITION: reason ALREADY_DECIDED with the winning decision
-	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does not match. ALREADY_EXISTS: the
-	// decision_id was used with other content. PERMISSION_DENIED: not one of the approvers. INVALID_ARGUMENT: the result
-	// breaks the response schema; the suspension stays open.
+	// in the metadata of the ErrorInfo, reason ALREADY_VOTED, or the round is over, the ticket expired, or expected_digest does
+	// not match. ALREADY_EXISTS: the decision_id was used with other content. PERMISSION_DENIED: not one of the approvers.
+	// INVALID_ARGUMENT: the result breaks the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
 	// Streams the events of a call, or of all calls of a run, a thread or the namespace. A watch changes nothing, but a watch
 	// of a call by name keeps it from ending for want of watchers. Roles: caller, delegate, approver, viewer, operator; the

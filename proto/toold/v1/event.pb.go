@@ -1086,10 +1086,9 @@ type Output struct {
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// Bytes of the stream before this piece.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes, cut anywhere, also within a character. Empty when the event comes from the journal and not live: read
-	// `length` bytes at `offset` with ReadArtifact.
+	// The bytes, cut anywhere, also within a character. Fewer than `length` when they are not kept any more.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// In bytes; set also when `data` is empty.
+	// In bytes.
 	Length        int64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1738,7 +1737,7 @@ type Frame_CaughtUp struct {
 }
 
 type Frame_Lagged struct {
-	// The watcher was too slow; the stream ends. Watch again from `cursor`.
+	// Not sent yet, kept for sessions: a stream of its own ends as RESOURCE_EXHAUSTED WATCHER_LAGGED.
 	Lagged *Lagged `protobuf:"bytes,7,opt,name=lagged,proto3,oneof"`
 }
 
@@ -1916,7 +1915,7 @@ func (*CaughtUp) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
-// Lagged ends the stream of a watcher whose queue was full. A slow watcher never slows a call.
+// Lagged is kept for sessions: an item whose queue is full ends with it.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -35,7 +35,7 @@ const (
 	Role_ROLE_APPROVER Role = 3
 	// Runs the daemon; sees and cancels every call of its namespace.
 	Role_ROLE_OPERATOR Role = 4
-	// Serves tools from outside.
+	// Kept for those who will serve tools from outside.
 	Role_ROLE_WORKER Role = 5
 	// Sees everything of its namespace and changes nothing.
 	Role_ROLE_VIEWER Role = 6
@@ -97,7 +97,7 @@ type Principal struct {
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
 	// What it may do, at the time of the record.
 	Roles []Role `protobuf:"varint,2,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
-	// How the identity was established: `peer`, `token`, `mtls`, `jwt`.
+	// How the identity was established: `peer` (the user at the other end of the unix socket) or `token`.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	// The tenant.
 	Namespace     string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`

@@ -85,7 +85,7 @@ const (
 	ErrorCode_ERROR_CODE_INVALID_ARGUMENTS ErrorCode = 1
 	// The tool, or something that it looked for. A tool that is hidden from the caller is told from an unknown one by nothing.
 	ErrorCode_ERROR_CODE_NOT_FOUND ErrorCode = 2
-	// By policy or a gate. Reasons NO_ELIGIBLE_APPROVER, HOOK_FAILED and gates' own.
+	// By policy or a gate. Reasons NO_ELIGIBLE_APPROVER, UNATTENDED, BLOCKED, HOOK_FAILED and gates' own.
 	ErrorCode_ERROR_CODE_DENIED ErrorCode = 3
 	// The tool ran and says no; `reason` is its own code.
 	ErrorCode_ERROR_CODE_EXECUTION_FAILED ErrorCode = 4
@@ -97,7 +97,7 @@ const (
 	ErrorCode_ERROR_CODE_CANCELLED ErrorCode = 7
 	// Nobody answered within time.
 	ErrorCode_ERROR_CODE_EXPIRED ErrorCode = 8
-	// Stopped by a drain, a crash, a batch, or because its caller went away.
+	// Stopped by a drain or a crash, or because its caller went away.
 	ErrorCode_ERROR_CODE_INTERRUPTED ErrorCode = 9
 	// Nobody knows whether it ran. toold does not run it again.
 	ErrorCode_ERROR_CODE_IN_DOUBT ErrorCode = 10

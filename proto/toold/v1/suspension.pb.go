@@ -238,7 +238,7 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 // Suspension is one round of waiting and its question. It is in the journal before anybody hears of it. Between its
 // creation and its answer nothing of it changes but its votes.
 //
-// Numbers 19 to 29 are kept for the policy version and for remembered rules.
+// Numbers 19 to 29 are kept for the policy version.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by toold, unguessable, new for each round; what ResumeTool takes.
