@@ -33,7 +33,7 @@ func extraTools() []tool.Tool {
 		tool.Func(tool.Descriptor{ID: "bench_progress", Parameters: schema, Effects: reading}, report(200, 0)),
 		tool.Func(tool.Descriptor{ID: "bench_log", Parameters: schema, Effects: reading}, report(10_000, 0)),
 		tool.Func(tool.Descriptor{ID: "bench_beat", Parameters: schema, Effects: reading}, report(15*60*25, 40*time.Millisecond)), // until it is cancelled
-		tool.Func(tool.Descriptor{ID: "bench_ticks", Parameters: schema, Effects: reading}, report(50, 10*time.Millisecond)), // spans several writes
+		tool.Func(tool.Descriptor{ID: "bench_ticks", Parameters: schema, Effects: reading}, report(50, 10*time.Millisecond)),      // spans several writes
 	}
 }
 
