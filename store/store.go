@@ -186,7 +186,8 @@ type Query struct {
 	Limit int // 0 means 50
 }
 
-// A Page is calls in the order of their creation, the newest first unless the query says otherwise.
+// A Page is calls in the order of their creation, the newest first unless the query says otherwise. Others may hold the
+// same calls: they are read only.
 type Page struct {
 	Calls []*call.Call
 	Next  int64 // 0 when this was the last page

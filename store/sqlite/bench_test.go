@@ -243,6 +243,12 @@ func BenchmarkRead(b *testing.B) {
 		return err
 	})
 	measured(b, "oldest50", page(store.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
+	var walk int64 // a page that was not read before, or long ago
+	measured(b, "next50", func(int) error {
+		page, err := s.Calls(b.Context(), store.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
+		walk = page.Next
+		return err
+	})
 	measured(b, "inbox50", page(store.Query{Action: "approval", OldestFirst: true}))
 	measured(b, "newest50", page(store.Query{}))
 	c, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", 0)))

@@ -105,9 +105,20 @@ type callRow struct {
 }
 
 // A callScanner reads calls from the columns of a statement. It uses its memory again for each.
-type callScanner struct{ row []byte }
+type callScanner struct {
+	row   []byte
+	shelf *shelf // nil: each row is decoded, and who gets its call may change it
+}
 
 func (s *callScanner) scan(st *sqlite.Stmt) callRow {
+	r := callRow{position: st.ColumnInt64(0)}
+	last, crc := st.ColumnInt64(5), uint32(st.ColumnInt64(6))
+	if s.shelf != nil {
+		if r.call = s.shelf.find(r.position, st.ColumnInt64(4), last, crc); r.call != nil {
+			r.key = r.call.Key()
+			return r
+		}
+	}
 	b := s.row[:0]
 	for col := 1; col <= 3; col++ {
 		b = appendColumn(appendLength(b, st.ColumnLen(col)), st, col)
@@ -116,9 +127,8 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	record := len(b)
 	b = appendColumn(b, st, 7)
 	s.row = b
-	r := callRow{position: st.ColumnInt64(0)}
 	var err error
-	if sumParts(b) != uint32(st.ColumnInt64(6)) {
+	if sumParts(b) != crc {
 		err = errors.New("checksum")
 	} else {
 		r.call, err = call.DecodeCall(b[record:])
@@ -129,7 +139,10 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 		return r
 	}
 	r.key = r.call.Key()
-	r.call.LastSequence = max(r.call.LastSequence, st.ColumnInt64(5))
+	r.call.LastSequence = max(r.call.LastSequence, last)
+	if s.shelf != nil && r.call.Status == call.Suspended && len(b)-record <= shelfRecord {
+		s.shelf.put(&shelved{position: r.position, revision: st.ColumnInt64(4), last: last, crc: crc, call: r.call})
+	}
 	return r
 }
 

@@ -21,7 +21,7 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
 	var rows []callRow
-	var scanner callScanner
+	scanner := callScanner{shelf: &s.shelf}
 	full := false
 	for after := q.After; ; {
 		more := false

@@ -54,6 +54,7 @@ type Store struct {
 	ops     sync.Pool // of *op, for their memory
 	room    *room
 
+	shelf      shelf
 	ids        *idFilter
 	learned    chan struct{} // closed when learn has ended
 	tombstones atomic.Bool   // there may be some
