@@ -154,7 +154,7 @@ func (l *live) peek() *call.Call {
 	return l.c
 }
 
-// snapshot returns a record for people, up to what was told.
+// snapshot returns a record for people, up to what was told. It must not be changed.
 func (l *live) snapshot() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,6 +162,10 @@ func (l *live) snapshot() *call.Call {
 }
 
 func (l *live) snapshotLocked() *call.Call {
+	if l.c.LastSequence == l.told && l.told <= l.written {
+		l.lent = true // most that is looked at waits or has ended: a thousand watchers need no copy each
+		return l.c
+	}
 	c := *l.c
 	c.LastSequence = l.told
 	if l.told > l.written { // a crash could still forget it: it is on its way to SYNC at most
