@@ -43,10 +43,12 @@ func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot,
 
 var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
+var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "crash", "restart", "expire", "watch", "pause"}
+
 func drawOps(t *rapid.T) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		o := op{
-			kind: rapid.SampledFrom([]string{"start", "start", "start", "again", "yes", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "free", "crash", "restart", "expire", "watch", "pause"}).Draw(t, "kind"),
+			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // these more often
 			slot: rapid.IntRange(0, slots-1).Draw(t, "slot"),
 		}
 		switch o.kind {
@@ -656,18 +658,35 @@ func (b *bubble) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.
 // TestModel plays random lives on the journal in memory.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ops := drawOps(rt)
-		var failed error
-		synctest.Test(t, func(t *testing.T) {
-			g := &game{t: t, d: &bubble{}}
-			failed = g.play(ops)
-			if failed != nil {
-				g.freeAll()
-				g.d.cut(g.e, false)
-			}
-		})
-		if failed != nil {
-			rt.Fatalf("%v", failed)
+		if err := playInBubble(t, drawOps(rt)); err != nil {
+			rt.Fatalf("%v", err)
 		}
 	})
+}
+
+// TestModelOfEachTool plays what chance may leave out: each tool meets everything that can happen, and a crash before it.
+func TestModelOfEachTool(t *testing.T) {
+	for _, id := range modelTools {
+		for _, kind := range opKinds {
+			for _, ops := range [][]op{
+				{{kind: "start", tool: id}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
+				{{kind: "start", tool: id}, {kind: "crash"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
+			} {
+				if err := playInBubble(t, ops); err != nil {
+					t.Errorf("%v: %v", ops, err)
+				}
+			}
+		}
+	}
+}
+
+func playInBubble(t *testing.T, ops []op) (failed error) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &game{t: t, d: &bubble{}}
+		if failed = g.play(ops); failed != nil {
+			g.freeAll()
+			g.d.cut(g.e, false)
+		}
+	})
+	return failed
 }
