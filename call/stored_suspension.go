@@ -35,6 +35,7 @@ func suspensionFields(w *wire, s *Suspension) {
 	instant(w, 16, &s.ExpiresAt)
 	texts(w, 17, &options.titles)
 	options.read(w, &s.RememberOptions)
+	text(w, 64, &s.Policy)
 }
 
 // rememberOptions are stored as their names, and their titles when there are any: the titles came later.

@@ -23,7 +23,8 @@ type Suspension struct {
 	DefaultResult   string                `json:"default_result,omitempty"`
 
 	Pending     Pending          `json:"pending"`
-	Digest      string           `json:"digest"` // of the call as it was shown
+	Digest      string           `json:"digest"`                   // of the call as it was shown
+	Policy      string           `json:"policy_version,omitempty"` // of the gate that asked
 	Description tool.Description `json:"description,omitzero"`
 	Created     time.Time        `json:"created"`
 	ExpiresAt   time.Time        `json:"expires_at"`

@@ -127,6 +127,7 @@ type Verdict struct {
 	reason string
 	ticket tool.Ticket
 	result *tool.Result
+	policy string
 }
 
 // VerdictKind is what a gate wants.
@@ -159,6 +160,16 @@ func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, res
 func Deny(reason string) Verdict {
 	return SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Denied, Message: reason}})
 }
+
+// Under names the version of the policy by which the gate decided. It is recorded beside the digest of a question, so that one
+// can tell later by which rules it was asked; nothing compares it.
+func (v Verdict) Under(policy string) Verdict {
+	v.policy = policy
+	return v
+}
+
+// Policy returns what Under named.
+func (v Verdict) Policy() string { return v.policy }
 
 // Kind returns what the gate wants; "" for the zero Verdict.
 func (v Verdict) Kind() VerdictKind { return v.kind }

@@ -49,7 +49,7 @@ func (p *pass) gate(ctx context.Context) *end {
 	switch a.verdict.Kind() {
 	case hook.KindSuspend:
 		t := a.verdict.Ticket()
-		return &end{ticket: &t, origin: a.gate}
+		return &end{ticket: &t, origin: a.gate, policy: a.verdict.Policy()}
 	case hook.KindSetResult:
 		return setResult(a.verdict.Result())
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -296,6 +297,34 @@ func TestT115DeniedIsUnknown(t *testing.T) {
 			t.Error(err)
 		} else if c, _ := watcher.Wait(t.Context(), time.Hour); c.Status != call.Succeeded {
 			t.Errorf("for who may see it: %s", c.Status)
+		}
+	})
+}
+
+// The record of a question says by which version of its policy the gate asked, and keeps saying so when the rules change.
+func TestPolicyVersionIsRecorded(t *testing.T) {
+	version := "rules 1"
+	ask := namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {
+		v, err := approval(tool.Ticket{})(in)
+		return v.Under(version), err
+	})
+	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(ask), func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		version = strings.Repeat("x", 127) + "é"
+		w.crash()
+		if got := w.get(c.ID).Open(); got.Policy != "rules 1" || got.Digest != c.Open().Digest {
+			t.Errorf("%+v", got)
+		}
+		if c = w.answer(bob, c, yes()); c.Status != call.Succeeded || c.Rounds[0].Suspension.Policy != "rules 1" {
+			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Suspension)
+		}
+		for _, ev := range w.checkLog(c.ID) {
+			if ev.Suspension != nil && ev.Suspension.Policy != "rules 1" {
+				t.Errorf("told %+v", ev.Suspension)
+			}
+		}
+		if s := w.do(spec("t", "")).Open(); len(s.Policy) > 130 || !utf8.ValidString(s.Policy) {
+			t.Errorf("a version of %d bytes: %q", len(s.Policy), s.Policy)
 		}
 	})
 }

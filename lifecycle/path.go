@@ -52,6 +52,7 @@ type end struct {
 
 	ticket *tool.Ticket
 	origin string // of the ticket
+	policy string // by which it is asked
 
 	// refused is set when nothing of the call may be stored: it never came to be.
 	refused  error

@@ -23,6 +23,9 @@ const maxExpiry = 30 * 24 * time.Hour
 // maxVotes is how many people a ticket may ask for.
 const maxVotes = 100
 
+// maxPolicy bounds the name of a policy's version, in bytes.
+const maxPolicy = 128
+
 // checkTicket refuses questions that could not be answered, or not safely.
 func checkTicket(t tool.Ticket, byTool bool) error {
 	switch t.ResumeMode {
@@ -171,6 +174,7 @@ func (p *pass) suspension(out *end) (*call.Suspension, error) {
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
+	s.Policy = readable(out.policy[:min(len(out.policy), maxPolicy)])
 	s.Digest = p.approvalDigest(s, p.effective)
 	return s, nil
 }

@@ -62,8 +62,8 @@ func fromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		SuspensionId: s.ID, Round: int32(s.Round), Action: s.Action, Message: s.Message, Parameters: string(s.Parameters),
 		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: fromTime(s.ExpiresAt),
 		Description: fromDescription(&s.Description), Origin: s.Origin, CreatedAt: fromTime(s.Created), DefaultResult: s.DefaultResult,
-		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL,
-		Pending:  &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
+		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL, PolicyVersion: s.Policy,
+		Pending: &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
 		RememberOptions: each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
 			return &tooldv1.RememberOption{Option: o.Option, Title: o.Title}
 		}),

@@ -1,6 +1,8 @@
 package permission
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -46,6 +48,10 @@ func Parse(name string, file []byte) (rules *Rules, err error) {
 	var at *ParseError
 	if errors.As(err, &at) {
 		at.File = name
+	}
+	if err == nil {
+		sum := sha256.Sum256(file)
+		rules.version = hex.EncodeToString(sum[:8])
 	}
 	return rules, err
 }

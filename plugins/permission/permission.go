@@ -96,7 +96,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if in.Run.Unattended && !g.Waits() {
 		return hook.Deny("Denied: " + d.unanswerable()), nil
 	}
-	return hook.Suspend(g.ticket(in, &d)), nil
+	return hook.Suspend(g.ticket(in, &d)).Under(d.version), nil
 }
 
 // judge says what rules, modes and kept answers make of a call. It is the one place that decides: what is explained is
@@ -112,6 +112,7 @@ func (g *Gate) judge(in *hook.Input) decision {
 	} else {
 		d = g.judgeCommand(rules, c, s, &ls, &modes)
 	}
+	d.version = rules.version
 	if d.action == ask && d.alone() && g.remembered != nil {
 		if id := g.rememberedBy(rules, c, s, &ls, &d); id != "" {
 			d.action, d.kept = allow, id

@@ -368,3 +368,17 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	}
 }
+
+// A question names the rules by which it is asked; other rules have another name.
+func TestQuestionNamesItsRules(t *testing.T) {
+	one, two := "rules: [{name: a, action: ask, tools: [t]}]", "rules: [{name: b, action: ask, tools: [t]}]"
+	g := gate(t, one)
+	first := check(t, g, input("t", tool.Confirm)).Policy()
+	if err := g.Reload("rules.yaml", []byte(two)); err != nil {
+		t.Fatal(err)
+	}
+	second := check(t, g, input("t", tool.Confirm)).Policy()
+	if again := check(t, gate(t, one), input("t", tool.Confirm)).Policy(); len(first) != 16 || first == second || first != again {
+		t.Errorf("named %q and %q, %q for the same again", first, second, again)
+	}
+}

@@ -48,6 +48,7 @@ type Rules struct {
 	expiresIn  time.Duration // 0: as long as any ticket of the daemon
 	unattended action        // deny, or ask: what becomes of a question that nobody is there to answer
 	index      index
+	version    string // beginning of the SHA-256 of the file; empty of the default
 }
 
 // A layer is rules that hold together: the operator's, those of a namespace, of a thread or of a run.
@@ -118,6 +119,7 @@ type decision struct {
 	count     int
 	expiresIn time.Duration
 	remember  []string
+	version   string // of the rules
 }
 
 // alone reports whether one person's yes is enough. Only then may something that was said before stand for it.

@@ -892,7 +892,7 @@ func (x *Timeouts) GetAttempt() *durationpb.Duration {
 	return nil
 }
 
-// Verdict is what one gate said. Numbers 6 to 9 are kept for its result, its ticket and its policy version.
+// Verdict is what one gate said. Numbers 6 to 9 are kept for its result and its ticket.
 type Verdict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The gate's configured name.

@@ -238,7 +238,7 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 // Suspension is one round of waiting and its question. It is in the journal before anybody hears of it. Between its
 // creation and its answer nothing of it changes but its votes.
 //
-// Numbers 19 to 29 are kept for the policy version.
+// Numbers 20 to 29 are kept.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Made by toold, unguessable, new for each round; what ResumeTool takes.
@@ -278,7 +278,10 @@ type Suspension struct {
 	// Patterns that Decision.remember may name, narrowest first; empty when nothing can be remembered.
 	RememberOptions []*RememberOption `protobuf:"bytes,17,rep,name=remember_options,json=rememberOptions,proto3" json:"remember_options,omitempty"`
 	// Votes that count so far; empty unless approvers.count is above 1.
-	Votes         []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
+	Votes []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
+	// The version of the policy by which the gate asked, for the record; empty when it has none. The permission gate names its
+	// rules so: the beginning of the SHA-256 of their file.
+	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +440,13 @@ func (x *Suspension) GetVotes() []*Vote {
 		return x.Votes
 	}
 	return nil
+}
+
+func (x *Suspension) GetPolicyVersion() string {
+	if x != nil {
+		return x.PolicyVersion
+	}
+	return ""
 }
 
 // PendingCall is the call that waits, as the digest covers it.
@@ -1121,7 +1131,7 @@ var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
-	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\x83\x06\n" +
+	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xaa\x06\n" +
 	"\n" +
 	"Suspension\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x14\n" +
@@ -1147,7 +1157,8 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12C\n" +
 	"\x10remember_options\x18\x11 \x03(\v2\x18.toold.v1.RememberOptionR\x0frememberOptions\x12$\n" +
-	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\"O\n" +
+	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\x12%\n" +
+	"\x0epolicy_version\x18\x13 \x01(\tR\rpolicyVersion\"O\n" +
 	"\vPendingCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
