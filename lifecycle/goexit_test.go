@@ -58,7 +58,7 @@ func TestHookThatEndsItsGoroutine(t *testing.T) {
 			for how, gone := range map[string]func(){"goexit": leave, "panic": func() { panic("h") }} {
 				for _, effects := range []tool.Effects{reading, mutating} {
 					t.Run(kind+" "+deadline.String()+" "+how+" "+string(effects.Mutability), func(t *testing.T) {
-						var made tool.Tool = echo("t", effects)
+						made := echo("t", effects)
 						if kind == "validate" {
 							made = leaver{made}
 						}

@@ -358,7 +358,7 @@ func attemptTimeout(d time.Duration) *stopCause {
 }
 
 func attemptTimedOut(cause error) bool {
-	stop, ok := cause.(*stopCause)
+	stop, ok := errors.AsType[*stopCause](cause)
 	return ok && stop.err.Code == tool.Timeout
 }
 
