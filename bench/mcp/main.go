@@ -32,7 +32,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve" && args[1] == "go-sdk":
-		return serve(official(&mcp.StreamableHTTPOptions{JSONResponse: true})) // a fifth less than its streams of events
+		return serve(official(&mcp.StreamableHTTPOptions{JSONResponse: true})) // the answer that costs the server least
 	case len(args) == 2 && args[0] == "serve" && args[1] == "go-sdk-sse":
 		return serve(official(nil))
 	case len(args) == 2 && args[0] == "serve" && args[1] == "mcp-go":
