@@ -3,10 +3,13 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
@@ -84,7 +87,41 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err != nil {
 		return err
 	}
-	return s.admin(&op{admin: (*writer).rebuild, bare: true})
+	if err := s.roomToRebuild(ctx); err != nil {
+		return err
+	}
+	if err := s.admin(&op{admin: (*writer).rebuild, bare: true}); err != nil {
+		return err
+	}
+	return syncFiles(s.cfg.Dir) // that files of output are gone, too
+}
+
+// roomToRebuild refuses to fill the disk: what is in use of the journal is there a second time in between, and once more in
+// its log.
+func (s *Store) roomToRebuild(ctx context.Context) error {
+	var pages, unused int64
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		err := pragma(conn, "page_count", func(st *sqlite.Stmt) { pages = st.ColumnInt64(0) })
+		return errors.Join(err, pragma(conn, "freelist_count", func(st *sqlite.Stmt) { unused = st.ColumnInt64(0) }))
+	})
+	if err != nil {
+		return err
+	}
+	need := 2 * (pages - unused) * pageSize
+	free, err := s.Free()
+	if err == nil && free < need {
+		err = fmt.Errorf("%w: writing the journal anew takes %d bytes, there are %d", store.ErrFull, need, free)
+	}
+	return err
+}
+
+// syncFiles brings all that was done to a file system to its disk.
+func syncFiles(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
 // shredPage is how many rows are looked at in one snapshot, and written in one transaction.
@@ -204,7 +241,7 @@ func (w *writer) shredScopes(p *store.Shredding) error {
 // rebuild writes every page anew, so that nothing is left in free pages and in the gaps of others, and empties the
 // write-ahead log, which has the pages as they were before. What it builds in between is a file without a name in the
 // directory of the journal.
-func (w *writer) rebuild() (err error) {
+func (w *writer) rebuild() error {
 	if err := w.point("rebuild"); err != nil {
 		return err
 	}
@@ -214,15 +251,19 @@ func (w *writer) rebuild() (err error) {
 			return err
 		}
 	}
-	if err = w.statement("VACUUM"); err == nil {
+	err := w.statement("VACUUM")
+	if err == nil {
 		err = w.point("rebuilt")
 	}
-	if back := pragma(w.conn, "temp_store = MEMORY", nil); err == nil {
-		err = back
+	err = errors.Join(err, pragma(w.conn, "temp_store = MEMORY", nil))
+	if err == nil || errors.Is(known(err), store.ErrFull) { // what a rebuild that failed has written takes room
+		err = errors.Join(err, w.truncate())
 	}
-	if err != nil {
-		return err
-	}
+	return err
+}
+
+// truncate copies all of the write-ahead log into the database and empties it.
+func (w *writer) truncate() error {
 	busy := true
 	for until := time.Now().Add(truncateTime); busy && time.Now().Before(until); {
 		err := pragma(w.conn, "wal_checkpoint(TRUNCATE)", func(st *sqlite.Stmt) { busy = st.ColumnBool(0) })

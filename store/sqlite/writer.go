@@ -256,7 +256,7 @@ func (w *writer) take() []*op {
 // writeGroup commits a group. What fails as a whole for the sake of one is tried again one by one.
 func (w *writer) writeGroup(group []*op) {
 	err := w.transaction(group)
-	if errors.Is(err, store.ErrFull) && w.s.room.release() {
+	if errors.Is(err, store.ErrFull) && !group[0].bare && w.s.room.release() {
 		err = w.transaction(group) // the reserve is for this
 	}
 	switch {

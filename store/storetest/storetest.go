@@ -30,10 +30,23 @@ type Harness struct {
 
 // Run tests every promise of a store.
 func Run(t *testing.T, h Harness) {
-	tests := []struct {
-		name string
-		test func(*testing.T, *fixture)
-	}{
+	for _, tt := range promises() {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := newClock()
+			f := &fixture{t: t, h: h, clock: clock, Store: h.Open(t, Options{Now: clock.Now})}
+			tt.test(t, f)
+		})
+	}
+}
+
+// A promise is what one test holds a store to.
+type promise struct {
+	name string
+	test func(*testing.T, *fixture)
+}
+
+func promises() []promise {
+	return []promise{
 		{"Create", testCreate},
 		{"Verbatim", testVerbatim},
 		{"CreateTwice", testCreateTwice},
@@ -85,13 +98,6 @@ func Run(t *testing.T, h Harness) {
 		{"Closed", testClosed},
 		{"CancelledContext", testContext},
 		{"Model", testModel},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			clock := newClock()
-			f := &fixture{t: t, h: h, clock: clock, Store: h.Open(t, Options{Now: clock.Now})}
-			tt.test(t, f)
-		})
 	}
 }
 
