@@ -71,7 +71,10 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 // unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
 // and those that wait.
 func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]call.Key, error) {
-	keys := e.livingChildren(parent)
+	var keys []call.Key
+	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
+		keys = append(keys, c.Key())
+	}
 	q := store.Query{
 		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000, OldestFirst: true,
 		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
@@ -93,7 +96,8 @@ func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]cal
 	}
 }
 
-func (e *Engine) livingChildren(parent call.Key) (keys []call.Key) {
+// living returns the unfinished calls in memory for which it holds.
+func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 	e.mu.Lock()
 	lives := e.livesLocked()
 	e.mu.Unlock()
@@ -101,16 +105,16 @@ func (e *Engine) livingChildren(parent call.Key) (keys []call.Key) {
 		select {
 		case <-l.ready:
 		default:
-			continue // it is being read: the journal has it
+			continue // the journal has it, or it has not begun
 		}
-		if l.loadErr != nil || l.key.Namespace != parent.Namespace {
+		if l.loadErr != nil {
 			continue
 		}
-		if c := l.record(); c.Run.ParentCall == parent.ID && !c.Status.Terminal() {
-			keys = append(keys, l.key)
+		if c := l.record(); !c.Status.Terminal() && holds(c) {
+			calls = append(calls, c)
 		}
 	}
-	return keys
+	return calls
 }
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
@@ -223,19 +227,14 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	return r
 }
 
-// cancelWhere cancels what a query selects, except the calls of one run.
-func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) ([]string, error) {
+// cancelWhere cancels what a query of a run or thread selects, except the calls of one run: those in memory, of which the
+// journal may not know yet, and those that it knows.
+func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
-	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
-	q.Limit, q.OldestFirst = 500, true
-	var ids []string
-	for {
-		page, err := e.store.Calls(ctx, q)
-		if err != nil {
-			return ids, err
-		}
-		for _, c := range page.Calls {
-			if !mayEnd(p, c) || except != "" && c.Run.ID == except {
+	done := map[call.Key]bool{}
+	end := func(calls []*call.Call) error {
+		for _, c := range calls {
+			if done[c.Key()] || !mayEnd(p, c) || except != "" && c.Run.ID == except {
 				continue
 			}
 			l, err := e.acquire(ctx, c.Key())
@@ -246,13 +245,25 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 			err = e.cancelTree(ctx, l, r, 0)
 			l.release()
 			if err != nil {
-				return ids, err
+				return err
 			}
-			ids = append(ids, c.ID)
+			done[c.Key()], ids = true, append(ids, c.ID)
 		}
-		if page.Next == 0 {
-			return ids, nil
-		}
-		q.After = page.Next
+		return nil
 	}
+	err = end(e.living(func(c *call.Call) bool {
+		return c.Namespace == q.Namespace && (q.Run == "" || c.Run.ID == q.Run) && (q.Thread == "" || c.Run.Thread == q.Thread)
+	}))
+	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
+	q.Limit, q.OldestFirst = 500, true
+	for err == nil {
+		var page store.Page
+		if page, err = e.store.Calls(ctx, q); err == nil {
+			err = end(page.Calls)
+		}
+		if q.After = page.Next; q.After == 0 {
+			break
+		}
+	}
+	return ids, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
@@ -274,4 +275,43 @@ func TestCancelAndDecisionRace(t *testing.T) {
 			w.checkLog(c.ID)
 		}
 	})
+}
+
+// Who ends a run, or cancels what is in it, ends calls too that the journal does not know yet: they wait for a gate.
+func TestCancelOfCallsThatAreNotStored(t *testing.T) {
+	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
+		time.Sleep(time.Minute)
+		return hook.Allow(), nil
+	})}
+	for name, end := range map[string]func(w *world) ([]string, error){
+		"run":        func(w *world) ([]string, error) { return w.e.EndRun(w.t.Context(), alice, "run-1", "", "") },
+		"superseded": func(w *world) ([]string, error) { return w.e.EndRun(w.t.Context(), alice, "run-1", "", "run-2") },
+		"calls":      func(w *world) ([]string, error) { return w.e.CancelAll(w.t.Context(), alice, "run-1", "", "", "") },
+		"thread": func(w *world) ([]string, error) {
+			return w.e.CancelAll(w.t.Context(), alice, "", "thread-1", "", "run-2")
+		},
+	} {
+		for _, effects := range []tool.Effects{reading, mutating} {
+			t.Run(name+" "+string(effects.Normal().Mutability), func(t *testing.T) {
+				p := &probe{}
+				inBubble(t, []tool.Tool{p.tool("t", effects)}, gates(slow), func(t *testing.T, w *world) {
+					id := w.begin(spec("t", ""))
+					other := spec("t", "")
+					other.Run = tool.Run{ID: "run-2", Thread: "thread-1"}
+					stays := w.begin(other)
+					ids, err := end(w)
+					if err != nil || len(ids) != 1 || ids[0] != id {
+						t.Errorf("cancelled %v, %v", ids, err)
+					}
+					time.Sleep(time.Hour)
+					if c := w.get(id); c.Status != call.Cancelled || c.Executed != call.NotStarted {
+						t.Errorf("call %s %s", c.Status, c.Executed)
+					}
+					if c := w.get(stays); c.Status != call.Succeeded || p.runs.Load() != 1 {
+						t.Errorf("the other call %s, %d runs", c.Status, p.runs.Load())
+					}
+				})
+			})
+		}
+	}
 }
