@@ -20,7 +20,9 @@ func (m mask) record(c *call.Call) *tooldv1.Call {
 	if m == nil {
 		return wholeCall(c)
 	}
-	out := m.apply(fromCall(c))
+	whole := fromCall(c)
+	whole.Isolation = fromIsolation(&c.Isolation)
+	out := m.apply(whole)
 	fit(out)
 	return out
 }
@@ -28,6 +30,7 @@ func (m mask) record(c *call.Call) *tooldv1.Call {
 // wholeCall translates a record.
 func wholeCall(c *call.Call) *tooldv1.Call {
 	out := fromCall(c)
+	out.Isolation = encodedIsolation(&c.Isolation)
 	if len(c.Rounds) > 0 || c.Result != nil && len(c.Result.Content) > 0 || len(c.Requested)+len(c.Effective)+len(c.Run.Agent.Spec) > 1<<20 {
 		fit(out)
 	}

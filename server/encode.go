@@ -215,3 +215,20 @@ func encodedFrame(f *Frame) *tooldv1.Frame {
 	out.ProtoReflect().SetUnknown(b)
 	return out
 }
+
+// encodedIsolation is what fromIsolation returns with the facts as bytes: they are ten small messages of every call.
+func encodedIsolation(i *call.Isolation) *tooldv1.Isolation {
+	w := &encoder{b: make([]byte, 0, 24*len(i.Facts))}
+	for n := range i.Facts {
+		at := w.open(3)
+		w.text(1, i.Facts[n].Name)
+		w.flag(2, i.Facts[n].Held)
+		w.close(at)
+	}
+	if w.err != nil {
+		return fromIsolation(i)
+	}
+	out := &tooldv1.Isolation{Required: fromLevel(i.Required), Network: fromNetwork(i.Network)}
+	out.ProtoReflect().SetUnknown(w.b)
+	return out
+}

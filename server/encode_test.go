@@ -105,6 +105,34 @@ func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	})
 }
 
+func TestIsolationIsReceivedAsItWouldBeWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		i := &call.Isolation{
+			Required: rapid.SampledFrom([]tool.Isolation{tool.IsolationNone, ""}).Draw(t, "required"), Network: rapid.SampledFrom([]string{"none", ""}).Draw(t, "network"),
+		}
+		for range rapid.IntRange(0, 12).Draw(t, "facts") {
+			i.Facts = append(i.Facts, call.Fact{Name: anyText().Draw(t, "name"), Held: rapid.Bool().Draw(t, "held")})
+		}
+		want := server.FromIsolation(i)
+		_, wantErr := proto.Marshal(want)
+		b, err := proto.Marshal(server.EncodedIsolation(i))
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("error %v, want %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		got := &tooldv1.Isolation{}
+		if err := proto.Unmarshal(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if !proto.Equal(got, want) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+	})
+}
+
 // What a common frame costs, with and without its messages.
 func BenchmarkFrame(b *testing.B) {
 	now := time.Now()

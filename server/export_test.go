@@ -4,4 +4,7 @@ package server
 var (
 	FromFrame  = fromFrame
 	PlainFrame = plainFrame
+
+	FromIsolation    = fromIsolation
+	EncodedIsolation = encodedIsolation
 )

@@ -38,14 +38,14 @@ func each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// fromCall translates a record. Strings are shared, not copied.
+// fromCall translates a record but for its isolation. Strings are shared, not copied.
 func fromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
 		CallId: c.ID, Status: fromStatus(c.Status), Executed: fromExecuted(c.Executed), Tool: c.Tool,
 		RequestedArguments: c.Requested, EffectiveArguments: c.Effective,
 		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: fromTime(c.Created), EndedAt: fromTime(c.Ended), StartedAt: fromTime(c.Started),
 		Namespace: c.Namespace, Caller: fromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
-		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt), Isolation: fromIsolation(&c.Isolation),
+		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt),
 		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf, RewrittenBy: c.Rewriters,
 		Detached: c.Detached, BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
 		Run: fromRunOf(c), Timeouts: fromTimeouts(c.Timeouts),
