@@ -91,6 +91,12 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelect
 	return released, left, err
 }
 
+// Held counts the calls of a namespace that wait for [Engine.Release].
+func (e *Engine) Held(ctx context.Context, namespace string) (n int, err error) {
+	err = e.eachHeld(ctx, store.Query{Namespace: namespace}, func(*call.Call) { n++ })
+	return n, err
+}
+
 // heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
 func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {

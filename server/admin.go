@@ -23,9 +23,13 @@ type admin struct {
 func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
 	i := s.admin.Info(ctx)
 	l := &i.Limits
+	held, err := s.engine.Held(ctx, principal(ctx).Namespace)
+	if err != nil {
+		return nil, err
+	}
 	resp := &tooldv1.GetInfoResponse{
 		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: fromTime(i.Started),
-		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace,
+		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace, HeldCalls: int64(held),
 		Addresses: each(i.Addresses, func(a *Address) *tooldv1.Address {
 			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
 		}),

@@ -43,7 +43,8 @@ type Engine interface {
 	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had some, and how
 	// many had none any more.
 	Purge(ctx context.Context, p tool.Principal, which PurgeSelector) (purged, before int, err error)
-
+	// Held counts the calls of a namespace that wait for Release.
+	Held(ctx context.Context, namespace string) (int, error)
 	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
 	Rules(p tool.Principal) []*call.Rule
 	// RevokeRule ends one; it returns when no gate finds it any more.

@@ -54,6 +54,15 @@ func TestT108ReleaseCalls(t *testing.T) {
 	if err != nil || foreign.GetReleased() != 0 || foreign.GetHeld() != 0 {
 		t.Errorf("another namespace's operator released %v, %v", foreign, err)
 	}
+	holds := func(who string, want int64) {
+		t.Helper()
+		info, err := tooldv1.NewAdminServiceClient(w.as(who)).GetInfo(within(t), &tooldv1.GetInfoRequest{})
+		if err != nil || info.GetHeldCalls() != want {
+			t.Errorf("%s sees %d held calls, want %d: %v", who, info.GetHeldCalls(), want, err)
+		}
+	}
+	holds("oscar", 2)
+	holds("mallory", 0)
 	for _, step := range []struct {
 		request        *tooldv1.ReleaseCallsRequest
 		released, held int64
@@ -67,6 +76,7 @@ func TestT108ReleaseCalls(t *testing.T) {
 			t.Errorf("%v: %v, %v", step.request, got, err)
 		}
 	}
+	holds("oscar", 0)
 	must(t, answer(get("released-0000001")))
 	if s := get("released-0000001").GetStatus(); s != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("the released call is %v", s)

@@ -87,6 +87,9 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 			if err != nil {
 				return err
 			}
+			if held := a.heldBack(ctx, client, a.errView()); held != "" {
+				defer fmt.Fprintln(a.err, held)
+			}
 			return a.printInbox(all, more)
 		}),
 	}

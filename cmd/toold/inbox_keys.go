@@ -25,8 +25,17 @@ func (a *app) workThrough(ctx context.Context, c *client, request *tooldv1.ListC
 	}
 	return inbox.Run(ctx, inbox.Config{
 		Daemon: &inboxDaemon{c: c, request: request, limit: limit}, In: in, Out: out,
-		View: a.outView, Edit: a.edit, Answer: answerOf,
+		Notice: a.heldBack(ctx, c, show.View{Program: a.program()}), View: a.outView, Edit: a.edit, Answer: answerOf,
 	})
+}
+
+// heldBack says that calls cannot be decided before they are released; a daemon that does not tell has none.
+func (a *app) heldBack(ctx context.Context, c *client, v show.View) string {
+	info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+	if err != nil {
+		return "" // whatever is wrong, the list will say
+	}
+	return v.Held(info)
 }
 
 // terminal returns standard input and output when both are one that can be drawn on.

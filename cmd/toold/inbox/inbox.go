@@ -28,10 +28,11 @@ type Daemon interface {
 	Decide(ctx context.Context, c *tooldv1.Call, d *tooldv1.Decision, taken func()) (outcome string, err error)
 }
 
-// A Config is what an inbox is made of; all of it is required.
+// A Config is what an inbox is made of; all of it but Notice is required.
 type Config struct {
 	Daemon  Daemon
 	In, Out *os.File // a terminal
+	Notice  string   // said at the beginning; may be empty
 	View    func() show.View
 	// Edit lets the person change JSON text in an editor on the same terminal.
 	Edit func(ctx context.Context, text string) (string, error)
@@ -44,6 +45,7 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{cfg: cfg, m: newModel(), t: &terminal{in: cfg.In, out: cfg.Out}, news: make(chan func()), again: make(chan struct{}, 1)}
 	s.ctx = ctx
+	s.m.say(cfg.Notice, true)
 	if err := s.t.take(); err != nil {
 		cancel()
 		return err

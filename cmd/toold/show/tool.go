@@ -151,6 +151,7 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 		state = v.paint(waits, "draining")
 	}
 	text := "toold " + Line(i.GetVersion()) + "  " + state + "\n" + v.fields(
+		"held", v.Held(i),
 		"commit", Line(i.GetCommit()),
 		"since", v.clock(i.GetStartedAt()),
 		"addresses", strings.Join(addresses, "\n"),
@@ -162,6 +163,19 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 		"kept", fmt.Sprintf("ended calls %s, tickets at most %s", Duration(l.GetRetention().AsDuration()), Duration(l.GetSuspension().AsDuration())),
 	)
 	return text + v.facts(i.GetIsolationFacts())
+}
+
+// Held says that calls wait for an operator, and what to run; "" when none does.
+func (v View) Held(i *tooldv1.GetInfoResponse) string {
+	held := "1 call is held"
+	switch n := i.GetHeldCalls(); n {
+	case 0:
+		return ""
+	case 1:
+	default:
+		held = Number(n) + " calls are held"
+	}
+	return v.paint(waits, held) + ", the store was copied or restored; see " + v.command("release", "--help")
 }
 
 // facts writes what is known of isolation: what is not held for one reason, together.

@@ -142,7 +142,9 @@ type GetInfoResponse struct {
 	// True from the beginning of a drain.
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
 	// The namespace of the principal that asks.
-	Namespace     string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Unfinished calls of that namespace which wait for an operator because the store was copied or restored; see ReleaseCalls.
+	HeldCalls     int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +261,13 @@ func (x *GetInfoResponse) GetNamespace() string {
 		return x.Namespace
 	}
 	return ""
+}
+
+func (x *GetInfoResponse) GetHeldCalls() int64 {
+	if x != nil {
+		return x.HeldCalls
+	}
+	return 0
 }
 
 // Address is where a daemon listens.
@@ -1394,7 +1403,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18toold/v1/isolation.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
-	"\x0eGetInfoRequest\"\xb8\x03\n" +
+	"\x0eGetInfoRequest\"\xd7\x03\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x19\n" +
@@ -1409,7 +1418,9 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x05store\x18\n" +
 	" \x01(\tR\x05store\x12\x1a\n" +
 	"\bdraining\x18\v \x01(\bR\bdraining\x12\x1c\n" +
-	"\tnamespace\x18\f \x01(\tR\tnamespace\"O\n" +
+	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x1d\n" +
+	"\n" +
+	"held_calls\x18\r \x01(\x03R\theldCalls\"O\n" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
