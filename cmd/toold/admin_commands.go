@@ -40,8 +40,9 @@ func (a *app) healthCommand() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "health", Short: "Exit with 0 when the daemon serves", Example: "  toold health --timeout 1s", Args: noArgs,
-		Long: `Asks the daemon whether it serves: exit code 0 when it does, 9 when it starts or drains,
-4 when nobody answers. For health checks of containers and load balancers.`,
+		Long: `Asks the daemon whether it serves: exit code 0 when it does, 9 when it starts or
+drains, 4 when nobody answers. For health checks of containers and load
+balancers.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
@@ -90,8 +91,9 @@ func (a *app) drainCommand() *cobra.Command {
 	var period time.Duration
 	c := &cobra.Command{
 		Use: "drain", Short: "Make the daemon finish what runs and stop", Example: "  toold drain --period 1m", Args: noArgs,
-		Long: `The daemon takes no new calls, lets running ones end within the period, keeps what waits for
-a decision, and stops. The command returns when the drain has begun.`,
+		Long: `The daemon takes no new calls, lets running ones end within the period, keeps
+what waits for a decision, and stops. The command returns when the drain has
+begun.`,
 	}
 	c.Flags().DurationVar(&period, "period", 0, "how long running calls may take; 0 ends them at once (default: as configured)")
 	c.RunE = a.withClient(func(ctx context.Context, client *client, _ []string) error {
@@ -114,8 +116,9 @@ func (a *app) logLevelCommand() *cobra.Command {
 	levels := []string{"debug", "info", "warn", "error"}
 	c := &cobra.Command{
 		Use: "log-level debug|info|warn|error", Short: "Change what the running daemon logs", Args: exactArgs("a LEVEL: debug, info, warn or error"),
-		Long: `Changes the least that the daemon writes to its log, until it is changed again or the daemon
-ends; log.level of the configuration is what a start begins with. Needs the role operator.`,
+		Long: `Changes the least that the daemon writes to its log, until it is changed again
+or the daemon ends; log.level of the configuration is what a start begins with.
+Needs the role operator.`,
 		Example:           "  toold log-level debug",
 		ValidArgsFunction: cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -141,8 +144,9 @@ ends; log.level of the configuration is what a start begins with. Needs the role
 func (a *app) tokenCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "token", Short: "Print where the token is", Args: noArgs,
-		Long: `Prints the file of the token that the daemon made on its first start. The command line
-finds it by itself; other clients send its content as "authorization: Bearer …".`,
+		Long: `Prints the file of the token that the daemon made on its first start. The
+command line finds it by itself; other clients send its content as
+"authorization: Bearer …".`,
 		Example: `  grpcurl -H "authorization: Bearer $(cat $(toold token))" …`,
 		RunE: func(*cobra.Command, []string) error {
 			file, err := filepath.Abs(filepath.Join(a.dataDir(), tokenName))
@@ -158,8 +162,8 @@ finds it by itself; other clients send its content as "authorization: Bearer …
 	}
 	c.AddCommand(&cobra.Command{
 		Use: "hash", Short: "Read a token and print its hash for auth.tokens", Args: noArgs,
-		Long: `Reads a token from standard input and prints the hash that auth.tokens of the configuration
-wants. The token itself is stored nowhere.`,
+		Long: `Reads a token from standard input and prints the hash that auth.tokens of the
+configuration wants. The token itself is stored nowhere.`,
 		Example: "  openssl rand -hex 32 | tee token.txt | toold token hash",
 		RunE: func(*cobra.Command, []string) error {
 			text, err := readAtMost(a.in, 4096)

@@ -52,8 +52,8 @@ func (a *app) artifactCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "artifact CALL NAME",
 		Short: "Write stored output to standard output",
-		Long: `Writes an artifact or an output stream (stdout, stderr) of a call to standard output, byte
-by byte; on a terminal, control characters are escaped.`,
+		Long: `Writes an artifact or an output stream (stdout, stderr) of a call to standard
+output, byte by byte; on a terminal, control characters are escaped.`,
 		Example: "  toold artifact CALL stdout > log.txt",
 		Args:    exactArgs("a CALL", "a NAME"), ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {

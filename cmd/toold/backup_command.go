@@ -18,10 +18,11 @@ func (a *app) backupCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DEST",
 		Short: "Copy the whole store into a new directory",
-		Long: `Asks the daemon for a copy of its store, as it is at one moment, in the directory DEST on the
-daemon's machine; calls go on meanwhile. With --data the store in that directory is copied,
-which no daemon may have open. DEST must not be there, or be empty. The copy holds the journal
-and the output of calls, not the configuration, tokens or the workspace.
+		Long: `Asks the daemon for a copy of its store, as it is at one moment, in the
+directory DEST on the daemon's machine; calls go on meanwhile. With --data the
+store in that directory is copied, which no daemon may have open. DEST must not
+be there, or be empty. The copy holds the journal and the output of calls, not
+the configuration, tokens or the workspace.
 
 "toold restore" makes a store of it.`,
 		Example: "  toold backup /backups/monday\n  toold backup /backups/monday --data data   # no daemon runs",
@@ -56,9 +57,10 @@ func (a *app) restoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore SRC DATA",
 		Short: "Make a store of a backup",
-		Long: `Copies the backup in SRC into the directory DATA, which must not be there or be empty. A daemon
-that is started on it holds the calls that had not ended, because they may have gone on since
-the backup: "toold release" carries them on or ends them.`,
+		Long: `Copies the backup in SRC into the directory DATA, which must not be there or be
+empty. A daemon that is started on it holds the calls that had not ended,
+because they may have gone on since the backup: "toold release" carries them on
+or ends them.`,
 		Example: "  toold restore /backups/monday data\n  toold serve --data data --workspace workspace\n  toold release --all",
 		Args:    exactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {

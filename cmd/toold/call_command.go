@@ -28,9 +28,10 @@ func (f *callFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.unattended, "unattended", false, "nobody is there to answer")
 }
 
-const argumentsHelp = `Arguments are key=value, each read as the tool's schema says: a string as it is, numbers,
-true and false, and for lists one element for each time the key stands. key:=json takes
-JSON as it is. --json has all arguments in one text, - reads it from standard input.`
+const argumentsHelp = `Arguments are key=value, each read as the tool's schema says: a string as it is,
+numbers, true and false, and for lists one element for each time the key stands.
+key:=json takes JSON as it is. --json has all arguments in one text, - reads it
+from standard input.`
 
 // spec builds the call. Without key=value nothing is asked of the daemon beforehand.
 func (f *callFlags) spec(ctx context.Context, a *app, c *client, args []string) (*tooldv1.CallSpec, error) {
@@ -78,9 +79,9 @@ func (a *app) callCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call TOOL [key=value … | --json '{…}' | -]",
 		Short: "Call a tool and show its result",
-		Long: `Calls a tool, shows progress on standard error and the result on standard output. A call
-that has to wait for a decision ends the command with exit code 3, and goes on when it is
-answered; --watch waits with it.
+		Long: `Calls a tool, shows progress on standard error and the result on standard
+output. A call that has to wait for a decision ends the command with exit code
+3, and goes on when it is answered; --watch waits with it.
 
 ` + argumentsHelp + `
 
@@ -199,8 +200,8 @@ func (a *app) describeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "describe TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show what a call would do, without doing it",
-		Long: `Shows whether the arguments are valid, what the call would touch, what each gate says to
-it and which isolation it would get. Nothing runs and nothing is stored.
+		Long: `Shows whether the arguments are valid, what the call would touch, what each gate
+says to it and which isolation it would get. Nothing runs and nothing is stored.
 
 ` + argumentsHelp,
 		Example:           "  toold describe bash command='rm -r build'",

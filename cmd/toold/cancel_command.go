@@ -20,9 +20,9 @@ func (a *app) cancelCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel CALL | --run RUN | --thread THREAD",
 		Short: "End a call and its processes, or all open calls of a run or thread",
-		Long: `Asks for the end of a call. With --wait the command ends when the call has, and says which
-processes were killed and when they were seen to be gone. A result that was complete before
-stands.`,
+		Long: `Asks for the end of a call. With --wait the command ends when the call has, and
+says which processes were killed and when they were seen to be gone. A result
+that was complete before stands.`,
 		Example: "  toold cancel CALL --wait 10s\n  toold cancel --run r-17 --reason 'user left'",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {

@@ -18,9 +18,9 @@ func (a *app) configCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	shown := &cobra.Command{
-		Use: "show", Short: "Print the configuration that holds, and where each value comes from", Args: noArgs,
+		Use: "show", Short: "Print the configuration that holds, with its sources", Args: noArgs,
 		Example: "  toold config show --config /etc/toold/toold.yaml",
-		Long:    "Prints the configuration as YAML, with the source of each value. Secrets are left out.",
+		Long:    "Prints the configuration as YAML, with the source of each value; no secrets.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.config(c)
 			if err != nil {
@@ -32,7 +32,7 @@ func (a *app) configCommand() *cobra.Command {
 	}
 	configFlags(shown.Flags())
 	checked := &cobra.Command{
-		Use: "check", Short: "Do what serve does before it opens its store, and say what is wrong", Args: noArgs,
+		Use: "check", Short: "Do what serve does before it opens its store", Args: noArgs,
 		Example: "  toold config check --config /etc/toold/toold.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := a.config(c)

@@ -132,10 +132,11 @@ func (a *app) approveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve SUSPENSION|CALL",
 		Short: "Say yes to a call that waits, and follow it",
-		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for exactly
-what was shown: it carries the ticket's digest. A beginning of an id is enough when no other
-ticket has it. --edit and --arguments approve other arguments; the call is checked again.
---remember keeps the yes for later calls; "toold rules" lists what is kept.`,
+		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for
+exactly what was shown: it carries the ticket's digest. A beginning of an id is
+enough when no other ticket has it. --edit and --arguments approve other
+arguments; the call is checked again. --remember keeps the yes for later calls;
+"toold rules" lists what is kept.`,
 		Example: `  toold approve 0198c1
   toold approve 0198c1 --edit
   toold approve 0198c1 --remember 2 --for 8h
@@ -213,10 +214,11 @@ func (a *app) answerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer SUSPENSION|CALL [TEXT … | key=value … | --json '…' | -]",
 		Short: "Answer a question, and follow the call",
-		Long: `Answers the question of a call that waits. The ticket says what shape the answer has: for
-text the words as they are, for a list one word for each element, for an object key=value or
-key:=json. --json takes any JSON, - reads it from standard input. An answer that does not
-fit is refused, and the question stays open.`,
+		Long: `Answers the question of a call that waits. The ticket says what shape the answer
+has: for text the words as they are, for a list one word for each element, for
+an object key=value or key:=json. --json takes any JSON, - reads it from
+standard input. An answer that does not fit is refused, and the question stays
+open.`,
 		Example: `  toold answer 0198c1 Paris
   toold answer 0198c1 name=Ada age=36
   toold answer 0198c1 --json '{"name":"Ada"}'`,

@@ -34,8 +34,9 @@ func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.Quaranti
 func (a *app) toolDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff [TOOL]", Short: "Show what a tool has otherwise than the definition that is trusted",
-		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its definition
-changes, it is in no list and cannot be called until an operator accepts the new one.`,
+		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its
+definition changes, it is in no list and cannot be called until an operator
+accepts the new one.`,
 		Example: "  toold tools diff\n  toold tools diff weather\n  toold tools accept weather",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -67,8 +68,8 @@ func (a *app) toolAcceptCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "accept TOOL --digest DIGEST", Short: "Trust the definition of a tool that waits", Args: exactArgs("a TOOL"),
 		Example: "  toold tools diff deploy\n  toold tools accept deploy --digest DIGEST",
-		Long: `Trusts a definition that "toold tools diff" showed. Without --digest it shows it and says
-what to type.`,
+		Long: `Trusts a definition that "toold tools diff" showed. Without --digest it shows it
+and says what to type.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			if digest == "" {
 				all, err := quarantined(ctx, c, args[0])

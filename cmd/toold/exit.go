@@ -117,7 +117,7 @@ func refusal(err error) (*status.Status, bool) {
 func (a *app) reportStatus(st *status.Status) int {
 	reason, violations, retry := detailsOf(st)
 	code, hint := a.judge(st.Code(), reason != "")
-	text := "toold: " + show.Text(st.Message())
+	text := "toold: " + show.Text(messageOf(st))
 	if reason != "" && !strings.Contains(st.Message(), reason) {
 		text += " (" + show.Line(reason) + ")"
 	}
@@ -135,6 +135,15 @@ func (a *app) reportStatus(st *status.Status) int {
 		fmt.Fprintln(a.err, "  "+hint)
 	}
 	return code
+}
+
+// messageOf is what a status says, without the words that the transport has around the cause.
+func messageOf(st *status.Status) string {
+	cause, wrapped := strings.CutPrefix(st.Message(), `connection error: desc = "transport: `)
+	if !wrapped {
+		return st.Message()
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(cause, `"`), "Error while dialing: ")
 }
 
 func detailsOf(st *status.Status) (reason string, violations []*errdetails.BadRequest_FieldViolation, retry string) {

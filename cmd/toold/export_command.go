@@ -35,9 +35,9 @@ func (a *app) exportCommand() *cobra.Command {
 	request := &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{}}
 	c := &cobra.Command{
 		Use: "export --for PROVIDER", Short: "Print the tools as a provider of models takes them", Args: noArgs,
-		Long: `Prints the list that goes into the member "tools" of a request to a provider. What the
-provider does not take is said in the descriptions; what was changed is told on standard
-error, and with -o json beside the list.`,
+		Long: `Prints the list that goes into the member "tools" of a request to a provider.
+What the provider does not take is said in the descriptions; what was changed is
+told on standard error, and with -o json beside the list.`,
 		Example: `  toold tools export --for anthropic > tools.json
   toold tools export --for openai-strict --allow 'todo_*' --allow read
   toold tools export --for gemini --guidance`,

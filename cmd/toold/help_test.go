@@ -27,8 +27,11 @@ func TestHelp(t *testing.T) {
 		case !strings.Contains(c.Example, "toold"):
 			t.Errorf("the example of %s is %q", c.CommandPath(), c.Example)
 		}
-		for line := range strings.Lines(c.Long + "\n" + c.Example) {
-			if len([]rune(strings.TrimRight(line, "\n"))) > 96 {
+		var help strings.Builder
+		c.SetOut(&help)
+		must(t, c.Help())
+		for line := range strings.Lines(help.String()) {
+			if len([]rune(strings.TrimRight(line, "\n"))) > 80 {
 				t.Errorf("%s: a line of its help is too long: %s", c.CommandPath(), line)
 			}
 		}

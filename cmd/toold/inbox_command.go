@@ -44,11 +44,12 @@ func (a *app) inboxCommand() *cobra.Command {
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "inbox [SUSPENSION|CALL]",
-		Short: "Work through what waits for a decision, list it, or show one ticket whole",
-		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k choose, a
-approves or answers, e edits the arguments in $VISUAL or $EDITOR, d declines with a reason,
-enter shows the ticket alone, q leaves. Every key stands at the bottom, nothing is decided
-without a second key, and the list follows what happens.
+		Short: "Work through what waits for a decision, or list it",
+		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k
+choose, a approves or answers, e edits the arguments in $VISUAL or $EDITOR, d
+declines with a reason, enter shows the ticket alone, q leaves. Every key stands
+at the bottom, nothing is decided without a second key, and the list follows
+what happens.
 
 Without a terminal, with --list or with --output, it is a list, oldest first.`,
 		Example: `  toold inbox

@@ -163,7 +163,7 @@ func spoken(err error) error {
 		return err
 	}
 	_, violations, _ := detailsOf(st)
-	parts := []string{st.Message()}
+	parts := []string{messageOf(st)}
 	for _, v := range violations {
 		if text := v.GetField() + ": " + v.GetDescription(); !strings.Contains(st.Message(), v.GetDescription()) {
 			parts = append(parts, text)

@@ -43,7 +43,10 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		}
 	}
 	nobody := t.TempDir()
-	new(run).do(t, nobody, "tools", "--address", filepath.Join(nobody, "no.sock")).expect(t, exitUnreachable, "", "toold serve")
+	none := new(run).do(t, nobody, "tools", "--address", filepath.Join(nobody, "no.sock"))
+	if none.expect(t, exitUnreachable, "", "toold: dial unix ", "no such file or directory\n  no daemon answers", "toold serve"); strings.Contains(none.err, "desc =") {
+		t.Errorf("the words of the transport: %s", none.err)
+	}
 	new(run).do(t, nobody, "nonsense").expect(t, exitUsage, "", `unknown command "nonsense"`)
 	new(run).do(t, nobody, "serve", "--address", "x").expect(t, exitUsage, "", "--address is for the commands that talk to a daemon")
 	new(run).do(t, nobody, "serve", "--listen-tcp", "0.0.0.0:0").expect(t, exitUsage, "", "reachable from other machines")

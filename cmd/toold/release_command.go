@@ -14,13 +14,13 @@ func (a *app) releaseCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "release CALL… | --run RUN | --thread THREAD | --all",
 		Short: "Carry on, or end, the calls of a store that was copied or restored",
-		Long: `The unfinished calls of a store that was copied or restored are held: nothing carries them
-on, because the original may have done so. Make sure that it does not, then release them:
-they go on as after a start of the daemon. What may have run is not run again unless that
-is safe. With --end they are cancelled instead.
+		Long: `The unfinished calls of a store that was copied or restored are held: nothing
+carries them on, because the original may have done so. Make sure that it does
+not, then release them: they go on as after a start of the daemon. What may have
+run is not run again unless that is safe. With --end they are cancelled instead.
 
-When nothing is held any more the store is the daemon's own; until then a restart holds
-unfinished calls anew.`,
+When nothing is held any more the store is the daemon's own; until then a
+restart holds unfinished calls anew.`,
 		Example:           "  toold calls --status suspended,running\n  toold release CALL\n  toold release --run r-17 --end --reason 'ran on the old machine'\n  toold release --all",
 		ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {

@@ -111,9 +111,10 @@ func (a *app) rulesRevokeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke RULE …",
 		Short: "End answers that were kept: such calls are asked about again",
-		Long: `Ends answers that were kept for later calls. When the command is done, no call will be
-allowed by them any more. A beginning of an id is enough when no other rule has it.`,
-		Example:           "  toold rules revoke r-3KQ7\n  toold rules -o jsonl | jq -r 'select(.tool == \"bash\") | .rule_id' | xargs toold rules revoke",
+		Long: `Ends answers that were kept for later calls. When the command is done, no call
+will be allowed by them any more. A beginning of an id is enough when no other
+rule has it.`,
+		Example:           "  toold rules revoke r-3KQ7\n  toold rules --tool bash -o jsonl | jq -r .rule_id | xargs toold rules revoke",
 		Args:              atLeast("a RULE"),
 		ValidArgsFunction: a.completeRules,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -183,10 +184,10 @@ func (a *app) modeCommand() *cobra.Command {
     default       the rules alone
     plan          nothing but what is read-only
     accept_edits  edits of files are not asked about (approvers)
-    bypass        nothing that one person could agree to is asked about (operators)
+    bypass        nothing is asked that one person could agree to (operators)
 
-and the rule sets that the operator made. No mode beats a deny. To leave a mode needs what
-choosing it needs; the mode of a run ends with the run.`,
+and the rule sets that the operator made. No mode beats a deny. To leave a mode
+needs what choosing it needs; the mode of a run ends with the run.`,
 		Example: "  toold mode plan --run run-17\n  toold mode default --thread thread-4",
 		Args:    exactArgs("a MODE"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {

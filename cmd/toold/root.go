@@ -31,11 +31,12 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toold",
 		Short: "Run tools for language models, with people in the middle",
-		Long: `toold runs tools for orchestrators of language models: it checks the arguments, asks
-who has to be asked, runs the tool, streams what happens and keeps one result.
+		Long: `toold runs tools for orchestrators of language models: it checks the arguments,
+asks who has to be asked, runs the tool, streams what happens and keeps one
+result.
 
-Data goes to standard output, progress to standard error. "toold help exit-codes"
-lists the exit codes.`,
+Data goes to standard output, progress to standard error. "toold help
+exit-codes" lists the exit codes.`,
 		Example: `  toold serve
   toold call grep pattern=TODO path=src
   toold inbox
@@ -52,6 +53,7 @@ lists the exit codes.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w\n  see: %s --help", err, c.CommandPath())
 	})
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 80 "))
 	a.connection.flags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: groupCalls, Title: "Calls:"}, &cobra.Group{ID: groupPeople, Title: "Decisions:"},
 		&cobra.Group{ID: groupDaemon, Title: "Daemon:"})
@@ -108,11 +110,12 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
-		Long: `Runs the daemon until SIGINT or SIGTERM; a second signal ends it at once. SIGHUP reads
-configuration and rules again.
+		Long: `Runs the daemon until SIGINT or SIGTERM; a second signal ends it at once. SIGHUP
+reads configuration and rules again.
 
-Settings come from the file, from the environment and from the flags; each counts more than
-the one before. docs/configuration.md describes them; "toold config show" shows what holds.`,
+Settings come from the file, from the environment and from the flags; each
+counts more than the one before. docs/configuration.md describes them; "toold
+config show" shows what holds.`,
 		Example: "  toold serve --data data --workspace workspace\n  toold serve --config /etc/toold/toold.yaml",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -21,9 +21,10 @@ import (
 func (a *app) rulesCommand() *cobra.Command {
 	var id string
 	c := &cobra.Command{
-		Use: "rules", Short: "List the answers that are kept for later calls, or try the permission rules", Args: noArgs,
-		Long: `Lists the answers that people kept (toold approve --remember) and that are in force, oldest
-first. "revoke" ends them; "test" shows what the configured rules make of a call.`,
+		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: noArgs,
+		Long: `Lists the answers that people kept (toold approve --remember) and that are in
+force, oldest first. "revoke" ends them; "test" shows what the configured rules
+make of a call.`,
 		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			return a.listRules(ctx, c, id)
@@ -67,18 +68,19 @@ func (a *app) rulesTestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show which rule decides for a call, and why",
-		Long: `Shows what the configured rules make of a call, which rule decides and why the others do
-not. No daemon is asked and nothing runs: the rule file is read from the configuration, and
-the code that decides is the daemon's. Answers that were kept are not looked at.
+		Long: `Shows what the configured rules make of a call, which rule decides and why the
+others do not. No daemon is asked and nothing runs: the rule file is read from
+the configuration, and the code that decides is the daemon's. Answers that were
+kept are not looked at.
 
-A tool that the daemon does not bring along is supposed to be of the tier CONFIRM; --tier
-and --source say otherwise.
+A tool that the daemon does not bring along is supposed to be of the tier
+CONFIRM; --tier and --source say otherwise.
 
 ` + argumentsHelp,
 		Example: `  toold rules test bash command='git push --force'
   toold rules test write path=src/a.go content=x --rules rules.yaml --mode plan
   toold rules test bash command='make release' --unattended -o json | jq .why
-  toold rules test mcp_github_merge --source mcp --tier ESCALATE --caller nightly`,
+  toold rules test mcp_merge --source mcp --tier ESCALATE --caller nightly`,
 		Args: atLeast("a TOOL"),
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := a.config(c)

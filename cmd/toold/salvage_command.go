@@ -15,13 +15,14 @@ func (a *app) salvageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "salvage SRC DST",
 		Short: "Save what a damaged store still holds into a new one",
-		Long: `Reads the store in the directory SRC row by row and writes what can be read into a new one
-in DST. SRC stays as it is; no daemon may have it open.
+		Long: `Reads the store in the directory SRC row by row and writes what can be read into
+a new one in DST. SRC stays as it is; no daemon may have it open.
 
-What is damaged is told and never made up: a call whose record or log is damaged is refused
-with DATA_LOSS, a call of which only the id is left is expired, so that it is not run again.
-The unfinished calls of the new store are held, as those of a store that was moved: start the
-daemon with --moved when nothing has gone on since.`,
+What is damaged is told and never made up: a call whose record or log is damaged
+is refused with DATA_LOSS, a call of which only the id is left is expired, so
+that it is not run again. The unfinished calls of the new store are held, as
+those of a store that was moved: start the daemon with --moved when nothing has
+gone on since.`,
 		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace --moved",
 		Args:    exactArgs("SRC", "DST"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -53,16 +53,18 @@ func (a *app) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch CALL | --run RUN | --thread THREAD | --all",
-		Short: "Watch a call to its end, or the calls of a run, a thread or everything",
-		Long: `Shows what happens: progress on standard error, the tool's output on standard output. A
-connection that breaks is made again, from the last cursor: nothing is missing and nothing
-comes twice. The last cursor stands at the end on standard error; --cursor goes on there.
+		Short: "Watch a call to its end, or all of a run or thread",
+		Long: `Shows what happens: progress on standard error, the tool's output on standard
+output. A connection that breaks is made again, from the last cursor: nothing is
+missing and nothing comes twice. The last cursor stands at the end on standard
+error; --cursor goes on there.
 
-On a terminal the calls of a run are drawn as a tree that follows what happens; --lines shows
-the events instead.
+On a terminal the calls of a run are drawn as a tree that follows what happens;
+--lines shows the events instead.
 
-A call begins with a snapshot, or with --from-start at its first event. With -o jsonl each
-line is a frame of the API, which holds events, or one control, and a cursor.`,
+A call begins with a snapshot, or with --from-start at its first event. With -o
+jsonl each line is a frame of the API, which holds events, or one control, and a
+cursor.`,
 		Example: `  toold watch 0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e
   toold watch --run r-17
   toold watch --run r-17 -o jsonl | jq -c '.events[]?'`,

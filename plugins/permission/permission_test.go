@@ -250,6 +250,10 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestSeveralPeople(t *testing.T) {
+	reasoned := check(t, gate(t, `rules: [{action: ask, tools: [x], count: 2, reason: two people}]`), input("x", tool.Confirm)).Ticket()
+	if reasoned.Message != "Allow x? two people. 2 people have to agree." {
+		t.Errorf("message %q", reasoned.Message)
+	}
 	got := check(t, gate(t, `rules: [{action: ask, tools: [x], count: 2}]`), input("x", tool.Confirm)).Ticket()
 	if got.Approvers.Count != 2 || got.Message != "Allow x? 2 people have to agree." {
 		t.Errorf("ticket %q for %+v", got.Message, got.Approvers)

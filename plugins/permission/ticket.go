@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/hook"
@@ -74,6 +75,9 @@ func message(in *hook.Input, d *decision, alone bool) string {
 	text += "?"
 	if reason := d.reason(); reason != "" {
 		text += " " + reason
+		if last, _ := utf8.DecodeLastRuneInString(reason); unicode.IsLetter(last) || unicode.IsDigit(last) {
+			text += "."
+		}
 	}
 	switch {
 	case alone:

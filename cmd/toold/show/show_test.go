@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -161,7 +162,7 @@ func TestTables(t *testing.T) {
 	for name, got := range map[string]string{"calls": view().Calls(calls), "tools": view().Tools(tools), "calls_none": view().Calls(nil)} {
 		t.Run(name, func(t *testing.T) {
 			for line := range strings.Lines(got) {
-				if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
+				if n := show.Columns(strings.TrimSuffix(line, "\n")); n > 80 {
 					t.Errorf("%d columns: %s", n, line)
 				}
 			}
@@ -170,6 +171,32 @@ func TestTables(t *testing.T) {
 	}
 	if got := view().Calls(calls); !strings.Contains(got, long) {
 		t.Errorf("an id was cut:\n%s", got)
+	}
+}
+
+// TestLongTexts: descriptions and lists are broken between words, and what somebody may copy is not.
+func TestLongTexts(t *testing.T) {
+	sentence := strings.Repeat("several wörter 日本語 ", 20)
+	path := "/srv/" + strings.Repeat("p", 100)
+	described := tool()
+	described.Description, described.Guidance = sentence, "first\n"+sentence
+	described.Parameters = `{"properties":{"a":{"description":"` + sentence + `"}}}`
+	info := &tooldv1.GetInfoResponse{Features: strings.Fields(sentence), Addresses: []*tooldv1.Address{{Network: "unix", Address: path}}, HeldCalls: 1200}
+	for _, name := range strings.Fields(sentence) {
+		info.IsolationFacts = append(info.IsolationFacts, &tooldv1.IsolationFact{Name: name, Detail: "not proven"})
+	}
+	painted := view()
+	painted.Color = true
+	for name, got := range map[string]string{"tool": view().Tool(described), "info": view().Info(info), "painted": painted.Info(info)} {
+		for line := range strings.Lines(got) {
+			line = regexp.MustCompile("\x1b\\[[0-9]*m").ReplaceAllString(strings.TrimSuffix(line, "\n"), "")
+			if n := show.Columns(line); n > 80 && !strings.Contains(line, path) {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+	}
+	if got := view().Info(info); !strings.Contains(got, path) || !strings.Contains(got, "1,200 calls are held") {
+		t.Errorf("info:\n%s", got)
 	}
 }
 

@@ -45,7 +45,7 @@ func (v View) Tool(t *tooldv1.Descriptor) string {
 	if n := t.GetDisplayName(); n != "" {
 		b.WriteString("  " + Line(n))
 	}
-	b.WriteString("\n" + indent(fold(Text(t.GetDescription()))))
+	b.WriteString("\n" + indent(words(fold(Text(t.GetDescription())), tableWidth-2)))
 	b.WriteString(v.fields(
 		"effect", effect(t.GetEffects(), 0),
 		"at least", orNone(t.GetMildest() != nil && name(t.GetMildest().GetSafety()) != name(t.GetEffects().GetSafety()), effect(t.GetMildest(), 0)),
@@ -61,7 +61,7 @@ func (v View) Tool(t *tooldv1.Descriptor) string {
 	))
 	b.WriteString(v.parameters(t.GetParameters()))
 	if g := t.GetGuidance(); g != "" {
-		b.WriteString("\n" + v.paint(bold, "Guidance") + "\n" + indent(fold(Text(g))))
+		b.WriteString("\n" + v.paint(bold, "Guidance") + "\n" + indent(words(fold(Text(g)), tableWidth-2)))
 	}
 	return b.String()
 }
@@ -118,7 +118,7 @@ func (v View) parameters(schema string) string {
 		}
 		b.WriteString("\n")
 		if p.Description != "" {
-			b.WriteString("      " + fold(Line(p.Description)) + "\n")
+			b.WriteString(indent(indent(indent(words(fold(Line(p.Description)), tableWidth-6)))))
 		}
 		if p.Enum != nil {
 			b.WriteString("      one of " + strings.Trim(jsonText(p.Enum), "[]") + "\n")

@@ -96,7 +96,7 @@ func joined(cells []cell) string {
 	return b.String()
 }
 
-// fields writes name and value pairs, names aligned; empty values are left out. Values are safe.
+// fields writes name and value pairs, names aligned; empty values are left out. Values are safe, and broken between words.
 func (v View) fields(pairs ...string) string {
 	widest := 0
 	for i := 0; i < len(pairs); i += 2 {
@@ -110,7 +110,8 @@ func (v View) fields(pairs ...string) string {
 			continue
 		}
 		b.WriteString(v.paint(dim, pairs[i]) + strings.Repeat(" ", widest-len(pairs[i])+2))
-		b.WriteString(strings.ReplaceAll(pairs[i+1], "\n", "\n"+strings.Repeat(" ", widest+2)) + "\n")
+		value := words(pairs[i+1], tableWidth-widest-2)
+		b.WriteString(strings.ReplaceAll(value, "\n", "\n"+strings.Repeat(" ", widest+2)) + "\n")
 	}
 	return b.String()
 }

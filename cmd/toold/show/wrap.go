@@ -33,6 +33,46 @@ func Wrap(text string, width int) []string {
 	return w.lines
 }
 
+// words breaks safe text between its words into lines of at most width columns. A longer word stays whole: somebody may
+// want to copy it.
+func words(text string, width int) string {
+	var b strings.Builder
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		used := 0
+		for j, word := range strings.Split(line, " ") {
+			n := painted(word)
+			switch {
+			case j == 0:
+			case used+1+n > width:
+				b.WriteByte('\n')
+				used = 0
+			default:
+				b.WriteByte(' ')
+				used++
+			}
+			b.WriteString(word)
+			used += n
+		}
+	}
+	return b.String()
+}
+
+// painted is columns of text with the colours of this package in it.
+func painted(s string) int {
+	n := 0
+	for {
+		text, rest, more := strings.Cut(s, "\x1b[")
+		n += columns(text)
+		if !more {
+			return n
+		}
+		_, s, _ = strings.Cut(rest, "m")
+	}
+}
+
 type wrapper struct {
 	width int
 	lines []string
