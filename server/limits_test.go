@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -142,6 +143,12 @@ func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Ca
 	case "slow":
 		<-ctx.Done()
 		return nil, errors.New("interrupted")
+	case "wordy":
+		r := call.Refuse(call.InvalidArgument, "WORDY", "%s", strings.Repeat("ü", 1<<20))
+		for range 1000 {
+			r.Violations = append(r.Violations, tool.Violation{Field: "x", Description: strings.Repeat("y", 700)})
+		}
+		return nil, r
 	case "busy":
 		return nil, call.Refuse(call.ResourceExhausted, "QUEUE_FULL", "too many")
 	case "later":
@@ -172,6 +179,9 @@ func TestErrors(t *testing.T) {
 		if len(found) != 1 || !strings.Contains(found[0].ContextMap()["error"].(string), "secret") {
 			t.Errorf("%s: the log has %v under the id", id, found)
 		}
+	}
+	if st := get("wordy"); proto.Size(st.Proto()) > 5<<10 || !strings.HasPrefix(st.Message(), "üüü") || len(st.Details()) != 2 {
+		t.Errorf("what is long to say takes %d bytes of the trailers: %.100s", proto.Size(st.Proto()), st.Message())
 	}
 	for id, want := range map[string]time.Duration{"busy": time.Second, "later": 7 * time.Second} {
 		var delay time.Duration

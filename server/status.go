@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -81,7 +83,11 @@ func refused(r *call.Refusal) error {
 	if len(r.Violations) > 0 {
 		bad := &errdetails.BadRequest{}
 		for _, v := range r.Violations {
-			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: v.Field, Description: v.Description})
+			one := &errdetails.BadRequest_FieldViolation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
+			if proto.Size(bad)+proto.Size(one) > maxStatus {
+				break // enough to begin with
+			}
+			bad.FieldViolations = append(bad.FieldViolations, one)
 		}
 		details = append(details, bad)
 	}
@@ -92,7 +98,22 @@ func refused(r *call.Refusal) error {
 		}
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
-	return detailed(status.New(c, r.Message), details...)
+	return detailed(status.New(c, clip(r.Message, maxStatus)), details...)
+}
+
+// maxStatus bounds the message of a status, and its field violations together, in bytes: a status travels in trailers, of which
+// many clients take 8 KiB, and what is refused may be as long as a request.
+const maxStatus = 2 << 10
+
+// clip shortens a text at a character.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }
 
 // detailed returns the status with its details, or bare when they cannot be packed.
