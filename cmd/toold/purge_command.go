@@ -16,14 +16,14 @@ func (a *app) purgeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge CALL… | --run RUN | --thread THREAD",
 		Short: "Erase the content of calls that have ended",
-		Long: `Erases what calls were about: arguments, events, output, results, answers and their reasons;
-with a run or thread its documents too. It is gone from the daemon's files when the command
-ends. What stays says which call it was, how and when it ended, and who decided. There is no
-way back.
+		Long: `Erases what calls were about: arguments, events, output, results, answers and
+their reasons; with a run or thread its documents too. It is gone from the
+daemon's files when the command ends. What stays says which call it was, how and
+when it ended, and who decided. There is no way back.
 
-Calls that have not ended are refused: "toold cancel" ends them. While the files are written
-anew everybody who writes waits. A purge that was cut off has to be asked for again. Backups,
-logs and what others were told are not reached.
+Calls that have not ended are refused: "toold cancel" ends them. While the files
+are written anew everybody who writes waits. A purge that was cut off has to be
+asked for again. Backups, logs and what others were told are not reached.
 
 Asks first on a terminal; elsewhere --yes is needed.`,
 		Example:           "  toold purge CALL\n  toold purge --thread t-17 --yes",
