@@ -76,22 +76,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 			if _, _, terminal := a.terminal(); terminal && !list && !c.Flags().Changed("output") {
 				return a.workThrough(ctx, client, request, limit)
 			}
-			var all []*tooldv1.Call
-			more := false
-			err := eachWaiting(ctx, client, request, func(call *tooldv1.Call) bool {
-				more = limit > 0 && len(all) == limit
-				if !more {
-					all = append(all, call)
-				}
-				return !more
-			})
-			if err != nil {
-				return err
-			}
-			if held := a.heldBack(ctx, client, a.errView()); held != "" {
-				defer fmt.Fprintln(a.err, held)
-			}
-			return a.printInbox(all, more)
+			return a.listWaiting(ctx, client, request, limit)
 		}),
 	}
 	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
@@ -101,6 +86,26 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
 	a.outputFlag(c, formTable, formJSON, formJSONL)
 	return c
+}
+
+// listWaiting prints what waits, at most limit of it.
+func (a *app) listWaiting(ctx context.Context, client *client, request *tooldv1.ListCallsRequest, limit int) error {
+	var all []*tooldv1.Call
+	more := false
+	err := eachWaiting(ctx, client, request, func(call *tooldv1.Call) bool {
+		more = limit > 0 && len(all) == limit
+		if !more {
+			all = append(all, call)
+		}
+		return !more
+	})
+	if err != nil {
+		return err
+	}
+	if held := a.heldBack(ctx, client, a.errView()); held != "" {
+		defer fmt.Fprintln(a.err, held)
+	}
+	return a.printInbox(all, more)
 }
 
 func (a *app) printInbox(all []*tooldv1.Call, more bool) error {
