@@ -15,30 +15,21 @@ const fanoutWatchers = 1000
 
 // fanout compares what it costs to deliver an event to one of a thousand watchers of a call.
 func fanout(ctx context.Context, s *settings) (result, error) {
-	daemon, err := startDaemon(ctx, s)
-	if err != nil {
-		return result{}, err
-	}
-	defer daemon.stop()
-	reference, err := startBare(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	defer reference.stop()
-	var out result
-	var a, b delivery
-	for range s.rounds {
-		if a, err = deliver(ctx, daemon, s.duration); err != nil {
-			return out, err
+	return besideBare(ctx, s, func(daemon, reference *process) (out result, err error) {
+		var a, b delivery
+		for range s.rounds {
+			if a, err = deliver(ctx, daemon, s.duration); err != nil {
+				return out, err
+			}
+			if b, err = deliver(ctx, reference, s.duration); err != nil {
+				return out, err
+			}
+			out.ratios = append(out.ratios, float64(a.cpu)/float64(b.cpu))
 		}
-		if b, err = deliver(ctx, reference, s.duration); err != nil {
-			return out, err
-		}
-		out.ratios = append(out.ratios, float64(a.cpu)/float64(b.cpu))
-	}
-	out.detail = fmt.Sprintf("CPU %v and %v an event; %.0f and %.0f events/s, %.2f and %.2f in a frame", a.cpu.Round(10*time.Nanosecond), b.cpu.Round(10*time.Nanosecond),
-		a.rate, b.rate, a.perFrame, b.perFrame)
-	return out, nil
+		out.detail = fmt.Sprintf("CPU %v and %v an event; %.0f and %.0f events/s, %.2f and %.2f in a frame",
+			a.cpu.Round(10*time.Nanosecond), b.cpu.Round(10*time.Nanosecond), a.rate, b.rate, a.perFrame, b.perFrame)
+		return out, nil
+	})
 }
 
 // A delivery is what watchers got.

@@ -55,6 +55,15 @@ func oneClient(ctx context.Context, s *settings) (result, error) {
 
 // pair alternates daemon and reference.
 func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (result, error) {
+	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
+		return alternate(s, of,
+			func() (sample, error) { return load(ctx, daemon, clients, s.duration, do) },
+			func() (sample, error) { return load(ctx, reference, clients, s.duration, do) })
+	})
+}
+
+// besideBare measures while a daemon and the bare server run.
+func besideBare(ctx context.Context, s *settings, measure func(daemon, reference *process) (result, error)) (result, error) {
 	daemon, err := startDaemon(ctx, s)
 	if err != nil {
 		return result{}, err
@@ -65,9 +74,7 @@ func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (resul
 		return result{}, err
 	}
 	defer reference.stop()
-	return alternate(s, of,
-		func() (sample, error) { return load(ctx, daemon, clients, s.duration, do) },
-		func() (sample, error) { return load(ctx, reference, clients, s.duration, do) })
+	return measure(daemon, reference)
 }
 
 // alternate measures A B A B.

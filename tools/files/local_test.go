@@ -114,7 +114,7 @@ func TestResolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, target := range map[string]string{
-		"up": "..", "a/b/root": "../..", "a/b/out": "../../..", "ab": "a/b", "chain": "ab/../b", "loop": "pool", "pool": "loop", "new": "a/missing/x", "badnew": "a/missing/../../../x", "abs": dir,
+		"up": "..", "a/b/top": "../..", "a/b/out": "../../..", "ab": "a/b", "chain": "ab/../b", "loop": "pool", "pool": "loop", "new": "a/missing/x", "badnew": "a/missing/../../../x", "abs": dir,
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -133,8 +133,8 @@ func TestResolve(t *testing.T) {
 		{"a/x/y", "a/x/y", nil},
 		{"ab/f", "a/b/f", nil},
 		{"chain", "a/b", nil},
-		{"ab/root/f", "f", nil},
-		{"ab/root/ab/root/f", "f", nil},
+		{"ab/top/f", "f", nil},
+		{"ab/top/ab/top/f", "f", nil},
 		{"new", "a/missing/x", nil},
 		{"up", "", files.ErrOutside},
 		{"ab/out", "", files.ErrOutside},
