@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -112,41 +111,29 @@ func (r *Registry) withoutLocked(source string) []*Entry {
 	return slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.Source == source })
 }
 
-// newEntries compiles outside the lock: a source with many tools does not stop the others. Schemas are most of what a
-// daemon does before it serves, so all processors do it.
+// newEntries compiles outside the lock: a source with many tools does not stop the others.
 func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 	if source == "" {
 		return nil, errors.New("register: a source needs a name")
 	}
-	entries := make([]*Entry, len(tools))
-	refused := make([]error, len(tools))
-	var next atomic.Int64
-	compile := func() {
-		for i := int(next.Add(1)) - 1; i < len(tools); i = int(next.Add(1)) - 1 {
-			entries[i], refused[i] = newToolEntry(source, i, tools[i])
+	entries := make([]*Entry, 0, len(tools))
+	var refused []error
+	for i, t := range tools {
+		if t == nil {
+			refused = append(refused, fmt.Errorf("source %q: tool %d is nil", source, i))
+			continue
 		}
+		e, err := newEntry(source, t, CompileSchema)
+		if err == nil {
+			err = unreserved(&e.Descriptor)
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("source %q: tool %q: %w", source, t.Descriptor().ID, err))
+			continue
+		}
+		entries = append(entries, e)
 	}
-	var others sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(tools)) - 1 {
-		others.Go(compile)
-	}
-	compile()
-	others.Wait()
-	return slices.DeleteFunc(entries, func(e *Entry) bool { return e == nil }), errors.Join(refused...)
-}
-
-func newToolEntry(source string, i int, t tool.Tool) (*Entry, error) {
-	if t == nil {
-		return nil, fmt.Errorf("source %q: tool %d is nil", source, i)
-	}
-	e, err := newEntry(source, t, CompileSchema)
-	if err == nil {
-		err = unreserved(&e.Descriptor)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("source %q: tool %q: %w", source, t.Descriptor().ID, err)
-	}
-	return e, nil
+	return entries, errors.Join(refused...)
 }
 
 // applyLocked makes entries the registry's, unless two of them share a name. Those that are added are judged and described.

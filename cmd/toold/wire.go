@@ -140,20 +140,14 @@ func (d *daemon) openTools(ctx context.Context) error {
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
 	}
-	runner, err := sandbox.New(sandbox.Config{Owner: d.store.Identity().StoreID, StateDir: filepath.Join(d.cfg.Data, "processes")})
+	id := d.store.Identity()
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StateDir: filepath.Join(d.cfg.Data, "processes")})
 	if err != nil {
 		return err
 	}
 	d.runner = runner
 	d.onClose(runner.Close)
-	swept := make(chan error, 1)
-	go func() { swept <- d.sweep(ctx) }() // it reads the whole process list, while schemas are compiled
-	return errors.Join(d.registerTools(ctx), <-swept)
-}
-
-// sweep ends what an earlier daemon left running.
-func (d *daemon) sweep(ctx context.Context) error {
-	swept, err := d.runner.Sweep(ctx)
+	swept, err := runner.Sweep(ctx)
 	if err != nil {
 		return fmt.Errorf("processes of an earlier daemon: %w", err)
 	}
@@ -163,11 +157,6 @@ func (d *daemon) sweep(ctx context.Context) error {
 	for _, p := range swept.Unverified {
 		d.log.Error("process of an earlier daemon may still live", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
 	}
-	return nil
-}
-
-// registerTools makes the registry and what is in it from the beginning.
-func (d *daemon) registerTools(ctx context.Context) error {
 	path, root, err := openWorkspace(d.cfg)
 	if err != nil {
 		return err
@@ -178,13 +167,13 @@ func (d *daemon) registerTools(ctx context.Context) error {
 		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
 	}
 	d.tools = registry.New(registry.Config{
-		FirstRevision: d.store.Identity().Epoch << 20, // no revision of an earlier start comes again
+		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
 		Pins:          pins, Trusted: []string{builtin, benchSource},
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
 	}
-	return registerTools(d.tools, d.cfg, path, root, d.runner)
+	return registerTools(d.tools, d.cfg, path, root, runner)
 }
 
 // openEngine makes the engine with its plugins.

@@ -25,9 +25,9 @@ var ErrNewer = errors.New("journal has the schema of a newer toold")
 var schema embed.FS
 
 // migrate brings a database to the newest of the schemas. There is no way back.
-func migrate(conn *sqlite.Conn, schemas fs.FS) (err error) {
+func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	var id, version int64
-	err = pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
+	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
 	if err == nil {
 		err = pragma(conn, "user_version", func(st *sqlite.Stmt) { version = st.ColumnInt64(0) })
 	}
@@ -45,15 +45,6 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) (err error) {
 	case version > latest:
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
 	}
-	if version == latest {
-		return nil
-	}
-	// The first commit of an epoch, which is FULL, takes the steps before it to the disk as well: they need not wait for
-	// it one by one.
-	if err := pragma(conn, "synchronous = NORMAL", nil); err != nil {
-		return known(err)
-	}
-	defer func() { err = errors.Join(err, known(pragma(conn, "synchronous = FULL", nil))) }()
 	for ; version < latest; version++ {
 		if err := step(conn, schemas, names[version], version+1); err != nil {
 			return fmt.Errorf("%s: %w", names[version], known(err))
