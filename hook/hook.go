@@ -101,6 +101,14 @@ type Filter interface {
 	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
 }
 
+// A Fallible is a [Filter] that may fail, such as one that asks another process. The engine calls FilterOrFail in the place
+// of Filter. From an error on the events of the call that only report are dropped, and of its outcome nothing is told but
+// how it ended.
+type Fallible interface {
+	Filter
+	FilterOrFail(in *Input) func(call.Event) ([]call.Event, []Record, error)
+}
+
 // An Observer is a [Filter] that changes nothing. It is asked to observe instead, which costs less, and sees what all
 // filters left. It keeps neither the input nor, in its function, the event.
 type Observer interface {
@@ -192,6 +200,12 @@ const (
 	FailAllow  Failure = "allow" // as if the gate had allowed
 	FailBlock  Failure = "block" // as if the gate had blocked
 )
+
+// A ProtocolError is an answer that a hook of its kind may not give. It blocks the call whatever the entry says of failures;
+// an After hook, which comes too late for that, has the result hidden.
+type ProtocolError struct{ Message string }
+
+func (e *ProtocolError) Error() string { return "against the protocol of hooks: " + e.Message }
 
 // Deadlines of entries.
 const (

@@ -136,7 +136,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
 		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
 	}
-	pass := &pass{l: l, fresh: true, arguments: arguments}
+	pass := &pass{l: l, hooks: e.hooks.Load(), fresh: true, arguments: arguments}
 	if def, ok := e.lookup(c); ok {
 		pass.def = def
 		l.meter = e.meters.of(def)
@@ -154,7 +154,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	}}
 	base := e.follow(request, c)
 	in := newInput(c, pass.def)
-	l.c, l.filters = c, e.filtersOf(in)
+	l.c, l.filters = c, e.filtersOf(pass.hooks, in)
 	if len(l.filters.change) == 0 {
 		pass.unread = in
 	}
@@ -167,7 +167,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	w := freshWatcher(l, o)
 	ctx := l.started(base)
 	close(l.ready)
-	pass.ahead = c.Class == call.Behind && e.quick && !describes(pass.def)
+	pass.ahead = c.Class == call.Behind && pass.hooks.quick && !describes(pass.def)
 	if c.Class == call.Behind && !pass.ahead {
 		e.behind.add(l) // it may take its time, and accepted is told
 	}

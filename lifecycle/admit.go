@@ -128,11 +128,16 @@ func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *e
 
 // admit asks the Admit hooks for this attempt.
 func (p *pass) admit(ctx context.Context) *end {
-	for _, entry := range p.l.e.cfg.Hooks.Admit {
+	for _, entry := range p.hooks.Admit {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
 		release, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) })
+		if out := broken(entry.Name, err); out != nil {
+			p.l.e.stats.hookFailures.Add(1)
+			p.l.e.log.Error("admit hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+			return out
+		}
 		if err != nil {
 			e := *tool.AsError(err)
 			e.Code, e.Retryable, e.Aborted = tool.ResourceExhausted, true, true
@@ -148,7 +153,7 @@ func (p *pass) admit(ctx context.Context) *end {
 
 // before runs the Before hooks of this attempt. Only a required one can fail the call.
 func (p *pass) before(ctx context.Context) *end {
-	for _, entry := range p.l.e.cfg.Hooks.Before {
+	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
@@ -159,6 +164,9 @@ func (p *pass) before(ctx context.Context) *end {
 		}
 		p.l.e.stats.hookFailures.Add(1)
 		p.l.e.log.Warn("before hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+		if out := broken(entry.Name, err); out != nil {
+			return out
+		}
 		if entry.Required {
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
 				Code: tool.ExecutionFailed, Reason: entry.Name, Aborted: true, DeveloperMessage: err.Error(),

@@ -18,13 +18,13 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 	if c := p.l.peek(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
 		out.executed = c.Executed // it had asked before
 	}
-	if !out.after || p.in == nil || len(p.l.e.cfg.Hooks.After) == 0 {
+	if !out.after || p.in == nil || len(p.hooks.After) == 0 {
 		return nil
 	}
 	out.result = copyResult(out.result) // the tool's own stays as it is
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
-	for _, entry := range p.l.e.cfg.Hooks.After {
+	for _, entry := range p.hooks.After {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
@@ -33,7 +33,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-			if entry.Required {
+			if entry.Required || broken(entry.Name, err) != nil {
 				hide(out.result, entry.Name)
 			}
 			continue

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
 )
 
 // parse checks the arguments: the one parse was made at the door.
@@ -59,13 +60,16 @@ func invalid(err error, hook string) *end {
 func (p *pass) rewrite(ctx context.Context) *end {
 	var names []string
 	if !p.rewritten {
-		for _, entry := range p.l.e.cfg.Hooks.Rewrite {
+		for _, entry := range p.hooks.Rewrite {
 			if !entry.Match.Holds(p.in) {
 				continue
 			}
 			text, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
+			if err != nil && ctx.Err() != nil {
+				return p.stopped(ctx) // that is no fault of the hook
+			}
 			if err != nil {
-				return p.hookFailed(entry.Name, err)
+				return p.rewriteFailed(entry.Name, err)
 			}
 			if text == p.in.Arguments.Text() {
 				continue
@@ -88,6 +92,15 @@ func (p *pass) rewrite(ctx context.Context) *end {
 		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.effective.Text(), names
 	}
 	return nil
+}
+
+func (p *pass) rewriteFailed(name string, err error) *end {
+	p.l.e.stats.hookFailures.Add(1)
+	p.l.e.log.Error("rewrite hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+	if out := broken(name, err); out != nil {
+		return out
+	}
+	return p.hookFailed(name, err)
 }
 
 // panicError is what foreign code threw. What it says is for the operator.

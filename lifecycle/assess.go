@@ -40,7 +40,7 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 
 // assess says what the call would do, for gates and people.
 func (p *pass) assess(ctx context.Context) *end {
-	if len(p.l.e.cfg.Hooks.Rewrite) > 0 { // one that was too slow may still look at the input
+	if len(p.hooks.Rewrite) > 0 { // one that was too slow may still look at the input
 		in := *p.in
 		p.in = &in
 	}
@@ -88,7 +88,7 @@ func (p *pass) describe(ctx context.Context) tool.Description {
 	if d.Title == "" {
 		d.Title = p.def.Descriptor.Name()
 	}
-	if p.l.e.scrubs {
+	if p.hooks.scrubs {
 		d = p.scrubDescription(d)
 	}
 	return d

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,7 @@ type Config struct {
 	Store   store.Store // required
 	Tools   Tools       // required
 	Answers Answers     // required
-	Hooks   hook.Set
+	Hooks   hook.Set // [Engine.SetHooks] replaces them
 	People  People // nil: there is always somebody
 	Modes   Modes  // nil: there are no permission modes
 	// Policies are what gates may have been given already; nil makes some.
@@ -105,10 +104,8 @@ type Engine struct {
 	store store.Store
 	log   *zap.Logger
 	epoch int64
-	quick bool // no hook before the tool may take its time
-	// scrubs: a filter looks at more than events.
-	scrubs bool
-	held   custody
+	hooks atomic.Pointer[hookSet] // of passes that begin
+	held  custody
 
 	policies *Policies
 	places   *places
@@ -154,14 +151,14 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Store == nil || cfg.Tools == nil || cfg.Answers == nil {
 		return nil, errors.New("lifecycle: store, tools and answers are required")
 	}
-	if err := checkHooks(&cfg.Hooks); err != nil {
+	hooks, err := newHookSet(cfg.Hooks)
+	if err != nil {
 		return nil, err
 	}
 	cfg.fill()
 	id := cfg.Store.Identity()
 	e := &Engine{
-		quick: computeOnly(cfg.Hooks.Rewrite) && computeOnly(cfg.Hooks.Gate) && computeOnly(cfg.Hooks.Admit) && computeOnly(cfg.Hooks.Before),
-		cfg:   cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
+		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
 		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:    map[call.Key]*live{},
@@ -171,16 +168,9 @@ func New(cfg Config) (*Engine, error) {
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
 	}
+	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
-	for i := range cfg.Hooks.Filter {
-		_, scrubs := cfg.Hooks.Filter[i].Hook.(hook.Scrubber)
-		e.scrubs = e.scrubs || scrubs
-	}
 	return e, nil
-}
-
-func computeOnly[T any](entries []hook.Entry[T]) bool {
-	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
 func (c *Config) fill() {

@@ -138,7 +138,7 @@ func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 // lookupPass returns a pass for the end of a call that is stored, with what hooks need to see it.
 func (l *live) lookupPass() *pass {
 	c := l.record()
-	p := &pass{l: l, arguments: call.Parse(c.Effective)}
+	p := &pass{l: l, hooks: l.e.hooks.Load(), arguments: call.Parse(c.Effective)}
 	if def, ok := l.e.lookup(c); ok {
 		p.def = def
 		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)

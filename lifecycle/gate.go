@@ -26,7 +26,7 @@ type asked struct {
 
 // gate asks all gates and does what they say.
 func (p *pass) gate(ctx context.Context) *end {
-	if len(p.l.e.cfg.Hooks.Gate) == 0 {
+	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
 	a := p.askGates(ctx)
@@ -61,8 +61,8 @@ func (p *pass) askGates(ctx context.Context) asked {
 	var out asked
 	out.verdict = hook.Allow()
 	winner := -1
-	for i := range p.l.e.cfg.Hooks.Gate {
-		entry := &p.l.e.cfg.Hooks.Gate[i]
+	for i := range p.hooks.Gate {
+		entry := &p.hooks.Gate[i]
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
@@ -88,7 +88,7 @@ func (p *pass) askGates(ctx context.Context) asked {
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", err.Error()
 		}
-		if p.l.e.scrubs {
+		if p.hooks.scrubs {
 			record.Reason = p.scrubText(record.Reason)
 		}
 		out.verdicts = append(out.verdicts, record)
@@ -117,7 +117,11 @@ func (p *pass) conflict(stands, overruled string) {
 func (p *pass) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-	switch entry.OnFailure {
+	onFailure := entry.OnFailure
+	if broken(entry.Name, err) != nil {
+		onFailure = hook.FailBlock
+	}
+	switch onFailure {
 	case hook.FailAllow:
 		return hook.Allow()
 	case hook.FailBlock:

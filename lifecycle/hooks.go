@@ -1,11 +1,57 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 )
+
+// A hookSet is the hooks that a pass takes from its beginning to its end. It is never changed, only replaced.
+type hookSet struct {
+	hook.Set
+	quick  bool // none before the tool may take its time
+	scrubs bool // a filter looks at more than events
+}
+
+func newHookSet(s hook.Set) (*hookSet, error) {
+	if err := checkHooks(&s); err != nil {
+		return nil, err
+	}
+	return &hookSet{
+		Set:   s,
+		quick: computeOnly(s.Rewrite) && computeOnly(s.Gate) && computeOnly(s.Admit) && computeOnly(s.Before),
+		scrubs: slices.ContainsFunc(s.Filter, func(e hook.Entry[hook.Filter]) bool {
+			_, scrubs := e.Hook.(hook.Scrubber)
+			return scrubs
+		}),
+	}, nil
+}
+
+func computeOnly[T any](entries []hook.Entry[T]) bool {
+	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
+}
+
+// SetHooks replaces the hooks. Calls that are on their way keep those that they began with; a call that waits is resumed
+// with the new ones.
+func (e *Engine) SetHooks(s hook.Set) error {
+	hooks, err := newHookSet(s)
+	if err == nil {
+		e.hooks.Store(hooks)
+	}
+	return err
+}
+
+// broken returns the end of a call when a hook answered what its kind may not: that is no failure that a configuration
+// may allow. nil when err is another error.
+func broken(name string, err error) *end {
+	if !errors.As(err, new(*hook.ProtocolError)) {
+		return nil
+	}
+	return blocked(fmt.Sprintf("the hook %q broke the protocol", name))
+}
 
 // checkHooks refuses sets in which an answer could be taken for another hook's, or a hook could hold up the end of a call.
 func checkHooks(s *hook.Set) error {

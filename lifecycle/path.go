@@ -18,6 +18,7 @@ import (
 // pass is one way of a call along the path: from its start, or from a decision, to an end or a suspension.
 type pass struct {
 	l         *live
+	hooks     *hookSet
 	def       *Definition
 	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
 	effective tool.Arguments // from here on only these count

@@ -18,7 +18,7 @@ func (l *live) resumeRun(request context.Context, d tool.Decision) {
 func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
-	p := &pass{l: l, attempt: 0}
+	p := &pass{l: l, hooks: l.e.hooks.Load(), attempt: 0}
 	p.def, _ = l.e.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {

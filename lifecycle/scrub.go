@@ -14,8 +14,8 @@ const notShown = "(not shown: a filter failed)"
 // failed: then nothing of it may be kept.
 func (p *pass) scrub(look func(hook.Scrubber)) bool {
 	clean := true
-	for i := range p.l.e.cfg.Hooks.Filter {
-		entry := &p.l.e.cfg.Hooks.Filter[i]
+	for i := range p.hooks.Filter {
+		entry := &p.hooks.Filter[i]
 		s, ok := entry.Hook.(hook.Scrubber)
 		if !ok || !entry.Match.Holds(p.in) {
 			continue

@@ -27,7 +27,7 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 	if l.filters == nil {
 		c := l.record()
 		def, _ := l.e.lookup(c)
-		l.filters = l.e.filtersOf(newInput(c, def))
+		l.filters = l.e.filtersOf(l.e.hooks.Load(), newInput(c, def))
 	}
 	now := time.Now()
 	for i := range events {
@@ -119,9 +119,9 @@ func (l *live) resift() {
 
 // filtersOf returns the functions through which the events of a call pass. The input is from before the arguments were
 // read.
-func (e *Engine) filtersOf(in *hook.Input) *filters {
+func (e *Engine) filtersOf(hooks *hookSet, in *hook.Input) *filters {
 	fs := &filters{}
-	for _, entry := range e.cfg.Hooks.Filter {
+	for _, entry := range hooks.Filter {
 		if !entry.Match.Holds(in) {
 			continue
 		}
@@ -163,17 +163,28 @@ func (e *Engine) filterFailed(name, id string, err error) {
 	e.log.Error("filter failed", zap.String("filter", name), zap.String("call_id", id), zap.Error(err))
 }
 
-// guard makes a filter of a hook. From a panic on it withholds what the hook did not look at: events that only report
+// guard makes a filter of a hook. From a failure on it withholds what the hook did not look at: events that only report
 // are dropped, an outcome keeps how the call ended and nothing else.
 func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
-	var next filter
-	failed := safely(func() error { next = h.Filter(in); return nil })
+	var next func(call.Event) ([]call.Event, []hook.Record, error)
+	failed := safely(func() error {
+		if f, ok := h.(hook.Fallible); ok {
+			next = f.FilterOrFail(in)
+			return nil
+		}
+		f := h.Filter(in)
+		next = func(ev call.Event) ([]call.Event, []hook.Record, error) {
+			kept, records := f(ev)
+			return kept, records, nil
+		}
+		return nil
+	})
 	if failed != nil {
 		e.filterFailed(name, in.CallID, failed)
 	}
 	return func(ev call.Event) (events []call.Event, records []hook.Record) {
 		if failed == nil {
-			failed = safely(func() error { events, records = next(ev); return nil })
+			failed = safely(func() (err error) { events, records, err = next(ev); return err })
 			if failed == nil {
 				return events, records
 			}
