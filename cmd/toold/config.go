@@ -10,22 +10,23 @@ import (
 // Config is the configuration of a daemon. Its YAML file, the environment and the flags of serve name the same settings;
 // the zero value of a field is what an empty or zero setting means, not the default ([defaults]).
 type Config struct {
-	Data       string    `koanf:"data"`        // directory of the store; "" is refused
-	Workspace  string    `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
-	Listen     Listen    `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
-	TLS        TLS       `koanf:"tls"`         // of the TCP listener; zero: none
-	Auth       Auth      `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
-	Rules      string    `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
-	SingleUser bool      `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
-	Limits     Limits    `koanf:"limits"`
-	Timeouts   Timeouts  `koanf:"timeouts"`
-	Retention  Retention `koanf:"retention"`
-	Log        Log       `koanf:"log"`
-	Bash       Bash      `koanf:"bash"`
-	Metrics    Metrics   `koanf:"metrics"`
-	Tracing    Tracing   `koanf:"tracing"`
-	Tools      Tools     `koanf:"tools"`
-	Redact     Redact    `koanf:"redact"` // what is taken out of all that calls tell; zero: nothing
+	Data       string      `koanf:"data"`        // directory of the store; "" is refused
+	Workspace  string      `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
+	Listen     Listen      `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
+	TLS        TLS         `koanf:"tls"`         // of the TCP listener; zero: none
+	Auth       Auth        `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
+	Rules      string      `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
+	SingleUser bool        `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
+	Limits     Limits      `koanf:"limits"`
+	Timeouts   Timeouts    `koanf:"timeouts"`
+	Retention  Retention   `koanf:"retention"`
+	Log        Log         `koanf:"log"`
+	Bash       Bash        `koanf:"bash"`
+	Metrics    Metrics     `koanf:"metrics"`
+	Tracing    Tracing     `koanf:"tracing"`
+	Tools      Tools       `koanf:"tools"`
+	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
+	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`

@@ -91,6 +91,30 @@ func scalarText(v any) string {
 	return plain(v)
 }
 
+// elementsText writes a list whose elements hold nothing secret, and of each what was said.
+func elementsText[T any](margin string, list []T) string {
+	var b strings.Builder
+	for i := range list {
+		v, mark := reflect.ValueOf(list[i]), "- "
+		for f := range v.NumField() {
+			if v.Field(f).IsZero() {
+				continue
+			}
+			text := scalarText(v.Field(f).Interface())
+			if v.Field(f).Kind() == reflect.Slice {
+				var parts []string
+				for e := range v.Field(f).Len() {
+					parts = append(parts, scalarText(v.Field(f).Index(e).Interface()))
+				}
+				text = "[" + strings.Join(parts, ", ") + "]"
+			}
+			fmt.Fprintf(&b, "%s  %s%s: %s\n", margin, mark, v.Type().Field(f).Tag.Get("koanf"), text)
+			mark = "  "
+		}
+	}
+	return b.String()
+}
+
 // listText writes a list without what is secret in it: hashes of tokens, values of variables.
 func listText(line, margin string, v any) (head, below string) {
 	if reflect.ValueOf(v).Len() == 0 {
@@ -122,6 +146,8 @@ func listText(line, margin string, v any) (head, below string) {
 		for _, p := range list {
 			fmt.Fprintf(&b, "%s  - name: %s\n%s    expr: %s\n", margin, quote(p.Name), margin, quote(p.Expr))
 		}
+	case []RateLimit:
+		b.WriteString(elementsText(margin, list))
 	case []string:
 		for _, e := range list {
 			name, _, _ := strings.Cut(e, "=")

@@ -159,10 +159,13 @@ func loadFlags(k *koanf.Koanf, flags *pflag.FlagSet, from map[string]string) err
 func decode(k *koanf.Koanf, cfg *Config) error {
 	text := func(from, to reflect.Type, value any) (any, error) {
 		s, isText := value.(string)
-		if !isText || to != timeType {
-			return value, nil
+		switch {
+		case isText && to == timeType:
+			return time.Parse(time.RFC3339, s)
+		case isText && to == durationType: // in a list: others are read already
+			return parseDuration(s)
 		}
-		return time.Parse(time.RFC3339, s)
+		return value, nil
 	}
 	return k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{
 		Result: cfg, TagName: "koanf", ErrorUnused: true, DecodeHook: text,

@@ -158,7 +158,7 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || d.secrets != nil && strings.HasPrefix(key, "redact.")
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || d.plugins.reloads(key) || d.secrets != nil && strings.HasPrefix(key, "redact.")
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
@@ -175,6 +175,9 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	var swapSecrets func()
 	if err == nil {
 		swapSecrets, err = d.readSecrets(next)
+	}
+	if err == nil {
+		_, err = newPlugins(next)
 	}
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
@@ -194,6 +197,11 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		d.warnOfDescriptions()
 		done.Changed = append(done.Changed, "tools.descriptions")
 	}
+	changed, err := d.plugins.reload(next)
+	if err != nil {
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
+	}
+	done.Changed = append(done.Changed, changed...)
 	if swapSecrets != nil {
 		swapSecrets()
 		done.Changed = append(done.Changed, "redact")

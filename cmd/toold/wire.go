@@ -48,6 +48,7 @@ type daemon struct {
 	runner  *sandbox.Runner
 	tools   *registry.Registry
 	gate    *permission.Gate
+	plugins *plugins
 	engine  *lifecycle.Engine
 	auth    *server.Auth
 	server  *server.Server
@@ -206,12 +207,12 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if d.plugins, err = newPlugins(d.cfg); err != nil {
+		return err
+	}
 	d.engine, err = lifecycle.New(lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
-		Hooks: hook.Set{
-			Gate:   []hook.Entry[hook.Gate]{{Name: wire.PermissionGate, Hook: d.gate, Deadline: hook.NoDeadline}},
-			Filter: d.filters(),
-		},
+		Hooks:    d.hooks(),
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
@@ -236,6 +237,14 @@ func (d *daemon) warnOfDescriptions() {
 	for _, id := range d.tools.Undescribed() {
 		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
 	}
+}
+
+// hooks are what calls pass: permission decides before any other gate.
+func (d *daemon) hooks() hook.Set {
+	set := d.plugins.set
+	set.Gate = slices.Insert(set.Gate, 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: d.gate, Deadline: hook.NoDeadline})
+	set.Filter = append(d.filters(), set.Filter...)
+	return set
 }
 
 // filters are what events pass: secrets go first.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// pluginSite is a daemon whose configuration a test rewrites.
+type pluginSite struct {
+	*site
+	t    *testing.T
+	p    *proc
+	n    int
+	file string
+}
+
+func newPluginSite(t *testing.T, config string) *pluginSite {
+	s := newSite(t, bashAllowed)
+	p := &pluginSite{site: s, t: t, file: filepath.Join(filepath.Dir(s.data), "config")}
+	p.write(config)
+	p.p = s.start("--config", p.file)
+	return p
+}
+
+func (p *pluginSite) write(config string) {
+	p.t.Helper()
+	must(p.t, os.WriteFile(p.file, []byte(config), 0o600))
+}
+
+// reload reloads with a new configuration; want is what changed and what needs a restart.
+func (p *pluginSite) reload(config, want string) {
+	p.t.Helper()
+	p.write(config)
+	got, err := p.p.admin.Reload(within(p.t), &tooldv1.ReloadRequest{})
+	must(p.t, err)
+	if text := fmt.Sprint(got.GetChanged(), got.GetNeedsRestart()); text != want {
+		p.t.Errorf("reloaded %s, want %s", text, want)
+	}
+}
+
+func (p *pluginSite) call(tool, arguments string) *tooldv1.ToolResult {
+	p.t.Helper()
+	p.n++
+	spec := &tooldv1.CallSpec{
+		Tool: tool, CallId: fmt.Sprint("plugin-tests-call-", p.n), Arguments: arguments, LingerNever: true, Run: &tooldv1.Run{RunId: "run"},
+	}
+	return lastFinished(execute(p.t, p.p, spec).last(p.t)).GetResult()
+}
+
+func TestRatelimitSettings(t *testing.T) {
+	p := newPluginSite(t, "ratelimit: [{name: searches, tools: [glob], by: [principal], calls: 1, per: 1h}]\n")
+	glob := func() *tooldv1.ToolError { return p.call("glob", `{"pattern":"*"}`).GetError() }
+	if e := glob(); e != nil {
+		t.Fatalf("the first call: %v", e)
+	}
+	e := glob()
+	if e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED || e.GetReason() != "RATE_LIMITED" || !e.GetRetryable() || e.GetRetryAfter().GetSeconds() < 3500 {
+		t.Errorf("the second call: %v", e)
+	}
+	if e := p.call("grep", `{"pattern":"x"}`).GetError(); e != nil {
+		t.Errorf("another tool: %v", e)
+	}
+	p.write("ratelimit: [{name: searches, calls: 0, per: 1h}]\n")
+	if _, err := p.p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), `limit 1 ("searches"): calls: 0`) {
+		t.Errorf("a wrong limit: %v", err)
+	}
+	p.reload("ratelimit: [{name: other, tools: [glob], calls: 5, per: 1h}]\n", "[ratelimit] []")
+	if e := glob(); e != nil {
+		t.Errorf("after the reload: %v", e)
+	}
+}
+
+func TestPluginsNeedARestart(t *testing.T) {
+	p := newPluginSite(t, "")
+	p.reload("ratelimit: [{name: all, calls: 1, per: 1h}]\n", "[] [ratelimit]")
+	for range 2 {
+		if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+			t.Fatal(e)
+		}
+	}
+}
+
+// TestPluginSettings: what is wrong is named, and config show prints a file that means the same.
+func TestPluginSettings(t *testing.T) {
+	for config, want := range map[string]string{
+		"ratelimit: [{calls: 1, per: 1h}]":                         `ratelimit: limit 1 (""): want a name`,
+		"ratelimit: [{name: a, calls: 1, per: 10}]":                `"10" is not a duration`,
+		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]": `by: "subject" is not namespace, principal, tool or run`,
+		"ratelimit: [{name: a, cals: 1}]":                          `did you mean "ratelimit[0].calls"?`,
+	} {
+		cfg, err := load(t, config+"\n", nil)
+		if err == nil {
+			_, err = newPlugins(cfg)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", config, err, want)
+		}
+	}
+	cfg, err := load(t, "ratelimit: [{name: a, tools: [x*, y], by: [run], calls: 3, per: 90s, burst: 2}]\n", nil)
+	must(t, err)
+	again, err := load(t, configText(cfg), nil)
+	must(t, err)
+	if a, b := fmt.Sprint(cfg.Ratelimit), fmt.Sprint(again.Ratelimit); a != b || len(cfg.Ratelimit) != 1 {
+		t.Errorf("shown as %s, was %s", b, a)
+	}
+}

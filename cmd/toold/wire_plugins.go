@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/ratelimit"
+)
+
+// plugins are the hooks that the configuration asks for beside those that every daemon has. What it does not name at the
+// start is asked about no call, and costs none.
+type plugins struct {
+	set  hook.Set
+	live []livePlugin
+}
+
+// A livePlugin takes new settings without a restart.
+type livePlugin struct {
+	setting string // its key, or the group of its keys
+	of      func(*Config) any
+	swap    func(*Config) error
+	now     any // the settings in force
+}
+
+// newPlugins makes the plugins of a configuration. An error is the user's to correct.
+func newPlugins(c *Config) (*plugins, error) {
+	p := &plugins{}
+	return p, errors.Join(p.addRatelimit(c))
+}
+
+// add notes that a plugin takes new settings.
+func (p *plugins) add(c *Config, setting string, of func(*Config) any, swap func(*Config) error) {
+	p.live = append(p.live, livePlugin{setting: setting, of: of, swap: swap, now: of(c)})
+}
+
+func (p *plugins) addRatelimit(c *Config) error {
+	l, err := ratelimit.New(c.ratelimit())
+	if err != nil {
+		return usagef("ratelimit: %w", err)
+	}
+	if len(c.Ratelimit) > 0 {
+		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "ratelimit", Hook: l, Deadline: hook.NoDeadline})
+		p.add(c, "ratelimit", func(c *Config) any { return c.Ratelimit }, func(c *Config) error { return l.Swap(c.ratelimit()) })
+	}
+	return nil
+}
+
+// reloads reports whether a setting is one of a plugin that takes it without a restart.
+func (p *plugins) reloads(key string) bool {
+	for _, l := range p.live {
+		if key == l.setting || strings.HasPrefix(key, l.setting+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// reload puts the settings of a configuration in force of which newPlugins made plugins. It returns what changed.
+func (p *plugins) reload(c *Config) (changed []string, err error) {
+	for i := range p.live {
+		l := &p.live[i]
+		if reflect.DeepEqual(l.now, l.of(c)) {
+			continue
+		}
+		if err := l.swap(c); err != nil {
+			return changed, err
+		}
+		l.now = l.of(c)
+		changed = append(changed, l.setting)
+	}
+	return changed, nil
+}

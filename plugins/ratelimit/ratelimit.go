@@ -1,0 +1,204 @@
+// Package ratelimit refuses calls that come too often.
+//
+// It is a [hook.Admit]: it is asked once for each attempt, behind the gates, and never by DescribeCall. Each [Limit] has a
+// token bucket for every combination of what it counts by. A call that several limits hold for takes a token from each of
+// them, or from none. What is refused costs nothing.
+package ratelimit
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Reason is that of the error of a refused call.
+const Reason = "RATE_LIMITED"
+
+// A Limiter is a [hook.Admit].
+type Limiter struct {
+	most int
+
+	mu     sync.Mutex
+	limits []*limit
+}
+
+// limit is a Limit with its buckets, guarded by Limiter.mu.
+type limit struct {
+	Limit
+	rate    rate.Limit
+	refill  time.Duration // from empty to full
+	buckets map[key]*list.Element
+	used    list.List // of *bucket, that which was used last at the end
+}
+
+// key is what a bucket counts; what a limit does not count by is empty.
+type key struct{ namespace, principal, tool, run string }
+
+type bucket struct {
+	key    key
+	tokens *rate.Limiter
+	last   time.Time
+}
+
+// New returns a limiter.
+func New(cfg Config) (*Limiter, error) {
+	l := &Limiter{}
+	if err := l.Swap(cfg); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Swap replaces the limits. One that keeps its name and what it counts by keeps what is in its buckets. With an error
+// nothing changes.
+func (l *Limiter) Swap(cfg Config) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	next := make([]*limit, len(cfg.Limits))
+	for i, c := range cfg.Limits {
+		c.Burst = max(c.Burst, 0)
+		if c.Burst == 0 {
+			c.Burst = c.Calls
+		}
+		per := rate.Limit(float64(c.Calls) / c.Per.Seconds())
+		next[i] = &limit{
+			Limit: c, rate: per, buckets: map[key]*list.Element{},
+			refill: time.Duration(float64(c.Burst) / float64(per) * float64(time.Second)),
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	for _, n := range next {
+		for _, old := range l.limits {
+			if old.Name == n.Name && slices.Equal(old.By, n.By) {
+				n.adopt(old, now)
+			}
+		}
+	}
+	l.limits, l.most = next, cfg.Buckets
+	if l.most == 0 {
+		l.most = DefaultBuckets
+	}
+	return nil
+}
+
+func (m *limit) adopt(old *limit, now time.Time) {
+	for e := old.used.Front(); e != nil; e = e.Next() {
+		b := e.Value.(*bucket)
+		b.tokens.SetLimitAt(now, m.rate)
+		b.tokens.SetBurstAt(now, m.Burst)
+		m.buckets[b.key] = m.used.PushBack(b)
+	}
+}
+
+// Admit implements [hook.Admit].
+func (l *Limiter) Admit(_ context.Context, in *hook.Input) (release func(), err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var room [4]*bucket
+	taken := room[:0]
+	var wait time.Duration
+	var short *limit
+	for _, m := range l.limits {
+		if !m.holds(in) {
+			continue
+		}
+		b := m.bucket(in, now, l.most)
+		if w := b.wait(now); w > wait {
+			wait, short = w, m
+		}
+		taken = append(taken, b)
+	}
+	if short != nil {
+		return nil, short.refusal(wait)
+	}
+	for _, b := range taken {
+		b.tokens.AllowN(now, 1)
+	}
+	return nil, nil
+}
+
+// Buckets returns how many buckets are kept.
+func (l *Limiter) Buckets() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, m := range l.limits {
+		n += len(m.buckets)
+	}
+	return n
+}
+
+func (m *limit) holds(in *hook.Input) bool {
+	return (len(m.Tools) == 0 || slices.ContainsFunc(m.Tools, func(g string) bool { return hook.Glob(g, in.Descriptor.ID) })) &&
+		(len(m.Namespaces) == 0 || slices.Contains(m.Namespaces, in.Namespace)) &&
+		(len(m.Principals) == 0 || slices.Contains(m.Principals, in.Caller.Subject))
+}
+
+// bucket returns the bucket of a call. Buckets that are full again are as good as none, and go when a new one is made; of
+// too many, that which was not used for the longest time.
+func (m *limit) bucket(in *hook.Input, now time.Time, most int) *bucket {
+	k := m.key(in)
+	if e := m.buckets[k]; e != nil {
+		b := e.Value.(*bucket)
+		b.last = now
+		m.used.MoveToBack(e)
+		return b
+	}
+	for e := m.used.Front(); e != nil; e = m.used.Front() {
+		b := e.Value.(*bucket)
+		if len(m.buckets) < most && now.Sub(b.last) < m.refill {
+			break
+		}
+		delete(m.buckets, b.key)
+		m.used.Remove(e)
+	}
+	b := &bucket{key: k, tokens: rate.NewLimiter(m.rate, m.Burst), last: now}
+	m.buckets[k] = m.used.PushBack(b)
+	return b
+}
+
+func (m *limit) key(in *hook.Input) key {
+	var k key
+	for _, by := range m.By {
+		switch by {
+		case ByNamespace:
+			k.namespace = in.Namespace
+		case ByPrincipal: // the same name in another namespace is somebody else
+			k.namespace, k.principal = in.Namespace, in.Caller.Subject
+		case ByTool:
+			k.tool = in.Descriptor.ID
+		case ByRun:
+			k.namespace, k.run = in.Namespace, in.Run.ID
+		}
+	}
+	return k
+}
+
+// wait returns for how long there is no token; 0 is that there is one.
+func (b *bucket) wait(now time.Time) time.Duration {
+	missing := 1 - b.tokens.TokensAt(now)
+	if missing <= 0 {
+		return 0
+	}
+	wait := time.Duration(missing / float64(b.tokens.Limit()) * float64(time.Second))
+	return wait.Truncate(time.Millisecond) + time.Millisecond // who comes back then finds a whole one
+}
+
+func (m *limit) refusal(wait time.Duration) error {
+	return &tool.Error{
+		Code: tool.ResourceExhausted, Reason: Reason, Retryable: true, RetryAfter: wait,
+		Message: fmt.Sprintf("Not run: the limit %q of %d calls in %v is used up. Try again in %v, or go on without this call.", m.Name, m.Calls, m.Per, wait.Round(10*time.Millisecond)),
+	}
+}
