@@ -129,6 +129,18 @@ type Scrubber interface {
 	Artifact(mimeType string, b []byte) []byte
 }
 
+// A RunKeeper is a hook of any kind that remembers something of runs. It is told when EndRun has ended one, at least once and
+// perhaps of a run that it does not know. It returns at once.
+type RunKeeper interface {
+	EndRun(namespace, run string)
+}
+
+// A CallKeeper is a hook of any kind that remembers something that calls told. It is told which of them were purged, at least
+// once, before the purge returns, and keeps nothing of their content then.
+type CallKeeper interface {
+	PurgeCalls(namespace string, ids []string)
+}
+
 // A Verdict is a gate's answer. The zero Verdict is invalid, so a forgotten decision is not a yes.
 type Verdict struct {
 	kind   VerdictKind

@@ -69,3 +69,17 @@ func checkHooks(s *hook.Set) error {
 	}
 	return nil
 }
+
+// keepers returns the hooks of all kinds that are a T.
+func keepers[T any](s *hook.Set) []T {
+	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter))
+}
+
+func are[T, H any](entries []hook.Entry[H]) (found []T) {
+	for i := range entries {
+		if k, ok := any(entries[i].Hook).(T); ok {
+			found = append(found, k)
+		}
+	}
+	return found
+}

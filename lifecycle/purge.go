@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -221,6 +222,9 @@ func (e *Engine) shred(ctx context.Context, namespace string, found *purging) er
 	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: policyRule}
 	for _, key := range found.keys {
 		s.Calls = append(s.Calls, key.ID)
+	}
+	for _, k := range keepers[hook.CallKeeper](&e.cfg.Hooks) {
+		k.PurgeCalls(namespace, s.Calls)
 	}
 	if err := e.store.Shred(ctx, s); err != nil {
 		return fmt.Errorf("shred: %w", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -93,6 +94,9 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.noteRun(&ended)
 	e.policies.dropRun(p.Namespace, id)
+	for _, k := range keepers[hook.RunKeeper](&e.cfg.Hooks) {
+		k.EndRun(p.Namespace, id)
+	}
 	return ids, nil
 }
 

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/toold-dev/toold/plugins/loopguard"
 )
 
 // Config is the configuration of a daemon. Its YAML file, the environment and the flags of serve name the same settings;
@@ -27,6 +29,7 @@ type Config struct {
 	Tools      Tools       `koanf:"tools"`
 	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
+	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -167,6 +170,7 @@ func defaults() Config {
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},
 		Bash:      Bash{Timeout: 10 * time.Minute},
+		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
 	}
 }
 

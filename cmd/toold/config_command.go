@@ -150,8 +150,10 @@ func listText(line, margin string, v any) (head, below string) {
 		b.WriteString(elementsText(margin, list))
 	case []string:
 		for _, e := range list {
-			name, _, _ := strings.Cut(e, "=")
-			fmt.Fprintf(&b, "%s  - %s\n", margin, quote(name+"="+hidden))
+			if name, _, isVariable := strings.Cut(e, "="); isVariable {
+				e = name + "=" + hidden
+			}
+			fmt.Fprintf(&b, "%s  - %s\n", margin, quote(e))
 		}
 	}
 	return strings.TrimSuffix(line, " "), b.String()

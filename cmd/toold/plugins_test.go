@@ -75,6 +75,36 @@ func TestRatelimitSettings(t *testing.T) {
 	}
 }
 
+func TestLoopguardSettings(t *testing.T) {
+	p := newPluginSite(t, "loopguard: {repeats: 2, failures: 1}\n")
+	glob := func() *tooldv1.ToolError { return p.call("glob", `{"pattern":"*"}`).GetError() }
+	for range 2 {
+		if e := glob(); e != nil {
+			t.Fatal(e)
+		}
+	}
+	e := glob()
+	if e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED || e.GetReason() != "REPEATED_CALL" || !strings.Contains(e.GetMessage(), "change the arguments") {
+		t.Errorf("the third call: %v", e)
+	}
+	if e := p.call("read", `{"path":"no-such-file"}`).GetError(); e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_EXECUTION_FAILED {
+		t.Fatalf("a file that is not there: %v", e)
+	}
+	if e := p.call("read", `{"path":"neither"}`).GetError(); e.GetReason() != "REPEATED_FAILURE" {
+		t.Errorf("after a failure: %v", e)
+	}
+	if _, err := p.p.calls.EndRun(within(t), &tooldv1.EndRunRequest{RunId: "run"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := glob(); e != nil {
+		t.Errorf("the run began anew: %v", e)
+	}
+	p.reload("loopguard: {calls: 1}\n", "[loopguard] []")
+	if e := glob(); e.GetReason() != "TOO_MANY_CALLS" {
+		t.Errorf("after the reload: %v", e)
+	}
+}
+
 func TestPluginsNeedARestart(t *testing.T) {
 	p := newPluginSite(t, "")
 	p.reload("ratelimit: [{name: all, calls: 1, per: 1h}]\n", "[] [ratelimit]")
@@ -91,6 +121,7 @@ func TestPluginSettings(t *testing.T) {
 		"ratelimit: [{calls: 1, per: 1h}]":                         `ratelimit: limit 1 (""): want a name`,
 		"ratelimit: [{name: a, calls: 1, per: 10}]":                `"10" is not a duration`,
 		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]": `by: "subject" is not namespace, principal, tool or run`,
+		"loopguard: {repeats: 30}":                                 "loopguard: repeats: among 20 calls (window)",
 		"ratelimit: [{name: a, cals: 1}]":                          `did you mean "ratelimit[0].calls"?`,
 	} {
 		cfg, err := load(t, config+"\n", nil)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/loopguard"
 	"github.com/toold-dev/toold/plugins/ratelimit"
 )
 
@@ -27,7 +28,7 @@ type livePlugin struct {
 // newPlugins makes the plugins of a configuration. An error is the user's to correct.
 func newPlugins(c *Config) (*plugins, error) {
 	p := &plugins{}
-	return p, errors.Join(p.addRatelimit(c))
+	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c))
 }
 
 // add notes that a plugin takes new settings.
@@ -43,6 +44,19 @@ func (p *plugins) addRatelimit(c *Config) error {
 	if len(c.Ratelimit) > 0 {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "ratelimit", Hook: l, Deadline: hook.NoDeadline})
 		p.add(c, "ratelimit", func(c *Config) any { return c.Ratelimit }, func(c *Config) error { return l.Swap(c.ratelimit()) })
+	}
+	return nil
+}
+
+func (p *plugins) addLoopguard(c *Config) error {
+	g, err := loopguard.New(c.loopguard())
+	if err != nil {
+		return usagef("loopguard: %w", err)
+	}
+	if c.Loopguard.guards() {
+		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "loopguard", Hook: g, Deadline: hook.NoDeadline})
+		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "loopguard", Hook: g})
+		p.add(c, "loopguard", func(c *Config) any { return c.Loopguard }, func(c *Config) error { return g.Swap(c.loopguard()) })
 	}
 	return nil
 }

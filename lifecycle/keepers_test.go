@@ -1,0 +1,38 @@
+package lifecycle_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// forgetful is a hook that notes what it is told to forget.
+type forgetful struct {
+	admitFunc
+	told []string
+}
+
+func (k *forgetful) EndRun(namespace, run string) { k.told = append(k.told, namespace+" run "+run) }
+func (k *forgetful) PurgeCalls(namespace string, ids []string) {
+	k.told = append(k.told, fmt.Sprint(namespace, " calls ", ids))
+}
+
+func TestHooksAreToldWhatToForget(t *testing.T) {
+	k := &forgetful{admitFunc: func(*hook.Input) (func(), error) { return nil, nil }}
+	change := func(c *lifecycle.Config) { c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "keeper", Hook: k}} }
+	inBubble(t, []tool.Tool{echo("echo", mutating)}, change, func(t *testing.T, w *world) {
+		c := w.do(spec("echo", `{}`))
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{c.ID}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := fmt.Sprint(k.told), fmt.Sprint([]string{"ns run run-1", "ns calls [" + c.ID + "]"}); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+	})
+}

@@ -1,0 +1,277 @@
+// Package loopguard stops runs that go round in circles.
+//
+// It is a [hook.Admit]: it counts, within a run, how often the same tool was called with the same arguments, how many calls
+// there were, and how often in a row a tool failed. For the last it is a [hook.Observer] too, which sees how calls end. What
+// it refuses it tells the model in words that say what to do instead.
+//
+// Calls without a run are counted by their thread, and those without either not at all. What is kept of a run goes with
+// EndRun, after a time without calls, and, when there are too many runs, with the one that was silent for the longest time.
+package loopguard
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Reasons of the errors of refused calls.
+const (
+	ReasonRepeated = "REPEATED_CALL"
+	ReasonCalls    = "TOO_MANY_CALLS"
+	ReasonFailures = "REPEATED_FAILURE"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultWindow = 20
+	DefaultIdle   = time.Hour
+	DefaultRuns   = 10_000
+)
+
+// maxFailing is of how many tools the failures of a run are counted; of those beyond it none are.
+const maxFailing = 64
+
+// A Config is what a guard works by.
+type Config struct {
+	Repeats  int      // of the same call among the last Window ones of a run; the next one is refused; 0: any number
+	Window   int      // 0 means [DefaultWindow]
+	Except   []string // globs on ids of tools whose calls may repeat, such as those that look whether something is done
+	Calls    int      // of a run; 0: any number
+	Failures int      // of one tool in a row; the next call of it is refused, and then it counts anew; 0: any number
+	Idle     time.Duration
+	Runs     int // that are remembered; 0 means [DefaultRuns]
+}
+
+// A Guard is a [hook.Admit] and a [hook.Observer].
+type Guard struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	cfg   Config
+	runs  map[key]*list.Element
+	order list.List // of *run, that which was called last at the end
+}
+
+// key names a run, or a thread of calls without one.
+type key struct {
+	namespace, id string
+	thread        bool
+}
+
+type run struct {
+	key    key
+	last   time.Time
+	calls  int
+	recent []uint64       // hashes of the last calls, the newest at the end
+	failed map[string]int // in a row, by tool
+}
+
+// New returns a guard.
+func New(cfg Config) (*Guard, error) {
+	g := &Guard{seed: maphash.MakeSeed(), runs: map[key]*list.Element{}}
+	if err := g.Swap(cfg); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// Swap replaces the limits; what was counted stays. With an error nothing changes.
+func (g *Guard) Swap(cfg Config) error {
+	if cfg.Window == 0 {
+		cfg.Window = DefaultWindow
+	}
+	if cfg.Idle == 0 {
+		cfg.Idle = DefaultIdle
+	}
+	if cfg.Runs == 0 {
+		cfg.Runs = DefaultRuns
+	}
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cfg = cfg
+	return nil
+}
+
+func (c *Config) check() error {
+	var problems []error
+	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
+	between := func(name string, n, least, most int) {
+		if n < least || n > most {
+			wrong("%s: %d is not between %d and %d", name, n, least, most)
+		}
+	}
+	between("repeats", c.Repeats, 0, 1000)
+	between("window", c.Window, 1, 1000)
+	between("calls", c.Calls, 0, 1_000_000_000)
+	between("failures", c.Failures, 0, 1000)
+	between("runs", c.Runs, 1, 1_000_000)
+	if c.Repeats > c.Window {
+		wrong("repeats: among %d calls (window) there cannot be %d alike", c.Window, c.Repeats)
+	}
+	if c.Idle < time.Second || c.Idle > 30*24*time.Hour {
+		wrong("idle: %v is not between 1s and 30 days", c.Idle)
+	}
+	for _, p := range c.Except {
+		if _, err := path.Match(p, ""); err != nil || p == "" {
+			wrong("except: %q is not a pattern of *, ? and [classes]", p)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Admit implements [hook.Admit].
+func (g *Guard) Admit(_ context.Context, in *hook.Input) (release func(), err error) {
+	k, ok := keyOf(in)
+	if !ok || in.Attempt > 1 { // the same call again, after its question or a crash, was counted
+		return nil, nil
+	}
+	h := g.hash(in)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r := g.runLocked(k)
+	id := in.Descriptor.ID
+	switch {
+	case g.cfg.Calls > 0 && r.calls >= g.cfg.Calls:
+		return nil, refuse(ReasonCalls, "Not run: this run has made the %d calls that it may make. Finish with what you have, and say what is left to do.", g.cfg.Calls)
+	case g.cfg.Repeats > 0 && count(r.recent, h) >= g.cfg.Repeats && !g.exceptedLocked(id):
+		return nil, refuse(ReasonRepeated, "Not run: %s was called with exactly these arguments %d times among the last %d calls, and once more will bring nothing new. "+
+			"Use what the earlier results say, change the arguments, try another tool, or say what is in the way.", id, count(r.recent, h), len(r.recent))
+	case g.cfg.Failures > 0 && r.failed[id] >= g.cfg.Failures:
+		failed := r.failed[id]
+		delete(r.failed, id)
+		return nil, refuse(ReasonFailures, "Not run: %s has failed %d times in a row in this run. Read the errors and check what the arguments rest on before you call it again, "+
+			"try another way, or say what is in the way. The next call will be run.", id, failed)
+	}
+	r.calls++
+	if over := len(r.recent) + 1 - g.cfg.Window; over > 0 {
+		r.recent = append(r.recent[:0], r.recent[over:]...)
+	}
+	r.recent = append(r.recent, h)
+	return nil, nil
+}
+
+func refuse(reason, format string, args ...any) error {
+	return &tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Filter implements [hook.Filter]. Events pass unchanged.
+func (g *Guard) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+	see := g.Observe(in)
+	return func(e call.Event) ([]call.Event, []hook.Record) {
+		see(&e)
+		return []call.Event{e}, nil
+	}
+}
+
+// Observe implements [hook.Observer]: a tool that ran and failed counts, one that ran and did not begins anew. Calls that
+// were not run say nothing about their tool.
+func (g *Guard) Observe(in *hook.Input) func(*call.Event) {
+	k, ok := keyOf(in)
+	id := in.Descriptor.ID
+	return func(e *call.Event) {
+		if ok && e.Outcome != nil && e.Outcome.Executed != call.NotStarted && e.Outcome.Status != call.Cancelled {
+			g.ended(k, id, e.Outcome.Status == call.Failed)
+		}
+	}
+}
+
+func (g *Guard) ended(k key, id string, failed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.runs[k]
+	if e == nil || g.cfg.Failures == 0 {
+		return
+	}
+	r := e.Value.(*run)
+	switch {
+	case !failed:
+		delete(r.failed, id)
+	case r.failed == nil:
+		r.failed = map[string]int{id: 1}
+	case r.failed[id] > 0 || len(r.failed) < maxFailing:
+		r.failed[id]++
+	}
+}
+
+// EndRun implements [hook.RunKeeper].
+func (g *Guard) EndRun(namespace, id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.runs[key{namespace: namespace, id: id}]; e != nil {
+		g.dropLocked(e)
+	}
+}
+
+// Runs returns how many runs are remembered.
+func (g *Guard) Runs() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.runs)
+}
+
+func (g *Guard) runLocked(k key) *run {
+	now := time.Now()
+	if e := g.runs[k]; e != nil && now.Sub(e.Value.(*run).last) < g.cfg.Idle {
+		g.order.MoveToBack(e)
+		r := e.Value.(*run)
+		r.last = now
+		return r
+	}
+	for e := g.order.Front(); e != nil; e = g.order.Front() {
+		if len(g.runs) < g.cfg.Runs && now.Sub(e.Value.(*run).last) < g.cfg.Idle {
+			break
+		}
+		g.dropLocked(e)
+	}
+	r := &run{key: k, last: now}
+	g.runs[k] = g.order.PushBack(r)
+	return r
+}
+
+func (g *Guard) dropLocked(e *list.Element) {
+	delete(g.runs, e.Value.(*run).key)
+	g.order.Remove(e)
+}
+
+func (g *Guard) exceptedLocked(id string) bool {
+	return slices.ContainsFunc(g.cfg.Except, func(p string) bool { return hook.Glob(p, id) })
+}
+
+func keyOf(in *hook.Input) (key, bool) {
+	if in.Run.ID != "" {
+		return key{namespace: in.Namespace, id: in.Run.ID}, true
+	}
+	return key{namespace: in.Namespace, id: in.Run.Thread, thread: true}, in.Run.Thread != ""
+}
+
+// hash is of the tool and the canonical text of the arguments.
+func (g *Guard) hash(in *hook.Input) uint64 {
+	var h maphash.Hash
+	h.SetSeed(g.seed)
+	_, _ = h.WriteString(in.Descriptor.ID)
+	_ = h.WriteByte(0) // ids have none
+	_, _ = h.WriteString(in.Arguments.Text())
+	return h.Sum64()
+}
+
+func count(list []uint64, h uint64) (n int) {
+	for _, v := range list {
+		if v == h {
+			n++
+		}
+	}
+	return n
+}
