@@ -87,11 +87,28 @@ type VoteRecorded struct {
 // A DocumentNotice tells that a document changed, or why a command was dropped.
 type DocumentNotice struct {
 	Scope    tool.Scope `json:"scope"`
-	ScopeID  string     `json:"scope_id"`
+	ScopeID  string     `json:"scope_id"` // empty for NAMESPACE
 	Key      string     `json:"key"`
-	Revision int64      `json:"revision"` // after the change; the revision that won, for a conflict
+	Revision int64      `json:"revision"` // after the change, 0 when nothing was there to change; the revision that it met, for a conflict
 	Expected *int64     `json:"expected,omitempty"`
+	Conflict Conflict   `json:"conflict,omitempty"` // empty: the command was carried out
 }
+
+// A Conflict is why a document command was dropped.
+type Conflict string
+
+// Why commands are dropped.
+const (
+	ConflictRevision Conflict = "REVISION" // the document does not have the expected revision
+	ConflictClaimed  Conflict = "CLAIMED"  // another call of the same parallel group set, merged or deleted it first
+	ConflictType     Conflict = "TYPE"     // add to what is no number, append to what is no array
+	ConflictRange    Conflict = "RANGE"    // the sum cannot be written exactly
+	ConflictSize     Conflict = "SIZE"     // the document would be too large
+	ConflictRoom     Conflict = "ROOM"     // the scope has too many documents, or too large ones together
+	ConflictScope    Conflict = "SCOPE"    // whoever made the command may not write in this scope
+	ConflictBroken   Conflict = "BROKEN"   // what is stored cannot be read; it can be set
+	ConflictJournal  Conflict = "JOURNAL"  // the journal refused the documents of this step
+)
 
 // An Outcome is how a call ended.
 type Outcome struct {

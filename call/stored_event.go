@@ -68,6 +68,7 @@ func documentFields(w *wire, d *DocumentNotice) {
 	text(w, 3, &d.Key)
 	integer(w, 4, &d.Revision)
 	optional(w, 5, &d.Expected)
+	text(w, 6, &d.Conflict)
 }
 
 func outcomeFields(w *wire, o *Outcome) {

@@ -45,7 +45,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 				out.result.Error.Message, out.result.Error.Violations = got.Result.Error.Message, got.Result.Error.Violations
 			}
 		}
-		out.commands = append(out.commands, got.Documents...)
+		out.hooked = append(out.hooked, got.Documents...)
 		for _, r := range got.Records {
 			records = append(records, store.Record(r))
 		}

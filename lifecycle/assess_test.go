@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -191,7 +192,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 		if c := w.do(spec("count", "")); c.Result.Data != "0" {
 			t.Errorf("after the run's end: %s", c.Result.Data)
 		}
-		if docs, err := w.store.Documents(t.Context(), "ns", tool.ThreadScope, "thread-1"); err != nil || len(docs) != 1 || docs[0].Revision != 4 {
+		if docs, err := w.store.Documents(t.Context(), "ns", store.DocumentScope{Scope: tool.ThreadScope, ID: "thread-1"}); err != nil || len(docs) != 1 || docs[0].Revision != 4 {
 			t.Errorf("documents %+v, %v", docs, err)
 		}
 	})

@@ -87,6 +87,7 @@ type Config struct {
 	OutputBudget int           // bytes; 0 means 48 KiB
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
+	Documents    Documents
 
 	// Tracer follows calls; nil: none are, and it costs nothing.
 	Tracer Tracer
@@ -156,6 +157,9 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	cfg.fill()
+	if err := cfg.Documents.fill(); err != nil {
+		return nil, err
+	}
 	id := cfg.Store.Identity()
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,

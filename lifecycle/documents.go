@@ -2,28 +2,59 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
 )
 
-// snapshot is the documents of a call's run and thread as they were when one of them was first read; a call that reads
-// none pays nothing.
+// Documents bound what documents may take, and who may write those of a namespace.
+type Documents struct {
+	Size  int   // bytes of one; 0 means 256 KiB
+	Count int   // of a scope; 0 means 256
+	Total int64 // bytes of a scope; 0 means 4 MiB
+	// NamespaceWriters are globs of the tools whose commands for NAMESPACE documents count. Hooks and handlers need no leave.
+	NamespaceWriters []string
+}
+
+// The hard ceilings of [Documents]: a document travels in one message, and a snapshot holds three scopes in memory.
+const (
+	MaxDocumentSize   = 1 << 20
+	MaxDocuments      = 10_000
+	MaxDocumentsTotal = 64 << 20
+)
+
+func (d *Documents) fill() error {
+	d.Size, d.Count, d.Total = or(d.Size, 256<<10), or(d.Count, 256), or(d.Total, 4<<20)
+	if d.Size < 0 || d.Size > MaxDocumentSize || d.Count < 0 || d.Count > MaxDocuments || d.Total < 0 || d.Total > MaxDocumentsTotal {
+		return fmt.Errorf("lifecycle: documents of %d bytes, %d and %d bytes in a scope: at most %d, %d and %d", d.Size, d.Count, d.Total, MaxDocumentSize, MaxDocuments, MaxDocumentsTotal)
+	}
+	return nil
+}
+
+func (d *Documents) limits() store.DocumentLimits {
+	return store.DocumentLimits{Size: d.Size, Count: d.Count, Total: d.Total}
+}
+
+// maxCommands bounds the document commands of one step of a call.
+const maxCommands = 256
+
+// snapshot is the documents of a call's run, thread and namespace as they were when one of them was first read; a call that
+// reads none pays nothing.
 type snapshot struct {
 	e         *Engine
 	namespace string
 	run       string
 	thread    string
 
-	mu     sync.Mutex
-	scopes map[tool.Scope]map[string]tool.Document
+	mu   sync.Mutex
+	docs map[store.DocumentKey]tool.Document // nil: not read yet
 }
 
 func newSnapshot(e *Engine, c *call.Call) *snapshot {
@@ -32,40 +63,94 @@ func newSnapshot(e *Engine, c *call.Call) *snapshot {
 
 // Get implements [tool.Documents].
 func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error) {
+	id, ok := s.scopeID(scope)
+	if !ok {
+		return tool.Document{}, false, nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.scopes == nil {
-		scopes := map[tool.Scope]map[string]tool.Document{}
-		for scope, id := range map[tool.Scope]string{tool.RunScope: s.run, tool.ThreadScope: s.thread} {
-			if id == "" {
-				continue
-			}
-			docs, err := s.e.store.Documents(context.Background(), s.namespace, scope, id)
-			if err != nil {
-				return tool.Document{}, false, err
-			}
-			scopes[scope] = map[string]tool.Document{}
-			for _, d := range docs {
-				scopes[scope][d.Key] = d
+	if s.docs == nil {
+		scopes := []store.DocumentScope{{Scope: tool.NamespaceScope}}
+		for _, scope := range [...]tool.Scope{tool.RunScope, tool.ThreadScope} {
+			if id, ok := s.scopeID(scope); ok {
+				scopes = append(scopes, store.DocumentScope{Scope: scope, ID: id})
 			}
 		}
-		s.scopes = scopes
+		list, err := s.e.store.Documents(context.Background(), s.namespace, scopes...)
+		if err != nil {
+			return tool.Document{}, false, err
+		}
+		s.docs = make(map[store.DocumentKey]tool.Document, len(list))
+		for _, d := range list {
+			s.docs[store.DocumentKey{Scope: d.Scope, ScopeID: d.ScopeID, Key: d.Key}] = d
+		}
 	}
-	d, ok := s.scopes[scope][key]
+	d, ok := s.docs[store.DocumentKey{Scope: scope, ScopeID: id, Key: key}]
 	return d, ok, nil
 }
 
-// storable returns what is wrong with a command that a tool or a hook made.
-func storable(c tool.Command) error {
-	switch {
-	case c.Op != tool.OpSet && c.Op != tool.OpDelete:
-		return fmt.Errorf("there is no command %q", c.Op)
-	case c.Key == "" || !utf8.ValidString(c.Key):
-		return errors.New("the key is empty or not UTF-8")
-	case c.Op == tool.OpSet && !(utf8.ValidString(c.Value) && json.Valid([]byte(c.Value))):
-		return errors.New("the value is not JSON")
+// scopeID returns the id of a scope, if there is such a scope here.
+func (s *snapshot) scopeID(scope tool.Scope) (string, bool) {
+	switch scope {
+	case tool.RunScope:
+		return s.run, s.run != ""
+	case tool.ThreadScope:
+		return s.thread, s.thread != ""
+	case tool.NamespaceScope:
+		return "", true
 	}
-	return nil
+	return "", false
+}
+
+// writing collects the commands of one step, and the events that tell them.
+type writing struct {
+	p       *pass
+	changes []store.DocumentChange
+	events  []call.Event
+}
+
+// documentChanges turns commands into changes and the events that tell them: those of hooks and those of the tool. A command
+// that is malformed, or for a scope that the call does not have, is a bug of its author: it is dropped and logged.
+func (p *pass) documentChanges(out *end) ([]store.DocumentChange, []call.Event) {
+	if len(p.commands)+len(out.commands)+len(out.hooked) == 0 {
+		return nil, nil
+	}
+	w := writing{p: p}
+	w.add(p.commands, true)
+	w.add(out.commands, p.l.e.mayWriteNamespace(p.l.peek().Tool))
+	w.add(out.hooked, true)
+	return w.changes, w.events
+}
+
+func (w *writing) add(commands []tool.Command, namespace bool) {
+	l := w.p.l
+	for i := range commands {
+		c := &commands[i]
+		id, ok := w.p.documents.scopeID(c.Scope)
+		err := call.CheckCommand(c)
+		switch {
+		case !ok:
+			err = errors.New("the call has no such scope")
+		case len(w.events) >= maxCommands:
+			err = fmt.Errorf("there are more than %d", maxCommands)
+		}
+		if err != nil {
+			l.e.log.Warn("document command dropped", zap.String("call_id", l.key.ID), zap.String("scope", string(c.Scope)), zap.String("key", c.Key), zap.Error(err))
+			continue
+		}
+		notice := &call.DocumentNotice{Scope: c.Scope, ScopeID: id, Key: c.Key, Expected: c.Expected}
+		if c.Scope == tool.NamespaceScope && !namespace {
+			notice.Conflict = call.ConflictScope
+			w.events = append(w.events, call.Event{Type: call.EventStateConflict, Document: notice})
+			continue
+		}
+		w.changes = append(w.changes, store.DocumentChange{ScopeID: id, Command: *c})
+		w.events = append(w.events, call.Event{Type: call.EventDocumentChanged, Document: notice})
+	}
+}
+
+func (e *Engine) mayWriteNamespace(id string) bool {
+	return slices.ContainsFunc(e.cfg.Documents.NamespaceWriters, func(g string) bool { return hook.Glob(g, id) })
 }
 
 // takesNot reports whether the journal refused a change for what is in it.
@@ -86,7 +171,9 @@ func lostDocuments(events []call.Event) []call.Event {
 	events = slices.Clone(events)
 	for i := range events {
 		if events[i].Type == call.EventDocumentChanged {
-			events[i].Type = call.EventStateConflict
+			lost := *events[i].Document
+			lost.Conflict = call.ConflictJournal
+			events[i].Type, events[i].Document = call.EventStateConflict, &lost
 		}
 	}
 	return events
@@ -94,10 +181,22 @@ func lostDocuments(events []call.Event) []call.Event {
 
 // tellDocuments fills the events of document commands with what became of them. A delete of nothing is not told: its event
 // goes, and the numbers behind it move up.
-func tellDocuments(c *store.Change, changed, lost []call.DocumentNotice) {
-	fillDocuments(c.Events, changed, call.EventDocumentChanged)
-	fillDocuments(c.Events, lost, call.EventStateConflict)
-	first := c.Events[0].Sequence
+func tellDocuments(c *store.Change, told []call.DocumentNotice) {
+	first, filled := c.Events[0].Sequence, make([]bool, len(c.Events))
+	for i := range told {
+		n := &told[i]
+		for j := range c.Events {
+			ev := &c.Events[j]
+			if ev.Type != call.EventDocumentChanged || filled[j] || ev.Document.Scope != n.Scope || ev.Document.ScopeID != n.ScopeID || ev.Document.Key != n.Key {
+				continue
+			}
+			ev.Document, filled[j] = n, true
+			if n.Conflict != "" {
+				ev.Type = call.EventStateConflict
+			}
+			break
+		}
+	}
 	c.Events = slices.DeleteFunc(c.Events, func(ev call.Event) bool {
 		return ev.Type == call.EventDocumentChanged && ev.Document.Revision == 0
 	})
@@ -105,16 +204,4 @@ func tellDocuments(c *store.Change, changed, lost []call.DocumentNotice) {
 		c.Events[i].Sequence = first + int64(i)
 	}
 	c.Call.LastSequence = first + int64(len(c.Events)) - 1
-}
-
-func fillDocuments(events []call.Event, notices []call.DocumentNotice, what call.EventType) {
-	for _, n := range notices {
-		for i := range events {
-			d := events[i].Document
-			if d != nil && d.Revision == 0 && events[i].Type == call.EventDocumentChanged && n.Scope == d.Scope && n.ScopeID == d.ScopeID && n.Key == d.Key {
-				events[i].Type, events[i].Document = what, &n
-				break
-			}
-		}
-	}
 }

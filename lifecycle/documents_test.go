@@ -40,7 +40,7 @@ func TestDeleteOfNothingIsNotTold(t *testing.T) {
 func TestDocumentsThatCannotBeStored(t *testing.T) {
 	key := tool.Key[string]{Scope: tool.RunScope, Name: "a"}
 	for name, command := range map[string]tool.Command{
-		"unknown command": {Op: "merge", Scope: tool.RunScope, Key: "a", Value: `{}`},
+		"unknown command": {Op: "increment", Scope: tool.RunScope, Key: "a", Value: `{}`},
 		"no command":      {Scope: tool.RunScope, Key: "a", Value: `{}`},
 		"no JSON":         {Op: tool.OpSet, Scope: tool.RunScope, Key: "a", Value: `{`},
 		"no value":        {Op: tool.OpSet, Scope: tool.RunScope, Key: "a"},

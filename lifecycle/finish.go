@@ -45,7 +45,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	if n := len(c.Attempts); n > 0 && p.attempt == n {
 		result.Duration = now.Sub(c.Attempts[n-1].Started)
 	}
-	documents, events := p.documentChanges(out.commands)
+	documents, events := p.documentChanges(out)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
 	events, result = l.siftEnd(append(append(before, events...), finished), out)
 	if len(p.letGo) > 0 {
@@ -112,40 +112,4 @@ func closeRound(c *call.Call, expired bool) {
 	}
 	c.Rounds = slices.Clone(c.Rounds)
 	c.Rounds[n-1].Closed, c.Rounds[n-1].Expired = true, expired
-}
-
-// documentChanges turns commands into changes and the events that tell them. A command that nothing could come of, such as one
-// for a scope that the call does not have, is dropped.
-func (p *pass) documentChanges(commands []tool.Command) ([]store.DocumentChange, []call.Event) {
-	commands = append(slices.Clip(p.commands), commands...)
-	if len(commands) == 0 {
-		return nil, nil
-	}
-	c := p.l.peek()
-	var changes []store.DocumentChange
-	var events []call.Event
-	for _, command := range commands {
-		id := scopeID(c, command.Scope)
-		err := storable(command)
-		if id == "" {
-			err = errors.New("the call has no such scope")
-		}
-		if err != nil {
-			p.l.e.log.Warn("document dropped", zap.String("call_id", c.ID), zap.String("scope", string(command.Scope)), zap.String("key", command.Key), zap.Error(err))
-			continue
-		}
-		changes = append(changes, store.DocumentChange{ScopeID: id, Command: command})
-		events = append(events, call.Event{Type: call.EventDocumentChanged, Document: &call.DocumentNotice{Scope: command.Scope, ScopeID: id, Key: command.Key}})
-	}
-	return changes, events
-}
-
-func scopeID(c *call.Call, s tool.Scope) string {
-	switch s {
-	case tool.RunScope:
-		return c.Run.ID
-	case tool.ThreadScope:
-		return c.Run.Thread
-	}
-	return ""
 }

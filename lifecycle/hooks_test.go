@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -163,7 +164,7 @@ func TestBeforeHooksPrepareDocuments(t *testing.T) {
 		if c.Status != call.Succeeded || c.Class != call.Sync {
 			t.Errorf("call %s %s", c.Status, c.Class)
 		}
-		docs, err := w.store.Documents(t.Context(), "ns", tool.ThreadScope, "thread-1")
+		docs, err := w.store.Documents(t.Context(), "ns", store.DocumentScope{Scope: tool.ThreadScope, ID: "thread-1"})
 		if err != nil || len(docs) != 1 || docs[0].Value != `"prepared"` || docs[0].Revision != 1 {
 			t.Errorf("documents %+v, %v", docs, err)
 		}

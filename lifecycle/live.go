@@ -197,6 +197,7 @@ type step struct {
 	notAfter, notBefore time.Time
 	decision            *store.Decision
 	documents           []store.DocumentChange
+	group               string // whose members claim documents against each other
 	records             []store.Record
 	run                 *store.Run
 	rule                *call.Rule
@@ -366,7 +367,8 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 		Run: l.runLocked(s.run), Records: append(l.records, s.records...), Policies: s.policies,
 	}
 	if len(s.documents) > 0 {
-		change.OnDocuments = func(changed, lost []call.DocumentNotice) { tellDocuments(change, changed, lost) }
+		change.Limits, change.Group = l.e.cfg.Documents.limits(), s.group
+		change.OnDocuments = func(told []call.DocumentNotice) { tellDocuments(change, told) }
 	}
 	return change
 }

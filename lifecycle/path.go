@@ -49,7 +49,8 @@ type end struct {
 	result   *tool.Result
 	after    bool // After hooks see it
 	block    string
-	commands []tool.Command
+	commands []tool.Command // of the tool
+	hooked   []tool.Command // of After hooks
 
 	ticket *tool.Ticket
 	origin string // of the ticket

@@ -70,7 +70,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		return
 	}
 	now := time.Now()
-	documents, events := p.documentChanges(out.commands)
+	documents, events := p.documentChanges(&out)
 	l.slot <- struct{}{}
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()

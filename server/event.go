@@ -117,6 +117,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 		d := e.Document
 		b.event.Event = &tooldv1.CallEvent_StateConflict{StateConflict: &tooldv1.StateConflict{
 			Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, ExpectedRevision: d.Expected, FoundRevision: d.Revision,
+			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
 	// A kind without a form in the API travels as its number alone: the log has no holes.

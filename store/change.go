@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
 )
 
 // Name returns the key of the call that c is about.
@@ -73,61 +72,4 @@ func (c *Change) Follows(s Standing) error {
 		return fmt.Errorf("%w: events after the end of a call that is %s", ErrTransition, s.Status)
 	}
 	return nil
-}
-
-// A DocumentKey names a document in its namespace.
-type DocumentKey struct {
-	Scope        tool.Scope
-	ScopeID, Key string
-}
-
-// A DocumentState is a stored document, or what is left of a deleted one: its revision goes on counting, so that a
-// revision never names two values.
-type DocumentState struct {
-	Value    string
-	Revision int64 // 0: there never was one
-	Deleted  bool
-}
-
-// current is the revision that a command may expect: 0 when there is no document.
-func (d DocumentState) current() int64 {
-	if d.Deleted {
-		return 0
-	}
-	return d.Revision
-}
-
-// ResolveDocuments works out what the commands of a change do, in order, each on what the one before left. It writes
-// nothing: the store does, with what it finds in writes. applied and lost are what is told.
-func (c *Change) ResolveDocuments(read func(DocumentKey) (DocumentState, error)) (writes map[DocumentKey]DocumentState, applied, lost []call.DocumentNotice, err error) {
-	writes = make(map[DocumentKey]DocumentState, len(c.Documents))
-	for _, d := range c.Documents {
-		key := DocumentKey{d.Command.Scope, d.ScopeID, d.Command.Key}
-		state, ok := writes[key]
-		if !ok {
-			if state, err = read(key); err != nil {
-				return nil, nil, nil, err
-			}
-		}
-		notice := call.DocumentNotice{Scope: key.Scope, ScopeID: key.ScopeID, Key: key.Key, Revision: state.current(), Expected: d.Command.Expected}
-		if d.Command.Expected != nil && *d.Command.Expected != state.current() {
-			lost = append(lost, notice)
-			continue
-		}
-		switch d.Command.Op {
-		case tool.OpSet:
-			state = DocumentState{Value: d.Command.Value, Revision: state.Revision + 1}
-		case tool.OpDelete:
-			if state.current() == 0 {
-				continue // nothing there: nothing changes
-			}
-			state = DocumentState{Revision: state.Revision + 1, Deleted: true}
-		default:
-			return nil, nil, nil, fmt.Errorf("document %s: command %q", key.Key, d.Command.Op)
-		}
-		writes[key] = state
-		notice.Revision = state.Revision
-		applied = append(applied, notice)
-	}
-	return writes, applied, lost, nil
 }

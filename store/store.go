@@ -75,11 +75,15 @@ type Change struct {
 	// Decision is stored with a hash of its content; its id is unique in the namespace for ever.
 	Decision *Decision
 	// Documents are applied in order. One that loses is left out. OnDocuments is called once for a change that has some,
-	// inside the transaction and before Call and Events are written, with the documents that changed and the revisions
-	// that they have now, and with those that lost; of a delete of nothing it hears nothing. It may change Events and
+	// inside the transaction and before Call and Events are written, with what became of each. It may change Events and
 	// Call and must not block. A deleted document's revision goes on counting when it is made again.
 	Documents   []DocumentChange
-	OnDocuments func(changed, lost []call.DocumentNotice)
+	OnDocuments func([]call.DocumentNotice)
+	// Group names the calls that run together with this one: of those whose exclusive commands name one document, the first to
+	// commit has it. Empty claims nothing.
+	Group string
+	// Limits are what the documents are held to; zeros bound nothing.
+	Limits DocumentLimits
 	// Run is the run's new state, when it changes. OPEN opens a run that has ended; it lifts no block.
 	Run     *Run
 	Records []Record
@@ -106,12 +110,6 @@ type Decision struct {
 	SuspensionID string
 	Content      string // digest of what the client sent: tells a replay from a reuse of the id
 	Decision     tool.Decision
-}
-
-// A DocumentChange is a command with the scope that it goes to.
-type DocumentChange struct {
-	ScopeID string
-	Command tool.Command
 }
 
 // A Record is what a plugin keeps beside a call.
@@ -256,8 +254,8 @@ type Store interface {
 	NextExpiry(ctx context.Context) (time.Time, error)
 	// Feed returns at most limit entries above the position after, in order, and the newest position there is.
 	Feed(ctx context.Context, f Feed, after int64, limit int) (entries []FeedEntry, newest int64, err error)
-	// Documents returns all documents of one scope.
-	Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) ([]tool.Document, error)
+	// Documents returns all documents of these scopes as they are at one moment, sorted by key in each.
+	Documents(ctx context.Context, namespace string, scopes ...DocumentScope) ([]tool.Document, error)
 	// Run returns the stored state of a run. ErrNotFound when it was never blocked or ended.
 	Run(ctx context.Context, namespace, id string) (*Run, error)
 	// RunCounts returns how many calls of a run have each status.

@@ -1,7 +1,9 @@
 package tool_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,5 +80,25 @@ func TestKeyCommands(t *testing.T) {
 	}
 	if del := prefsKey.Delete(); del.Op != tool.OpDelete || del.Scope != tool.ThreadScope || del.Key != "prefs" || del.Value != "" {
 		t.Errorf("Delete = %+v", del)
+	}
+}
+
+func TestKeyCommandsOnWhatIsThere(t *testing.T) {
+	count := tool.Key[int64]{Scope: tool.NamespaceScope, Name: "count"}
+	list := tool.Key[[]prefs]{Scope: tool.RunScope, Name: "list"}
+	for want, c := range map[string]tool.Command{
+		`merge THREAD prefs {"language":null}`: prefsKey.Merge(map[string]any{"language": nil}),
+		`add NAMESPACE count -7`:               count.Add(-7),
+		`add NAMESPACE count 1e2`:              count.Add(json.Number("1e2")),
+		`append RUN list {"language":"de"}`:    list.Append(prefs{"de"}),
+	} {
+		if got := fmt.Sprint(c.Op, " ", c.Scope, " ", c.Key, " ", c.Value); got != want || c.Expected != nil {
+			t.Errorf("command %s, want %s", got, want)
+		}
+	}
+	for op, exclusive := range map[tool.CommandOp]bool{tool.OpSet: true, tool.OpMerge: true, tool.OpDelete: true, tool.OpAdd: false, tool.OpAppend: false} {
+		if op.Exclusive() != exclusive {
+			t.Errorf("%s: exclusive %t", op, op.Exclusive())
+		}
 	}
 }

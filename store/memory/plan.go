@@ -98,7 +98,7 @@ func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error 
 	if len(c.Documents) == 0 {
 		return nil
 	}
-	writes, applied, lost, err := c.ResolveDocuments(st.document(e.namespace))
+	writes, told, err := c.ResolveDocuments(documentsOf{st, e.namespace})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error 
 		e.documents[doc{e.namespace, k}] = document{v, now}
 	}
 	if c.OnDocuments != nil {
-		c.OnDocuments(applied, lost)
+		c.OnDocuments(told)
 	}
 	return c.Validate()
 }

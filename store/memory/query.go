@@ -8,7 +8,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // Call returns a call.
@@ -223,20 +222,6 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		return nil
 	})
 	return entries, newest, err
-}
-
-// Documents returns all documents of one scope.
-func (s *Store) Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) (docs []tool.Document, err error) {
-	err = s.read(ctx, func(st *state) error {
-		for k, d := range st.documents {
-			if k.namespace == namespace && k.Scope == scope && k.ScopeID == scopeID && !d.Deleted {
-				docs = append(docs, tool.Document{Scope: scope, ScopeID: scopeID, Key: k.Key, Value: d.Value, Revision: d.Revision})
-			}
-		}
-		slices.SortFunc(docs, func(a, b tool.Document) int { return cmp.Compare(a.Key, b.Key) })
-		return nil
-	})
-	return docs, err
 }
 
 // beyond reports whether a position is on a later page than the query's.

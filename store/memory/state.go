@@ -7,7 +7,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // A row is what is known of a call: its stored forms and the words that queries select by. A row is never changed: a
@@ -200,12 +199,6 @@ func newRow(old *row, c *call.Call, record []byte, position int64, now time.Time
 	return r
 }
 
-func (st *state) document(namespace string) func(store.DocumentKey) (store.DocumentState, error) {
-	return func(k store.DocumentKey) (store.DocumentState, error) {
-		return st.documents[doc{namespace, k}].DocumentState, nil
-	}
-}
-
 func (r *row) call() (*call.Call, error) {
 	c, err := call.DecodeCall(r.record)
 	if err != nil {
@@ -214,5 +207,3 @@ func (r *row) call() (*call.Call, error) {
 	c.LastSequence = max(c.LastSequence, r.LastSequence)
 	return c, nil
 }
-
-func (d doc) inRun() bool { return d.Scope == tool.RunScope }

@@ -110,25 +110,20 @@ func (w *writer) find(key call.Key) (position int64, standing store.Standing, er
 	return position, standing, err
 }
 
-// told is what the callbacks of a change have heard.
-type told struct{ applied, lost []call.DocumentNotice }
-
 // resolveDocuments works out what a change's documents become, tells its callbacks once, and encodes what they left.
 func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentState, error) {
 	c := o.change
 	if len(c.Documents) == 0 {
 		return nil, nil
 	}
-	writes, applied, lost, err := c.ResolveDocuments(func(k store.DocumentKey) (store.DocumentState, error) {
-		return w.readDocument(c.Name().Namespace, k)
-	})
+	writes, told, err := c.ResolveDocuments(documentsOf{w, c.Name().Namespace})
 	if err != nil {
 		return nil, err
 	}
 	if o.told == nil {
-		o.told = &told{applied, lost}
+		o.told = slices.Clone(told)
 		if c.OnDocuments != nil {
-			c.OnDocuments(applied, lost)
+			c.OnDocuments(told)
 		}
 		if err := c.Validate(); err != nil {
 			return nil, err
@@ -137,9 +132,10 @@ func (w *writer) resolveDocuments(o *op) (map[store.DocumentKey]store.DocumentSt
 	}
 	// The group is tried again, and what the callbacks have written into the events must be what happens.
 	same := func(a, b call.DocumentNotice) bool {
-		return a.Scope == b.Scope && a.ScopeID == b.ScopeID && a.Key == b.Key && a.Revision == b.Revision
+		a.Expected, b.Expected = nil, nil
+		return a == b
 	}
-	if !slices.EqualFunc(applied, o.told.applied, same) || !slices.EqualFunc(lost, o.told.lost, same) {
+	if !slices.EqualFunc(told, o.told, same) {
 		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
 	}
 	return writes, nil

@@ -58,7 +58,7 @@ func read(t *testing.T, s *sqlite.Store, id string) map[string]error {
 	}
 	_, _, restErr := s.Events(t.Context(), key(id), 1, 1)
 	_, decisionErr := s.Decision(t.Context(), "ns", "d-"+id)
-	_, documentErr := s.Documents(t.Context(), "ns", tool.RunScope, "run-"+id)
+	_, documentErr := s.Documents(t.Context(), "ns", store.DocumentScope{Scope: tool.RunScope, ID: "run-" + id})
 	_, recordErr := s.Records(t.Context(), "ns", "kind-"+id, 0, 10)
 	policyErr := errors.New("no policy")
 	if err := s.Policies(t.Context(), func(p store.Policy, err error) error {

@@ -12,20 +12,42 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// readDocument reads what a command goes to. A broken row still has its revision, so it can be replaced.
-func (w *writer) readDocument(namespace string, k store.DocumentKey) (d store.DocumentState, err error) {
-	err = query(w.conn, "SELECT revision, deleted FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND key = ?", func(st *sqlite.Stmt) error {
-		d.Revision, d.Deleted = st.ColumnInt64(0), st.ColumnBool(1)
+// documentsOf reads the documents of a namespace where they are written.
+type documentsOf struct {
+	w         *writer
+	namespace string
+}
+
+const (
+	selectDocument = "SELECT revision, deleted, crc, value, claim_group, claim_call FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND key = ?"
+	selectRoom     = "SELECT count(*) - coalesce(sum(deleted), 0), coalesce(sum(deleted), 0), coalesce(sum(octet_length(value)), 0) FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?"
+)
+
+// Document implements [store.DocumentReader]. A broken row still has its revision, so it can be replaced.
+func (r documentsOf) Document(k store.DocumentKey) (d store.DocumentState, err error) {
+	err = query(r.w.conn, selectDocument, func(st *sqlite.Stmt) error {
+		d = store.DocumentState{Revision: st.ColumnInt64(0), Deleted: st.ColumnBool(1), Value: st.ColumnText(3), Group: st.ColumnText(4), CallID: st.ColumnText(5)}
+		d.Broken = sumDocument(r.namespace, k, d.Revision, d.Value) != uint32(st.ColumnInt64(2))
 		return nil
-	}, namespace, string(k.Scope), k.ScopeID, k.Key)
+	}, r.namespace, string(k.Scope), k.ScopeID, k.Key)
 	return d, err
+}
+
+// Room implements [store.DocumentReader].
+func (r documentsOf) Room(in store.DocumentScope) (room store.DocumentRoom, err error) {
+	err = query(r.w.conn, selectRoom, func(st *sqlite.Stmt) error {
+		room = store.DocumentRoom{Documents: st.ColumnInt(0), Deleted: st.ColumnInt(1), Bytes: st.ColumnInt64(2)}
+		return nil
+	}, r.namespace, string(in.Scope), in.ID)
+	return room, err
 }
 
 func (w *writer) writeDocuments(namespace string, writes map[store.DocumentKey]store.DocumentState, now time.Time) error {
 	for k, d := range writes {
-		err := exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value`,
-			namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), sumDocument(namespace, k, d.Revision, d.Value), d.Value)
+		err := exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
+				claim_group = excluded.claim_group, claim_call = excluded.claim_call`,
+			namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), sumDocument(namespace, k, d.Revision, d.Value), d.Value, d.Group, d.CallID)
 		if err != nil {
 			return err
 		}
@@ -39,18 +61,28 @@ func sumDocument(namespace string, k store.DocumentKey, revision int64, value st
 
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
 
-// Documents returns all documents of one scope. A broken one refuses them all: a snapshot without it would be read as
+// Documents returns all documents of these scopes. A broken one refuses them all: a snapshot without it would be read as
 // if it were not there.
-func (s *Store) Documents(ctx context.Context, namespace string, scope tool.Scope, scopeID string) (docs []tool.Document, err error) {
-	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, selectDocuments, func(st *sqlite.Stmt) error {
-			d := tool.Document{Scope: scope, ScopeID: scopeID, Key: st.ColumnText(0), Revision: st.ColumnInt64(1), Value: st.ColumnText(3)}
-			if sumDocument(namespace, store.DocumentKey{Scope: scope, ScopeID: scopeID, Key: d.Key}, d.Revision, d.Value) != uint32(st.ColumnInt64(2)) {
-				return fmt.Errorf("%w: document %s", store.ErrCorrupt, d.Key)
+func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
+	read := s.readAll
+	if len(scopes) == 1 {
+		read = s.read
+	}
+	err = read(ctx, func(conn *sqlite.Conn) error {
+		for _, in := range scopes {
+			err := query(conn, selectDocuments, func(st *sqlite.Stmt) error {
+				d := tool.Document{Scope: in.Scope, ScopeID: in.ID, Key: st.ColumnText(0), Revision: st.ColumnInt64(1), Value: st.ColumnText(3)}
+				if sumDocument(namespace, store.DocumentKey{Scope: in.Scope, ScopeID: in.ID, Key: d.Key}, d.Revision, d.Value) != uint32(st.ColumnInt64(2)) {
+					return fmt.Errorf("%w: document %s", store.ErrCorrupt, d.Key)
+				}
+				docs = append(docs, d)
+				return nil
+			}, namespace, string(in.Scope), in.ID)
+			if err != nil {
+				return err
 			}
-			docs = append(docs, d)
-			return nil
-		}, namespace, string(scope), scopeID)
+		}
+		return nil
 	})
 	return docs, err
 }

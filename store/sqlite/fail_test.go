@@ -123,7 +123,7 @@ func TestCallbacksOnce(t *testing.T) {
 	commit(t, s, creation(newCall("a")))
 	seven := int64(7)
 	conflicts := 0
-	change := &store.Change{Key: key("a"), OnDocuments: func(_, lost []call.DocumentNotice) { conflicts += len(lost) },
+	change := &store.Change{Key: key("a"), OnDocuments: func(told []call.DocumentNotice) { conflicts += len(told) },
 		Documents: []store.DocumentChange{{ScopeID: "r", Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: "1", Expected: &seven}}}}
 	var wg sync.WaitGroup
 	wg.Add(2)

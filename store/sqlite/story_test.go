@@ -256,7 +256,7 @@ func state(t *testing.T, s *sqlite.Store) string {
 		}
 	}
 	for _, run := range []string{"run-c0", "run-c1", "run-c2"} {
-		docs, err := s.Documents(t.Context(), "ns", tool.RunScope, run)
+		docs, err := s.Documents(t.Context(), "ns", store.DocumentScope{Scope: tool.RunScope, ID: run})
 		for _, d := range docs {
 			tell("document %s %s %d %s", d.ScopeID, d.Key, d.Revision, d.Value)
 		}

@@ -24,8 +24,8 @@ type op struct {
 	change *store.Change
 	record []byte // stored form of the change's call and events, when they are known before its documents are
 	events []byte
-	room   []byte // that both are parts of
-	told   *told  // what its callbacks were told
+	room   []byte                // that both are parts of
+	told   []call.DocumentNotice // what its callbacks were told
 
 	decision []byte // stored form of the change's decision, when its time is known before it is written
 

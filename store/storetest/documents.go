@@ -28,7 +28,7 @@ func del(key string, expected ...int64) store.DocumentChange {
 
 func (f *fixture) docs(scope tool.Scope, id string) []tool.Document {
 	f.t.Helper()
-	docs, err := f.Documents(f.t.Context(), "ns", scope, id)
+	docs, err := f.Documents(f.t.Context(), "ns", store.DocumentScope{Scope: scope, ID: id})
 	if err != nil {
 		f.t.Fatalf("Documents = %v", err)
 	}
@@ -57,11 +57,7 @@ func testDocuments(t *testing.T, f *fixture) {
 	change := step(c, call.Running)
 	change.Documents = []store.DocumentChange{set("b", "1"), set("a", `{"x":1}`, 0), set("b", "2")}
 	var applied []call.DocumentNotice
-	change.OnDocuments = func(changed, lost []call.DocumentNotice) {
-		if applied = changed; len(lost) > 0 {
-			t.Errorf("lost %v", lost)
-		}
-	}
+	change.OnDocuments = func(told []call.DocumentNotice) { applied = told }
 	f.commit(change)
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	zero := int64(0)
@@ -77,9 +73,9 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{del("a", 1), del("gone")}
-	change.OnDocuments = func(changed, lost []call.DocumentNotice) {
-		if len(changed) != 1 || changed[0].Key != "a" || len(lost) != 0 {
-			t.Errorf("changed %v, lost %v; nothing is there to delete in the second", changed, lost)
+	change.OnDocuments = func(told []call.DocumentNotice) {
+		if len(told) != 2 || told[0].Revision != 2 || told[0].Conflict != "" || told[1].Revision != 0 || told[1].Conflict != "" {
+			t.Errorf("told %+v; nothing is there to delete in the second", told)
 		}
 	}
 	f.commit(change)
@@ -95,9 +91,12 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{set("a", "2", 7), set("b", "2", 1), del("c", 3), set("b", "3", 1)}
 	calls := 0
-	change.OnDocuments = func(_, lost []call.DocumentNotice) {
+	change.OnDocuments = func(told []call.DocumentNotice) {
 		calls++
-		for _, l := range lost {
+		for _, l := range told {
+			if l.Conflict == "" {
+				continue
+			}
 			c.LastSequence++
 			change.Events = append(change.Events, call.Event{Sequence: c.LastSequence, Type: call.EventStateConflict, Document: &l})
 		}
@@ -153,7 +152,7 @@ func testDocumentScopes(t *testing.T, f *fixture) {
 	if docs := f.docs(tool.ThreadScope, "r"); len(docs) != 1 || docs[0].Value != `"thread"` {
 		t.Errorf("thread documents %v", docs)
 	}
-	if docs, err := f.Documents(t.Context(), "other", tool.RunScope, "r"); err != nil || len(docs) != 0 {
+	if docs, err := f.Documents(t.Context(), "other", store.DocumentScope{Scope: tool.RunScope, ID: "r"}); err != nil || len(docs) != 0 {
 		t.Errorf("documents of another namespace %v, %v", docs, err)
 	}
 	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: store.RunEnded}); err != nil {

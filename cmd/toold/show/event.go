@@ -52,7 +52,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		return say("document", dim, fmt.Sprintf("%s %s, revision %d", strings.ToLower(name(d.GetScope())), Line(d.GetKey()), d.GetRevision()))
 	case e.GetStateConflict() != nil:
 		d := e.GetStateConflict()
-		return say("conflict", waits, fmt.Sprintf("%s %s was changed by somebody else; the command is dropped", strings.ToLower(name(d.GetScope())), Line(d.GetKey())))
+		return say("conflict", waits, fmt.Sprintf("%s %s %s; the command is dropped", strings.ToLower(name(d.GetScope())), Line(d.GetKey()), conflict(d.GetReason())))
 	case e.GetFinished() != nil:
 		return v.Finished(e.GetFinished())
 	}
@@ -116,4 +116,24 @@ func (v View) Control(f *tooldv1.Frame) string {
 			fmt.Sprintf(", %d events so far\n", c.GetLastSequence())
 	}
 	return ""
+}
+
+func conflict(r tooldv1.StateConflictReason) string {
+	switch r {
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_TYPE:
+		return "is of another kind"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_RANGE:
+		return "would have too many digits"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_SIZE:
+		return "would be too large"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_ROOM:
+		return "has no room"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_SCOPE:
+		return "is not for this tool to write"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_BROKEN:
+		return "is damaged"
+	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_JOURNAL:
+		return "was not taken by the journal"
+	}
+	return "was changed by somebody else"
 }

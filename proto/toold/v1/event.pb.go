@@ -134,6 +134,86 @@ func (DocumentScope) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{1}
 }
 
+// StateConflictReason is why a document command was dropped.
+type StateConflictReason int32
+
+const (
+	StateConflictReason_STATE_CONFLICT_REASON_UNSPECIFIED StateConflictReason = 0
+	// The document does not have the expected revision.
+	StateConflictReason_STATE_CONFLICT_REASON_REVISION StateConflictReason = 1
+	// Another call of the same parallel group set, merged or deleted it first.
+	StateConflictReason_STATE_CONFLICT_REASON_CLAIMED StateConflictReason = 2
+	// An addition to what is no number, or an append to what is no array.
+	StateConflictReason_STATE_CONFLICT_REASON_TYPE StateConflictReason = 3
+	// A sum that no number can be written for exactly.
+	StateConflictReason_STATE_CONFLICT_REASON_RANGE StateConflictReason = 4
+	// The document would be too large.
+	StateConflictReason_STATE_CONFLICT_REASON_SIZE StateConflictReason = 5
+	// The scope has too many documents, or too large ones together.
+	StateConflictReason_STATE_CONFLICT_REASON_ROOM StateConflictReason = 6
+	// The tool may not write documents of the namespace.
+	StateConflictReason_STATE_CONFLICT_REASON_SCOPE StateConflictReason = 7
+	// What is stored cannot be read; it can be set anew.
+	StateConflictReason_STATE_CONFLICT_REASON_BROKEN StateConflictReason = 8
+	// The journal did not take the documents of this step.
+	StateConflictReason_STATE_CONFLICT_REASON_JOURNAL StateConflictReason = 9
+)
+
+// Enum value maps for StateConflictReason.
+var (
+	StateConflictReason_name = map[int32]string{
+		0: "STATE_CONFLICT_REASON_UNSPECIFIED",
+		1: "STATE_CONFLICT_REASON_REVISION",
+		2: "STATE_CONFLICT_REASON_CLAIMED",
+		3: "STATE_CONFLICT_REASON_TYPE",
+		4: "STATE_CONFLICT_REASON_RANGE",
+		5: "STATE_CONFLICT_REASON_SIZE",
+		6: "STATE_CONFLICT_REASON_ROOM",
+		7: "STATE_CONFLICT_REASON_SCOPE",
+		8: "STATE_CONFLICT_REASON_BROKEN",
+		9: "STATE_CONFLICT_REASON_JOURNAL",
+	}
+	StateConflictReason_value = map[string]int32{
+		"STATE_CONFLICT_REASON_UNSPECIFIED": 0,
+		"STATE_CONFLICT_REASON_REVISION":    1,
+		"STATE_CONFLICT_REASON_CLAIMED":     2,
+		"STATE_CONFLICT_REASON_TYPE":        3,
+		"STATE_CONFLICT_REASON_RANGE":       4,
+		"STATE_CONFLICT_REASON_SIZE":        5,
+		"STATE_CONFLICT_REASON_ROOM":        6,
+		"STATE_CONFLICT_REASON_SCOPE":       7,
+		"STATE_CONFLICT_REASON_BROKEN":      8,
+		"STATE_CONFLICT_REASON_JOURNAL":     9,
+	}
+)
+
+func (x StateConflictReason) Enum() *StateConflictReason {
+	p := new(StateConflictReason)
+	*p = x
+	return p
+}
+
+func (x StateConflictReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StateConflictReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_event_proto_enumTypes[2].Descriptor()
+}
+
+func (StateConflictReason) Type() protoreflect.EnumType {
+	return &file_toold_v1_event_proto_enumTypes[2]
+}
+
+func (x StateConflictReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StateConflictReason.Descriptor instead.
+func (StateConflictReason) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
+}
+
 // GapReason is why events are missing.
 type GapReason int32
 
@@ -170,11 +250,11 @@ func (x GapReason) String() string {
 }
 
 func (GapReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_toold_v1_event_proto_enumTypes[2].Descriptor()
+	return file_toold_v1_event_proto_enumTypes[3].Descriptor()
 }
 
 func (GapReason) Type() protoreflect.EnumType {
-	return &file_toold_v1_event_proto_enumTypes[2]
+	return &file_toold_v1_event_proto_enumTypes[3]
 }
 
 func (x GapReason) Number() protoreflect.EnumNumber {
@@ -183,7 +263,7 @@ func (x GapReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GapReason.Descriptor instead.
 func (GapReason) EnumDescriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 // ClosingReason is why a stream ends while its calls go on.
@@ -222,11 +302,11 @@ func (x ClosingReason) String() string {
 }
 
 func (ClosingReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_toold_v1_event_proto_enumTypes[3].Descriptor()
+	return file_toold_v1_event_proto_enumTypes[4].Descriptor()
 }
 
 func (ClosingReason) Type() protoreflect.EnumType {
-	return &file_toold_v1_event_proto_enumTypes[3]
+	return &file_toold_v1_event_proto_enumTypes[4]
 }
 
 func (x ClosingReason) Number() protoreflect.EnumNumber {
@@ -235,7 +315,7 @@ func (x ClosingReason) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ClosingReason.Descriptor instead.
 func (ClosingReason) EnumDescriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
 // CallEvent is an entry of a call's log. Sequences start at 1 and have neither gaps nor repeats; every watcher sees the
@@ -1449,6 +1529,8 @@ type StateConflict struct {
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	// The one that it met; 0 is none.
 	FoundRevision int64 `protobuf:"varint,5,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`
+	// Why it was dropped.
+	Reason        StateConflictReason `protobuf:"varint,6,opt,name=reason,proto3,enum=toold.v1.StateConflictReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1516,6 +1598,13 @@ func (x *StateConflict) GetFoundRevision() int64 {
 		return x.FoundRevision
 	}
 	return 0
+}
+
+func (x *StateConflict) GetReason() StateConflictReason {
+	if x != nil {
+		return x.Reason
+	}
+	return StateConflictReason_STATE_CONFLICT_REASON_UNSPECIFIED
 }
 
 // CallFinished is the end of a call, not the whole record.
@@ -2084,13 +2173,14 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x19\n" +
 	"\bscope_id\x18\x02 \x01(\tR\ascopeId\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1a\n" +
-	"\brevision\x18\x04 \x01(\x03R\brevision\"\xda\x01\n" +
+	"\brevision\x18\x04 \x01(\x03R\brevision\"\x91\x02\n" +
 	"\rStateConflict\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x19\n" +
 	"\bscope_id\x18\x02 \x01(\tR\ascopeId\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x120\n" +
 	"\x11expected_revision\x18\x04 \x01(\x03H\x00R\x10expectedRevision\x88\x01\x01\x12%\n" +
-	"\x0efound_revision\x18\x05 \x01(\x03R\rfoundRevisionB\x14\n" +
+	"\x0efound_revision\x18\x05 \x01(\x03R\rfoundRevision\x125\n" +
+	"\x06reason\x18\x06 \x01(\x0e2\x1d.toold.v1.StateConflictReasonR\x06reasonB\x14\n" +
 	"\x12_expected_revision\"\x9a\x01\n" +
 	"\fCallFinished\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -2130,7 +2220,18 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x1aDOCUMENT_SCOPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DOCUMENT_SCOPE_RUN\x10\x01\x12\x19\n" +
 	"\x15DOCUMENT_SCOPE_THREAD\x10\x02\x12\x1c\n" +
-	"\x18DOCUMENT_SCOPE_NAMESPACE\x10\x03*Y\n" +
+	"\x18DOCUMENT_SCOPE_NAMESPACE\x10\x03*\xea\x02\n" +
+	"\x13StateConflictReason\x12%\n" +
+	"!STATE_CONFLICT_REASON_UNSPECIFIED\x10\x00\x12\"\n" +
+	"\x1eSTATE_CONFLICT_REASON_REVISION\x10\x01\x12!\n" +
+	"\x1dSTATE_CONFLICT_REASON_CLAIMED\x10\x02\x12\x1e\n" +
+	"\x1aSTATE_CONFLICT_REASON_TYPE\x10\x03\x12\x1f\n" +
+	"\x1bSTATE_CONFLICT_REASON_RANGE\x10\x04\x12\x1e\n" +
+	"\x1aSTATE_CONFLICT_REASON_SIZE\x10\x05\x12\x1e\n" +
+	"\x1aSTATE_CONFLICT_REASON_ROOM\x10\x06\x12\x1f\n" +
+	"\x1bSTATE_CONFLICT_REASON_SCOPE\x10\a\x12 \n" +
+	"\x1cSTATE_CONFLICT_REASON_BROKEN\x10\b\x12!\n" +
+	"\x1dSTATE_CONFLICT_REASON_JOURNAL\x10\t*Y\n" +
 	"\tGapReason\x12\x1a\n" +
 	"\x16GAP_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12GAP_REASON_TRIMMED\x10\x01\x12\x18\n" +
@@ -2152,98 +2253,100 @@ func file_toold_v1_event_proto_rawDescGZIP() []byte {
 	return file_toold_v1_event_proto_rawDescData
 }
 
-var file_toold_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_toold_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_toold_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_toold_v1_event_proto_goTypes = []any{
 	(ProgressStatus)(0),           // 0: toold.v1.ProgressStatus
 	(DocumentScope)(0),            // 1: toold.v1.DocumentScope
-	(GapReason)(0),                // 2: toold.v1.GapReason
-	(ClosingReason)(0),            // 3: toold.v1.ClosingReason
-	(*CallEvent)(nil),             // 4: toold.v1.CallEvent
-	(*CallAccepted)(nil),          // 5: toold.v1.CallAccepted
-	(*CallQueued)(nil),            // 6: toold.v1.CallQueued
-	(*AttemptStarted)(nil),        // 7: toold.v1.AttemptStarted
-	(*StatusChanged)(nil),         // 8: toold.v1.StatusChanged
-	(*GateDecided)(nil),           // 9: toold.v1.GateDecided
-	(*Progress)(nil),              // 10: toold.v1.Progress
-	(*ActivitySnapshot)(nil),      // 11: toold.v1.ActivitySnapshot
-	(*ActivityDelta)(nil),         // 12: toold.v1.ActivityDelta
-	(*Output)(nil),                // 13: toold.v1.Output
-	(*CallSuspended)(nil),         // 14: toold.v1.CallSuspended
-	(*VoteRecorded)(nil),          // 15: toold.v1.VoteRecorded
-	(*CallResumed)(nil),           // 16: toold.v1.CallResumed
-	(*CancelRequested)(nil),       // 17: toold.v1.CancelRequested
-	(*DocumentChanged)(nil),       // 18: toold.v1.DocumentChanged
-	(*StateConflict)(nil),         // 19: toold.v1.StateConflict
-	(*CallFinished)(nil),          // 20: toold.v1.CallFinished
-	(*Frame)(nil),                 // 21: toold.v1.Frame
-	(*Heartbeat)(nil),             // 22: toold.v1.Heartbeat
-	(*Gap)(nil),                   // 23: toold.v1.Gap
-	(*CaughtUp)(nil),              // 24: toold.v1.CaughtUp
-	(*Lagged)(nil),                // 25: toold.v1.Lagged
-	(*Closing)(nil),               // 26: toold.v1.Closing
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(Durability)(0),               // 28: toold.v1.Durability
-	(*Description)(nil),           // 29: toold.v1.Description
-	(*Assessment)(nil),            // 30: toold.v1.Assessment
-	(CallStatus)(0),               // 31: toold.v1.CallStatus
-	(*Verdict)(nil),               // 32: toold.v1.Verdict
-	(*Suspension)(nil),            // 33: toold.v1.Suspension
-	(*Vote)(nil),                  // 34: toold.v1.Vote
-	(*Decision)(nil),              // 35: toold.v1.Decision
-	(*CancelRequest)(nil),         // 36: toold.v1.CancelRequest
-	(Executed)(0),                 // 37: toold.v1.Executed
-	(*ToolResult)(nil),            // 38: toold.v1.ToolResult
-	(*Call)(nil),                  // 39: toold.v1.Call
+	(StateConflictReason)(0),      // 2: toold.v1.StateConflictReason
+	(GapReason)(0),                // 3: toold.v1.GapReason
+	(ClosingReason)(0),            // 4: toold.v1.ClosingReason
+	(*CallEvent)(nil),             // 5: toold.v1.CallEvent
+	(*CallAccepted)(nil),          // 6: toold.v1.CallAccepted
+	(*CallQueued)(nil),            // 7: toold.v1.CallQueued
+	(*AttemptStarted)(nil),        // 8: toold.v1.AttemptStarted
+	(*StatusChanged)(nil),         // 9: toold.v1.StatusChanged
+	(*GateDecided)(nil),           // 10: toold.v1.GateDecided
+	(*Progress)(nil),              // 11: toold.v1.Progress
+	(*ActivitySnapshot)(nil),      // 12: toold.v1.ActivitySnapshot
+	(*ActivityDelta)(nil),         // 13: toold.v1.ActivityDelta
+	(*Output)(nil),                // 14: toold.v1.Output
+	(*CallSuspended)(nil),         // 15: toold.v1.CallSuspended
+	(*VoteRecorded)(nil),          // 16: toold.v1.VoteRecorded
+	(*CallResumed)(nil),           // 17: toold.v1.CallResumed
+	(*CancelRequested)(nil),       // 18: toold.v1.CancelRequested
+	(*DocumentChanged)(nil),       // 19: toold.v1.DocumentChanged
+	(*StateConflict)(nil),         // 20: toold.v1.StateConflict
+	(*CallFinished)(nil),          // 21: toold.v1.CallFinished
+	(*Frame)(nil),                 // 22: toold.v1.Frame
+	(*Heartbeat)(nil),             // 23: toold.v1.Heartbeat
+	(*Gap)(nil),                   // 24: toold.v1.Gap
+	(*CaughtUp)(nil),              // 25: toold.v1.CaughtUp
+	(*Lagged)(nil),                // 26: toold.v1.Lagged
+	(*Closing)(nil),               // 27: toold.v1.Closing
+	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(Durability)(0),               // 29: toold.v1.Durability
+	(*Description)(nil),           // 30: toold.v1.Description
+	(*Assessment)(nil),            // 31: toold.v1.Assessment
+	(CallStatus)(0),               // 32: toold.v1.CallStatus
+	(*Verdict)(nil),               // 33: toold.v1.Verdict
+	(*Suspension)(nil),            // 34: toold.v1.Suspension
+	(*Vote)(nil),                  // 35: toold.v1.Vote
+	(*Decision)(nil),              // 36: toold.v1.Decision
+	(*CancelRequest)(nil),         // 37: toold.v1.CancelRequest
+	(Executed)(0),                 // 38: toold.v1.Executed
+	(*ToolResult)(nil),            // 39: toold.v1.ToolResult
+	(*Call)(nil),                  // 40: toold.v1.Call
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
-	27, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
-	5,  // 1: toold.v1.CallEvent.accepted:type_name -> toold.v1.CallAccepted
-	7,  // 2: toold.v1.CallEvent.attempt_started:type_name -> toold.v1.AttemptStarted
-	10, // 3: toold.v1.CallEvent.progress:type_name -> toold.v1.Progress
-	13, // 4: toold.v1.CallEvent.output:type_name -> toold.v1.Output
-	20, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
-	14, // 6: toold.v1.CallEvent.suspended:type_name -> toold.v1.CallSuspended
-	16, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
-	11, // 8: toold.v1.CallEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	12, // 9: toold.v1.CallEvent.activity_delta:type_name -> toold.v1.ActivityDelta
-	6,  // 10: toold.v1.CallEvent.queued:type_name -> toold.v1.CallQueued
-	9,  // 11: toold.v1.CallEvent.gate_decided:type_name -> toold.v1.GateDecided
-	8,  // 12: toold.v1.CallEvent.status_changed:type_name -> toold.v1.StatusChanged
-	17, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
-	15, // 14: toold.v1.CallEvent.vote_recorded:type_name -> toold.v1.VoteRecorded
-	18, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
-	19, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
-	28, // 17: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
-	29, // 18: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
-	30, // 19: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
-	31, // 20: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
-	32, // 21: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
+	28, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
+	6,  // 1: toold.v1.CallEvent.accepted:type_name -> toold.v1.CallAccepted
+	8,  // 2: toold.v1.CallEvent.attempt_started:type_name -> toold.v1.AttemptStarted
+	11, // 3: toold.v1.CallEvent.progress:type_name -> toold.v1.Progress
+	14, // 4: toold.v1.CallEvent.output:type_name -> toold.v1.Output
+	21, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
+	15, // 6: toold.v1.CallEvent.suspended:type_name -> toold.v1.CallSuspended
+	17, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
+	12, // 8: toold.v1.CallEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	13, // 9: toold.v1.CallEvent.activity_delta:type_name -> toold.v1.ActivityDelta
+	7,  // 10: toold.v1.CallEvent.queued:type_name -> toold.v1.CallQueued
+	10, // 11: toold.v1.CallEvent.gate_decided:type_name -> toold.v1.GateDecided
+	9,  // 12: toold.v1.CallEvent.status_changed:type_name -> toold.v1.StatusChanged
+	18, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
+	16, // 14: toold.v1.CallEvent.vote_recorded:type_name -> toold.v1.VoteRecorded
+	19, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
+	20, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
+	29, // 17: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
+	30, // 18: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
+	31, // 19: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
+	32, // 20: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
+	33, // 21: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
 	0,  // 22: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
-	33, // 23: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
-	34, // 24: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
-	35, // 25: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
-	36, // 26: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
+	34, // 23: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
+	35, // 24: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
+	36, // 25: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
+	37, // 26: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
 	1,  // 27: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
 	1,  // 28: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
-	31, // 29: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
-	37, // 30: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
-	38, // 31: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
-	4,  // 32: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
-	39, // 33: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
-	22, // 34: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
-	23, // 35: toold.v1.Frame.gap:type_name -> toold.v1.Gap
-	24, // 36: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
-	25, // 37: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
-	26, // 38: toold.v1.Frame.closing:type_name -> toold.v1.Closing
-	27, // 39: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	2,  // 40: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	3,  // 41: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	2,  // 29: toold.v1.StateConflict.reason:type_name -> toold.v1.StateConflictReason
+	32, // 30: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
+	38, // 31: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
+	39, // 32: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
+	5,  // 33: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
+	40, // 34: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
+	23, // 35: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
+	24, // 36: toold.v1.Frame.gap:type_name -> toold.v1.Gap
+	25, // 37: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
+	26, // 38: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
+	27, // 39: toold.v1.Frame.closing:type_name -> toold.v1.Closing
+	28, // 40: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	3,  // 41: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	4,  // 42: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2287,7 +2390,7 @@ func file_toold_v1_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_event_proto_rawDesc), len(file_toold_v1_event_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A DocumentScope is where documents are kept in a namespace. The id is that of a run or thread, and empty for NAMESPACE.
+type DocumentScope struct {
+	Scope tool.Scope
+	ID    string
+}
+
+// A DocumentKey names a document in its namespace.
+type DocumentKey struct {
+	Scope        tool.Scope
+	ScopeID, Key string
+}
+
+// In returns where the document is kept.
+func (k DocumentKey) In() DocumentScope { return DocumentScope{k.Scope, k.ScopeID} }
+
+// A DocumentChange is a command with the scope that it goes to.
+type DocumentChange struct {
+	ScopeID string
+	Command tool.Command
+}
+
+// Key returns which document the command names.
+func (d *DocumentChange) Key() DocumentKey {
+	return DocumentKey{d.Command.Scope, d.ScopeID, d.Command.Key}
+}
+
+// DocumentLimits bound what documents may take.
+type DocumentLimits struct {
+	Size  int   // bytes of a document's JSON text
+	Count int   // documents of a scope
+	Total int64 // bytes of the documents of a scope
+}
+
+// deletedFor is how many deleted documents a scope may remember for each that it may have.
+const deletedFor = 16
+
+// A DocumentState is a stored document, or what is left of a deleted one: its revision goes on counting, so that a
+// revision never names two values.
+type DocumentState struct {
+	Value    string
+	Revision int64 // 0: there never was one
+	Deleted  bool
+	// Broken means that the value cannot be trusted: it can be replaced, and not built upon.
+	Broken bool
+	// Group and CallID name the last call of a group that claimed it.
+	Group, CallID string
+}
+
+// current is the revision that a command may expect: 0 when there is no document.
+func (d *DocumentState) current() int64 {
+	if d.Deleted {
+		return 0
+	}
+	return d.Revision
+}
+
+// DocumentRoom is what a scope holds.
+type DocumentRoom struct {
+	Documents, Deleted int
+	Bytes              int64 // of the values
+}
+
+// A DocumentReader is what [ResolveDocuments] reads inside the transaction that writes its result.
+type DocumentReader interface {
+	Document(DocumentKey) (DocumentState, error)
+	Room(DocumentScope) (DocumentRoom, error)
+}
+
+// ResolveDocuments works out what the commands of a change do.
+func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentState, []call.DocumentNotice, error) {
+	return ResolveDocuments(r, c.Documents, c.Limits, c.Group, c.Name().ID)
+}
+
+// ResolveDocuments works out what commands do, in order, each on what the one before left. It writes nothing: the store does,
+// with what it finds in writes. The notices are what is told, one for each command.
+func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
+	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
+		writes: make(map[DocumentKey]DocumentState, len(changes)),
+		rooms:  map[DocumentScope]DocumentRoom{}, changed: map[DocumentScope]DocumentRoom{}}
+	told = make([]call.DocumentNotice, 0, len(changes))
+	for i := range changes {
+		notice, err := s.resolve(&changes[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		told = append(told, notice)
+	}
+	return s.writes, told, nil
+}
+
+type resolution struct {
+	DocumentReader
+	limits        DocumentLimits
+	group, callID string
+	writes        map[DocumentKey]DocumentState
+	rooms         map[DocumentScope]DocumentRoom // as stored
+	changed       map[DocumentScope]DocumentRoom // by what was resolved
+}
+
+func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
+	key, c := d.Key(), &d.Command
+	notice := call.DocumentNotice{Scope: key.Scope, ScopeID: key.ScopeID, Key: key.Key, Expected: c.Expected}
+	state, ok := s.writes[key]
+	if !ok {
+		var err error
+		if state, err = s.Document(key); err != nil {
+			return notice, err
+		}
+	}
+	notice.Revision = state.current()
+	if notice.Conflict = s.forbids(&state, c); notice.Conflict != "" {
+		return notice, nil
+	}
+	if c.Op == tool.OpDelete && state.current() == 0 {
+		return notice, nil
+	}
+	next, err := s.apply(&state, c)
+	if conflict, ok := errors.AsType[*call.ConflictError](err); ok {
+		notice.Conflict = conflict.Reason
+		return notice, nil
+	}
+	if err != nil {
+		return notice, fmt.Errorf("document %s: %w", key.Key, err)
+	}
+	if notice.Conflict, err = s.makeRoom(key.In(), &state, &next); err != nil || notice.Conflict != "" {
+		return notice, err
+	}
+	s.writes[key] = next
+	notice.Revision = next.Revision
+	return notice, nil
+}
+
+// forbids says why a command loses whatever it would make of the document.
+func (s *resolution) forbids(state *DocumentState, c *tool.Command) call.Conflict {
+	switch {
+	case c.Expected != nil && *c.Expected != state.current():
+		return call.ConflictRevision
+	case s.group != "" && c.Op.Exclusive() && state.Group == s.group && state.CallID != s.callID:
+		return call.ConflictClaimed
+	case state.Broken && c.Op != tool.OpSet && c.Op != tool.OpDelete:
+		return call.ConflictBroken
+	}
+	return ""
+}
+
+func (s *resolution) apply(state *DocumentState, c *tool.Command) (DocumentState, error) {
+	before := state.Value
+	if state.current() == 0 {
+		before = ""
+	}
+	value, err := call.Apply(before, c)
+	next := DocumentState{Value: value, Revision: state.Revision + 1, Deleted: c.Op == tool.OpDelete, Group: state.Group, CallID: state.CallID}
+	if s.group != "" && c.Op.Exclusive() {
+		next.Group, next.CallID = s.group, s.callID
+	}
+	return next, err
+}
+
+// makeRoom holds a document and its scope to the limits. One that shrinks is always taken.
+func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (call.Conflict, error) {
+	delta := DocumentRoom{Bytes: int64(len(after.Value) - len(before.Value))}
+	switch was := before.current() != 0; {
+	case was && after.Deleted:
+		delta.Documents, delta.Deleted = -1, 1
+	case !was:
+		delta.Documents = 1
+		if before.Deleted {
+			delta.Deleted = -1
+		}
+	}
+	if delta.Bytes > 0 || delta.Documents > 0 {
+		if s.limits.Size > 0 && len(after.Value) > s.limits.Size {
+			return call.ConflictSize, nil
+		}
+		if full, err := s.full(in, delta); full || err != nil {
+			return call.ConflictRoom, err
+		}
+	}
+	s.changed[in] = s.changed[in].plus(delta)
+	return "", nil
+}
+
+// full reports whether a scope has no room for something new.
+func (s *resolution) full(in DocumentScope, delta DocumentRoom) (bool, error) {
+	l := &s.limits
+	if l.Count == 0 && l.Total == 0 {
+		return false, nil
+	}
+	stored, ok := s.rooms[in]
+	if !ok {
+		var err error
+		if stored, err = s.Room(in); err != nil {
+			return false, err
+		}
+		s.rooms[in] = stored
+	}
+	room := stored.plus(s.changed[in]).plus(delta)
+	many := delta.Documents > 0 && (room.Documents > l.Count || delta.Deleted == 0 && room.Deleted > deletedFor*l.Count)
+	return l.Count > 0 && many || l.Total > 0 && room.Bytes > l.Total, nil
+}
+
+func (r DocumentRoom) plus(o DocumentRoom) DocumentRoom {
+	return DocumentRoom{r.Documents + o.Documents, r.Deleted + o.Deleted, r.Bytes + o.Bytes}
+}
