@@ -219,7 +219,7 @@ func offered(a *tool.Agent, d *tool.Descriptor) bool {
 func (e *Engine) isolationOf(d *tool.Descriptor) call.Isolation {
 	i := call.Isolation{Required: or(d.RequiredIsolation, tool.IsolationNone), Network: or(d.RequiredNetwork, "none")}
 	if e.cfg.Isolation != nil {
-		i.Facts = e.cfg.Isolation()
+		i.Facts = e.cfg.Isolation(d)
 	}
 	return i
 }

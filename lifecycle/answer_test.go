@@ -275,7 +275,7 @@ func (a *abandoner) told() []string {
 func TestP12IsolationIsCheckedOnResume(t *testing.T) {
 	facts := factsHeld("fs_read", "fs_write", "net", "processes_killed")
 	p := &probe{}
-	config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) { c.Isolation = func() []call.Fact { return facts } })
+	config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) { c.Isolation = func(*tool.Descriptor) []call.Fact { return facts } })
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", RequiredIsolation: tool.IsolationFull})}, config, func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		facts = factsHeld("fs_read")

@@ -67,8 +67,9 @@ type Config struct {
 	Frontend func(*tool.FrontendTool) (*Definition, error)
 	// Absent says to the operator why a tool that there could be is not there; "" is nothing to say. nil says nothing.
 	Absent func(p tool.Principal, name string) string
-	// Isolation returns the facts that hold around processes, for records. nil: none.
-	Isolation func() []call.Fact
+	// Isolation returns the facts that hold around the processes of a tool, for the records of its calls; none for a tool
+	// that starts no process. nil: none.
+	Isolation func(*tool.Descriptor) []call.Fact
 	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.
 	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.

@@ -65,7 +65,7 @@ func TestP12RequiredIsolation(t *testing.T) {
 	isolated := tool.Func(tool.Descriptor{ID: "isolated", RequiredIsolation: tool.IsolationFull, Parameters: json.RawMessage(anyObject)},
 		func(context.Context, *tool.Call) (*tool.Result, error) { ran++; return tool.Text("ran"), nil })
 	facts := factsHeld("fs_read", "fs_write", "processes_killed")
-	inBubble(t, []tool.Tool{isolated}, func(c *lifecycle.Config) { c.Isolation = func() []call.Fact { return facts } }, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{isolated}, func(c *lifecycle.Config) { c.Isolation = func(*tool.Descriptor) []call.Fact { return facts } }, func(t *testing.T, w *world) {
 		c := w.do(spec("isolated", `{}`))
 		if e := c.Result.Error; c.Status != call.Failed || e.Code != tool.Sandbox || e.Reason != "net" || c.Executed != call.NotStarted || ran != 0 {
 			t.Errorf("call %+v %+v, ran %d times", c, e, ran)

@@ -27,6 +27,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
 )
 
 // heartbeatEvery is how long a stream may be silent.
@@ -264,14 +265,19 @@ func linger(d time.Duration) time.Duration {
 	return d
 }
 
-// isolation returns the facts for records. They hold for the life of the process.
-func (d *daemon) isolation() func() []call.Fact {
+// isolation returns the facts for the records of a tool's calls. They hold for the life of the process.
+func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
 	var facts []call.Fact
 	for name, f := range isolationFacts(d.runner.Facts()) {
 		facts = append(facts, call.Fact{Name: name, Held: f.Held})
 	}
 	slices.SortFunc(facts, func(a, b call.Fact) int { return cmp.Compare(a.Name, b.Name) })
-	return func() []call.Fact { return facts }
+	return func(t *tool.Descriptor) []call.Fact {
+		if !mayStartProcesses(t) {
+			return nil
+		}
+		return facts
+	}
 }
 
 // openServer makes the doors.

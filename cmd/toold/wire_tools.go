@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/ask"
 	"github.com/toold-dev/toold/tools/files"
+	"github.com/toold-dev/toold/tools/frontend"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/todo"
 )
@@ -23,6 +24,15 @@ const builtin = "builtin"
 
 // benchSource is the source of the tools of a build for measuring.
 const benchSource = "bench"
+
+// mayStartProcesses reports whether calls of a tool may start processes. A built-in one that does asks for isolation or for
+// a network around them; of tools from elsewhere it is assumed.
+func mayStartProcesses(t *tool.Descriptor) bool {
+	if t.Source != builtin && t.Source != benchSource && t.Source != frontend.Source {
+		return true
+	}
+	return t.RequiredIsolation == tool.IsolationFull || t.RequiredNetwork != "" && t.RequiredNetwork != "none"
+}
 
 // openWorkspace returns the workspace's absolute path and its root; the caller closes it.
 func openWorkspace(cfg *Config) (string, *os.Root, error) {
