@@ -38,14 +38,14 @@ func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	return w.b, w.err
 }
 
-// An encoder writes fields of messages whose numbers are below 16. Like the generated code it leaves zeros out.
+// An encoder writes fields of messages. Like the generated code it leaves zeros out.
 type encoder struct {
 	b   []byte
 	err error
 }
 
 func (w *encoder) tag(field protowire.Number, kind protowire.Type) {
-	w.b = append(w.b, byte(protowire.EncodeTag(field, kind)))
+	w.b = protowire.AppendTag(w.b, field, kind)
 }
 
 // open begins a message and returns where it starts; close ends it.
@@ -150,7 +150,7 @@ func (w *encoder) common(callID string, e *call.Event) {
 		body := w.open(8)
 		w.number(1, int64(fromStatus(e.Outcome.Status)))
 		w.number(2, int64(fromExecuted(e.Outcome.Executed)))
-		w.result(e.Outcome.Result)
+		w.result(3, e.Outcome.Result)
 		w.close(body)
 	}
 }
@@ -161,10 +161,14 @@ func common(e *call.Event) bool {
 	case call.EventAccepted, call.EventAttemptStarted, call.EventProgress, call.EventOutput:
 		return true
 	case call.EventFinished:
-		r := e.Outcome.Result
-		return r != nil && r.Error == nil && r.Status != tool.StatusError && r.Process == nil && len(r.Content)+len(r.Artifacts)+len(r.Metadata) == 0
+		return e.Outcome.Result != nil && plainResult(e.Outcome.Result)
 	}
 	return false
+}
+
+// plainResult reports whether a result has neither an error nor parts.
+func plainResult(r *tool.Result) bool {
+	return r.Error == nil && r.Status != tool.StatusError && r.Process == nil && len(r.Content)+len(r.Artifacts)+len(r.Metadata) == 0
 }
 
 func (w *encoder) accepted(a *call.Accepted) {
@@ -188,9 +192,9 @@ func (w *encoder) progress(p *tool.Progress) {
 	w.close(body)
 }
 
-// result writes what fromResult makes of a result that common lets through.
-func (w *encoder) result(r *tool.Result) {
-	body := w.open(3)
+// result writes what fromResult makes of a plain result.
+func (w *encoder) result(field protowire.Number, r *tool.Result) {
+	body := w.open(field)
 	w.number(1, int64(fromResultStatus(r.Status)))
 	w.text(2, r.Data)
 	w.text(3, r.Message)
@@ -213,22 +217,5 @@ func encodedFrame(f *Frame) *tooldv1.Frame {
 	}
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	out.ProtoReflect().SetUnknown(b)
-	return out
-}
-
-// encodedIsolation is what fromIsolation returns with the facts as bytes: they are ten small messages of every call.
-func encodedIsolation(i *call.Isolation) *tooldv1.Isolation {
-	w := &encoder{b: make([]byte, 0, 24*len(i.Facts))}
-	for n := range i.Facts {
-		at := w.open(3)
-		w.text(1, i.Facts[n].Name)
-		w.flag(2, i.Facts[n].Held)
-		w.close(at)
-	}
-	if w.err != nil {
-		return fromIsolation(i)
-	}
-	out := &tooldv1.Isolation{Required: fromLevel(i.Required), Network: fromNetwork(i.Network)}
-	out.ProtoReflect().SetUnknown(w.b)
 	return out
 }

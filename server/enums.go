@@ -65,6 +65,9 @@ func fromRunState(s string) tooldv1.RunState {
 }
 
 func fromVerdictKind(kind string) tooldv1.VerdictAction {
+	if kind == "ALLOW" { // most are: the table costs more than all the rest of a verdict
+		return tooldv1.VerdictAction_VERDICT_ACTION_ALLOW
+	}
 	return tooldv1.VerdictAction(tooldv1.VerdictAction_value["VERDICT_ACTION_"+kind])
 }
 

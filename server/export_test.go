@@ -5,6 +5,6 @@ var (
 	FromFrame  = fromFrame
 	PlainFrame = plainFrame
 
-	FromIsolation    = fromIsolation
-	EncodedIsolation = encodedIsolation
+	FromCall  = fromCall
+	WholeCall = wholeCall
 )

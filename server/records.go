@@ -65,7 +65,9 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 		return nil, err
 	}
 	resp := &tooldv1.CancelCallResponse{Call: wholeCall(c)}
-	resp.Processes = resp.Call.GetResult().GetProcesses()
+	if c.Status.Terminal() && c.Result != nil && c.Result.Process != nil {
+		resp.Processes = fromProcesses(c.Result.Process)
+	}
 	return resp, nil
 }
 

@@ -38,7 +38,7 @@ func each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// fromCall translates a record but for its isolation. Strings are shared, not copied.
+// fromCall translates a record. Strings are shared, not copied. What it does, encodeCall does too.
 func fromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
 		CallId: c.ID, Status: fromStatus(c.Status), Executed: fromExecuted(c.Executed), Tool: c.Tool,
@@ -46,9 +46,9 @@ func fromCall(c *call.Call) *tooldv1.Call {
 		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: fromTime(c.Created), EndedAt: fromTime(c.Ended), StartedAt: fromTime(c.Started),
 		Namespace: c.Namespace, Caller: fromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
 		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt),
-		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf, RewrittenBy: c.Rewriters,
+		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf,
 		Detached: c.Detached, BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
-		Run: fromRunOf(c), Timeouts: fromTimeouts(c.Timeouts),
+		Run: fromRunOf(c), Isolation: fromIsolation(&c.Isolation),
 	}
 	if c.Status.Terminal() {
 		out.Result = fromResult(c.Result)
@@ -59,6 +59,13 @@ func fromCall(c *call.Call) *tooldv1.Call {
 	if c.Description.Kind != "" {
 		out.Description = fromDescription(&c.Description)
 	}
+	fillRare(out, c)
+	return out
+}
+
+// fillRare translates what few records have.
+func fillRare(out *tooldv1.Call, c *call.Call) {
+	out.RewrittenBy, out.Timeouts = c.Rewriters, fromTimeouts(c.Timeouts)
 	if s := c.Open(); s != nil {
 		out.Suspension = fromSuspension(s)
 		out.Suspension.Votes = openVotes(c.LastRound())
@@ -74,7 +81,6 @@ func fromCall(c *call.Call) *tooldv1.Call {
 			out.Decisions = append(out.Decisions, fromDecision(r.Decision, &r.Suspension))
 		}
 	}
-	return out
 }
 
 // fromRunOf returns nil for a call that belongs to nothing.
@@ -101,11 +107,15 @@ func fromRunOf(c *call.Call) *tooldv1.Run {
 	if anything == "" && !agent && len(r.Labels) == 0 && !r.Unattended && c.Frontend == nil {
 		return nil
 	}
-	out.Mode = tooldv1.RunMode_RUN_MODE_ATTENDED
-	if r.Unattended {
-		out.Mode = tooldv1.RunMode_RUN_MODE_UNATTENDED
-	}
+	out.Mode = fromMode(r.Unattended)
 	return out
+}
+
+func fromMode(unattended bool) tooldv1.RunMode {
+	if unattended {
+		return tooldv1.RunMode_RUN_MODE_UNATTENDED
+	}
+	return tooldv1.RunMode_RUN_MODE_ATTENDED
 }
 
 func fromTimeouts(t tool.Timeouts) *tooldv1.Timeouts {

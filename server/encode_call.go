@@ -1,0 +1,188 @@
+package server
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// encodeCall writes the fields of what fromCall returns. What most calls have is written by hand, what few have is made
+// as messages.
+func encodeCall(c *call.Call) ([]byte, error) {
+	room := 768 + 2*len(c.ID) + len(c.Requested) + len(c.Effective)
+	if c.Result != nil {
+		room += len(c.Result.Data) + len(c.Result.Message)
+	}
+	w := &encoder{b: make([]byte, 0, room)}
+	w.text(1, c.ID)
+	w.number(2, int64(fromStatus(c.Status)))
+	w.number(3, int64(fromExecuted(c.Executed)))
+	if c.Status.Terminal() && c.Result != nil {
+		if plainResult(c.Result) {
+			w.result(4, c.Result)
+		} else {
+			w.nested(4, fromResult(c.Result))
+		}
+	}
+	w.text(5, c.Tool)
+	w.run(c)
+	w.text(7, c.Requested)
+	w.text(8, c.Effective)
+	if c.Assessment != (tool.Effects{}) {
+		w.effects(9, c.Assessment.Normal())
+	}
+	if c.Description.Kind != "" {
+		w.description(10, &c.Description)
+	}
+	w.number(12, c.LastSequence)
+	w.number(13, c.Revision)
+	w.time(14, c.Created)
+	w.time(15, c.Ended)
+	w.time(16, c.Started)
+	w.text(17, c.Namespace)
+	w.principal(18, &c.Caller)
+	w.text(19, c.ModelCallID)
+	w.text(20, c.ToolDigest)
+	for i := range c.Verdicts {
+		w.verdict(21, &c.Verdicts[i])
+	}
+	for i := range c.Attempts {
+		w.attempt(23, &c.Attempts[i])
+	}
+	w.isolation(24, &c.Isolation)
+	w.number(25, int64(fromClass(c.Class)))
+	w.number(26, c.EpochOf(c.LastSequence))
+	w.text(28, c.RetryOf)
+	w.flag(31, c.Detached)
+	w.text(40, c.BatchID)
+	w.number(41, int64(int32(c.BatchPosition)))
+	if rare(c) {
+		var out tooldv1.Call
+		fillRare(&out, c)
+		w.message(&out)
+	}
+	return w.b, w.err
+}
+
+// rare reports whether a record has anything that fillRare looks at.
+func rare(c *call.Call) bool {
+	return len(c.Rounds)+len(c.Rewriters) > 0 || c.Cancel != nil || c.Purge != nil || c.Timeouts != (tool.Timeouts{})
+}
+
+// nested writes a message as a field.
+func (w *encoder) nested(field protowire.Number, m proto.Message) {
+	at := w.open(field)
+	w.message(m)
+	w.close(at)
+}
+
+// time leaves a zero time out.
+func (w *encoder) time(field protowire.Number, t time.Time) {
+	if t.IsZero() {
+		return
+	}
+	at := w.open(field)
+	w.number(1, t.Unix())
+	w.number(2, int64(t.Nanosecond()))
+	w.close(at)
+}
+
+// run writes the run of a call that belongs to one.
+func (w *encoder) run(c *call.Call) {
+	r, a := &c.Run, &c.Run.Agent
+	if c.Frontend != nil || len(r.Labels) > 0 || a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0 {
+		w.nested(6, fromRunOf(c))
+		return
+	}
+	at := w.open(6)
+	w.text(1, r.ID)
+	w.text(2, r.Thread)
+	w.text(5, r.ParentRun)
+	w.text(6, r.ParentThread)
+	w.text(7, r.ParentCall)
+	w.text(8, r.Origin)
+	w.text(9, c.OnBehalfOf)
+	if len(w.b) == at && !r.Unattended {
+		w.b = w.b[:at-2] // it belongs to nothing
+		return
+	}
+	w.number(4, int64(fromMode(r.Unattended)))
+	w.close(at)
+}
+
+func (w *encoder) effects(field protowire.Number, e tool.Effects) {
+	at := w.open(field)
+	w.number(1, int64(fromMutability(e.Mutability)))
+	w.number(2, int64(fromSafety(e.Safety)))
+	w.number(3, int64(fromTier(e.Tier)))
+	w.flag(4, e.ConcurrencySafe)
+	w.flag(5, e.OpenWorld)
+	w.close(at)
+}
+
+func (w *encoder) description(field protowire.Number, d *tool.Description) {
+	if len(d.Preview)+len(d.Notes)+len(d.Basis)+len(d.Locations) > 0 {
+		w.nested(field, fromDescription(d))
+		return
+	}
+	at := w.open(field)
+	w.number(1, int64(fromKind(d.Kind)))
+	w.text(2, d.Title)
+	w.flag(7, d.Degraded)
+	w.close(at)
+}
+
+func (w *encoder) principal(field protowire.Number, p *tool.Principal) {
+	if p.Subject == "" {
+		return
+	}
+	at := w.open(field)
+	w.text(1, p.Subject)
+	if len(p.Roles) > 0 {
+		roles := w.open(2)
+		for _, name := range p.Roles {
+			w.b = protowire.AppendVarint(w.b, uint64(fromRole(name)))
+		}
+		w.close(roles)
+	}
+	w.text(3, p.Method)
+	w.text(4, p.Namespace)
+	w.close(at)
+}
+
+func (w *encoder) verdict(field protowire.Number, v *call.GateVerdict) {
+	at := w.open(field)
+	w.text(1, v.Gate)
+	w.number(2, int64(fromVerdictKind(v.Kind)))
+	w.text(3, v.Reason)
+	w.flag(4, v.Overruled)
+	w.flag(5, v.Answered)
+	w.close(at)
+}
+
+func (w *encoder) attempt(field protowire.Number, a *call.Attempt) {
+	at := w.open(field)
+	w.number(1, int64(int32(a.Number)))
+	w.number(2, a.Epoch)
+	w.time(3, a.Started)
+	w.time(4, a.Ended)
+	w.close(at)
+}
+
+func (w *encoder) isolation(field protowire.Number, i *call.Isolation) {
+	at := w.open(field)
+	w.number(1, int64(fromLevel(i.Required)))
+	w.number(2, int64(fromNetwork(i.Network)))
+	for n := range i.Facts {
+		fact := w.open(3)
+		w.text(1, i.Facts[n].Name)
+		w.flag(2, i.Facts[n].Held)
+		w.close(fact)
+	}
+	w.close(at)
+}
