@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -51,10 +52,25 @@ func (b *bare) ExecuteTool(r *tooldv1.ExecuteToolRequest, stream grpc.ServerStre
 	return stream.Send(second)
 }
 
+// CallTool answers the record that the daemon answers: 777 bytes. What is sent and read back is no difference then.
 func (*bare) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
+	spec, now := r.GetSpec(), timestamppb.Now()
 	return &tooldv1.CallToolResponse{Cursor: "c1.1.3", Call: &tooldv1.Call{
-		CallId: r.GetSpec().GetCallId(), Tool: "bench_noop", Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED,
-		Result: &tooldv1.ToolResult{ToolName: "bench_noop", Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `{"ok":true}`},
+		CallId: spec.GetCallId(), Tool: spec.GetTool(), Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, Executed: tooldv1.Executed_EXECUTED_FINISHED,
+		Result: &tooldv1.ToolResult{
+			ToolName: spec.GetTool(), Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `{"ok":true}`, Duration: durationpb.New(50 * time.Microsecond),
+		},
+		Run: spec.GetRun(), RequestedArguments: spec.GetArguments(), EffectiveArguments: spec.GetArguments(),
+		Assessment:   &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE, ConcurrencySafe: true},
+		Description:  &tooldv1.Description{Kind: tooldv1.Kind_KIND_READ, Title: spec.GetTool()},
+		LastSequence: 3, CreatedAt: now, EndedAt: now, StartedAt: now, Namespace: "default", ToolDigest: digest,
+		Caller: &tooldv1.Principal{Subject: "local", Method: "token", Namespace: "default", Roles: []tooldv1.Role{
+			tooldv1.Role_ROLE_CALLER, tooldv1.Role_ROLE_APPROVER, tooldv1.Role_ROLE_OPERATOR, tooldv1.Role_ROLE_VIEWER,
+		}},
+		Verdicts:   []*tooldv1.Verdict{{Gate: "permission", Action: tooldv1.VerdictAction_VERDICT_ACTION_ALLOW}},
+		Attempts:   []*tooldv1.Attempt{{Attempt: 1, Epoch: 1, StartedAt: now, EndedAt: now}},
+		Isolation:  &tooldv1.Isolation{Required: tooldv1.IsolationLevel_ISOLATION_LEVEL_NONE, Network: tooldv1.NetworkMode_NETWORK_MODE_NONE},
+		Durability: tooldv1.Durability_DURABILITY_BEHIND, Epoch: 1, Detached: true,
 	}}, nil
 }
 
