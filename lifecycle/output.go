@@ -106,7 +106,7 @@ const (
 )
 
 // shorten keeps a result within the inline budget: what is over it goes to the call's spool whole, and the result keeps
-// head, tail, size and the name to read the rest by.
+// head, tail, size and the handle to read the rest by.
 func (p *pass) shorten(r *tool.Result) error {
 	budget := p.l.e.cfg.OutputBudget
 	if p.def != nil {
@@ -121,7 +121,7 @@ func (p *pass) shorten(r *tool.Result) error {
 			return err
 		}
 		head, tail := ends(r.Data, budget/2)
-		cut, err := json.Marshal(map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail, "artifact": name})
+		cut, err := json.Marshal(map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail, "artifact": tool.ArtifactHandle(p.l.key.ID, name)})
 		if err != nil {
 			return err
 		}
@@ -133,8 +133,8 @@ func (p *pass) shorten(r *tool.Result) error {
 			return err
 		}
 		head, tail := ends(r.Message, budget/2)
-		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out; the whole is artifact %q of call %s …]\n%s",
-			head, len(r.Message)-len(head)-len(tail), len(r.Message), name, p.l.key.ID, tail)
+		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out; the whole is %s …]\n%s",
+			head, len(r.Message)-len(head)-len(tail), len(r.Message), tool.ArtifactHandle(p.l.key.ID, name), tail)
 	}
 	return nil
 }

@@ -2,9 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
-	"io"
-	"strings"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -34,61 +31,4 @@ func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (sto
 		page.Calls[i] = shown(p, c)
 	}
 	return page, err
-}
-
-// A Part is a range of an artifact.
-type Part struct {
-	Bytes []byte
-	Size  int64 // of the whole, by now
-	EOF   bool
-	// MIMEType is what the call's result says of it; "" for a stream.
-	MIMEType string
-}
-
-// ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
-func (e *Engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error) {
-	c, err := e.Get(ctx, p, id)
-	if err != nil {
-		return Part{}, err
-	}
-	spool := e.store.Spool()
-	size, err := spool.Size(c.Key(), name)
-	if errors.Is(err, store.ErrNotFound) {
-		return Part{}, call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "call %q has no artifact %q%s", id, name, named(c))
-	}
-	if err != nil {
-		return Part{}, err
-	}
-	if offset < 0 || offset > size {
-		return Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", offset, size)
-	}
-	b := make([]byte, min(int64(limit), size-offset))
-	n, err := spool.ReadAt(c.Key(), name, b, offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return Part{}, err
-	}
-	return Part{Bytes: b[:n], Size: size, MIMEType: mimeType(c, name), EOF: c.Status.Terminal() && offset+int64(n) == size}, nil
-}
-
-func named(c *call.Call) string {
-	if c.Result == nil || len(c.Result.Artifacts) == 0 {
-		return ""
-	}
-	var names []string
-	for _, a := range c.Result.Artifacts {
-		names = append(names, a.Name)
-	}
-	return "; it has " + strings.Join(names, ", ")
-}
-
-func mimeType(c *call.Call, name string) string {
-	if c.Result == nil {
-		return ""
-	}
-	for _, a := range c.Result.Artifacts {
-		if a.Name == name {
-			return a.MIMEType
-		}
-	}
-	return ""
 }

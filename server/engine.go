@@ -32,6 +32,9 @@ type Engine interface {
 	// Describe says what would happen.
 	Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*Preview, error)
 	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error)
+	// ReadLines returns count lines from the first, at most limit bytes of them.
+	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (Part, error)
+	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q Search) (Found, error)
 	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
@@ -149,10 +152,36 @@ type Preview struct {
 
 // A Part is a range of an artifact.
 type Part struct {
-	Bytes    []byte
-	Size     int64 // of the whole, by now
-	EOF      bool
-	MIMEType string
+	Bytes            []byte
+	Size             int64 // of the whole, by now
+	EOF              bool
+	Offset           int64 // where Bytes begins
+	MIMEType         string
+	FirstLine, Lines int64 // of lines; 0 for a range of bytes
+}
+
+// A Search is what to look for in an artifact, line by line.
+type Search struct {
+	Pattern    string
+	Regexp     bool // RE2; else the text itself
+	IgnoreCase bool
+	After      int64 // the offset to begin at
+	Limit      int   // matches; 0 is the engine's choice
+}
+
+// Found is what a search found.
+type Found struct {
+	Matches []Match
+	Size    int64 // of the artifact, by now
+	Next    int64 // where to go on
+	EOF     bool
+}
+
+// A Match is one matching line.
+type Match struct {
+	Line, Offset int64
+	Text         string
+	Cut          bool
 }
 
 // A Run says where a run stands.

@@ -118,33 +118,6 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	return resp, nil
 }
 
-// The ranges of ReadArtifact.
-const (
-	defaultRange = 256 << 10
-	maxRange     = 512 << 10
-)
-
-// ReadArtifact returns a range of what a call printed or saved.
-func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
-	if err := errors.Join(required("call_id", req.GetCallId()), required("name", req.GetName())); err != nil {
-		return nil, err
-	}
-	limit := req.GetLimit()
-	switch {
-	case req.GetOffset() < 0:
-		return nil, call.InvalidField("offset", "is %d; 0 is the beginning", req.GetOffset())
-	case limit < 0:
-		return nil, call.InvalidField("limit", "is %d; 0 is 256 KiB", limit)
-	case limit == 0:
-		limit = defaultRange
-	}
-	part, err := s.engine.ReadArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), req.GetOffset(), int(min(limit, maxRange)))
-	if err != nil {
-		return nil, err
-	}
-	return &tooldv1.ReadArtifactResponse{Data: part.Bytes, TotalSize: part.Size, Eof: part.EOF, MimeType: part.MIMEType}, nil
-}
-
 // GetRun says where a run stands.
 func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv1.GetRunResponse, error) {
 	if err := required("run_id", req.GetRunId()); err != nil {

@@ -175,7 +175,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
 	}
-	return registerTools(d.tools, d.cfg, path, root, runner)
+	return registerTools(d.tools, d.cfg, path, root, runner, wire.Artifacts(func() *lifecycle.Engine { return d.engine }))
 }
 
 // openEngine makes the engine with its plugins.

@@ -48,7 +48,7 @@ func openWorkspace(cfg *Config) (string, *os.Root, error) {
 }
 
 // registerTools makes the built-in tools.
-func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, exec shell.Exec) error {
+func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, exec shell.Exec, artifacts files.Artifacts) error {
 	bash, err := shell.New(shell.Config{
 		Exec: limited{exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
 		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10),
@@ -56,7 +56,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	if err != nil {
 		return err
 	}
-	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path})
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: artifacts})
 	tools = append(tools, bash, ask.New(), todo.Read(), todo.Write())
 	if err := r.Register(builtin, tools...); err != nil {
 		return err

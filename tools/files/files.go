@@ -13,8 +13,10 @@ type Config struct {
 	Workspace Workspace
 	// Root is the absolute path by which people and models know the workspace. Absolute paths are taken when they lie
 	// under it, by their letters; empty refuses every absolute path. It is never opened.
-	Root   string
-	Limits Limits
+	Root string
+	// Artifacts is what earlier calls printed and saved, for read and grep; nil: there is none.
+	Artifacts Artifacts
+	Limits    Limits
 }
 
 // Limits bound what one call may read, write and visit. Zero fields mean the defaults.
@@ -52,6 +54,7 @@ const (
 // family is what the six tools share.
 type family struct {
 	workspace Workspace
+	artifacts Artifacts
 	root      string
 	limits    Limits
 	// writing lets one call at a time look at a file and replace it; so no change made here is lost between the two.
@@ -63,7 +66,7 @@ func New(cfg Config) []tool.Tool {
 	if cfg.Workspace == nil {
 		panic("files: no workspace")
 	}
-	f := &family{workspace: cfg.Workspace, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
+	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
 	if path.IsAbs(cfg.Root) {
 		f.root = path.Clean(cfg.Root)
 	}

@@ -35,7 +35,7 @@ func (t *grep) Descriptor() tool.Descriptor {
 			"type": "object",
 			"properties": {
 				"pattern": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Regular expression, such as func \\w+Handler"},
-				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory to search, relative to the workspace; default all of it"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory to search, relative to the workspace, or a handle artifact://…; default all of the workspace"},
 				"glob": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Search only files that match, such as *.go or src/**/*.{ts,tsx}; without a slash the name alone counts"},
 				"context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before and after each match"},
 				"before": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before each match, in place of context"},
@@ -60,30 +60,17 @@ type query struct {
 	before, after int
 	output        string
 	limit         int
+	from          int // lines before this one do not count
 }
 
 func queryOf(args tool.Arguments) (*query, error) {
-	pattern := args.String("pattern")
-	if pattern == "" || len(pattern) > patternText {
-		return nil, invalid("pattern", "", "must have 1 to %d bytes", patternText)
-	}
-	flags := "(?m)"
-	if flag(args, "ignore_case") {
-		flags = "(?mi)"
-	}
-	re, err := regexp.Compile(flags + pattern)
-	if err != nil {
-		return nil, invalid("pattern", "", "is not a regular expression in RE2 syntax: %s", strings.Replace(cleanRegexpError(err), flags, "", 1))
-	}
-	tree, err := syntax.Parse(flags+pattern, syntax.Perl)
+	q, err := compileQuery("pattern", args.String("pattern"), flag(args, "ignore_case"))
 	if err != nil {
 		return nil, err
 	}
 	around := integer(args, "context", 0)
-	q := &query{
-		re: re, anchored: hasTextAnchor(tree), glob: args.String("glob"), output: text(args, "output", "content"),
-		before: integer(args, "before", around), after: integer(args, "after", around), limit: integer(args, "limit", grepLimit),
-	}
+	q.glob, q.output, q.limit = args.String("glob"), text(args, "output", "content"), integer(args, "limit", grepLimit)
+	q.before, q.after = integer(args, "before", around), integer(args, "after", around)
 	if q.glob != "" {
 		if err := checkPattern("glob", q.glob); err != nil {
 			return nil, err
@@ -99,6 +86,26 @@ func queryOf(args tool.Arguments) (*query, error) {
 		return nil, invalid("limit", "", "must be from 1 to %d", grepMost)
 	}
 	return q, nil
+}
+
+// compileQuery reads the regular expression of an argument.
+func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
+	if pattern == "" || len(pattern) > patternText {
+		return nil, invalid(field, "", "must have 1 to %d bytes", patternText)
+	}
+	flags := "(?m)"
+	if ignoreCase {
+		flags = "(?mi)"
+	}
+	re, err := regexp.Compile(flags + pattern)
+	if err != nil {
+		return nil, invalid(field, "", "is not a regular expression in RE2 syntax: %s", strings.Replace(cleanRegexpError(err), flags, "", 1))
+	}
+	tree, err := syntax.Parse(flags+pattern, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	return &query{re: re, anchored: hasTextAnchor(tree)}, nil
 }
 
 // wants reports whether the file glob lets a file in, counted from where the search begins or from the workspace.
@@ -117,7 +124,7 @@ func hasTextAnchor(re *syntax.Regexp) bool {
 
 // Validate implements [tool.Validator].
 func (t *grep) Validate(args tool.Arguments) error {
-	if _, err := t.locate("path", text(args, "path", ".")); err != nil {
+	if _, err := t.target("path", text(args, "path", ".")); err != nil {
 		return err
 	}
 	_, err := queryOf(args)
@@ -126,7 +133,7 @@ func (t *grep) Validate(args tool.Arguments) error {
 
 // Describe implements [tool.Describer].
 func (t *grep) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
-	base, err := t.locate("path", text(call.Arguments, "path", "."))
+	base, err := t.target("path", text(call.Arguments, "path", "."))
 	if err != nil {
 		return tool.Description{}, err
 	}
@@ -141,6 +148,9 @@ func (t *grep) Execute(ctx context.Context, call *tool.Call) (*tool.Result, erro
 }
 
 func (t *grep) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
+	if handle := call.Arguments.String("path"); isHandle(handle) {
+		return t.artifact(ctx, call, handle)
+	}
 	p, err := t.find(ctx, text(call.Arguments, "path", "."))
 	if err != nil {
 		return nil, err
@@ -165,6 +175,26 @@ func (t *grep) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	}
 	if s.binary > 0 {
 		return nil, refuse(reasonBinary, "%s is a binary file, which grep does not search.", quote(p.path))
+	}
+	return s.result(&walk{}), nil
+}
+
+func (t *grep) artifact(ctx context.Context, call *tool.Call, handle string) (*tool.Result, error) {
+	q, err := queryOf(call.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	content, err := t.open(ctx, call, handle)
+	if err != nil {
+		return nil, err
+	}
+	s := newSearch(q, t.limits)
+	s.most = content.Size() + 1
+	if err := s.file(ctx, handle, content); err != nil {
+		return nil, explain(handle, err)
+	}
+	if s.binary > 0 {
+		return nil, refuse(reasonBinary, "%s is binary, which grep does not search.", quote(handle))
 	}
 	return s.result(&walk{}), nil
 }

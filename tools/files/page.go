@@ -30,10 +30,13 @@ type page struct {
 }
 
 // read reads to the end of files of at most whole bytes, which can be edited and must be known by their hash; of a
-// bigger one it reads until the window is full, and never more than most.
+// bigger one it reads until the window is full, and never more than most. With whole 0 nothing is hashed.
 func (p *page) read(in io.Reader, whole, most int64) error {
-	p.sum = sha256.New()
-	counted := &counter{r: io.TeeReader(in, p.sum)}
+	if whole > 0 {
+		p.sum = sha256.New()
+		in = io.TeeReader(in, p.sum)
+	}
+	counted := &counter{r: in}
 	lines := bufio.NewReaderSize(counted, 64<<10)
 	for full := false; ; {
 		if p.seen+1 >= p.first+p.count || p.cost > textBudget {

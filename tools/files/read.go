@@ -21,14 +21,16 @@ func (t *read) Descriptor() tool.Descriptor {
 		ID: "read", DisplayName: "Read", Category: category, Version: toolVersion,
 		Description: "Reads a file of the workspace. Text comes with line numbers (number, tab, line), up to 2000 lines from " +
 			"the start unless offset and limit say otherwise; long lines are cut. A directory is listed, folders with a " +
-			"trailing slash. Images (PNG, JPEG, GIF, WebP) and PDFs are given as they are; other binary files are refused.",
+			"trailing slash. Images (PNG, JPEG, GIF, WebP) and PDFs are given as they are; other binary files are refused. " +
+			"A path artifact://… , as results name what was cut from them, reads the stored output of an earlier call of this conversation.",
 		Guidance: "Read a file before you edit or overwrite it. The line numbers are no part of the file: leave them out of old_text.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
-				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory, relative to the workspace, such as src/main.go"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory, relative to the workspace, such as src/main.go, or a handle artifact://…"},
 				"offset": {"type": "integer", "minimum": 1, "description": "First line (or directory entry) to show, from 1; default 1"},
-				"limit": {"type": "integer", "minimum": 1, "maximum": 5000, "description": "How many lines (or directory entries) to show; default 2000"}
+				"limit": {"type": "integer", "minimum": 1, "maximum": 5000, "description": "How many lines (or directory entries) to show; default 2000"},
+				"search": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Show only lines from offset on that match this regular expression (RE2 syntax)"}
 			},
 			"required": ["path"],
 			"additionalProperties": false
@@ -40,7 +42,10 @@ func (t *read) Descriptor() tool.Descriptor {
 
 // Validate implements [tool.Validator].
 func (t *read) Validate(args tool.Arguments) error {
-	if _, err := t.locate("path", args.String("path")); err != nil {
+	if _, err := t.target("path", args.String("path")); err != nil {
+		return err
+	}
+	if _, err := searchOf(args); err != nil {
 		return err
 	}
 	if integer(args, "offset", 1) < 1 {
@@ -54,7 +59,7 @@ func (t *read) Validate(args tool.Arguments) error {
 
 // Describe implements [tool.Describer].
 func (t *read) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
-	name, err := t.locate("path", call.Arguments.String("path"))
+	name, err := t.target("path", call.Arguments.String("path"))
 	if err != nil {
 		return tool.Description{}, err
 	}
@@ -73,6 +78,9 @@ func (t *read) Execute(ctx context.Context, call *tool.Call) (*tool.Result, erro
 func (t *read) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if err := t.Validate(call.Arguments); err != nil {
 		return nil, err
+	}
+	if isHandle(call.Arguments.String("path")) {
+		return t.artifact(ctx, call)
 	}
 	p, err := t.find(ctx, call.Arguments.String("path"))
 	if err != nil {
@@ -101,6 +109,9 @@ func (t *read) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	}
 	if isBinary(head) {
 		return nil, binary(p)
+	}
+	if q, err := searchOf(call.Arguments); q != nil || err != nil {
+		return t.matches(ctx, p, in, q, t.limits.ScanSize)
 	}
 	return t.lines(call, p, in, info, w)
 }

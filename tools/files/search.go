@@ -187,6 +187,7 @@ func (f *fileSearch) skip(b []byte) {
 // add takes the next line.
 func (f *fileSearch) add(line []byte, at int, match bool) {
 	f.line++
+	match = match && f.line >= f.query.from
 	if match {
 		f.count++
 		f.total++

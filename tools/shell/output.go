@@ -36,8 +36,8 @@ type output struct {
 	stdout, stderr keeper
 }
 
-func newOutput(budget int) *output {
-	return &output{budget: budget, stdout: keeper{name: stdout, most: budget / 2}, stderr: keeper{name: stderr, most: budget / 2}}
+func newOutput(call string, budget int) *output {
+	return &output{budget: budget, stdout: keeper{call: call, name: stdout, most: budget / 2}, stderr: keeper{call: call, name: stderr, most: budget / 2}}
 }
 
 func (o *output) stream(name string) *keeper {
@@ -136,7 +136,7 @@ func both(out, err string) string {
 
 // A keeper keeps the first and the last bytes of a stream, most/2 of each at least.
 type keeper struct {
-	name       string
+	call, name string
 	most       int
 	head, tail []byte
 	total      int64
@@ -161,7 +161,7 @@ func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	all := append(append([]byte{}, k.head...), k.tail...) // has a gap in the middle when the stream was longer
 	head, tail := wholeEnd(all[:most/2]), wholeStart(all[len(all)-most/2:])
 	missing := k.total - int64(len(head)) - int64(len(tail))
-	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is artifact %q of this call …]\n%s", valid(head), missing, k.name, valid(tail)),
+	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is %s …]\n%s", valid(head), missing, tool.ArtifactHandle(k.call, k.name), valid(tail)),
 		append(cut, tool.Artifact{Name: k.name, MIMEType: "text/plain", Size: k.total})
 }
 

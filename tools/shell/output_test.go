@@ -43,7 +43,7 @@ func (s script) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 	return &s.exit, s.err
 }
 
-var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the whole is artifact "(\w+)" of this call …\]\n`)
+var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the whole is artifact://[^/]+/(\w+) …\]\n`)
 
 // Whatever is written, the result keeps within its budget, and shows all or the true head and tail of each stream.
 func TestResultKeepsHeadAndTail(t *testing.T) {

@@ -138,7 +138,7 @@ type shell struct{ cfg Config }
 var errTimedOut = errors.New("command timed out")
 
 func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
-	out := newOutput(s.cfg.OutputBudget)
+	out := newOutput(call.ID, s.cfg.OutputBudget)
 	limit := time.Duration(args.Timeout) * time.Second
 	if args.Timeout == 0 {
 		limit = DefaultTimeout * time.Second

@@ -82,6 +82,20 @@ func (e *engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name st
 	return server.Part(part), err
 }
 
+func (e *engine) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (server.Part, error) {
+	part, err := e.Engine.ReadLines(ctx, p, id, name, first, count, limit)
+	return server.Part(part), err
+}
+
+func (e *engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q server.Search) (server.Found, error) {
+	found, err := e.Engine.SearchArtifact(ctx, p, id, name, lifecycle.Search(q))
+	out := server.Found{Size: found.Size, Next: found.Next, EOF: found.EOF}
+	for _, m := range found.Matches {
+		out.Matches = append(out.Matches, server.Match(m))
+	}
+	return out, err
+}
+
 func (e *engine) Run(ctx context.Context, p tool.Principal, id string) (*server.Run, error) {
 	r, err := e.Engine.Run(ctx, p, id)
 	if err != nil {

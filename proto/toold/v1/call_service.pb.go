@@ -1376,152 +1376,6 @@ func (x *DescribeCallResponse) GetIsolation() *Isolation {
 	return nil
 }
 
-// ReadArtifactRequest names a range.
-type ReadArtifactRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required.
-	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The name of an artifact, or of an output stream such as stdout. Required.
-	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// In bytes from the beginning, 0 or more.
-	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
-	// In bytes: 0 is 256 KiB; more than 512 KiB counts as 512 KiB.
-	Limit         int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadArtifactRequest) Reset() {
-	*x = ReadArtifactRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadArtifactRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadArtifactRequest) ProtoMessage() {}
-
-func (x *ReadArtifactRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadArtifactRequest.ProtoReflect.Descriptor instead.
-func (*ReadArtifactRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *ReadArtifactRequest) GetCallId() string {
-	if x != nil {
-		return x.CallId
-	}
-	return ""
-}
-
-func (x *ReadArtifactRequest) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ReadArtifactRequest) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *ReadArtifactRequest) GetLimit() int64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-// ReadArtifactResponse is the range, or what there is of it.
-type ReadArtifactResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty at the end.
-	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
-	// In bytes, so far.
-	TotalSize int64 `protobuf:"varint,2,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// True when nothing will follow. False at the end of a stream whose call still runs: watch the call to hear of more.
-	Eof bool `protobuf:"varint,3,opt,name=eof,proto3" json:"eof,omitempty"`
-	// RFC 6838 media type; empty is unknown.
-	MimeType      string `protobuf:"bytes,4,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReadArtifactResponse) Reset() {
-	*x = ReadArtifactResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReadArtifactResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReadArtifactResponse) ProtoMessage() {}
-
-func (x *ReadArtifactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReadArtifactResponse.ProtoReflect.Descriptor instead.
-func (*ReadArtifactResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *ReadArtifactResponse) GetData() []byte {
-	if x != nil {
-		return x.Data
-	}
-	return nil
-}
-
-func (x *ReadArtifactResponse) GetTotalSize() int64 {
-	if x != nil {
-		return x.TotalSize
-	}
-	return 0
-}
-
-func (x *ReadArtifactResponse) GetEof() bool {
-	if x != nil {
-		return x.Eof
-	}
-	return false
-}
-
-func (x *ReadArtifactResponse) GetMimeType() string {
-	if x != nil {
-		return x.MimeType
-	}
-	return ""
-}
-
 // GetRunRequest names a run.
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1533,7 +1387,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1399,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1412,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -1579,7 +1433,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1591,7 +1445,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1604,7 +1458,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetRunResponse) GetRun() *RunSummary {
@@ -1629,7 +1483,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1495,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1508,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -1691,7 +1545,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1557,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1570,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -1748,7 +1602,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1614,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1627,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -1810,7 +1664,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1676,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1689,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -1863,7 +1717,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +1729,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +1742,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -1909,7 +1763,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +1775,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +1788,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -1963,7 +1817,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +1829,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +1842,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -2052,7 +1906,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +1918,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +1931,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -2091,7 +1945,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2181,18 +2035,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\bverdicts\x18\b \x03(\v2\x11.toold.v1.VerdictR\bverdicts\x121\n" +
 	"\aoutcome\x18\t \x01(\x0e2\x17.toold.v1.VerdictActionR\aoutcome\x121\n" +
 	"\tisolation\x18\n" +
-	" \x01(\v2\x13.toold.v1.IsolationR\tisolation\"p\n" +
-	"\x13ReadArtifactRequest\x12\x17\n" +
-	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x03R\x05limit\"x\n" +
-	"\x14ReadArtifactResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1d\n" +
-	"\n" +
-	"total_size\x18\x02 \x01(\x03R\ttotalSize\x12\x10\n" +
-	"\x03eof\x18\x03 \x01(\bR\x03eof\x12\x1b\n" +
-	"\tmime_type\x18\x04 \x01(\tR\bmimeType\"&\n" +
+	" \x01(\v2\x13.toold.v1.IsolationR\tisolation\"&\n" +
 	"\rGetRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"8\n" +
 	"\x0eGetRunResponse\x12&\n" +
@@ -2262,7 +2105,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -2283,67 +2126,67 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*CancelCallsResponse)(nil),       // 16: toold.v1.CancelCallsResponse
 	(*DescribeCallRequest)(nil),       // 17: toold.v1.DescribeCallRequest
 	(*DescribeCallResponse)(nil),      // 18: toold.v1.DescribeCallResponse
-	(*ReadArtifactRequest)(nil),       // 19: toold.v1.ReadArtifactRequest
-	(*ReadArtifactResponse)(nil),      // 20: toold.v1.ReadArtifactResponse
-	(*GetRunRequest)(nil),             // 21: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 22: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 23: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 24: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 25: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 26: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 27: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 28: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 29: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 30: toold.v1.SetPermissionModeResponse
-	(*CallSpec)(nil),                  // 31: toold.v1.CallSpec
-	(*Frame)(nil),                     // 32: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 33: google.protobuf.Duration
-	(*Call)(nil),                      // 34: toold.v1.Call
-	(*Decision)(nil),                  // 35: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 36: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 37: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 39: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 40: toold.v1.ToolError
-	(*Assessment)(nil),                // 41: toold.v1.Assessment
-	(*Description)(nil),               // 42: toold.v1.Description
-	(*Verdict)(nil),                   // 43: toold.v1.Verdict
-	(VerdictAction)(0),                // 44: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 45: toold.v1.Isolation
-	(*RunSummary)(nil),                // 46: toold.v1.RunSummary
-	(*Rule)(nil),                      // 47: toold.v1.Rule
+	(*GetRunRequest)(nil),             // 19: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 20: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 21: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 22: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 23: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 24: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 25: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 26: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 27: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 28: toold.v1.SetPermissionModeResponse
+	(*CallSpec)(nil),                  // 29: toold.v1.CallSpec
+	(*Frame)(nil),                     // 30: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 31: google.protobuf.Duration
+	(*Call)(nil),                      // 32: toold.v1.Call
+	(*Decision)(nil),                  // 33: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 34: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 35: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 37: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 38: toold.v1.ToolError
+	(*Assessment)(nil),                // 39: toold.v1.Assessment
+	(*Description)(nil),               // 40: toold.v1.Description
+	(*Verdict)(nil),                   // 41: toold.v1.Verdict
+	(VerdictAction)(0),                // 42: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 43: toold.v1.Isolation
+	(*RunSummary)(nil),                // 44: toold.v1.RunSummary
+	(*Rule)(nil),                      // 45: toold.v1.Rule
+	(*ReadArtifactRequest)(nil),       // 46: toold.v1.ReadArtifactRequest
+	(*ReadArtifactResponse)(nil),      // 47: toold.v1.ReadArtifactResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	31, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	32, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	31, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	33, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	34, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	35, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	32, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	32, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	36, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	34, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	37, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	38, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	38, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	36, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	29, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	30, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	29, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	31, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	32, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	33, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	30, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	30, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	34, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	32, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	35, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	36, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	36, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	34, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 14: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	34, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	33, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	34, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	39, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	31, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	40, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	41, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	42, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	43, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	44, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	45, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	46, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	46, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	47, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	47, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	32, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	31, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	32, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	37, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	29, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	38, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	39, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	40, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	41, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	42, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	43, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	44, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	44, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	45, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	45, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
 	1,  // 30: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
 	3,  // 31: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
 	5,  // 32: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
@@ -2353,12 +2196,12 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	13, // 36: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
 	15, // 37: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
 	17, // 38: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	19, // 39: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	21, // 40: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 41: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	25, // 42: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	27, // 43: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	29, // 44: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	46, // 39: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	19, // 40: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	21, // 41: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	23, // 42: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	25, // 43: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	27, // 44: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
 	2,  // 45: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
 	4,  // 46: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
 	6,  // 47: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
@@ -2368,12 +2211,12 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	14, // 51: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
 	16, // 52: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
 	18, // 53: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	20, // 54: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	22, // 55: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 56: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	26, // 57: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	28, // 58: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	30, // 59: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	47, // 54: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	20, // 55: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	22, // 56: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	24, // 57: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	26, // 58: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	28, // 59: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
 	45, // [45:60] is the sub-list for method output_type
 	30, // [30:45] is the sub-list for method input_type
 	30, // [30:30] is the sub-list for extension type_name
@@ -2386,6 +2229,7 @@ func file_toold_v1_call_service_proto_init() {
 	if File_toold_v1_call_service_proto != nil {
 		return
 	}
+	file_toold_v1_artifact_proto_init()
 	file_toold_v1_assessment_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_event_proto_init()
@@ -2402,7 +2246,7 @@ func file_toold_v1_call_service_proto_init() {
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[26].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
@@ -2412,7 +2256,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -98,7 +98,8 @@ type CallServiceClient interface {
 	// What would happen: nothing runs and nothing is stored. Budgets and rates of tools are not touched. A tool that is hidden
 	// from the caller answers like an unknown one. Roles: caller, delegate.
 	DescribeCall(ctx context.Context, in *DescribeCallRequest, opts ...grpc.CallOption) (*DescribeCallResponse, error)
-	// A range of an artifact or of an output stream, also while the call runs. Roles: as GetCall.
+	// A range of bytes or lines of an artifact or of an output stream, or the lines of it in which something stands, also
+	// while the call runs. Roles: as GetCall.
 	//
 	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(ctx context.Context, in *ReadArtifactRequest, opts ...grpc.CallOption) (*ReadArtifactResponse, error)
@@ -371,7 +372,8 @@ type CallServiceServer interface {
 	// What would happen: nothing runs and nothing is stored. Budgets and rates of tools are not touched. A tool that is hidden
 	// from the caller answers like an unknown one. Roles: caller, delegate.
 	DescribeCall(context.Context, *DescribeCallRequest) (*DescribeCallResponse, error)
-	// A range of an artifact or of an output stream, also while the call runs. Roles: as GetCall.
+	// A range of bytes or lines of an artifact or of an output stream, or the lines of it in which something stands, also
+	// while the call runs. Roles: as GetCall.
 	//
 	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(context.Context, *ReadArtifactRequest) (*ReadArtifactResponse, error)

@@ -1,0 +1,30 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Artifacts shows the file tools what calls printed and saved. The engine is asked for when something is read: the tools are
+// there before it.
+type Artifacts func() *lifecycle.Engine
+
+// OpenArtifact opens an artifact for the call that reads it.
+func (engine Artifacts) OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (io.ReaderAt, int64, error) {
+	a, err := engine().OpenArtifact(ctx, reader, id, name)
+	var refusal *call.Refusal
+	if errors.As(err, &refusal) && refusal.Kind == call.NotFound {
+		return nil, 0, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return a, a.Size, nil
+}

@@ -1,0 +1,182 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Search is what to look for in an artifact, line by line.
+type Search struct {
+	Pattern    string
+	Regexp     bool // RE2; else the text itself
+	IgnoreCase bool
+	After      int64 // the offset to begin at: Found.Next of the search before
+	Limit      int   // matches; 0 means 100
+}
+
+// Found is what a search found.
+type Found struct {
+	Matches []Match
+	Size    int64 // of the artifact, by now
+	// Next is where to go on; EOF says that nothing will be there.
+	Next int64
+	EOF  bool
+}
+
+// A Match is one matching line.
+type Match struct {
+	Line   int64  // from 1
+	Offset int64  // of the match in the artifact
+	Text   string // the line, or what is around the match when it is long; what is not UTF-8 became U+FFFD
+	Cut    bool
+}
+
+// The bounds of one search. Who wants more goes on from where it ended.
+const (
+	searchPattern = 1 << 10 // bytes
+	searchMost    = 1000    // matches
+	searchUsual   = 100
+	searchTime    = 5 * time.Second
+	searchLine    = 64 << 10 // of one line is looked at as a whole; a longer one is looked at in pieces
+	searchText    = 1000     // bytes that are shown of a line
+	searchBytes   = 256 << 10
+)
+
+// SearchArtifact looks for a pattern in what a call printed or saved. It takes at most about 5 s and 256 KiB of text.
+func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q Search) (Found, error) {
+	re, err := q.compile()
+	if err != nil {
+		return Found{}, err
+	}
+	a, err := e.visibleArtifact(ctx, p, id, name)
+	if err != nil {
+		return Found{}, err
+	}
+	if q.After < 0 || q.After > a.size {
+		return Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
+	}
+	// Its own lines count, so that a match has the same number wherever the search began.
+	before, err := a.linesBefore(ctx, q.After)
+	if err != nil {
+		return Found{}, err
+	}
+	s := searcher{a: a, re: re, limit: min(or(q.Limit, searchUsual), searchMost), until: time.Now().Add(searchTime), line: before + 1, at: q.After}
+	if err := s.run(ctx); err != nil {
+		return Found{}, err
+	}
+	s.found.Size, s.found.Next = a.size, s.at
+	s.found.EOF = a.ended && s.at == a.size
+	return s.found, nil
+}
+
+func (q *Search) compile() (*regexp.Regexp, error) {
+	switch {
+	case q.Pattern == "":
+		return nil, call.InvalidField("search.pattern", "is required")
+	case len(q.Pattern) > searchPattern:
+		return nil, call.InvalidField("search.pattern", "has %d bytes; at most %d are accepted", len(q.Pattern), searchPattern)
+	case q.Limit < 0:
+		return nil, call.InvalidField("search.limit", "is %d; 0 is %d", q.Limit, searchUsual)
+	}
+	text := q.Pattern
+	if !q.Regexp {
+		text = regexp.QuoteMeta(text)
+	}
+	if q.IgnoreCase {
+		text = "(?i)" + text
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, call.InvalidField("search.pattern", "is not a regular expression in RE2 syntax: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return re, nil
+}
+
+// linesBefore counts the line ends before an offset.
+func (a *artifact) linesBefore(ctx context.Context, offset int64) (int64, error) {
+	part := *a
+	part.size = offset
+	_, n, err := part.line(ctx, 0, offset+1)
+	return n, err
+}
+
+// A searcher looks through an artifact from at on.
+type searcher struct {
+	a     *artifact
+	re    *regexp.Regexp
+	limit int
+	until time.Time
+	line  int64 // of what is at at
+	at    int64
+	shown int
+	hit   bool // the line of which at begins another piece has matched
+	found Found
+}
+
+func (s *searcher) run(ctx context.Context) error {
+	buf := make([]byte, min(scanPiece, s.a.size-s.at))
+	for s.at < s.a.size && !s.full() && time.Now().Before(s.until) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, err := s.a.ReadAt(buf, s.at)
+		if err != nil && !errors.Is(err, io.EOF) || n == 0 {
+			return err
+		}
+		last := s.at+int64(n) == s.a.size
+		for rest := buf[:n]; len(rest) > 0 && !s.full(); {
+			length := bytes.IndexByte(rest, '\n') + 1
+			if length == 0 && len(rest) < searchLine && !last {
+				break // the next piece has its end
+			}
+			rest = rest[s.step(rest, length, last):]
+		}
+	}
+	return nil
+}
+
+func (s *searcher) full() bool { return len(s.found.Matches) >= s.limit || s.shown > searchBytes }
+
+// step looks at the line that rest begins with, or at a piece of it, and returns how long that was. length is that of the
+// line, 0 when its end is not in rest; last says that nothing follows rest. Pieces overlap, so that what lies across is
+// found as well when it is not longer than a pattern's text can be.
+func (s *searcher) step(rest []byte, length int, last bool) int {
+	whole := length > 0 && length <= searchLine
+	look := rest[:min(len(rest), searchLine)]
+	if whole {
+		look = rest[:length]
+	}
+	text := bytes.TrimRight(look, "\r\n")
+	if m := s.re.FindIndex(text); m != nil && !s.hit {
+		s.match(text, m)
+		s.hit = true
+	}
+	took := len(look)
+	if !whole && !(last && took == len(rest)) {
+		took -= searchPattern
+	}
+	s.at += int64(took)
+	if whole {
+		s.line, s.hit = s.line+1, false
+	}
+	return took
+}
+
+func (s *searcher) match(text []byte, m []int) {
+	from, to := 0, len(text)
+	if to > searchText {
+		from = max(0, min(m[0]-searchText/4, len(text)-searchText))
+		to = from + searchText
+	}
+	shown := strings.ToValidUTF8(string(text[from:to]), "\uFFFD")
+	s.shown += len(shown)
+	s.found.Matches = append(s.found.Matches, Match{Line: s.line, Offset: s.at + int64(m[0]), Text: shown, Cut: to-from < len(text)})
+}

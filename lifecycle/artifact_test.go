@@ -1,0 +1,183 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+	"pgregory.net/rapid"
+)
+
+// prints returns a tool that prints a text to stdout.
+func prints(text *string) tool.Tool {
+	return made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.Text("ok"), c.Output("stdout", []byte(*text))
+	})
+}
+
+// Whatever range of lines is asked for, it is what a split of the whole text gives, and reading on reaches the end.
+func TestReadLines(t *testing.T) {
+	text := ""
+	w := newWorld(t, []tool.Tool{prints(&text)}, nil)
+	defer drain(w.e)
+	rapid.Check(t, func(r *rapid.T) {
+		line := rapid.StringMatching(`[a-c]{0,9}`)
+		text = strings.Join(rapid.SliceOfN(line, 1, 60).Draw(r, "lines"), "\n") + rapid.SampledFrom([]string{"", "\n"}).Draw(r, "end")
+		lines := strings.SplitAfter(text, "\n")
+		if lines[len(lines)-1] == "" {
+			lines = lines[:len(lines)-1]
+		}
+		if text == "" {
+			return // nothing was printed
+		}
+		c := w.do(spec("prints", ""))
+		first := rapid.IntRange(1, 70).Draw(r, "first")
+		count := rapid.IntRange(1, 70).Draw(r, "count")
+		part, err := w.e.ReadLines(context.Background(), alice, c.ID, "stdout", int64(first), int64(count), 1<<20)
+		if err != nil {
+			r.Fatal(err)
+		}
+		want := lines[min(first-1, len(lines)):min(first-1+count, len(lines))]
+		if string(part.Bytes) != strings.Join(want, "") || part.Lines != int64(len(want)) {
+			r.Fatalf("lines %d+%d of %q: %q, %d lines, want %q", first, count, text, part.Bytes, part.Lines, want)
+		}
+		if end := first-1+count >= len(lines); part.EOF != end {
+			r.Fatalf("lines %d+%d of %d: end %t", first, count, len(lines), part.EOF)
+		}
+	})
+}
+
+// A line that is longer than what a request gives goes on at the end of its bytes.
+func TestReadLinesOfALongLine(t *testing.T) {
+	text := "short\n" + strings.Repeat("x", 600_000) + "\nlast\n"
+	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("prints", ""))
+		part, err := w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 2, 2, 1000)
+		if err != nil || len(part.Bytes) != 1000 || part.Lines != 1 || part.Offset != 6 || part.EOF {
+			t.Fatalf("a long line: %d bytes, %+v, %v", len(part.Bytes), part.Lines, err)
+		}
+		part, err = w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 3, 2, 1000)
+		if err != nil || string(part.Bytes) != "last\n" || !part.EOF {
+			t.Fatalf("behind it: %q, %v", part.Bytes, err)
+		}
+		_, err = w.e.ReadLines(t.Context(), alice, c.ID, "stdout", 0, 1, 1000)
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+	})
+}
+
+// A search that goes on where the one before ended finds every matching line once, with its number.
+func TestSearchArtifact(t *testing.T) {
+	var b strings.Builder
+	var want []int64
+	for i := int64(1); i <= 30_000; i++ {
+		switch {
+		case i == 5:
+			b.WriteString(strings.Repeat("y", 300_000) + " needle far out " + strings.Repeat("z", 100_000) + "\n")
+		case i%1000 == 0:
+			fmt.Fprintf(&b, "line %d has a Needle\n", i)
+		default:
+			fmt.Fprintf(&b, "line %d\n", i)
+			continue
+		}
+		want = append(want, i)
+	}
+	text := b.String()
+	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("prints", ""))
+		for _, q := range []lifecycle.Search{
+			{Pattern: "needle", IgnoreCase: true, Limit: 4},
+			{Pattern: "[nN]eed+le", Regexp: true},
+		} {
+			var got []int64
+			for {
+				found, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range found.Matches {
+					got = append(got, m.Line)
+					if !strings.EqualFold(text[m.Offset:m.Offset+6], "needle") || !strings.Contains(strings.ToLower(m.Text), "needle") {
+						t.Errorf("line %d: match at %d is %q", m.Line, m.Offset, text[m.Offset:m.Offset+6])
+					}
+					if m.Cut != (m.Line == 5) {
+						t.Errorf("line %d is cut: %t", m.Line, m.Cut)
+					}
+				}
+				if found.EOF {
+					break
+				}
+				if found.Next <= q.After {
+					t.Fatalf("search after %d ends at %d", q.After, found.Next)
+				}
+				q.After = found.Next
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%+v finds lines %v, want %v", q, got, want)
+			}
+		}
+		for _, bad := range []lifecycle.Search{{}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat("x", 2000)}, {Pattern: "x", Limit: -1}} {
+			_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", bad)
+			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+		}
+		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", lifecycle.Search{Pattern: "x", After: int64(len(text)) + 1})
+		wantRefusal(t, err, call.OutOfRange, "OFFSET_OUT_OF_RANGE")
+	})
+}
+
+// What was cut from a result is named by a handle that a tool can open for the same caller and conversation, and for nobody
+// else: to others it is as if it were not there.
+func TestArtifactsAreTheConversationsOwn(t *testing.T) {
+	long := strings.Repeat("all of it\n", 10_000)
+	says := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })
+	inBubble(t, []tool.Tool{says}, nil, func(t *testing.T, w *world) {
+		s := spec("says", "")
+		s.OnBehalfOf = "uma"
+		c := w.do(s)
+		_, rest, ok := strings.Cut(c.Result.Message, "the whole is ")
+		handle, _, _ := strings.Cut(rest, " ")
+		id, name, err := tool.ParseArtifactHandle(handle)
+		if !ok || err != nil {
+			t.Fatalf("no handle in %.300q: %v", c.Result.Message, err)
+		}
+		reader := func(change func(*tool.Call)) *tool.Call {
+			r := &tool.Call{Namespace: "ns", Caller: alice, OnBehalfOf: "uma", Run: tool.Run{ID: "another", Thread: "thread-1"}}
+			change(r)
+			return r
+		}
+		for what, change := range map[string]func(*tool.Call){
+			"the same thread": func(*tool.Call) {},
+			"its child":       func(r *tool.Call) { r.Run = tool.Run{Thread: "child", ParentThread: "thread-1"} },
+		} {
+			a, err := w.e.OpenArtifact(t.Context(), reader(change), id, name)
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			b, err := io.ReadAll(io.NewSectionReader(a, 0, a.Size))
+			if err != nil || string(b) != long {
+				t.Errorf("%s reads %d bytes, %v", what, len(b), err)
+			}
+		}
+		for what, change := range map[string]func(*tool.Call){
+			"another caller":     func(r *tool.Call) { r.Caller.Subject = "mallory" },
+			"an operator":        func(r *tool.Call) { r.Caller = carol },
+			"another thread":     func(r *tool.Call) { r.Run.Thread = "thread-2" },
+			"no thread":          func(r *tool.Call) { r.Run.Thread = "" },
+			"for another person": func(r *tool.Call) { r.OnBehalfOf = "vic" },
+			"another namespace":  func(r *tool.Call) { r.Namespace, r.Caller = "other", eve },
+		} {
+			_, err := w.e.OpenArtifact(t.Context(), reader(change), id, name)
+			wantRefusal(t, err, call.NotFound, "ARTIFACT_NOT_FOUND")
+			if other := func() error {
+				_, err := w.e.OpenArtifact(t.Context(), reader(change), "no-such-call-at-all", name)
+				return err
+			}(); strings.ReplaceAll(other.Error(), "no-such-call-at-all", id) != err.Error() {
+				t.Errorf("%s learns that the call is there: %q", what, err)
+			}
+		}
+	})
+}
