@@ -35,6 +35,7 @@ func rows() []row {
 		{folder: "registry", ours: []string{"call", "tool"}},
 		{folder: "registry/export", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
+		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "call", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "call", "tool", "proto/..."}, proto: true},

@@ -1,0 +1,43 @@
+package postgres
+
+import (
+	"sync"
+	"time"
+)
+
+// A clock goes on from the last time that the database told, and never runs back.
+type clock struct {
+	machine func() time.Time // in the place of the database, for tests
+
+	mu   sync.Mutex
+	told time.Time // by the database
+	at   time.Time // when it was told, by this machine
+	last time.Time
+}
+
+// set takes what the database says.
+func (c *clock) set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told, c.at = t, time.Now()
+}
+
+// resume goes on from what the journal knows.
+func (c *clock) resume(last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = last
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.told.Add(time.Since(c.at))
+	if c.machine != nil {
+		now = c.machine()
+	}
+	if now = now.Round(0).UTC(); now.After(c.last) {
+		c.last = now
+	}
+	return c.last
+}

@@ -1,0 +1,129 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/store"
+)
+
+// nearby is how many changes of anybody are looked at for the next of a feed. Who is near the end finds what there is
+// among them; who is far behind in a quiet run is better served by the run's own calls.
+const nearby = 512
+
+// Feed returns the events of many calls. Broken chunks are left out; reading the log of their call tells.
+func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
+	for {
+		r := feedReader{f: f, limit: limit - len(entries)}
+		from := after
+		err := s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+			r.after, r.found, r.complete = from, nil, false
+			return r.read(ctx, conn)
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+		for _, c := range r.found {
+			if events, err := c.decode(0, 1<<30); err == nil {
+				entries = append(entries, store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch, Events: events})
+			}
+		}
+		after = r.after
+		if newest = r.newest; r.complete || len(entries) >= limit {
+			return entries, newest, nil
+		}
+	}
+}
+
+// A feedReader reads a piece of a feed. The newest position is read first: all up to it is committed, and nothing comes
+// to be there later.
+type feedReader struct {
+	f        store.Feed
+	after    int64
+	limit    int
+	found    []chunk
+	newest   int64
+	complete bool // nothing is left
+}
+
+func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
+	err := scan(ctx, conn, "SELECT position FROM meta", []any{&r.newest}, func() error { return nil })
+	if err != nil || r.after >= r.newest || r.limit <= 0 {
+		r.complete = true
+		return err
+	}
+	to := min(r.after+nearby, r.newest)
+	if err := r.scan(ctx, conn, "BETWEEN $1 + 1 AND $2", to); err != nil {
+		return err
+	}
+	if r.cut() {
+		return nil
+	}
+	if r.after = to; to == r.newest {
+		r.complete = true
+		return nil
+	}
+	if r.f.Run != "" || r.f.Thread != "" {
+		return r.seek(ctx, conn)
+	}
+	return nil
+}
+
+// cut keeps as much as is wanted, and reports whether there was more.
+func (r *feedReader) cut() bool {
+	if len(r.found) < r.limit {
+		return false
+	}
+	slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+	r.found = r.found[:r.limit]
+	r.after = r.found[r.limit-1].position
+	return true
+}
+
+const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6)"
+
+// scan reads what of the feed is at some positions, up to as many of each kind as are wanted.
+func (r *feedReader) scan(ctx context.Context, conn *pgx.Conn, where string, to int64) error {
+	const (
+		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM events e JOIN calls c ON c.position = e.call WHERE e.position `
+		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c WHERE c.events_last IS NOT NULL AND c.position `
+	)
+	args := bind([]any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit})
+	return r.run(ctx, conn, "("+events+where+feedFilter+" ORDER BY e.position LIMIT $7) UNION ALL ("+calls+where+feedFilter+" ORDER BY c.position LIMIT $7)", args)
+}
+
+func (r *feedReader) run(ctx context.Context, conn *pgx.Conn, text string, args []any) error {
+	var c chunk
+	var namespace, id []byte
+	return scan(ctx, conn, text, []any{&c.position, &namespace, &id, &c.epoch, &c.call, &c.first, &c.last, &c.crc, &c.events}, func() error {
+		c.key.Namespace, c.key.ID = string(namespace), string(id)
+		r.found = append(r.found, c)
+		return nil
+	}, args...)
+}
+
+// seek finds what comes next through the calls of the run or thread.
+func (r *feedReader) seek(ctx context.Context, conn *pgx.Conn) error {
+	which, id := "run_id", r.f.Run
+	if id == "" {
+		which, id = "thread_id", r.f.Thread
+	}
+	const (
+		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM calls c JOIN events e ON e.call = c.position`
+		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c`
+	)
+	of := " WHERE c.namespace = $3 AND c." + which + " = $8" + feedFilter
+	text := "(" + events + of + " AND e.position > $1 AND e.position <= $2 ORDER BY e.position LIMIT $7) UNION ALL (" + calls + of +
+		" AND c.events_last IS NOT NULL AND c.position > $1 AND c.position <= $2 ORDER BY c.position LIMIT $7)"
+	if err := r.run(ctx, conn, text, bind([]any{r.after, r.newest, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, id})); err != nil {
+		return err
+	}
+	if !r.cut() {
+		r.after, r.complete = r.newest, true
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// name is an id in its namespace.
+type name struct{ namespace, id string }
+
+// doc is a document of any namespace.
+type doc struct {
+	namespace string
+	store.DocumentKey
+}
+
+// A standing is what a group knows of a call: as it was found, then as the group's own changes leave it.
+type standing struct {
+	store.Standing
+	position int64 // 0: there is none
+	trimmed  bool
+	row      *row // what the group writes of it
+}
+
+// A group is changes on their way into one transaction.
+type group struct {
+	w         *writer
+	now       time.Time
+	calls     map[call.Key]*standing
+	decisions map[name]bool
+	documents map[doc]store.DocumentState
+
+	rows        []*row // calls that change, in the order of their first change
+	chunks      []chunk
+	suspensions ordered[name, suspension]
+	answers     []answer
+	written     ordered[doc, store.DocumentState]
+	records     []record
+	single      []statement // what is rare, each on its own and in order
+}
+
+// A row is what a group writes of one call.
+type row struct {
+	position int64
+	created  *store.Change // nil when the call was there before
+	first    []byte        // stored form of the events that it was created with
+	last     int64         // of those
+	call     *call.Call    // nil when only events came
+	record   []byte
+	sequence int64
+}
+
+type statement struct {
+	text string
+	args []any
+}
+
+// applyGroup reads what the changes of a group require, decides which may be made, and writes those.
+func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
+	w.pending = w.position
+	if err := w.point("begin"); err != nil {
+		return said(err)
+	}
+	g := &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}}
+	if err := g.read(ctx, ops); err != nil {
+		return err
+	}
+	g.now = w.s.clock.now()
+	for _, o := range ops {
+		o.err = g.apply(o)
+	}
+	if err := w.point("write"); err != nil {
+		return said(err)
+	}
+	b := &pgx.Batch{}
+	g.queue(b)
+	return w.leave(ctx, b)
+}
+
+const (
+	selectStanding = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
+		FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, call_id, n)
+		LEFT JOIN calls c ON c.namespace = k.namespace AND c.call_id = k.call_id
+		LEFT JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id`
+	selectDecided = `SELECT k.n FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, id, n)
+		JOIN decisions d ON d.namespace = k.namespace AND d.id = k.id`
+	selectStates = `SELECT k.n, d.revision, d.deleted FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS k (namespace, scope, scope_id, key, n)
+		JOIN documents d ON d.namespace = k.namespace AND d.scope = k.scope AND d.scope_id = k.scope_id AND d.key = k.key`
+)
+
+// asked is what a group has to know before it decides.
+type asked struct {
+	keys      []call.Key
+	decisions []name
+	documents []doc
+}
+
+func (g *group) asks(ops []*op) (a asked) {
+	for _, o := range ops {
+		key := o.change.Name()
+		if g.calls[key] == nil {
+			g.calls[key] = &standing{}
+			a.keys = append(a.keys, key)
+		}
+		if d := o.change.Decision; d != nil {
+			a.decisions = append(a.decisions, name{d.Namespace, d.ID})
+		}
+		for i := range o.change.Documents {
+			d := &o.change.Documents[i]
+			k := doc{key.Namespace, store.DocumentKey{Scope: d.Command.Scope, ScopeID: d.ScopeID, Key: d.Command.Key}}
+			if _, ok := g.documents[k]; !ok {
+				g.documents[k] = store.DocumentState{}
+				a.documents = append(a.documents, k)
+			}
+		}
+	}
+	return a
+}
+
+// read begins the transaction and asks, in one round trip.
+func (g *group) read(ctx context.Context, ops []*op) error {
+	a := g.asks(ops)
+	b := &pgx.Batch{}
+	g.w.enter(b)
+	g.queueStandings(b, a.keys)
+	if len(a.decisions) > 0 {
+		g.queueDecisions(b, a.decisions)
+	}
+	if len(a.documents) > 0 {
+		g.queueDocuments(b, a.documents)
+	}
+	results := g.w.conn.SendBatch(ctx, b)
+	err := g.w.entered(results)
+	if closed := results.Close(); err == nil { // which hands the rows to what was given with Query
+		err = closed
+	}
+	if err != nil {
+		return said(err)
+	}
+	return nil
+}
+
+func (g *group) queueStandings(b *pgx.Batch, keys []call.Key) {
+	namespaces, ids := make([][]byte, len(keys)), make([][]byte, len(keys))
+	for i, k := range keys {
+		namespaces[i], ids[i] = []byte(k.Namespace), []byte(k.ID)
+	}
+	b.Queue(selectStanding, namespaces, ids).Query(func(rows pgx.Rows) error {
+		var n int64
+		var s standing
+		_, err := pgx.ForEachRow(rows, []any{&n, &s.position, (*string)(&s.Status), &s.Revision, &s.LastSequence, &s.trimmed}, func() error {
+			*g.calls[keys[n-1]] = s
+			return nil
+		})
+		return err
+	})
+}
+
+func (g *group) queueDecisions(b *pgx.Batch, asked []name) {
+	namespaces, ids := make([][]byte, len(asked)), make([][]byte, len(asked))
+	for i, d := range asked {
+		namespaces[i], ids[i] = []byte(d.namespace), []byte(d.id)
+	}
+	b.Queue(selectDecided, namespaces, ids).Query(func(rows pgx.Rows) error {
+		var n int64
+		_, err := pgx.ForEachRow(rows, []any{&n}, func() error {
+			g.decisions[asked[n-1]] = true
+			return nil
+		})
+		return err
+	})
+}
+
+func (g *group) queueDocuments(b *pgx.Batch, asked []doc) {
+	var c documentColumns
+	for _, d := range asked {
+		c.add(d, store.DocumentState{}, time.Time{})
+	}
+	b.Queue(selectStates, c.namespaces, c.scopes, c.scopeIDs, c.keys).Query(func(rows pgx.Rows) error {
+		var n int64
+		var d store.DocumentState
+		_, err := pgx.ForEachRow(rows, []any{&n, &d.Revision, &d.Deleted}, func() error {
+			g.documents[asked[n-1]] = d
+			return nil
+		})
+		return err
+	})
+}
+
+// permit says whether a change may be made. Of several reasons against it the first counts: a replayed decision is told
+// as one even when it comes too late.
+func (g *group) permit(c *store.Change) (*standing, error) {
+	if d := c.Decision; d != nil && g.decisions[name{d.Namespace, d.ID}] {
+		return nil, store.ErrDecisionExists
+	}
+	s := g.calls[c.Name()]
+	switch {
+	case s.position == 0 && s.trimmed:
+		return nil, store.ErrTrimmed
+	case s.position != 0 && c.Create:
+		return nil, store.ErrExists
+	case s.position == 0 && !c.Create:
+		return nil, store.ErrNotFound
+	}
+	if err := c.Follows(s.Standing); err != nil {
+		return nil, err
+	}
+	if !c.NotAfter.IsZero() && !g.now.Before(c.NotAfter) {
+		return nil, store.ErrExpired
+	}
+	if !c.NotBefore.IsZero() && g.now.Before(c.NotBefore) {
+		return nil, store.ErrTooEarly
+	}
+	return s, nil
+}
+
+// told is what the callbacks of a change have heard.
+type told struct{ applied, lost []call.DocumentNotice }
+
+// resolve works out what a change's documents become, tells its callbacks once, and encodes what they left.
+func (g *group) resolve(o *op) (map[store.DocumentKey]store.DocumentState, error) {
+	c := o.change
+	if len(c.Documents) == 0 {
+		return nil, nil
+	}
+	writes, applied, lost, err := c.ResolveDocuments(func(k store.DocumentKey) (store.DocumentState, error) {
+		return g.documents[doc{c.Name().Namespace, k}], nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.told == nil {
+		o.told = &told{applied, lost}
+		if c.OnDocuments != nil {
+			c.OnDocuments(applied, lost)
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return writes, o.encode()
+	}
+	// The group is tried again, and what the callbacks have written into the events must be what happens.
+	same := func(a, b call.DocumentNotice) bool {
+		return a.Scope == b.Scope && a.ScopeID == b.ScopeID && a.Key == b.Key && a.Revision == b.Revision
+	}
+	if !slices.EqualFunc(applied, o.told.applied, same) || !slices.EqualFunc(lost, o.told.lost, same) {
+		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
+	}
+	return writes, nil
+}
+
+// apply looks at all that a change requires, then notes what it writes. What it refuses leaves nothing.
+func (g *group) apply(o *op) error {
+	c := o.change
+	s, err := g.permit(c)
+	if err != nil {
+		return err
+	}
+	documents, err := g.resolve(o)
+	if err != nil {
+		return err
+	}
+	answered, err := g.answer(o)
+	if err != nil {
+		return err
+	}
+	at := g.w.next()
+	was := s.Status
+	g.step(s, o, at)
+	if c.Call != nil && (was == call.Suspended || c.Call.Status == call.Suspended) {
+		g.suspend(c.Call, s.position)
+	}
+	for k, d := range documents {
+		key := doc{c.Name().Namespace, k}
+		g.documents[key] = d
+		g.written.put(key, d)
+	}
+	if answered != nil {
+		g.answers = append(g.answers, *answered)
+		g.decisions[name{c.Decision.Namespace, c.Decision.ID}] = true
+	}
+	if c.Run != nil {
+		g.single = append(g.single, writeRun(c.Run))
+	}
+	for i := range c.Policies {
+		g.single = append(g.single, writePolicy(&c.Policies[i], g.now))
+	}
+	for _, r := range c.Records {
+		g.records = append(g.records, record{g.w.next(), c.Name(), r, g.now})
+	}
+	return nil
+}
+
+// step moves a call on.
+func (g *group) step(s *standing, o *op, at int64) {
+	c := o.change
+	if c.Create {
+		s.position = at
+	}
+	if s.row == nil {
+		s.row = &row{position: s.position, sequence: s.LastSequence}
+		g.rows = append(g.rows, s.row)
+	}
+	if c.Create {
+		s.row.created, s.row.first = c, o.events
+		if len(c.Events) > 0 {
+			s.row.last = c.Call.LastSequence
+		}
+	}
+	if c.Call != nil {
+		s.row.call, s.row.record = c.Call, o.record
+		s.Standing = store.Standing{Status: c.Call.Status, Revision: c.Call.Revision, LastSequence: c.Call.LastSequence}
+	}
+	if n := len(c.Events); n > 0 {
+		s.LastSequence = c.Events[n-1].Sequence
+		if !c.Create {
+			g.chunks = append(g.chunks, chunk{position: at, call: s.position, first: c.Events[0].Sequence, last: s.LastSequence, events: o.events})
+		}
+	}
+	s.row.sequence = s.LastSequence
+}

@@ -1,0 +1,60 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
+)
+
+// server is the one of this process; tests that stop or spoil one start their own.
+var server *pgtest.Server
+
+func TestMain(m *testing.M) {
+	var err error
+	if server, err = pgtest.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent(), goleak.Cleanup(func(code int) {
+		if err := server.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
+	}))
+}
+
+var schemas atomic.Int64
+
+// freshURL names a schema that nothing is in.
+func freshURL(t testing.TB) string {
+	name := regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(t.Name()), "_")
+	return server.URL(fmt.Sprintf("s%d_%.40s", schemas.Add(1), name))
+}
+
+func open(t testing.TB, cfg postgres.Config) *postgres.Store {
+	t.Helper()
+	if cfg.URL == "" {
+		cfg.URL = freshURL(t)
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	s, err := postgres.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+var errKilled = errors.New("killed")

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// errTaken means that another daemon has begun an epoch.
+var errTaken = errors.New("another daemon has taken the journal over")
+
+// standbyEvery is how often who waits looks whether the journal is free.
+const standbyEvery = 250 * time.Millisecond
+
+// An owner holds the advisory lock of a journal on a connection of its own. The server ends the session, and frees the
+// lock, when nothing is heard on it for the lease.
+type owner struct {
+	s      *Store
+	conn   *pgx.Conn // nil while it is lost
+	cancel context.CancelFunc
+	ctx    context.Context //nolint:containedctx // of the goroutine that keeps
+	kept   chan struct{}   // closed when keep has ended
+}
+
+// acquire waits until the journal is free and takes it.
+func acquire(ctx context.Context, s *Store) (*owner, error) {
+	o := &owner{s: s, kept: make(chan struct{})}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	told := false
+	for began := time.Now(); ; {
+		holder, err := o.try(ctx)
+		switch {
+		case err == nil && holder == "":
+			return o, nil
+		case err == nil:
+			began = time.Now()
+			if !told {
+				told = true
+				s.cfg.Waiting(holder)
+			}
+		case !lost(err) || !told && time.Since(began) > s.cfg.Patience:
+			o.cancel()
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			o.cancel()
+			o.drop()
+			return nil, ctx.Err()
+		case <-time.After(standbyEvery):
+		}
+	}
+}
+
+const selectHolder = `SELECT coalesce(a.application_name, '') || ' at ' || coalesce(host(a.client_addr), 'this host')
+	FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE l.locktype = 'advisory' AND l.granted AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 2
+	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// try takes the lock; else it returns who holds it.
+func (o *owner) try(ctx context.Context) (holder string, err error) {
+	if o.conn == nil {
+		if o.conn, err = o.s.target.connect(ctx, func(p map[string]string) { p["idle_session_timeout"] = millis(o.s.cfg.Lease) }); err != nil {
+			o.conn = nil
+			return "", err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.Lease)
+	defer cancel()
+	class, id := o.s.target.lockKey()
+	var mine bool
+	err = o.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1::int, $2::int)", class, id).Scan(&mine)
+	if err == nil && !mine {
+		holder = "somebody"
+		if err = o.conn.QueryRow(ctx, selectHolder, int64(class), int64(uint32(id))).Scan(&holder); errors.Is(err, pgx.ErrNoRows) { //nolint:gosec // the same bits
+			err = nil
+		}
+	}
+	if err != nil {
+		o.drop()
+	}
+	return holder, said(err)
+}
+
+// keep shows the server that the owner lives, takes the lock again after its connection was lost, and ends the store
+// when somebody else was faster or nobody can tell for too long.
+func (o *owner) keep() {
+	defer close(o.kept)
+	every := max(o.s.cfg.Lease/10, time.Millisecond)
+	for heard := time.Now(); ; {
+		select {
+		case <-o.s.done:
+			return
+		case <-o.ctx.Done():
+			return
+		case <-time.After(every):
+		}
+		err := o.check()
+		switch {
+		case err == nil:
+			heard = time.Now()
+		case o.ctx.Err() != nil:
+			return
+		case !lost(err):
+			o.s.lose(err)
+			return
+		case time.Since(heard) > o.s.cfg.Patience:
+			o.s.lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
+			return
+		}
+	}
+}
+
+const selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
+
+// check looks whether the journal is still this daemon's.
+func (o *owner) check() error {
+	again := o.conn == nil
+	holder := ""
+	if again {
+		var err error
+		if holder, err = o.try(o.ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(o.ctx, o.s.cfg.Lease)
+	defer cancel()
+	var epoch, micros int64
+	if err := o.conn.QueryRow(ctx, selectEpoch).Scan(&epoch, &micros); err != nil {
+		o.drop()
+		return said(err)
+	}
+	o.s.clock.set(time.UnixMicro(micros))
+	switch {
+	case epoch != o.s.Identity().Epoch:
+		return errTaken
+	case holder != "":
+		o.drop() // the next look finds the epoch of who has it, or the lock free again
+		return said(fmt.Errorf("%s holds the lock", holder))
+	}
+	return nil
+}
+
+// drop closes the connection, and frees the lock with it.
+func (o *owner) drop() {
+	if o.conn != nil {
+		closeConn(o.conn)
+		o.conn = nil
+	}
+}
+
+// giveUp frees the lock. began says that keep was started.
+func (o *owner) giveUp(began bool) {
+	o.cancel()
+	if began {
+		<-o.kept
+	}
+	o.drop()
+}
+
+// closeConn says goodbye to the server, if that is quickly done.
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // the server finds out
+}

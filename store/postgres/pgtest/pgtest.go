@@ -1,0 +1,245 @@
+// Package pgtest starts a real PostgreSQL server for tests, from the binaries that Debian's package postgresql installs.
+//
+// The server is private: it lives in a directory of its own, listens on a unix socket in it and on no network, and syncs
+// to the disk as any other. It ends with the test process, whatever becomes of that.
+package pgtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Install is the command that brings what [Start] needs.
+const Install = "apt-get install -y --no-install-recommends postgresql"
+
+// The people of a server: who owns it, and who uses a store and may do no more than that.
+const (
+	Superuser = "postgres"
+	Role      = "toold"
+)
+
+const startWithin = time.Minute
+
+// A Server is one that runs, or can be started again.
+type Server struct {
+	dir, bin string
+	as       *syscall.Credential // nil: as ourselves
+	settings []string
+	process  *process
+}
+
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// Start makes a server and returns when it answers. settings are lines as postgresql.conf has them, such as fsync=off.
+func Start(settings ...string) (_ *Server, err error) {
+	s := &Server{settings: settings}
+	if s.bin, err = binaries(); err != nil {
+		return nil, err
+	}
+	if s.dir, err = os.MkdirTemp("", "toold-pg-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := s.dropRoot(); err != nil {
+		return nil, err
+	}
+	// --no-sync is about the files of an empty server alone.
+	initdb := exec.Command(filepath.Join(s.bin, "initdb"), "--pgdata", s.data(), "--username", Superuser, "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	initdb.Dir, initdb.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	if err := s.Resume(); err != nil {
+		return nil, err
+	}
+	return s, s.Exec("CREATE ROLE "+Role+" LOGIN", "CREATE DATABASE "+Role+" OWNER "+Role)
+}
+
+// binaries finds the newest installed release.
+func binaries() (string, error) {
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(found, func(a, b string) int { return release(a) - release(b) })
+	if len(found) > 0 {
+		return filepath.Dir(found[len(found)-1]), nil
+	}
+	path, err := exec.LookPath("initdb")
+	if err != nil {
+		return "", fmt.Errorf("PostgreSQL is not installed; run this first:  sudo %s", Install)
+	}
+	return filepath.Dir(path), nil
+}
+
+func release(path string) int {
+	n, _ := strconv.Atoi(strings.Split(path, "/")[4])
+	return n
+}
+
+// dropRoot chooses who the server runs as: PostgreSQL refuses to run as root.
+func (s *Server) dropRoot() error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	var u *user.User
+	err := errors.New("nobody")
+	for _, name := range []string{"postgres", "nobody"} {
+		if err != nil {
+			u, err = user.Lookup(name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return err
+	}
+	s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	return os.Chown(s.dir, int(uid), int(gid))
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Resume starts a server that was stopped and returns when it answers.
+func (s *Server) Resume() error {
+	settings := append([]string{"listen_addresses=", "unix_socket_directories=" + s.dir, "unix_socket_permissions=0777", "shared_buffers=32MB", "log_min_messages=warning"}, s.settings...)
+	args := []string{"-D", s.data()}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true, Pdeathsig: syscall.SIGQUIT}
+	s.process = &process{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error, 1)
+	go s.process.attend(started)
+	if err := <-started; err != nil {
+		return err
+	}
+	return s.awaitAnswer()
+}
+
+// attend starts the server and waits for its end on one thread: the signal of our death is about the end of the thread
+// that started it.
+func (p *process) attend(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(p.ended)
+	err := p.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = p.cmd.Wait() // its log says why
+	}
+}
+
+func (s *Server) awaitAnswer() error {
+	for until := time.Now().Add(startWithin); ; time.Sleep(10 * time.Millisecond) {
+		err := s.Exec("SELECT 1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.process.ended:
+			return fmt.Errorf("the server did not start\n%s", s.Log())
+		default:
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("the server does not answer: %w\n%s", err, s.Log())
+		}
+	}
+}
+
+// Log returns what the server said.
+func (s *Server) Log() string {
+	b, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Exec runs statements as the superuser, each on its own.
+func (s *Server) Exec(statements ...string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, "user="+Superuser+" dbname=postgres host="+s.dir)
+	if err != nil {
+		return err
+	}
+	for _, text := range statements {
+		if _, err = conn.Exec(ctx, text); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, conn.Close(ctx))
+}
+
+// Socket is the path of the socket.
+func (s *Server) Socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") }
+
+// Signal tells the server something: SIGINT to end in order, SIGQUIT to end at once, SIGHUP to read its settings again.
+func (s *Server) Signal(sig syscall.Signal) error { return s.process.cmd.Process.Signal(sig) }
+
+// Stop ends the server with a signal and returns when it is gone.
+func (s *Server) Stop(sig syscall.Signal) error {
+	if err := s.Signal(sig); err != nil {
+		return err
+	}
+	select {
+	case <-s.process.ended:
+		return nil
+	case <-time.After(startWithin):
+		return fmt.Errorf("the server did not end after %v\n%s", sig, s.Log())
+	}
+}
+
+// Close ends the server and removes all that it had.
+func (s *Server) Close() error {
+	var err error
+	if p := s.process; p != nil {
+		select {
+		case <-p.ended:
+		default:
+			err = s.Stop(syscall.SIGQUIT)
+		}
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// URL names a schema of the server as a store does. The schema comes to be with its first store.
+func (s *Server) URL(schema string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(Role), Path: "/" + Role, RawQuery: url.Values{"host": {s.dir}, "search_path": {schema}}.Encode()}
+	return u.String()
+}

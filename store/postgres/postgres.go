@@ -1,0 +1,226 @@
+// Package postgres is the journal in one schema of a PostgreSQL database: for who has a server already, and for a second
+// daemon that stands by.
+//
+// One goroutine writes. It takes what is there, Full changes first, and commits it as one transaction of two round trips:
+// the first reads all that the group's changes require, the second writes all that they bring, an array for each column,
+// and commits. A transaction whose answer is lost is looked for before anything else is done; what cannot be found out
+// ends the store. Readers have connections of their own.
+//
+// One daemon owns a journal: it holds an advisory lock on a connection of its own, and each of its transactions locks the
+// one row of meta and looks whether the epoch there is still its own. So a daemon that lost the lock unknowingly, cut off
+// or stopped, can change nothing once another has begun an epoch.
+//
+// What calls print stays in files, in the directory of the daemon.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/spool"
+)
+
+// Config says where the journal is and how it behaves.
+type Config struct {
+	// URL names the database as libpq does: postgres://role@host/database. The schema is its search_path, "toold" when it
+	// has none. It holds no password: that comes from PGPASSWORD, PGPASSFILE or passfile=.
+	URL string
+	Dir string // of the daemon, for output; required, made when it is not there
+	// Now is a clock in the place of the database's, for tests.
+	Now func() time.Time
+	// Moved acknowledges that the journal was copied or restored: its calls are its own again.
+	Moved   bool
+	MaxOpen int // descriptors of the spool; 0 means 256
+	Readers int // connections that read; 0 means 8
+	// Patience is for how long the server may be away before the store gives up; 0 means 30 s.
+	Patience time.Duration
+	// Lease is for how long the owner may be silent before the server takes the journal from it; 0 means 10 s.
+	Lease time.Duration
+	// Waiting hears, once, that another daemon has the journal and which one. Open goes on waiting for it.
+	Waiting func(holder string)
+	// Lost hears, once, that the journal is not this daemon's any more.
+	Lost func(error)
+	// FailPoint, for tests, is called at the named points of a write: begin, write, commit (it was sent), committed, and
+	// close. Its error is taken for the database's. Some tests kill the process in it.
+	FailPoint func(point string) error
+}
+
+func (cfg *Config) defaults() {
+	cfg.Readers = max(cfg.Readers, 0)
+	if cfg.Readers == 0 {
+		cfg.Readers = 8
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 30 * time.Second
+	}
+	if cfg.Lease == 0 {
+		cfg.Lease = 10 * time.Second
+	}
+	if cfg.Waiting == nil {
+		cfg.Waiting = func(string) {}
+	}
+	if cfg.Lost == nil {
+		cfg.Lost = func(error) {}
+	}
+	if cfg.FailPoint == nil {
+		cfg.FailPoint = func(string) error { return nil }
+	}
+}
+
+// A Store is a journal on a server.
+type Store struct {
+	cfg    Config
+	target *target
+	dir    io.Closer // the lock of the directory
+	clock  *clock
+	id     atomic.Pointer[store.Identity]
+	spool  *spool.Spool
+	writer *writer
+	owner  *owner
+	pool   *pgxpool.Pool
+
+	fullUntil atomic.Int64 // nanoseconds since 1970
+
+	trimming sync.Mutex
+	ended    atomic.Pointer[error] // why every request is refused
+	done     chan struct{}         // closed with ended
+	shutdown func() error
+}
+
+var _ interface {
+	store.Store
+	store.RecordReader
+} = (*Store)(nil)
+
+// Open takes the journal that cfg names, or makes it, and begins an epoch. While another daemon has it Open waits. The
+// caller closes it.
+func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
+	cfg.defaults()
+	target, err := parse(cfg.URL, cfg.Lease)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, target: target, clock: &clock{machine: cfg.Now}, done: make(chan struct{})}
+	s.shutdown = sync.OnceValue(s.close)
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("journal in %s: %w", target, err), s.release())
+		}
+	}()
+	if s.dir, err = lockDir(cfg.Dir); err != nil {
+		return nil, err
+	}
+	if s.owner, err = acquire(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := s.begin(ctx); err != nil {
+		return nil, err
+	}
+	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen}); err != nil {
+		return nil, err
+	}
+	go s.writer.run()
+	go s.owner.keep()
+	return s, nil
+}
+
+// begin brings the schema up to date, begins the epoch and opens the connections.
+func (s *Store) begin(ctx context.Context) error {
+	conn := s.owner.conn
+	if err := migrate(ctx, conn, s.target.schema, schema, s.cfg.FailPoint); err != nil {
+		return err
+	}
+	groups, position, err := s.beginEpoch(ctx, conn)
+	if err != nil {
+		return err
+	}
+	s.writer = newWriter(s, groups, position)
+	if err := s.writer.connect(ctx); err != nil {
+		return err
+	}
+	s.pool, err = s.target.readers(ctx, s.cfg.Readers)
+	return err
+}
+
+// Now is the store's clock: the database's, except that it never runs back.
+func (s *Store) Now() time.Time { return s.clock.now() }
+
+// Identity returns what makes this store this one.
+func (s *Store) Identity() store.Identity { return *s.id.Load() }
+
+// Spool returns the output of the calls of this store, as far as this daemon has it.
+func (s *Store) Spool() store.Spool { return s.spool }
+
+// SweepSpool removes the output of calls that the journal does not know. It is for the start, before calls run.
+func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
+	return s.spool.Sweep(func(key call.Key) (found bool, err error) {
+		err = s.row(ctx, "SELECT EXISTS (SELECT 1 FROM calls WHERE namespace = $1 AND call_id = $2)", []any{&found}, key.Namespace, key.ID)
+		return found, err
+	})
+}
+
+// refuse ends the store with a reason; the first counts.
+func (s *Store) refuse(err error) {
+	if s.ended.CompareAndSwap(nil, &err) {
+		close(s.done)
+	}
+}
+
+// refusal returns why requests are refused, or nil.
+func (s *Store) refusal() error {
+	if err := s.ended.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// lose ends the store because it is not this daemon's any more, or nobody knows what is in it.
+func (s *Store) lose(err error) {
+	if s.refusal() == nil {
+		s.refuse(fmt.Errorf("%w: %w", store.ErrFatal, err))
+		s.cfg.Lost(s.refusal())
+	}
+}
+
+// Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
+func (s *Store) Close() error { return s.shutdown() }
+
+func (s *Store) close() error {
+	s.writer.stop()
+	err := s.cfg.FailPoint("close")
+	if err == nil && s.refusal() == nil {
+		err = s.writer.endEpoch()
+	}
+	return errors.Join(err, s.release())
+}
+
+// release closes all that is open. The journal is given up last.
+func (s *Store) release() (err error) {
+	s.refuse(store.ErrClosed)
+	if s.spool != nil {
+		err = s.spool.Close()
+	}
+	if s.pool != nil {
+		s.pool.Close()
+	}
+	if s.writer != nil {
+		s.writer.disconnect()
+	}
+	if s.owner != nil {
+		s.owner.giveUp(s.spool != nil)
+	}
+	if s.dir != nil {
+		err = errors.Join(err, s.dir.Close())
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/store"
+)
+
+// errEnough, from a row function, ends the reading: no more rows are wanted.
+var errEnough = errors.New("enough")
+
+// read calls f until it has read without losing the server on the way. f begins anew each time.
+func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	pause := 5 * time.Millisecond
+	for until := time.Now().Add(s.cfg.Patience); ; pause = min(2*pause, 500*time.Millisecond) {
+		if err := s.refusal(); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := s.readOnce(ctx, f)
+		if err == nil || ctx.Err() != nil || !lost(err) || time.Now().After(until) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-s.done:
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		if refused := s.refusal(); refused != nil {
+			return refused
+		}
+		return said(err)
+	}
+	defer conn.Release()
+	return f(ctx, conn.Conn())
+}
+
+// each calls row for each row of a statement, after it was scanned into dest. When the statement is begun anew, reset
+// is called first.
+func (s *Store) each(ctx context.Context, text string, dest []any, reset func(), row func() error, args ...any) error {
+	args = bind(args)
+	return s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		reset()
+		return scan(ctx, conn, text, dest, row, args...)
+	})
+}
+
+// scan runs a statement once.
+func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func() error, args ...any) error {
+	rows, err := conn.Query(ctx, text, args...)
+	if err != nil {
+		return said(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(dest...); err != nil {
+			return said(err)
+		}
+		if err := row(); errors.Is(err, errEnough) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return said(rows.Err())
+}
+
+// row reads one row; ErrNotFound when there is none.
+func (s *Store) row(ctx context.Context, text string, dest []any, args ...any) error {
+	found := false
+	err := s.each(ctx, text, dest, func() { found = false }, func() error { found = true; return nil }, args...)
+	if err == nil && !found {
+		err = store.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	// ErrNewer means that a later release of toold has written this journal.
+	ErrNewer = errors.New("journal has the schema of a newer toold")
+	// ErrForeign means that the schema holds something that is no journal of toold.
+	ErrForeign = errors.New("not a journal of toold")
+)
+
+// The files of schema are applied in order, in one transaction with their number. A released one never changes.
+//
+//go:embed schema/*.sql
+var schema embed.FS
+
+// migrate brings a schema of the database to the newest of schemas. There is no way back. Only who owns the journal may.
+func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, point func(string) error) error {
+	files, err := fs.Glob(schemas, "schema/*.sql")
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		version, err := schemaVersion(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case version > len(files):
+			return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, len(files))
+		case version == len(files):
+			return nil
+		}
+		for _, file := range files[version:] {
+			text, err := fs.ReadFile(schemas, file)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, string(text)); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			if err := point("migrate"); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, "UPDATE toold_journal SET version = $1", len(files))
+		return err
+	})
+}
+
+// schemaVersion returns the version of the journal in a schema, which is made when it is not there. 0 is a new one.
+func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, err error) {
+	var there bool
+	var tables int
+	err = tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($2)::oid)`,
+		name+".toold_journal", name).Scan(&there, &tables)
+	switch {
+	case err != nil:
+		return 0, err
+	case there:
+		err = tx.QueryRow(ctx, "SELECT version FROM toold_journal").Scan(&version)
+		return version, err
+	case tables > 0:
+		return 0, fmt.Errorf("%w: the schema has %d tables and indexes of others; name an empty one with search_path", ErrForeign, tables)
+	}
+	for _, text := range []string{
+		"CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{name}.Sanitize(),
+		"CREATE TABLE toold_journal (version integer NOT NULL)",
+		"INSERT INTO toold_journal VALUES (0)",
+	} {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,155 @@
+-- The journal of toold. Times are nanoseconds since 1970. Every crc is CRC-32C over the row's key and its bytes, so a
+-- broken row is known for one and refused alone. Words that others chose are bytes: they may hold what text may not, and
+-- their order must not change with a library of the server.
+
+CREATE TABLE meta (
+  id       integer PRIMARY KEY CHECK (id = 1),
+  store_id text    NOT NULL,
+  epoch    bigint  NOT NULL, -- counts the starts of a daemon; who writes under an older one is fenced
+  clock    bigint  NOT NULL, -- the newest time that was used: the clock goes on from here
+  position bigint  NOT NULL, -- the newest position that was given; none is given twice
+  groups   bigint  NOT NULL, -- counts transactions: says whether one whose answer was lost is there
+  place    text    NOT NULL, -- server, database and schema that this is
+  clean    boolean NOT NULL  -- the last daemon closed it in order
+);
+
+-- What queries select by is repeated in columns. A call that was written once, with its whole log, is this one row.
+CREATE TABLE calls (
+  position      bigint PRIMARY KEY, -- of its creation in the feed: the order of calls
+  namespace     bytea  NOT NULL,
+  call_id       bytea  NOT NULL,
+  status        text   COLLATE "C" NOT NULL,
+  revision      bigint NOT NULL,
+  last_sequence bigint NOT NULL, -- newer than the record's when events came alone
+  created       bigint NOT NULL,
+  updated       bigint NOT NULL,
+  ended         bigint,
+  epoch         bigint NOT NULL, -- in which it was created
+  tool          bytea  NOT NULL,
+  caller        bytea  NOT NULL,
+  run_id        bytea,
+  thread_id     bytea,
+  parent_call   bytea,
+  batch_id      bytea,
+  crc           bigint NOT NULL, -- over namespace, call_id, status, revision, record
+  record        bytea  NOT NULL,
+  events_last   bigint,          -- the events that the call was created with
+  events_crc    bigint,
+  events        bytea
+);
+
+CREATE UNIQUE INDEX calls_id ON calls (namespace, call_id);
+CREATE INDEX calls_namespace ON calls (namespace, position);
+CREATE INDEX calls_caller ON calls (namespace, caller, position);
+CREATE INDEX calls_run ON calls (namespace, run_id, position) WHERE run_id IS NOT NULL;
+CREATE INDEX calls_thread ON calls (namespace, thread_id, position) WHERE thread_id IS NOT NULL;
+CREATE INDEX calls_parent ON calls (namespace, parent_call, position) WHERE parent_call IS NOT NULL;
+CREATE INDEX calls_batch ON calls (namespace, batch_id, position) WHERE batch_id IS NOT NULL;
+CREATE INDEX calls_status ON calls (namespace, status, position) WHERE status <> 'SUCCEEDED';
+CREATE INDEX calls_open ON calls (status, position) WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING');
+CREATE INDEX calls_waiting ON calls (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
+CREATE INDEX calls_ended ON calls (ended) WHERE ended IS NOT NULL;
+
+-- The events that later changes brought, in the order of all changes.
+CREATE TABLE events (
+  position bigint PRIMARY KEY,
+  call     bigint NOT NULL, -- position of the call
+  epoch    bigint NOT NULL,
+  first    bigint NOT NULL,
+  last     bigint NOT NULL,
+  crc      bigint NOT NULL, -- over call, first, last, events
+  events   bytea  NOT NULL
+);
+
+CREATE INDEX events_call ON events (call, last);
+
+-- The tickets are in the records of their calls; this finds them.
+CREATE TABLE suspensions (
+  namespace bytea   NOT NULL,
+  id        bytea   NOT NULL,
+  call      bigint  NOT NULL,
+  action    bytea   NOT NULL,
+  open      boolean NOT NULL,
+  expires   bigint,
+  PRIMARY KEY (namespace, id)
+);
+
+CREATE INDEX suspensions_open ON suspensions (namespace, action, call) WHERE open;
+CREATE INDEX suspensions_call ON suspensions (call);
+CREATE INDEX suspensions_expires ON suspensions (expires) WHERE open AND expires IS NOT NULL;
+
+-- Decisions stay for ever: so do their ids.
+CREATE TABLE decisions (
+  namespace bytea  NOT NULL,
+  id        bytea  NOT NULL,
+  crc       bigint NOT NULL,
+  decision  bytea  NOT NULL,
+  PRIMARY KEY (namespace, id)
+);
+
+-- A deleted document keeps its row, so that its revision goes on counting.
+CREATE TABLE documents (
+  namespace bytea   NOT NULL,
+  scope     text    COLLATE "C" NOT NULL,
+  scope_id  bytea   NOT NULL,
+  key       bytea   NOT NULL,
+  revision  bigint  NOT NULL,
+  deleted   boolean NOT NULL,
+  changed   bigint  NOT NULL,
+  crc       bigint  NOT NULL,
+  value     bytea   NOT NULL,
+  PRIMARY KEY (namespace, scope, scope_id, key)
+);
+
+CREATE TABLE runs (
+  namespace bytea  NOT NULL,
+  id        bytea  NOT NULL,
+  owner     bytea  NOT NULL,
+  state     text   COLLATE "C" NOT NULL,
+  reason    bytea  NOT NULL,
+  call_id   bytea  NOT NULL,
+  changed   bigint NOT NULL,
+  PRIMARY KEY (namespace, id)
+);
+
+CREATE INDEX runs_blocked ON runs (namespace, id) WHERE state = 'BLOCKED';
+
+-- What plugins keep.
+CREATE TABLE records (
+  position  bigint PRIMARY KEY,
+  namespace bytea  NOT NULL,
+  kind      bytea  NOT NULL,
+  key       bytea  NOT NULL,
+  call_id   bytea  NOT NULL,
+  created   bigint NOT NULL,
+  crc       bigint NOT NULL,
+  bytes     bytea  NOT NULL
+);
+
+CREATE INDEX records_kind ON records (namespace, kind, position);
+
+-- What is left of a trimmed call, so that its id is never run again.
+CREATE TABLE tombstones (
+  namespace bytea  NOT NULL,
+  call_id   bytea  NOT NULL,
+  digest    bytea  NOT NULL, -- of the request
+  ended     bigint NOT NULL,
+  trimmed   bigint NOT NULL,
+  PRIMARY KEY (namespace, call_id)
+);
+
+CREATE INDEX tombstones_trimmed ON tombstones (trimmed);
+
+-- What people set while the daemon runs and gates look at: remembered rules and permission modes.
+CREATE TABLE policies (
+  namespace bytea  NOT NULL,
+  kind      bytea  NOT NULL,
+  key       bytea  NOT NULL,
+  scope     text   COLLATE "C" NOT NULL,
+  scope_id  bytea  NOT NULL,
+  changed   bigint NOT NULL,
+  expires   bigint,          -- it may be forgotten then
+  crc       bigint NOT NULL, -- over namespace, kind, key, scope, scope_id, value
+  value     bytea  NOT NULL,
+  PRIMARY KEY (namespace, kind, key)
+);

@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// A suspension is a row of the index of tickets.
+type suspension struct {
+	call    int64
+	action  string
+	open    bool
+	expires time.Time
+}
+
+// suspend keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds and the one
+// before it.
+func (g *group) suspend(c *call.Call, position int64) {
+	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
+		s := &c.Rounds[i].Suspension
+		g.suspensions.put(name{c.Namespace, s.ID}, suspension{position, s.Action, s == c.Open(), s.ExpiresAt})
+	}
+}
+
+const upsertSuspensions = `INSERT INTO suspensions (namespace, id, call, action, open, expires)
+	SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::boolean[], $6::bigint[])
+	ON CONFLICT (namespace, id) DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE suspensions.call = excluded.call`
+
+func (g *group) queueSuspensions(b *pgx.Batch) {
+	if len(g.suspensions.keys) == 0 {
+		return
+	}
+	var namespaces, ids, actions [][]byte
+	var calls []int64
+	var open []bool
+	var expires []*int64
+	for _, k := range g.suspensions.keys {
+		s := g.suspensions.values[k]
+		namespaces, ids, actions = append(namespaces, []byte(k.namespace)), append(ids, []byte(k.id)), append(actions, []byte(s.action))
+		calls, open, expires = append(calls, s.call), append(open, s.open), append(expires, optional(nanos(s.expires)))
+	}
+	b.Queue(upsertSuspensions, namespaces, ids, calls, actions, open, expires)
+}
+
+// An answer is a decision in its stored form.
+type answer struct {
+	name
+	bytes []byte
+}
+
+// answer encodes the decision of a change, if it has one.
+func (g *group) answer(o *op) (_ *answer, err error) {
+	if o.change.Decision == nil {
+		return nil, nil
+	}
+	d, b := *o.change.Decision, o.decision
+	if b == nil {
+		d.Decision.Time = g.now
+		if b, err = json.Marshal(d); err != nil {
+			return nil, err
+		}
+	}
+	return &answer{name{d.Namespace, d.ID}, b}, nil
+}
+
+const insertDecisions = `INSERT INTO decisions (namespace, id, crc, decision) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[])`
+
+func (g *group) queueAnswers(b *pgx.Batch) {
+	if len(g.answers) == 0 {
+		return
+	}
+	var namespaces, ids, decisions [][]byte
+	var crcs []int64
+	for _, a := range g.answers {
+		namespaces, ids, decisions = append(namespaces, []byte(a.namespace)), append(ids, []byte(a.id)), append(decisions, a.bytes)
+		crcs = append(crcs, int64(sum(a.bytes, a.namespace, a.id)))
+	}
+	b.Queue(insertDecisions, namespaces, ids, crcs, decisions)
+}
+
+const (
+	selectBySuspension = "SELECT " + callColumnList + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = $1 AND id = $2)"
+	selectDue          = "SELECT " + callColumnList + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 ORDER BY expires, call LIMIT $2 OFFSET $3) s
+		JOIN calls ON position = s.call ORDER BY s.expires, s.call`
+	selectNextExpiry = "SELECT min(expires) FROM suspensions WHERE open AND expires IS NOT NULL"
+	selectDecision   = "SELECT crc, decision FROM decisions WHERE namespace = $1 AND id = $2"
+)
+
+// CallBySuspension returns the call that has, or had, this suspension.
+func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
+	rows, err := s.callRows(ctx, selectBySuspension, namespace, id)
+	if err == nil && len(rows) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rows[0].call, rows[0].err
+}
+
+// Due returns the suspended calls that nobody answered in time. Broken rows are left out: they cannot expire.
+func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+	for skip := 0; len(due) < limit; {
+		rows, err := s.callRows(ctx, selectDue, s.clock.now().UnixNano(), limit, skip)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			if r.err == nil && len(due) < limit {
+				due = append(due, r.call)
+			}
+		}
+		if skip += len(rows); len(rows) < limit {
+			break
+		}
+	}
+	return due, nil
+}
+
+// NextExpiry returns when the next open suspension expires.
+func (s *Store) NextExpiry(ctx context.Context) (time.Time, error) {
+	var at *int64
+	err := s.row(ctx, selectNextExpiry, []any{&at})
+	return timeOf(at), err
+}
+
+// Decision returns a decision by its id.
+func (s *Store) Decision(ctx context.Context, namespace, id string) (*store.Decision, error) {
+	var b []byte
+	var crc int64
+	if err := s.row(ctx, selectDecision, []any{&crc, &b}, namespace, id); err != nil {
+		return nil, err
+	}
+	var d store.Decision
+	var err error
+	if int64(sum(b, namespace, id)) != crc {
+		err = errors.New("checksum")
+	}
+	if err = cmp.Or(err, json.Unmarshal(b, &d)); err != nil {
+		return nil, fmt.Errorf("%w: decision %s: %w", store.ErrCorrupt, id, err)
+	}
+	return &d, nil
+}

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var (
+	// ErrPassword means that a URL holds a password, which command lines, logs and configurations would show.
+	ErrPassword = errors.New("the URL must not hold a password: give it with PGPASSWORD, PGPASSFILE or passfile=")
+	// ErrUnsafe means that the server does not keep what it acknowledges, or is too old to.
+	ErrUnsafe = errors.New("the server does not keep what it acknowledges")
+)
+
+// oldestServer is the first release that ends a session that is silent.
+const oldestServer = 14
+
+const connectTime = 5 * time.Second
+
+// A target is the schema that a journal is in, and how to come to it.
+type target struct {
+	config *pgx.ConnConfig
+	schema string
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// CheckURL says what is wrong with a URL, without asking its server.
+func CheckURL(text string) error {
+	_, err := parse(text, time.Second)
+	return err
+}
+
+func parse(text string, lease time.Duration) (*target, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return nil, errors.New("want a URL such as postgres://role@host/database") // what it says instead may be a secret
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return nil, ErrPassword
+	}
+	config, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{config: config, schema: "toold"}
+	p := config.RuntimeParams
+	if named := p["search_path"]; named != "" {
+		t.schema = named
+	}
+	if !schemaName.MatchString(t.schema) {
+		return nil, fmt.Errorf("search_path: %q is not the name of one schema: a-z, 0-9 and _", t.schema)
+	}
+	host, _ := os.Hostname()
+	p["search_path"] = t.schema
+	p["application_name"] = fmt.Sprintf("toold %.32s %d", host, os.Getpid())
+	p["client_encoding"] = "UTF8"
+	p["jit"] = "off"              // it takes longer than any statement of ours
+	p["enable_seqscan"] = "off"   // there is an index for each statement, and statistics of a young table mislead
+	p["enable_hashjoin"] = "off"  //
+	p["enable_mergejoin"] = "off" //
+	p["lock_timeout"] = "10s"     // nobody else has reason to hold a lock on a table of ours
+	p["idle_in_transaction_session_timeout"] = millis(lease)
+	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"
+	return t, nil
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }
+
+// String names the target in errors and logs.
+func (t *target) String() string {
+	return fmt.Sprintf("schema %s of database %s on %s", t.schema, t.config.Database, t.config.Host)
+}
+
+// connect opens a connection to a server that is safe to write to. edit may change what the session is begun with.
+func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	config := t.config.Copy()
+	if edit != nil {
+		edit(config.RuntimeParams)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, said(err)
+	}
+	if err := inspect(ctx, conn); err != nil {
+		closeConn(conn)
+		return nil, err
+	}
+	return conn, nil
+}
+
+// readers opens the connections that read.
+func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig("")
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig = t.config.Copy()
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	config.MaxConns = int32(min(most, 1000))
+	config.AfterConnect = inspect
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+const selectSettings = `SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+	current_setting('server_version_num')::int / 10000, pg_is_in_recovery()`
+
+// inspect refuses a server that would lose what it said is there, whoever set it so: the server, the database or the role.
+func inspect(ctx context.Context, conn *pgx.Conn) error {
+	var fsync, pages, commit string
+	var version int
+	var recovers bool
+	if err := conn.QueryRow(ctx, selectSettings).Scan(&fsync, &pages, &commit, &version, &recovers); err != nil {
+		return said(err)
+	}
+	switch {
+	case recovers:
+		return said(errReadOnly)
+	case version < oldestServer:
+		return fmt.Errorf("%w: it is release %d, the oldest that will do is %d", ErrUnsafe, version, oldestServer)
+	}
+	return safe(fsync, pages, commit)
+}
+
+func safe(fsync, pages, commit string) error {
+	var off []string
+	for name, value := range map[string]string{"fsync": fsync, "full_page_writes": pages, "synchronous_commit": commit} {
+		if value == "off" {
+			off = append(off, name+" is off")
+		}
+	}
+	if len(off) > 0 {
+		return fmt.Errorf("%w: %s", ErrUnsafe, strings.Join(off, ", "))
+	}
+	return nil
+}
+
+// lockKey is the advisory lock of a schema: a class that is ours, and which.
+func (t *target) lockKey() (class, id int32) {
+	return 0x746f6f6c, int32(crc32.ChecksumIEEE([]byte(t.schema))) //nolint:gosec // any 32 bits
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the question.
+func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.trimming.Lock()
+	defer s.trimming.Unlock()
+	err = s.write(func(ctx context.Context, w *writer) (err error) {
+		if gone, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
+			return err
+		}
+		return w.trimRest(ctx, callsBefore, tombstonesBefore, documentsBefore)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return gone, nil
+}
+
+const selectOld = "SELECT " + callColumnList + `, ended FROM calls WHERE ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t
+	WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED')) ORDER BY ended LIMIT $2`
+
+// trimCalls puts tombstones in the place of calls.
+func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
+	var scanner callScanner
+	var ended int64
+	var namespaces, ids, digests, positions, endeds = []string{}, []string{}, []string{}, []int64{}, []int64{}
+	err = scan(ctx, w.conn, selectOld, append(scanner.dest(), &ended), func() error {
+		r := scanner.row()
+		digest := ""
+		if r.err == nil {
+			digest = r.call.RequestDigest
+		}
+		gone = append(gone, r.key)
+		namespaces, ids, digests = append(namespaces, r.key.Namespace), append(ids, r.key.ID), append(digests, digest)
+		positions, endeds = append(positions, r.position), append(endeds, ended)
+		return nil
+	}, before.UnixNano(), limit)
+	if err != nil || len(gone) == 0 {
+		return nil, err
+	}
+	for _, s := range []statement{
+		{"DELETE FROM suspensions WHERE call = ANY ($1)", []any{positions}},
+		{"DELETE FROM events WHERE call = ANY ($1)", []any{positions}},
+		{"DELETE FROM calls WHERE position = ANY ($1)", []any{positions}},
+		{`INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) SELECT *, $5::bigint FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])`,
+			[]any{namespaces, ids, digests, endeds, w.s.clock.now().UnixNano()}},
+	} {
+		if err := w.exec(ctx, s.text, s.args...); err != nil {
+			return nil, err
+		}
+	}
+	return gone, nil
+}
+
+const (
+	ofRun    = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.run_id = t."
+	ofThread = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.thread_id = t."
+)
+
+func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time) error {
+	calls, tombstones, documents := callsBefore.UnixNano(), tombstonesBefore.UnixNano(), documentsBefore.UnixNano()
+	for _, s := range []statement{
+		{"DELETE FROM policies WHERE expires < $1", []any{calls}},
+		{"DELETE FROM policies t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id)", []any{calls}},
+		{"DELETE FROM policies t WHERE scope = 'THREAD' AND changed < $1 AND " + ofThread + "scope_id)", []any{calls}},
+		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
+		// Positions follow the clock, so what is old is at the beginning.
+		{"DELETE FROM records WHERE position < coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807)", []any{tombstones}},
+		{"DELETE FROM documents t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id AND (c.updated >= $1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))", []any{documents}},
+		// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
+		{"DELETE FROM documents t WHERE scope = 'RUN' AND " + ofRun + "scope_id)", nil},
+		{"DELETE FROM documents t WHERE scope = 'THREAD' AND " + ofThread + "scope_id)", nil},
+		{"DELETE FROM runs t WHERE state <> 'BLOCKED' AND " + ofRun + "id)", nil},
+	} {
+		if err := w.exec(ctx, s.text, s.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
