@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,12 +12,6 @@ import (
 
 // name is an id in its namespace.
 type name struct{ namespace, id string }
-
-// doc is a document of any namespace.
-type doc struct {
-	namespace string
-	store.DocumentKey
-}
 
 // A standing is what a group knows of a call: as it was found, then as the group's own changes leave it.
 type standing struct {
@@ -36,6 +28,7 @@ type group struct {
 	calls     map[call.Key]*standing
 	decisions map[name]bool
 	documents map[doc]store.DocumentState
+	rooms     map[scope]store.DocumentRoom // of those with limits
 
 	rows        []*row // calls that change, in the order of their first change
 	chunks      []chunk
@@ -68,7 +61,7 @@ func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
 	if err := w.point("begin"); err != nil {
 		return said(err)
 	}
-	g := &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}}
+	g := &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}, rooms: map[scope]store.DocumentRoom{}}
 	if err := g.read(ctx, ops); err != nil {
 		return err
 	}
@@ -91,8 +84,6 @@ const (
 		LEFT JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id`
 	selectDecided = `SELECT k.n FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, id, n)
 		JOIN decisions d ON d.namespace = k.namespace AND d.id = k.id`
-	selectStates = `SELECT k.n, d.revision, d.deleted FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS k (namespace, scope, scope_id, key, n)
-		JOIN documents d ON d.namespace = k.namespace AND d.scope = k.scope AND d.scope_id = k.scope_id AND d.key = k.key`
 )
 
 // asked is what a group has to know before it decides.
@@ -100,6 +91,7 @@ type asked struct {
 	keys      []call.Key
 	decisions []name
 	documents []doc
+	rooms     []scope
 }
 
 func (g *group) asks(ops []*op) (a asked) {
@@ -112,14 +104,7 @@ func (g *group) asks(ops []*op) (a asked) {
 		if d := o.change.Decision; d != nil {
 			a.decisions = append(a.decisions, name{d.Namespace, d.ID})
 		}
-		for i := range o.change.Documents {
-			d := &o.change.Documents[i]
-			k := doc{key.Namespace, store.DocumentKey{Scope: d.Command.Scope, ScopeID: d.ScopeID, Key: d.Command.Key}}
-			if _, ok := g.documents[k]; !ok {
-				g.documents[k] = store.DocumentState{}
-				a.documents = append(a.documents, k)
-			}
-		}
+		g.asksDocuments(&a, o.change)
 	}
 	return a
 }
@@ -135,6 +120,9 @@ func (g *group) read(ctx context.Context, ops []*op) error {
 	}
 	if len(a.documents) > 0 {
 		g.queueDocuments(b, a.documents)
+	}
+	if len(a.rooms) > 0 {
+		g.queueRooms(b, a.rooms)
 	}
 	results := g.w.conn.SendBatch(ctx, b)
 	err := g.w.entered(results)
@@ -178,22 +166,6 @@ func (g *group) queueDecisions(b *pgx.Batch, asked []name) {
 	})
 }
 
-func (g *group) queueDocuments(b *pgx.Batch, asked []doc) {
-	var c documentColumns
-	for _, d := range asked {
-		c.add(d, store.DocumentState{}, time.Time{})
-	}
-	b.Queue(selectStates, c.namespaces, c.scopes, c.scopeIDs, c.keys).Query(func(rows pgx.Rows) error {
-		var n int64
-		var d store.DocumentState
-		_, err := pgx.ForEachRow(rows, []any{&n, &d.Revision, &d.Deleted}, func() error {
-			g.documents[asked[n-1]] = d
-			return nil
-		})
-		return err
-	})
-}
-
 // permit says whether a change may be made. Of several reasons against it the first counts: a replayed decision is told
 // as one even when it comes too late.
 func (g *group) permit(c *store.Change) (*standing, error) {
@@ -221,41 +193,6 @@ func (g *group) permit(c *store.Change) (*standing, error) {
 	return s, nil
 }
 
-// told is what the callbacks of a change have heard.
-type told struct{ applied, lost []call.DocumentNotice }
-
-// resolve works out what a change's documents become, tells its callbacks once, and encodes what they left.
-func (g *group) resolve(o *op) (map[store.DocumentKey]store.DocumentState, error) {
-	c := o.change
-	if len(c.Documents) == 0 {
-		return nil, nil
-	}
-	writes, applied, lost, err := c.ResolveDocuments(func(k store.DocumentKey) (store.DocumentState, error) {
-		return g.documents[doc{c.Name().Namespace, k}], nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if o.told == nil {
-		o.told = &told{applied, lost}
-		if c.OnDocuments != nil {
-			c.OnDocuments(applied, lost)
-		}
-		if err := c.Validate(); err != nil {
-			return nil, err
-		}
-		return writes, o.encode()
-	}
-	// The group is tried again, and what the callbacks have written into the events must be what happens.
-	same := func(a, b call.DocumentNotice) bool {
-		return a.Scope == b.Scope && a.ScopeID == b.ScopeID && a.Key == b.Key && a.Revision == b.Revision
-	}
-	if !slices.EqualFunc(applied, o.told.applied, same) || !slices.EqualFunc(lost, o.told.lost, same) {
-		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
-	}
-	return writes, nil
-}
-
 // apply looks at all that a change requires, then notes what it writes. What it refuses leaves nothing.
 func (g *group) apply(o *op) error {
 	c := o.change
@@ -278,9 +215,7 @@ func (g *group) apply(o *op) error {
 		g.suspend(c.Call, s.position)
 	}
 	for k, d := range documents {
-		key := doc{c.Name().Namespace, k}
-		g.documents[key] = d
-		g.written.put(key, d)
+		g.write(doc{c.Name().Namespace, k}, d)
 	}
 	if answered != nil {
 		g.answers = append(g.answers, *answered)

@@ -24,7 +24,8 @@ type op struct {
 	record   []byte // stored form of the change's call and events, when they are known before its documents are
 	events   []byte
 	decision []byte // stored form of the change's decision, when its time is known before it is written
-	told     *told  // what its callbacks were told
+
+	told []call.DocumentNotice // what its callbacks were told
 
 	admin func(context.Context, *writer) error // what is no change; it is a group of its own
 	bare  bool                                 // admin does without a transaction around it

@@ -89,15 +89,17 @@ CREATE TABLE decisions (
 
 -- A deleted document keeps its row, so that its revision goes on counting.
 CREATE TABLE documents (
-  namespace bytea   NOT NULL,
-  scope     text    COLLATE "C" NOT NULL,
-  scope_id  bytea   NOT NULL,
-  key       bytea   NOT NULL,
-  revision  bigint  NOT NULL,
-  deleted   boolean NOT NULL,
-  changed   bigint  NOT NULL,
-  crc       bigint  NOT NULL,
-  value     bytea   NOT NULL,
+  namespace   bytea   NOT NULL,
+  scope       text    COLLATE "C" NOT NULL,
+  scope_id    bytea   NOT NULL,
+  key         bytea   NOT NULL,
+  revision    bigint  NOT NULL,
+  deleted     boolean NOT NULL,
+  changed     bigint  NOT NULL,
+  crc         bigint  NOT NULL,
+  value       bytea   NOT NULL,
+  claim_group bytea   NOT NULL, -- the group of calls of which
+  claim_call  bytea   NOT NULL, -- this one claimed it last
   PRIMARY KEY (namespace, scope, scope_id, key)
 );
 
