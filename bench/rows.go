@@ -16,6 +16,7 @@ func rows() []row {
 		{"CallTool / bare unary", "≥ 0.65", againstBare(unary, rateRatio)},
 		{"server CPU of ExecuteTool / bare", "≤ 2.0", againstBare(execute("bench_noop"), cpuRatio)},
 		{"p50 of ExecuteTool, one client / bare", "≤ 1.30", oneClient},
+		{"Session / bare", "≥ 1.2", session},
 		{"each further progress event, server CPU", "≤ 4.5 µs", progressCost},
 		{"ExecuteTool / MCP Go SDK over HTTP, typed", "≥ 6", againstMCP("go-sdk", false)},
 		{"ExecuteTool / MCP Go SDK, called by hand", "", againstMCP("go-sdk", true)},

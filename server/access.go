@@ -79,6 +79,7 @@ func table() map[string]access {
 		tooldv1.CallService_CallTool_FullMethodName:     {roles: caller | delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {roles: approver | operator | caller | delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {roles: see},
+		tooldv1.CallService_Session_FullMethodName:      {roles: see}, // and of each item what its method needs
 		tooldv1.CallService_GetCall_FullMethodName:      {roles: see, limit: quick},
 		tooldv1.CallService_ListCalls_FullMethodName:    {roles: see, limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {roles: end},

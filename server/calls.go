@@ -20,25 +20,34 @@ type calls struct {
 	engine   Engine
 	tools    Tools
 	watchers *watchers
+	server   *Server
 }
 
 // ExecuteTool starts a call or attaches to it, and streams it.
 func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	ctx := stream.Context()
-	p := principal(ctx)
-	spec, err := toSpec(p, req.GetSpec())
+	w, err := s.startTool(ctx, principal(ctx), req)
 	if err != nil {
 		return err
+	}
+	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
+		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
+	})
+}
+
+// startTool starts a call or attaches to it.
+func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.ExecuteToolRequest) (Watcher, error) {
+	spec, err := toSpec(p, req.GetSpec())
+	if err != nil {
+		return nil, err
 	}
 	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{
 		Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision(), Attended: true,
 	})
 	if err != nil {
-		return inSpec(err)
+		return nil, inSpec(err)
 	}
-	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
-		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
-	})
+	return w, nil
 }
 
 // CallTool starts a call or attaches to it, and waits for its end.
@@ -100,14 +109,7 @@ func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error)
 // ResumeTool answers a suspension and streams what follows.
 func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStreamingServer[tooldv1.ResumeToolResponse]) error {
 	ctx := stream.Context()
-	decision, err := toDecision(req.GetDecision())
-	if err != nil {
-		return err
-	}
-	w, err := s.engine.Resume(ctx, principal(ctx).Principal, &ResumeRequest{
-		SuspensionID: req.GetSuspensionId(), CallID: req.GetCallId(), Decision: decision,
-		WaitForDecision: req.GetWaitForDecision(), Cursor: req.GetCursor(),
-	})
+	w, err := s.decide(ctx, principal(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -116,22 +118,40 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 	})
 }
 
+// decide applies a decision.
+func (s *calls) decide(ctx context.Context, p *identity, req *tooldv1.ResumeToolRequest) (Watcher, error) {
+	decision, err := toDecision(req.GetDecision())
+	if err != nil {
+		return nil, err
+	}
+	return s.engine.Resume(ctx, p.Principal, &ResumeRequest{
+		SuspensionID: req.GetSuspensionId(), CallID: req.GetCallId(), Decision: decision,
+		WaitForDecision: req.GetWaitForDecision(), Cursor: req.GetCursor(),
+	})
+}
+
 // WatchCalls streams the events of a call or of many.
 func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
 	ctx := stream.Context()
-	leave, err := s.watchers.enter(principal(ctx))
+	w, leave, err := s.enterWatch(ctx, req)
 	if err != nil {
 		return err
 	}
-	w, err := s.watch(ctx, req)
-	if err != nil {
-		leave()
-		return err
-	}
-	last := &caughtUp{Watcher: w, told: req.GetFollow()}
-	return s.pump(ctx, last, leave, func(f *tooldv1.Frame) error {
+	return s.pump(ctx, w, leave, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.WatchCallsResponse{Frame: f})
 	})
+}
+
+// enterWatch begins a watch and counts it; leave counts it out again.
+func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w Watcher, leave func(), err error) {
+	if leave, err = s.watchers.enter(principal(ctx)); err != nil {
+		return nil, nil, err
+	}
+	if w, err = s.watch(ctx, req); err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return &caughtUp{Watcher: w, told: req.GetFollow()}, leave, nil
 }
 
 func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watcher, error) {

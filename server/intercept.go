@@ -40,10 +40,17 @@ func (s *Server) admit(ctx context.Context, name string) (*method, *identity, er
 	if err != nil {
 		return m, nobody, err
 	}
+	m, err = s.mayUse(id, name)
+	return m, id, err
+}
+
+// mayUse finds a method of the table and refuses who may not use it.
+func (s *Server) mayUse(id *identity, name string) (*method, error) {
+	m := s.methods[name]
 	if id.roles&m.roles == 0 {
-		return m, id, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", name, m.roles.names(), id.Subject, id.Roles)
+		return m, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", name, m.roles.names(), id.Subject, id.Roles)
 	}
-	return m, id, nil
+	return m, nil
 }
 
 // unary is the chain around every method that answers once.

@@ -78,7 +78,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.grpc = grpc.NewServer(s.options()...)
 	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
-		engine: cfg.Engine, tools: cfg.Tools,
+		engine: cfg.Engine, tools: cfg.Tools, server: s,
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})

@@ -29,7 +29,8 @@ var update = flag.Bool("update", false, "write what the server answers into the 
 // TestTranscripts plays each conversation of testdata against a server of its own. A section `-- user Method [deadline] --`
 // is a request, the section `-- answer --` behind it what came back: one message on a line, events of frames one on a line
 // too, and the status when it is not OK. What differs with each run has a name in its place, and requests may use the
-// names: {suspension}, {digest}, {cursor}, {page} and {rule} stand for the newest of each.
+// names: {suspension}, {digest}, {cursor}, {page} and {rule} stand for the newest of each. What a session can carry is
+// played over one too, and has to give the same answers.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -38,28 +39,32 @@ func TestTranscripts(t *testing.T) {
 		t.Fatal("no transcripts")
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			must(t, err)
-			comment, sections := parseArchive(string(text))
-			if comment == "" {
-				t.Error("the first line has to say what the transcript guards")
-			}
-			p := &player{w: newWorld(t, options{}), names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}
-			var got strings.Builder
-			got.WriteString(comment)
-			for _, s := range sections {
-				if s.name == "answer" {
-					continue
-				}
-				fmt.Fprintf(&got, "-- %s --\n%s-- answer --\n%s", s.name, s.body, p.play(t, s.name, s.body))
-			}
-			if *update {
-				must(t, os.WriteFile(file, []byte(got.String()), 0o644))
-			} else if got.String() != string(text) {
-				t.Errorf("differs; run with -update and read the diff. Got:\n%s", got.String())
-			}
-		})
+		name := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		t.Run(name, func(t *testing.T) { playFile(t, file, invoke) })
+		t.Run(name+" over a session", func(t *testing.T) { playFile(t, file, overSession) })
+	}
+}
+
+func playFile(t *testing.T, file string, through door) {
+	text, err := os.ReadFile(file)
+	must(t, err)
+	comment, sections := parseArchive(string(text))
+	if comment == "" {
+		t.Error("the first line has to say what the transcript guards")
+	}
+	p := &player{w: newWorld(t, options{}), through: through, names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}
+	var got strings.Builder
+	got.WriteString(comment)
+	for _, s := range sections {
+		if s.name == "answer" {
+			continue
+		}
+		fmt.Fprintf(&got, "-- %s --\n%s-- answer --\n%s", s.name, s.body, p.play(t, s.name, s.body))
+	}
+	if *update {
+		must(t, os.WriteFile(file, []byte(got.String()), 0o644))
+	} else if got.String() != string(text) {
+		t.Errorf("differs; run with -update and read the diff. Got:\n%s", got.String())
 	}
 }
 
@@ -83,10 +88,11 @@ func parseArchive(text string) (comment string, sections []section) {
 
 // player plays requests and replaces what differs with each run.
 type player struct {
-	w      *world
-	names  map[string]string // of values
-	newest map[string]string // values by what they are
-	counts map[string]int
+	w       *world
+	through door
+	names   map[string]string // of values
+	newest  map[string]string // values by what they are
+	counts  map[string]int
 }
 
 func (p *player) play(t *testing.T, name, body string) string {
@@ -109,7 +115,7 @@ func (p *player) play(t *testing.T, name, body string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	lines, err := invoke(ctx, p.w.as(user), method, req, func() proto.Message { return newMessage(t, method.Output()) })
+	lines, err := p.through(ctx, p.w.as(user), method, req, func() proto.Message { return newMessage(t, method.Output()) })
 	var out strings.Builder
 	for _, m := range lines {
 		p.tell(&out, m, method.Name() == "WatchCalls")
@@ -119,6 +125,9 @@ func (p *player) play(t *testing.T, name, body string) string {
 	}
 	return out.String()
 }
+
+// A door is a way to ask for a method.
+type door func(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error)
 
 // invoke calls any method that takes one message.
 func invoke(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error) {

@@ -7,6 +7,7 @@
 package tooldv1
 
 import (
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1941,11 +1942,279 @@ func (x *SetPermissionModeResponse) GetPrevious() string {
 	return ""
 }
 
+// SessionRequest begins an item, or leaves one. Number 6 is kept for batches.
+type SessionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the item in this session: 1 to 64 bytes, chosen by the client, used by no other item that is open. It is free again
+	// once the item has ended.
+	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 are open in this session.
+	//
+	// Types that are valid to be assigned to Item:
+	//
+	//	*SessionRequest_Execute
+	//	*SessionRequest_Resume
+	//	*SessionRequest_Watch
+	//	*SessionRequest_Cancel
+	//	*SessionRequest_Leave
+	Item          isSessionRequest_Item `protobuf_oneof:"item"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionRequest) Reset() {
+	*x = SessionRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionRequest) ProtoMessage() {}
+
+func (x *SessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
+func (*SessionRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *SessionRequest) GetCorrelationId() string {
+	if x != nil {
+		return x.CorrelationId
+	}
+	return ""
+}
+
+func (x *SessionRequest) GetItem() isSessionRequest_Item {
+	if x != nil {
+		return x.Item
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetExecute() *ExecuteToolRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Execute); ok {
+			return x.Execute
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetResume() *ResumeToolRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Resume); ok {
+			return x.Resume
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetWatch() *WatchCallsRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Watch); ok {
+			return x.Watch
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetCancel() *CancelCallRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Cancel); ok {
+			return x.Cancel
+		}
+	}
+	return nil
+}
+
+func (x *SessionRequest) GetLeave() *LeaveItem {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Leave); ok {
+			return x.Leave
+		}
+	}
+	return nil
+}
+
+type isSessionRequest_Item interface {
+	isSessionRequest_Item()
+}
+
+type SessionRequest_Execute struct {
+	// As ExecuteTool.
+	Execute *ExecuteToolRequest `protobuf:"bytes,2,opt,name=execute,proto3,oneof"`
+}
+
+type SessionRequest_Resume struct {
+	// As ResumeTool.
+	Resume *ResumeToolRequest `protobuf:"bytes,3,opt,name=resume,proto3,oneof"`
+}
+
+type SessionRequest_Watch struct {
+	// As WatchCalls.
+	Watch *WatchCallsRequest `protobuf:"bytes,4,opt,name=watch,proto3,oneof"`
+}
+
+type SessionRequest_Cancel struct {
+	// As CancelCall.
+	Cancel *CancelCallRequest `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
+}
+
+type SessionRequest_Leave struct {
+	// Ends the item with this correlation id as if its client had gone away. Nothing when there is none: it may have ended.
+	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
+}
+
+func (*SessionRequest_Execute) isSessionRequest_Item() {}
+
+func (*SessionRequest_Resume) isSessionRequest_Item() {}
+
+func (*SessionRequest_Watch) isSessionRequest_Item() {}
+
+func (*SessionRequest_Cancel) isSessionRequest_Item() {}
+
+func (*SessionRequest_Leave) isSessionRequest_Item() {}
+
+// LeaveItem has nothing to say. The item ends with CANCELLED, unless it came to its own end first.
+type LeaveItem struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaveItem) Reset() {
+	*x = LeaveItem{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaveItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaveItem) ProtoMessage() {}
+
+func (x *LeaveItem) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
+func (*LeaveItem) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+}
+
+// SessionResponse is about one item.
+type SessionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The item; empty in a heartbeat, which is of the session.
+	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// What a stream of its own would carry. An item of which the client took nothing for too long, while others were sent,
+	// ends with `lagged` and the cursor from which WatchCalls goes on.
+	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
+	// The answer to `cancel`.
+	Cancelled *CancelCallResponse `protobuf:"bytes,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// True in the last message of an item, which may carry a frame or an answer as well.
+	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// Why the item ended, as the method's own status; only with `end`. Absent is OK.
+	Error         *status.Status `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionResponse) Reset() {
+	*x = SessionResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionResponse) ProtoMessage() {}
+
+func (x *SessionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
+func (*SessionResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SessionResponse) GetCorrelationId() string {
+	if x != nil {
+		return x.CorrelationId
+	}
+	return ""
+}
+
+func (x *SessionResponse) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetCancelled() *CancelCallResponse {
+	if x != nil {
+		return x.Cancelled
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetEnd() bool {
+	if x != nil {
+		return x.End
+	}
+	return false
+}
+
+func (x *SessionResponse) GetError() *status.Status {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2066,11 +2335,26 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
 	"\bselector\"7\n" +
 	"\x19SetPermissionModeResponse\x12\x1a\n" +
-	"\bprevious\x18\x01 \x01(\tR\bprevious*a\n" +
+	"\bprevious\x18\x01 \x01(\tR\bprevious\"\xc9\x02\n" +
+	"\x0eSessionRequest\x12%\n" +
+	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x128\n" +
+	"\aexecute\x18\x02 \x01(\v2\x1c.toold.v1.ExecuteToolRequestH\x00R\aexecute\x125\n" +
+	"\x06resume\x18\x03 \x01(\v2\x1b.toold.v1.ResumeToolRequestH\x00R\x06resume\x123\n" +
+	"\x05watch\x18\x04 \x01(\v2\x1b.toold.v1.WatchCallsRequestH\x00R\x05watch\x125\n" +
+	"\x06cancel\x18\x05 \x01(\v2\x1b.toold.v1.CancelCallRequestH\x00R\x06cancel\x12+\n" +
+	"\x05leave\x18\a \x01(\v2\x13.toold.v1.LeaveItemH\x00R\x05leaveB\x06\n" +
+	"\x04item\"\v\n" +
+	"\tLeaveItem\"\xd7\x01\n" +
+	"\x0fSessionResponse\x12%\n" +
+	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x12%\n" +
+	"\x05frame\x18\x02 \x01(\v2\x0f.toold.v1.FrameR\x05frame\x12:\n" +
+	"\tcancelled\x18\x03 \x01(\v2\x1c.toold.v1.CancelCallResponseR\tcancelled\x12\x10\n" +
+	"\x03end\x18\x04 \x01(\bR\x03end\x12(\n" +
+	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusR\x05error*a\n" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xd4\b\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\x98\t\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12I\n" +
@@ -2090,7 +2374,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tListRules\x12\x1a.toold.v1.ListRulesRequest\x1a\x1b.toold.v1.ListRulesResponse\x12G\n" +
 	"\n" +
 	"RevokeRule\x12\x1b.toold.v1.RevokeRuleRequest\x1a\x1c.toold.v1.RevokeRuleResponse\x12\\\n" +
-	"\x11SetPermissionMode\x12\".toold.v1.SetPermissionModeRequest\x1a#.toold.v1.SetPermissionModeResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x11SetPermissionMode\x12\".toold.v1.SetPermissionModeRequest\x1a#.toold.v1.SetPermissionModeResponse\x12B\n" +
+	"\aSession\x12\x18.toold.v1.SessionRequest\x1a\x19.toold.v1.SessionResponse(\x010\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_call_service_proto_rawDescOnce sync.Once
@@ -2105,7 +2390,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -2136,92 +2421,106 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*RevokeRuleResponse)(nil),        // 26: toold.v1.RevokeRuleResponse
 	(*SetPermissionModeRequest)(nil),  // 27: toold.v1.SetPermissionModeRequest
 	(*SetPermissionModeResponse)(nil), // 28: toold.v1.SetPermissionModeResponse
-	(*CallSpec)(nil),                  // 29: toold.v1.CallSpec
-	(*Frame)(nil),                     // 30: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 31: google.protobuf.Duration
-	(*Call)(nil),                      // 32: toold.v1.Call
-	(*Decision)(nil),                  // 33: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 34: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 35: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 36: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 37: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 38: toold.v1.ToolError
-	(*Assessment)(nil),                // 39: toold.v1.Assessment
-	(*Description)(nil),               // 40: toold.v1.Description
-	(*Verdict)(nil),                   // 41: toold.v1.Verdict
-	(VerdictAction)(0),                // 42: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 43: toold.v1.Isolation
-	(*RunSummary)(nil),                // 44: toold.v1.RunSummary
-	(*Rule)(nil),                      // 45: toold.v1.Rule
-	(*ReadArtifactRequest)(nil),       // 46: toold.v1.ReadArtifactRequest
-	(*ReadArtifactResponse)(nil),      // 47: toold.v1.ReadArtifactResponse
+	(*SessionRequest)(nil),            // 29: toold.v1.SessionRequest
+	(*LeaveItem)(nil),                 // 30: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 31: toold.v1.SessionResponse
+	(*CallSpec)(nil),                  // 32: toold.v1.CallSpec
+	(*Frame)(nil),                     // 33: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 34: google.protobuf.Duration
+	(*Call)(nil),                      // 35: toold.v1.Call
+	(*Decision)(nil),                  // 36: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 37: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 38: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 40: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 41: toold.v1.ToolError
+	(*Assessment)(nil),                // 42: toold.v1.Assessment
+	(*Description)(nil),               // 43: toold.v1.Description
+	(*Verdict)(nil),                   // 44: toold.v1.Verdict
+	(VerdictAction)(0),                // 45: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 46: toold.v1.Isolation
+	(*RunSummary)(nil),                // 47: toold.v1.RunSummary
+	(*Rule)(nil),                      // 48: toold.v1.Rule
+	(*status.Status)(nil),             // 49: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 50: toold.v1.ReadArtifactRequest
+	(*ReadArtifactResponse)(nil),      // 51: toold.v1.ReadArtifactResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	29, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	30, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	29, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	31, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	32, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	33, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	30, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	30, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	34, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	32, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	35, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	36, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	36, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	34, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	32, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	33, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	32, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	34, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	35, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	36, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	33, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	33, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	37, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	35, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	38, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	39, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	39, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	37, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 14: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	32, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	31, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	32, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	37, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	29, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	38, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	39, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	40, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	41, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	42, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	43, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	44, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	44, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	45, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	45, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	1,  // 30: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 31: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 32: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	7,  // 33: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	9,  // 34: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	11, // 35: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	13, // 36: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	15, // 37: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	17, // 38: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	46, // 39: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	19, // 40: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	21, // 41: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	23, // 42: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	25, // 43: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	27, // 44: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	2,  // 45: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 46: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 47: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	8,  // 48: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	10, // 49: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	12, // 50: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	14, // 51: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	16, // 52: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	18, // 53: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	47, // 54: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	20, // 55: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	22, // 56: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	24, // 57: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	26, // 58: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	28, // 59: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	45, // [45:60] is the sub-list for method output_type
-	30, // [30:45] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	35, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	34, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	35, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	40, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	32, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	41, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	42, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	43, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	44, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	45, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	46, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	47, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	47, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	48, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	48, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	1,  // 30: toold.v1.SessionRequest.execute:type_name -> toold.v1.ExecuteToolRequest
+	5,  // 31: toold.v1.SessionRequest.resume:type_name -> toold.v1.ResumeToolRequest
+	7,  // 32: toold.v1.SessionRequest.watch:type_name -> toold.v1.WatchCallsRequest
+	13, // 33: toold.v1.SessionRequest.cancel:type_name -> toold.v1.CancelCallRequest
+	30, // 34: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
+	33, // 35: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
+	14, // 36: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
+	49, // 37: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
+	1,  // 38: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 39: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 40: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	7,  // 41: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	9,  // 42: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	11, // 43: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	13, // 44: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	15, // 45: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	17, // 46: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	50, // 47: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	19, // 48: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	21, // 49: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	23, // 50: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	25, // 51: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	27, // 52: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	29, // 53: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 54: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 55: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 56: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	8,  // 57: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	10, // 58: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	12, // 59: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	14, // 60: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	16, // 61: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	18, // 62: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	51, // 63: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	20, // 64: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	22, // 65: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	24, // 66: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	26, // 67: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	28, // 68: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	31, // 69: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	54, // [54:70] is the sub-list for method output_type
+	38, // [38:54] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2250,13 +2549,20 @@ func file_toold_v1_call_service_proto_init() {
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
+	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
+		(*SessionRequest_Execute)(nil),
+		(*SessionRequest_Resume)(nil),
+		(*SessionRequest_Watch)(nil),
+		(*SessionRequest_Cancel)(nil),
+		(*SessionRequest_Leave)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -34,6 +34,7 @@ const (
 	CallService_ListRules_FullMethodName         = "/toold.v1.CallService/ListRules"
 	CallService_RevokeRule_FullMethodName        = "/toold.v1.CallService/RevokeRule"
 	CallService_SetPermissionMode_FullMethodName = "/toold.v1.CallService/SetPermissionMode"
+	CallService_Session_FullMethodName           = "/toold.v1.CallService/Session"
 )
 
 // CallServiceClient is the client API for CallService service.
@@ -54,7 +55,7 @@ const (
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
 //
-// Names kept for later: ExecuteBatch, Session, SendInput.
+// Names kept for later: ExecuteBatch, SendInput.
 type CallServiceClient interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -123,6 +124,15 @@ type CallServiceClient interface {
 	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the new mode, or the one that it would replace, is
 	// not for this principal to choose. NOT_FOUND: no such run or thread for it.
 	SetPermissionMode(ctx context.Context, in *SetPermissionModeRequest, opts ...grpc.CallOption) (*SetPermissionModeResponse, error)
+	// Many of the above over one stream. Each item is served as the method that it names would serve it, with the same roles,
+	// limits and errors; items run side by side, and one that fails ends no other. One session carries several times the
+	// calls that streams of their own do. Roles: any that an item of it needs.
+	//
+	// Half-closing lets what is open come to its end. When the stream breaks, the items are streams whose clients went away:
+	// calls go on for their linger time, and WatchCalls or ExecuteTool takes each up again from its cursor. The gRPC deadline,
+	// a drain and the end of a credential end the items as they end streams. INVALID_ARGUMENT ends the session itself: an item
+	// without a correlation id, or with that of another open item.
+	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
 }
 
 type callServiceClient struct {
@@ -310,6 +320,19 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 	return out, nil
 }
 
+func (c *callServiceClient) Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[3], CallService_Session_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SessionRequest, SessionResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_SessionClient = grpc.BidiStreamingClient[SessionRequest, SessionResponse]
+
 // CallServiceServer is the server API for CallService service.
 // All implementations must embed UnimplementedCallServiceServer
 // for forward compatibility.
@@ -328,7 +351,7 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
 //
-// Names kept for later: ExecuteBatch, Session, SendInput.
+// Names kept for later: ExecuteBatch, SendInput.
 type CallServiceServer interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -397,6 +420,15 @@ type CallServiceServer interface {
 	// INVALID_ARGUMENT: no such mode. PERMISSION_DENIED MODE_NOT_ALLOWED: the new mode, or the one that it would replace, is
 	// not for this principal to choose. NOT_FOUND: no such run or thread for it.
 	SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error)
+	// Many of the above over one stream. Each item is served as the method that it names would serve it, with the same roles,
+	// limits and errors; items run side by side, and one that fails ends no other. One session carries several times the
+	// calls that streams of their own do. Roles: any that an item of it needs.
+	//
+	// Half-closing lets what is open come to its end. When the stream breaks, the items are streams whose clients went away:
+	// calls go on for their linger time, and WatchCalls or ExecuteTool takes each up again from its cursor. The gRPC deadline,
+	// a drain and the end of a credential end the items as they end streams. INVALID_ARGUMENT ends the session itself: an item
+	// without a correlation id, or with that of another open item.
+	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
 	mustEmbedUnimplementedCallServiceServer()
 }
 
@@ -451,6 +483,9 @@ func (UnimplementedCallServiceServer) RevokeRule(context.Context, *RevokeRuleReq
 }
 func (UnimplementedCallServiceServer) SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetPermissionMode not implemented")
+}
+func (UnimplementedCallServiceServer) Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error {
+	return status.Error(codes.Unimplemented, "method Session not implemented")
 }
 func (UnimplementedCallServiceServer) mustEmbedUnimplementedCallServiceServer() {}
 func (UnimplementedCallServiceServer) testEmbeddedByValue()                     {}
@@ -722,6 +757,13 @@ func _CallService_SetPermissionMode_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CallService_Session_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(CallServiceServer).Session(&grpc.GenericServerStream[SessionRequest, SessionResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_SessionServer = grpc.BidiStreamingServer[SessionRequest, SessionResponse]
+
 // CallService_ServiceDesc is the grpc.ServiceDesc for CallService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -793,6 +835,12 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 			StreamName:    "WatchCalls",
 			Handler:       _CallService_WatchCalls_Handler,
 			ServerStreams: true,
+		},
+		{
+			StreamName:    "Session",
+			Handler:       _CallService_Session_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
 		},
 	},
 	Metadata: "toold/v1/call_service.proto",

@@ -151,6 +151,9 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 		if !m.IsStreamingServer() {
 			continue
 		}
+		if f := m.Output().Fields().ByName("frame"); m.IsStreamingClient() && f != nil && f.Message() == want {
+			continue // Session says beside the frame whose it is
+		}
 		streams++
 		fields := m.Output().Fields()
 		if f := fields.ByNumber(1); fields.Len() != 1 || f == nil || f.Message() != want {

@@ -1673,7 +1673,7 @@ func (x *CallFinished) GetResult() *ToolResult {
 
 // Frame is what a stream carries: 1 to 256 events or 256 KiB of them, or one control. Controls have no sequence.
 //
-// Number 10 is kept for batch_finished, 11 to 15 for sessions.
+// Number 10 is kept for batch_finished.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In order of sequence within a call; between calls there is no order. Empty when `control` is set.
@@ -1826,7 +1826,7 @@ type Frame_CaughtUp struct {
 }
 
 type Frame_Lagged struct {
-	// Not sent yet, kept for sessions: a stream of its own ends as RESOURCE_EXHAUSTED WATCHER_LAGGED.
+	// Of an item of a session, which ends with it; a stream of its own ends as RESOURCE_EXHAUSTED WATCHER_LAGGED.
 	Lagged *Lagged `protobuf:"bytes,7,opt,name=lagged,proto3,oneof"`
 }
 
@@ -2004,7 +2004,7 @@ func (*CaughtUp) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
-// Lagged is kept for sessions: an item whose queue is full ends with it.
+// Lagged ends an item of a session whose frames were not taken in time. The call goes on; watch again from the cursor.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// An item is one request of a session.
+type item struct {
+	id    string
+	req   *tooldv1.SessionRequest
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+	waits atomic.Int64 // since when a frame waits for its turn, in nanoseconds; 0: none does
+	ended bool         // the client knows
+}
+
+// serve runs an item from its beginning to its end, as the method that it names.
+func (c *session) serve(it *item) {
+	defer c.items.Done()
+	defer it.stop(nil)
+	name, run := c.method(it.req)
+	m, err := c.server.mayUse(c.id, name)
+	m.running.Add(1)
+	if err == nil {
+		err = c.guarded(it, run)
+	}
+	c.end(it, c.server.done(it.ctx, name, m, c.id, err))
+}
+
+// guarded turns a panic into an error: the chain around the handler does not see it in this goroutine.
+func (c *session) guarded(it *item, run func(*item) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return run(it)
+}
+
+// method returns the full name of what an item asks for and how it is served.
+func (c *session) method(req *tooldv1.SessionRequest) (string, func(*item) error) {
+	switch req.GetItem().(type) {
+	case *tooldv1.SessionRequest_Execute:
+		return tooldv1.CallService_ExecuteTool_FullMethodName, c.execute
+	case *tooldv1.SessionRequest_Resume:
+		return tooldv1.CallService_ResumeTool_FullMethodName, c.resume
+	case *tooldv1.SessionRequest_Watch:
+		return tooldv1.CallService_WatchCalls_FullMethodName, c.watchItem
+	case *tooldv1.SessionRequest_Cancel:
+		return tooldv1.CallService_CancelCall_FullMethodName, c.cancel
+	}
+	return tooldv1.CallService_Session_FullMethodName, func(*item) error {
+		return call.InvalidField("item", "is required: execute, resume, watch, cancel or leave")
+	}
+}
+
+func (c *session) execute(it *item) error {
+	w, err := c.startTool(it.ctx, c.id, it.req.GetExecute())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, nil, true)
+}
+
+func (c *session) resume(it *item) error {
+	w, err := c.decide(it.ctx, c.id, it.req.GetResume())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, nil, true)
+}
+
+func (c *session) watchItem(it *item) error {
+	w, leave, err := c.enterWatch(it.ctx, it.req.GetWatch())
+	if err != nil {
+		return err
+	}
+	_, one := it.req.GetWatch().GetSelector().(*tooldv1.WatchCallsRequest_CallId)
+	return c.follow(it, w, leave, one && it.req.GetWatch().GetFollow())
+}
+
+func (c *session) cancel(it *item) error {
+	resp, err := c.CancelCall(it.ctx, it.req.GetCancel())
+	if err != nil {
+		return err
+	}
+	c.forget(it)
+	return c.tell(c.ctx, it, &tooldv1.SessionResponse{Cancelled: resp, End: true})
+}
+
+// follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
+// the last.
+func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
+	defer func() {
+		w.Close()
+		if leave != nil {
+			leave()
+		}
+	}()
+	total, cursor := 0, w.Cursor()
+	for {
+		f, err := w.Next(it.ctx)
+		if err != nil {
+			return c.noMore(it, w, cursor, err)
+		}
+		out := fromFrame(&f)
+		if f.Heartbeat {
+			if err := c.beat(out); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.Snapshot != nil {
+			cursor = "" // only a fresh look brings it again
+		}
+		if total += size(&f, out); total > unread && leave == nil {
+			if leave, err = c.watchers.enter(c.id); err != nil {
+				return (&pump{cursor: cursor}).at(err)
+			}
+		}
+		resp := &tooldv1.SessionResponse{Frame: out, End: f.Closing || one && ends(f.Events)}
+		if resp.End {
+			c.forget(it)
+		}
+		if err := c.tell(it.ctx, it, resp); err != nil {
+			return c.noMore(it, w, cursor, err)
+		}
+		if resp.End {
+			return nil
+		}
+		cursor = f.Cursor
+	}
+}
+
+// ends reports whether the last of these events is the last of its call.
+func ends(events []call.Event) bool {
+	return len(events) > 0 && events[len(events)-1].Type == call.EventFinished
+}
+
+// noMore says how an item ends whose watcher, or whose client, takes no more. The cursor is that of the newest frame that
+// was sent.
+func (c *session) noMore(it *item, w Watcher, cursor string, err error) error {
+	var last *tooldv1.Frame
+	switch cause := context.Cause(it.ctx); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx) // the client went, or its credential expired
+	case errors.Is(cause, errDeadlineNear):
+		last = closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
+	case errors.Is(cause, errStopping):
+		last = closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, cursor)
+	case errors.Is(cause, errLagged):
+		last = &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Lagged{Lagged: &tooldv1.Lagged{}}}
+	default:
+		return err
+	}
+	w.Close() // it may be long until the client takes this
+	c.forget(it)
+	return c.tell(c.ctx, it, &tooldv1.SessionResponse{Frame: last, End: true})
+}
+
+// forget frees the name of an item, before the client hears that it has ended.
+func (c *session) forget(it *item) {
+	it.ended = true
+	c.mu.Lock()
+	delete(c.open, it.id)
+	c.mu.Unlock()
+}
+
+// end tells the client how an item ended, unless it knows or has gone.
+func (c *session) end(it *item, err error) {
+	if it.ended {
+		return
+	}
+	c.forget(it)
+	resp := &tooldv1.SessionResponse{End: true}
+	if status.Code(err) != codes.OK {
+		resp.Error = statusOf(err)
+	}
+	_ = c.tell(c.ctx, it, resp) // a client that went away hears nothing
+}
