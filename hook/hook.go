@@ -8,6 +8,8 @@
 //   - [After] sees the outcome and may change what the model reads, not how the call ended.
 //   - [Filter] sees each event before it is numbered, stored, logged or told.
 //
+// A [Handler] is no part of a call's path: it carries out, after the commit, the actions that tools and After hooks asked for.
+//
 // A hook never opens the store. What must commit with a call it returns as documents and [Record]s.
 package hook
 
@@ -92,6 +94,7 @@ type AfterResult struct {
 	Result    *tool.Result
 	Documents []tool.Command
 	Records   []Record
+	Actions   []tool.Action
 }
 
 // A Filter returns the function through which the events of one call pass, in order, from one goroutine at a time. The
@@ -246,4 +249,5 @@ type Set struct {
 	Before  []Entry[Before]
 	After   []Entry[After]
 	Filter  []Entry[Filter]
+	Handler []Entry[Handler]
 }

@@ -46,6 +46,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 			}
 		}
 		out.hooked = append(out.hooked, got.Documents...)
+		out.actions = append(slices.Clip(out.actions), got.Actions...)
 		for _, r := range got.Records {
 			records = append(records, store.Record(r))
 		}

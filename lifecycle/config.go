@@ -55,9 +55,9 @@ type Config struct {
 	Store   store.Store // required
 	Tools   Tools       // required
 	Answers Answers     // required
-	Hooks   hook.Set // [Engine.SetHooks] replaces them
-	People  People // nil: there is always somebody
-	Modes   Modes  // nil: there are no permission modes
+	Hooks   hook.Set    // [Engine.SetHooks] replaces them
+	People  People      // nil: there is always somebody
+	Modes   Modes       // nil: there are no permission modes
 	// Policies are what gates may have been given already; nil makes some.
 	Policies *Policies
 	Log      *zap.Logger // nil drops
@@ -127,6 +127,8 @@ type Engine struct {
 	feed   feed
 	recent recent
 
+	actions acting
+
 	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end
 	stats   counters
@@ -172,6 +174,7 @@ func New(cfg Config) (*Engine, error) {
 		closing:  make(chan struct{}),
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
+		actions:  acting{woken: make(chan struct{}, 1)},
 	}
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)

@@ -52,7 +52,9 @@ func (w *world) notices(id string) string {
 
 // writes returns a tool that returns these commands.
 func writes(id string, effects tool.Effects, commands ...tool.Command) tool.Tool {
-	return made(id, effects, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done").With(commands...), nil })
+	return made(id, effects, func(context.Context, *tool.Call) (*tool.Result, error) {
+		return tool.Text("done").With(commands...), nil
+	})
 }
 
 func TestDocumentCommands(t *testing.T) {

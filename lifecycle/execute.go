@@ -94,7 +94,7 @@ func (p *pass) outcome(ctx context.Context, a answer) end {
 		if out := p.checkData(a.result); out != nil {
 			return *out
 		}
-		return end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result, commands: a.result.Documents}
+		return end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result, commands: a.result.Documents, actions: a.result.Actions}
 	case a.result.IsError():
 		r := *a.result
 		e := tool.Error{Code: tool.ExecutionFailed, Message: or(r.Message, "The tool failed without saying why")}
@@ -108,7 +108,7 @@ func (p *pass) outcome(ctx context.Context, a answer) end {
 			}
 		}
 		r.Error = &e
-		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents}
+		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents, actions: r.Actions}
 	case a.result.IsPending():
 		return p.asks(a.result)
 	}
@@ -130,7 +130,7 @@ func (p *pass) asks(r *tool.Result) end {
 	if err := checkTicket(t, true); err != nil {
 		return p.unaskable(call.OriginTool, err)
 	}
-	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, executed: call.Started}
+	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, actions: r.Actions, executed: call.Started}
 }
 
 // aborted is the end of a pass whose tool returned an error: what it wanted to store is dropped.
@@ -158,7 +158,7 @@ func (p *pass) checkData(r *tool.Result) *end {
 	if err == nil {
 		return nil
 	}
-	return &end{status: call.Failed, executed: call.Finished, after: true, commands: r.Documents, result: failure(&tool.Error{
+	return &end{status: call.Failed, executed: call.Finished, after: true, commands: r.Documents, actions: r.Actions, result: failure(&tool.Error{
 		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
 		Message: "The tool ran, but its result is not what it promises",
 	})}

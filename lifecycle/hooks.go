@@ -67,12 +67,19 @@ func checkHooks(s *hook.Set) error {
 			return fmt.Errorf("after hook %q: it needs a deadline; the end of a call must not depend on it", a.Name)
 		}
 	}
+	handlers := map[string]bool{}
+	for _, h := range s.Handler {
+		if h.Name == "" || handlers[h.Name] || h.Deadline == hook.NoDeadline {
+			return fmt.Errorf("handler %q: names are needed and differ, and each needs a deadline", h.Name)
+		}
+		handlers[h.Name] = true
+	}
 	return nil
 }
 
 // keepers returns the hooks of all kinds that are a T.
 func keepers[T any](s *hook.Set) []T {
-	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter))
+	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter), are[T](s.Handler))
 }
 
 func are[T, H any](entries []hook.Entry[H]) (found []T) {

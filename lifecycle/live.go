@@ -202,11 +202,12 @@ type step struct {
 	run                 *store.Run
 	rule                *call.Rule
 	policies            []store.Policy // the rule, as it is stored
+	actions             []store.Action
 }
 
 // needsSync reports whether a step must not be lost.
 func (s *step) needsSync() bool {
-	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
+	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || len(s.actions) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
 }
 
 // advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
@@ -340,6 +341,9 @@ func (l *live) commitOnce(s step) error {
 	if err == nil && s.run != nil {
 		l.e.noteRun(s.run) // before the end is told: the next call may come at once
 	}
+	if err == nil && len(s.actions) > 0 {
+		l.e.actions.wake()
+	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -364,7 +368,7 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		Run: l.runLocked(s.run), Records: append(l.records, s.records...), Policies: s.policies,
+		Run: l.runLocked(s.run), Records: append(l.records, s.records...), Policies: s.policies, Actions: s.actions,
 	}
 	if len(s.documents) > 0 {
 		change.Limits, change.Group = l.e.cfg.Documents.limits(), s.group

@@ -141,6 +141,13 @@ func (o *owners) ended(b belonging) {
 	}
 }
 
+// hasEnded reports whether a run is known to have ended.
+func (o *owners) hasEnded(b belonging) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of[b].ended
+}
+
 // reopen reports whether a run had ended, once.
 func (o *owners) reopen(b belonging) bool {
 	o.mu.Lock()

@@ -51,6 +51,7 @@ type end struct {
 	block    string
 	commands []tool.Command // of the tool
 	hooked   []tool.Command // of After hooks
+	actions  []tool.Action
 
 	ticket *tool.Ticket
 	origin string // of the ticket

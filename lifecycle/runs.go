@@ -84,6 +84,9 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err != nil {
 		return ids, err
 	}
+	if err := e.actAtEnd(ctx, p.Namespace, id); err != nil {
+		return ids, storeRefusal(err, id)
+	}
 	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: store.RunEnded, Reason: reason, Changed: now}
 	err = e.store.EndRun(ctx, ended)
 	if errors.Is(err, store.ErrFatal) {

@@ -79,7 +79,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	}
 	events = l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents, events: events, sifted: true,
+		durability: store.Full, documents: documents, events: events, sifted: true, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})

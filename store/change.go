@@ -28,8 +28,11 @@ func (c *Change) Validate() error {
 	if n := len(c.Events); n > 0 && c.Call != nil && c.Call.LastSequence != c.Events[n-1].Sequence {
 		return fmt.Errorf("change of %s: record ends at event %d, its events at %d", key.ID, c.Call.LastSequence, c.Events[n-1].Sequence)
 	}
+	if err := validateActions(key.Namespace, c.Actions); err != nil {
+		return fmt.Errorf("change of %s: %w", key.ID, err)
+	}
 	if c.Call == nil {
-		if c.Create || len(c.Events) == 0 && c.Decision == nil && len(c.Documents) == 0 && c.Run == nil && len(c.Records) == 0 && len(c.Policies) == 0 {
+		if c.Create || len(c.Events) == 0 && c.Decision == nil && len(c.Documents) == 0 && c.Run == nil && len(c.Records) == 0 && len(c.Policies) == 0 && len(c.Actions) == 0 {
 			return fmt.Errorf("change of %s has nothing to write", key.ID)
 		}
 		return nil

@@ -89,6 +89,8 @@ type Change struct {
 	Records []Record
 	// Policies are stored or removed, in order.
 	Policies []Policy
+	// Actions are carried out once the change is there.
+	Actions []Action
 }
 
 // A Policy is what people set while the daemon runs and gates look at, such as a remembered rule or a permission mode. A
@@ -158,7 +160,7 @@ type Run struct {
 type Shredding struct {
 	Namespace string
 	// Calls that have nothing but a tombstone may be among them. Of their decisions [call.PurgedDecision] stays. Records
-	// that belong to them go, and those that belong to no call and have the id of one as their key.
+	// and actions that belong to them go, and records that belong to no call and have the id of one as their key.
 	Calls []string
 	// The documents of these runs and threads go, with their policies of the kind PolicyKind, and what was noted as the
 	// reason of a run's state.
@@ -268,7 +270,8 @@ type Store interface {
 	// Trim turns terminal calls that ended before callsBefore into tombstones, at most limit, forgets tombstones older
 	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. The documents of a run or
 	// thread go with its last call, policies that were set before callsBefore for one without calls too, and those that
-	// ended before it. It returns the calls that went, so that their spools can go too.
+	// ended before it. Dead actions go that were stored before callsBefore. It returns the calls that went, so that their
+	// spools can go too.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
 	// Purge erases the content of a call that has ended, durably: its record becomes what [call.Call.Purged] leaves, at the
 	// next revision, and its events go; [Store.Events] begins behind them. A crash leaves it as it was or as it is then. One
@@ -278,6 +281,10 @@ type Store interface {
 	// journal holds anything any more of what was purged, trimmed or replaced until now. It takes about as long as to write
 	// the whole journal anew, and whoever writes waits for a good part of it. May be done again at any time.
 	Shred(ctx context.Context, s Shredding) error
+	// Amend makes an amendment and returns what became of each of its commands. ErrNotFound.
+	Amend(ctx context.Context, a *Amendment) ([]call.DocumentNotice, error)
+	// Actions returns what was not carried out yet, the dead included.
+	Actions(ctx context.Context, q ActionQuery) ([]Action, error)
 	// PutPolicy stores or removes a policy that belongs to no call, durably.
 	PutPolicy(ctx context.Context, p Policy) error
 	// Policies calls visit with every policy, all namespaces. A broken one is given with its error.

@@ -37,6 +37,8 @@ type Result struct {
 
 	// Documents are commands that commit with the call; they are dropped when the tool returns an error.
 	Documents []Command `json:"-"`
+	// Actions are stored with the call and carried out after it; they are dropped with the documents.
+	Actions []Action `json:"-"`
 	// Process is what is known of the processes of this call, told in the record.
 	Process *ProcessReport `json:"process,omitempty"`
 }
@@ -133,6 +135,12 @@ func SuspendedWith(t Ticket) *Result {
 // With returns r with commands that commit with the call.
 func (r *Result) With(commands ...Command) *Result {
 	r.Documents = append(r.Documents, commands...)
+	return r
+}
+
+// Then returns r with actions that are carried out after the call.
+func (r *Result) Then(actions ...Action) *Result {
+	r.Actions = append(r.Actions, actions...)
 	return r
 }
 

@@ -37,6 +37,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	for _, p := range c.Policies {
 		e.policies = append(e.policies, policyOf(p, now))
 	}
+	e.actions = st.positioned(c.Actions)
 	return e, planRow(e, old, c, now)
 }
 

@@ -73,6 +73,9 @@ func (st *state) shred(p *store.Shredding) {
 	st.records[p.Namespace] = slices.DeleteFunc(slices.Clone(st.records[p.Namespace]), func(r store.StoredRecord) bool {
 		return slices.Contains(p.Calls, r.CallID) || r.CallID == "" && slices.Contains(p.Calls, r.Key)
 	})
+	maps.DeleteFunc(st.actions, func(n name, a store.Action) bool {
+		return n.namespace == p.Namespace && slices.Contains(p.Calls, a.CallID)
+	})
 	belongs := func(namespace string, scope tool.Scope, id string) bool {
 		return namespace == p.Namespace && (scope == tool.RunScope && slices.Contains(p.Runs, id) || scope == tool.ThreadScope && slices.Contains(p.Threads, id))
 	}

@@ -74,7 +74,7 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 // Trim forgets what is old.
 func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
 	err = s.write(func(st *state, now time.Time) *effect {
-		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore}
+		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore, deadBefore: callsBefore}
 		busy := map[name]bool{} // threads that wait
 		for _, r := range st.calls {
 			if r.suspension != "" && r.thread != "" {

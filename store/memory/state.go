@@ -69,19 +69,21 @@ type state struct {
 	tombstones  map[call.Key]tombstone
 	records     map[string][]store.StoredRecord // by namespace
 	recorded    int64                           // position of the newest record
+	actions     map[name]store.Action
+	acted       int64 // position of the newest action
 }
 
 func newState(id string) *state {
 	return &state{id: id, calls: map[call.Key]*row{}, open: map[call.Key]*row{}, suspensions: map[name]call.Key{}, decisions: map[name]store.Decision{},
 		documents: map[doc]document{}, policies: map[policyKey]policy{}, runs: map[name]store.Run{}, tombstones: map[call.Key]tombstone{},
-		records: map[string][]store.StoredRecord{}}
+		records: map[string][]store.StoredRecord{}, actions: map[name]store.Action{}}
 }
 
 func (st *state) clone() *state {
 	c := *st
 	c.calls, c.open, c.order, c.feed = maps.Clone(st.calls), maps.Clone(st.open), slices.Clone(st.order), slices.Clone(st.feed)
 	c.suspensions, c.decisions, c.documents = maps.Clone(st.suspensions), maps.Clone(st.decisions), maps.Clone(st.documents)
-	c.policies = maps.Clone(st.policies)
+	c.policies, c.actions = maps.Clone(st.policies), maps.Clone(st.actions)
 	c.runs, c.tombstones = maps.Clone(st.runs), maps.Clone(st.tombstones)
 	c.records = make(map[string][]store.StoredRecord, len(st.records))
 	for k, v := range st.records {
@@ -101,6 +103,8 @@ type effect struct {
 	run       *store.Run
 	records   []store.StoredRecord
 	policies  []policy
+	done      name           // action that was carried out
+	actions   []store.Action // new ones, and those with a new due time
 	namespace string
 
 	purged    bool // the row takes the place of one with content
@@ -110,6 +114,8 @@ type effect struct {
 	dropped   []doc
 	ended     []name // runs that nothing is left of
 	before    time.Time
+
+	deadBefore time.Time // actions that died before go
 }
 
 func (st *state) install(e *effect) {
@@ -144,6 +150,11 @@ func (st *state) install(e *effect) {
 		st.records[e.namespace] = append(st.records[e.namespace], e.records...)
 		st.recorded = e.records[len(e.records)-1].Position
 	}
+	delete(st.actions, e.done)
+	for _, a := range e.actions {
+		st.actions[name{a.Namespace, a.ID}] = a
+		st.acted = max(st.acted, a.Position)
+	}
 	if e.purged {
 		st.purge(e.row)
 	}
@@ -168,6 +179,9 @@ func (st *state) sweep(e *effect) {
 	for _, n := range e.ended {
 		delete(st.runs, n)
 	}
+	maps.DeleteFunc(st.actions, func(_ name, a store.Action) bool {
+		return a.State == store.ActionDead && a.Created.Before(e.deadBefore)
+	})
 	if !e.before.IsZero() {
 		for ns, records := range st.records {
 			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return r.Time.Before(e.before) })

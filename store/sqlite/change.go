@@ -52,6 +52,9 @@ func (w *writer) applyChange(o *op) error {
 	if err == nil && len(c.Policies) > 0 {
 		err = w.writePolicies(c.Policies, now)
 	}
+	if err == nil && len(c.Actions) > 0 {
+		err = w.insertActions(c.Actions)
+	}
 	for _, r := range c.Records {
 		if err == nil {
 			err = w.insertRecord(c.Name().Namespace, c.Name().ID, r, now)

@@ -43,6 +43,11 @@ func TestPlans(t *testing.T) {
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
+		{"room", selectRoom, "sqlite_autoindex_documents_1", ""},
+		{"due actions", dueActions, "actions_due", ""},
+		{"actions at an end", endActions, "actions_ends", ""},
+		{"dead letters", deadActions, "actions_dead", ""},
+		{"an action", oneAction, "actions_id", ""},
 		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // of one run
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},

@@ -80,7 +80,12 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 			return err
 		}
 	}
-	err := s.write(func(w *writer) error { return w.shredScopes(&p) })
+	err := s.write(func(w *writer) error {
+		if err := w.shredActions(p.Namespace, calls); err != nil {
+			return err
+		}
+		return w.shredScopes(&p)
+	})
 	if err == nil {
 		err = ctx.Err()
 	}

@@ -36,6 +36,9 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			if err := w.trimPolicies(callsBefore); err != nil {
 				return err
 			}
+			if err := w.trimActions(callsBefore); err != nil {
+				return err
+			}
 			return w.trimRest(tombstonesBefore, documentsBefore)
 		})
 		if err != nil {
