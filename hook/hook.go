@@ -72,8 +72,8 @@ type Gate interface {
 	Check(ctx context.Context, in *Input) (Verdict, error)
 }
 
-// An Admit takes a place for one attempt and returns how to give it back; release may be nil. A refusal is an error; a
-// [*tool.Error] keeps its message and RetryAfter.
+// An Admit takes a place for one attempt and returns how to give it back; release may be nil. A refusal is a [*tool.Error],
+// whose message and RetryAfter the model gets; any other error is a failure of the hook.
 type Admit interface {
 	Admit(ctx context.Context, in *Input) (release func(), err error)
 }
@@ -212,8 +212,8 @@ type Failure string
 // The empty failure mode is FailRefuse.
 const (
 	FailRefuse Failure = ""      // the call is FAILED, DENIED, HOOK_FAILED; the run goes on
-	FailAllow  Failure = "allow" // as if the gate had allowed
-	FailBlock  Failure = "block" // as if the gate had blocked
+	FailAllow  Failure = "allow" // as if the hook had nothing against the call
+	FailBlock  Failure = "block" // as if a gate had blocked
 )
 
 // A ProtocolError is an answer that a hook of its kind may not give. It blocks the call whatever the entry says of failures;
@@ -235,7 +235,7 @@ const (
 type Entry[T any] struct {
 	Name      string // unique in its kind; not "tool"
 	Hook      T
-	OnFailure Failure       // of gates
+	OnFailure Failure       // of Rewrite, Gate and Admit
 	Required  bool          // of Before and After: a failure changes the call
 	Deadline  time.Duration // 0 is DefaultDeadline
 	Match     Match

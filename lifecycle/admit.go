@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -133,13 +134,18 @@ func (p *pass) admit(ctx context.Context) *end {
 			continue
 		}
 		release, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) })
-		if out := broken(entry.Name, err); out != nil {
-			p.l.e.stats.hookFailures.Add(1)
-			p.l.e.log.Error("admit hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-			return out
+		if err != nil && ctx.Err() != nil {
+			return p.stopped(ctx) // that is no fault of the hook
+		}
+		var refusal *tool.Error
+		if err != nil && !errors.As(err, &refusal) {
+			if out := p.failedHook("admit", entry.Name, entry.OnFailure, err); out != nil {
+				return out
+			}
+			continue
 		}
 		if err != nil {
-			e := *tool.AsError(err)
+			e := *refusal
 			e.Code, e.Retryable, e.Aborted = tool.ResourceExhausted, true, true
 			e.Reason = or(e.Reason, entry.Name)
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&e)}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // parse checks the arguments: the one parse was made at the door.
@@ -69,7 +68,10 @@ func (p *pass) rewrite(ctx context.Context) *end {
 				return p.stopped(ctx) // that is no fault of the hook
 			}
 			if err != nil {
-				return p.rewriteFailed(entry.Name, err)
+				if out := p.failedHook("rewrite", entry.Name, entry.OnFailure, err); out != nil {
+					return out
+				}
+				continue
 			}
 			if text == p.in.Arguments.Text() {
 				continue
@@ -92,15 +94,6 @@ func (p *pass) rewrite(ctx context.Context) *end {
 		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.effective.Text(), names
 	}
 	return nil
-}
-
-func (p *pass) rewriteFailed(name string, err error) *end {
-	p.l.e.stats.hookFailures.Add(1)
-	p.l.e.log.Error("rewrite hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
-	if out := broken(name, err); out != nil {
-		return out
-	}
-	return p.hookFailed(name, err)
 }
 
 // panicError is what foreign code threw. What it says is for the operator.

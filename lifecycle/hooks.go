@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"go.uber.org/zap"
 )
 
 // A hookSet is the hooks that a pass takes from its beginning to its end. It is never changed, only replaced.
@@ -51,6 +52,23 @@ func broken(name string, err error) *end {
 		return nil
 	}
 	return blocked(fmt.Sprintf("the hook %q broke the protocol", name))
+}
+
+// failedHook counts and logs the failure of a hook that may hold a call up, and returns what its entry says of failures; nil
+// when the call goes on as if the hook had not been asked.
+func (p *pass) failedHook(kind, name string, mode hook.Failure, err error) *end {
+	p.l.e.stats.hookFailures.Add(1)
+	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
+	if out := broken(name, err); out != nil {
+		return out
+	}
+	switch mode {
+	case hook.FailAllow:
+		return nil
+	case hook.FailBlock:
+		return blocked(fmt.Sprintf("the hook %q failed", name))
+	}
+	return p.hookFailed(name, err)
 }
 
 // checkHooks refuses sets in which an answer could be taken for another hook's, or a hook could hold up the end of a call.

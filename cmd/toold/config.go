@@ -28,6 +28,7 @@ type Config struct {
 	Tracing    Tracing     `koanf:"tracing"`
 	Tools      Tools       `koanf:"tools"`
 	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
+	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:

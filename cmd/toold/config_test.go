@@ -114,15 +114,15 @@ func TestConfigRefuses(t *testing.T) {
 		args       []string
 		want       []string // all of them
 	}{
-		{"unknown", "data: x\nworkspce: y\n", nil, nil, []string{`toold.yaml:2: unknown setting "workspce"; did you mean "workspace"?`}},
-		{"unknown in a group", "limits:\n  queue_lengt: 3\n", nil, nil, []string{`:2: unknown setting "limits.queue_lengt"; did you mean "limits.queue_length"?`}},
+		{"unknown", "data: x\nworkspce: y\n", nil, nil, []string{`toold.yaml:2:1: unknown setting "workspce"; did you mean "workspace"?`}},
+		{"unknown in a group", "limits:\n  queue_lengt: 3\n", nil, nil, []string{`:2:3: unknown setting "limits.queue_lengt"; did you mean "limits.queue_length"?`}},
 		{"known elsewhere", "concurrency: 3\n", nil, nil, []string{`did you mean "limits.concurrency"?`}},
 		{"moved is a flag", "moved: true\n", nil, nil, []string{`unknown setting "moved"`}},
-		{"unknown in a list", "auth:\n  tokens:\n  - name: a\n    role: caller\n", nil, nil, []string{`:4: unknown setting "auth.tokens[0].role"; did you mean "auth.tokens[0].roles"?`}},
+		{"unknown in a list", "auth:\n  tokens:\n  - name: a\n    role: caller\n", nil, nil, []string{`:4:5: unknown setting "auth.tokens[0].role"; did you mean "auth.tokens[0].roles"?`}},
 		{"twice", "data: a\ndata: b\n", nil, nil, []string{"toold.yaml:", "line 2", "already defined"}},
 		{"syntax", "data: [\n", nil, nil, []string{"toold.yaml:", "line "}},
 		{"two documents", "data: a\n---\ndata: b\n", nil, nil, []string{"more than one document"}},
-		{"type", "limits: {concurrency: many}\n", nil, nil, []string{`:1: limits.concurrency: "many" is not a whole number`}},
+		{"type", "limits: {concurrency: many}\n", nil, nil, []string{`:1:23: limits.concurrency: "many" is not a whole number`}},
 		{"a word that YAML takes for another", "workspace: no\nsingle_user: maybe\n", nil, nil, []string{`"maybe" is not true or false`}},
 		{"a number for text", "data: 5\n", nil, nil, []string{`"5" is not text`}},
 		{"duration", "timeouts: {queue: 30}\n", nil, nil, []string{`"30" is not a duration`}},

@@ -46,7 +46,7 @@ type yamlReader struct {
 }
 
 func (r *yamlReader) complain(n *yaml.Node, format string, args ...any) {
-	r.problems = append(r.problems, fmt.Errorf("%s:%d: %s", r.file, n.Line, fmt.Sprintf(format, args...)))
+	r.problems = append(r.problems, fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...)))
 }
 
 // group reads a mapping that has the fields of t.
@@ -72,6 +72,9 @@ func (r *yamlReader) value(n *yaml.Node, t reflect.Type, key string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
+	if strings.Contains(key, "[") { // settings are told by their line, what is in lists by its column too
+		r.from[key] = fmt.Sprintf("%s:%d:%d", r.file, n.Line, n.Column)
+	}
 	switch {
 	case t.Kind() == reflect.Struct && t != timeType:
 		r.group(n, t, key+".")
@@ -80,7 +83,9 @@ func (r *yamlReader) value(n *yaml.Node, t reflect.Type, key string) {
 			r.complain(n, "%s is a list", key)
 			return
 		}
-		r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
+		if !strings.Contains(key, "[") {
+			r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
+		}
 		for i, element := range n.Content {
 			r.value(element, t.Elem(), fmt.Sprintf("%s[%d]", key, i))
 		}

@@ -27,10 +27,16 @@ func (c *Config) separatePlaces() error {
 		return usagef("workspace: %s is in the data directory %s, which is the daemon's alone%s", workspace, data, advice)
 	}
 	var problems []error
-	for _, place := range []struct{ what, path string }{
+	places := []struct{ what, path string }{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
 		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA},
-	} {
+	}
+	for i := range c.Hooks {
+		for _, path := range c.Hooks[i].files() {
+			places = append(places, struct{ what, path string }{"hooks: " + c.Hooks[i].Name, path})
+		}
+	}
+	for _, place := range places {
 		if place.path == "" {
 			continue
 		}

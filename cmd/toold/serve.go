@@ -52,13 +52,17 @@ func check(_ context.Context, cfg *Config) (warnings []string, err error) {
 	_, tlsErr := newTLS(cfg)
 	secrets, redactErr := newSecrets(cfg, token)
 	_, logErr := newLoggers(cfg, secrets)
-	_, pluginsErr := newPlugins(cfg)
+	plugins, pluginsErr := newPlugins(cfg)
+	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil)
+	if hooksErr == nil && pluginsErr == nil {
+		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
+	}
 	tools, done, toolsErr := offlineTools(cfg)
 	if toolsErr == nil {
 		defer done()
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
-	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, toolsErr)
+	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }

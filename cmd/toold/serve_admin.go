@@ -158,7 +158,7 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || d.plugins.reloads(key) || d.secrets != nil && strings.HasPrefix(key, "redact.")
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || d.plugins.reloads(key) || d.secrets != nil && strings.HasPrefix(key, "redact.")
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
@@ -178,6 +178,12 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	}
 	if err == nil {
 		_, err = newPlugins(next)
+	}
+	var hooks outsiders
+	if err == nil {
+		if hooks, err = newOutsiders(next, processes{d.runner}, d.log, *d.outside.Load()); err == nil {
+			_, err = hooks.arrange(d.hooks())
+		}
 	}
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
@@ -202,6 +208,12 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	done.Changed = append(done.Changed, changed...)
+	if !hooks.same(*d.outside.Load()) {
+		if err := d.reloadHooks(hooks); err != nil {
+			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
+		}
+		done.Changed = append(done.Changed, "hooks")
+	}
 	if swapSecrets != nil {
 		swapSecrets()
 		done.Changed = append(done.Changed, "redact")

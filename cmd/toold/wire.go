@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -50,6 +51,7 @@ type daemon struct {
 	tools   *registry.Registry
 	gate    *permission.Gate
 	plugins *plugins
+	outside atomic.Pointer[outsiders]
 	engine  *lifecycle.Engine
 	auth    *server.Auth
 	server  *server.Server
@@ -211,9 +213,18 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.plugins, err = newPlugins(d.cfg); err != nil {
 		return err
 	}
+	list, err := newOutsiders(d.cfg, processes{d.runner}, d.log, nil)
+	if err != nil {
+		return err
+	}
+	d.outside.Store(&list)
+	hooks, err := list.arrange(d.hooks())
+	if err != nil {
+		return err
+	}
 	d.engine, err = lifecycle.New(lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
-		Hooks:    d.hooks(),
+		Hooks:    hooks,
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
@@ -240,12 +251,9 @@ func (d *daemon) warnOfDescriptions() {
 	}
 }
 
-// hooks are what calls pass: permission decides before any other gate.
+// hooks are what calls pass inside the daemon: permission decides before any other gate.
 func (d *daemon) hooks() hook.Set {
-	set := d.plugins.set
-	set.Gate = slices.Insert(set.Gate, 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: d.gate, Deadline: hook.NoDeadline})
-	set.Filter = append(d.filters(), set.Filter...)
-	return set
+	return inside(d.plugins, d.gate, d.filters())
 }
 
 // filters are what events pass: secrets go first.

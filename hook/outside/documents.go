@@ -1,0 +1,74 @@
+package outside
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A DocumentKey names a document that a hook is shown. The others it does not see: reading all of them for each question
+// would make every call pay for what few hooks look at.
+type DocumentKey struct {
+	Scope tool.Scope
+	Key   string
+}
+
+// ParseDocumentKey reads RUN/key or THREAD/key.
+func ParseDocumentKey(text string) (DocumentKey, error) {
+	scope, key, ok := strings.Cut(text, "/")
+	k := DocumentKey{Scope: tool.Scope(scope), Key: key}
+	if !ok || key == "" || !known(k.Scope) {
+		return k, fmt.Errorf("%q is not RUN/key or THREAD/key", text)
+	}
+	return k, nil
+}
+
+func known(s tool.Scope) bool { return s == tool.RunScope || s == tool.ThreadScope }
+
+// Documents returns those of the keys that there are, as the call sees them.
+func Documents(in *hook.Input, keys []DocumentKey) ([]tool.Document, error) {
+	var found []tool.Document
+	for _, k := range keys {
+		if in.Documents == nil {
+			break
+		}
+		d, ok, err := in.Documents.Get(k.Scope, k.Key)
+		if err != nil {
+			return nil, fmt.Errorf("document %s/%s: %w", k.Scope, k.Key, err)
+		}
+		if ok {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// maxDocument is the bytes of a document that a hook may set.
+const maxDocument = 256 << 10
+
+// CheckCommands returns a [*hook.ProtocolError] when a hook's commands are not what documents take.
+func CheckCommands(commands []tool.Command) error {
+	for i, c := range commands {
+		wrong := func(format string, args ...any) error {
+			return &hook.ProtocolError{Message: fmt.Sprintf("document command %d: ", i+1) + fmt.Sprintf(format, args...)}
+		}
+		switch {
+		case !known(c.Scope):
+			return wrong("scope %q is neither RUN nor THREAD", c.Scope)
+		case c.Key == "" || len(c.Key) > 256:
+			return wrong("a key has 1 to 256 bytes")
+		case c.Op == tool.OpDelete && c.Value != "":
+			return wrong("delete has no value")
+		case c.Op == tool.OpSet:
+			if _, err := call.ParseJSON(c.Value, maxDocument); err != nil {
+				return wrong("value: %v", err)
+			}
+		case c.Op != tool.OpDelete:
+			return wrong("op %q is neither set nor delete", c.Op)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+// Package command makes hooks of programs.
+//
+// For each question a process is started: the question is JSON on its standard input, the answer JSON on its standard output.
+// Exit code 0 says that the answer counts, and an empty one has nothing against the call. Exit code 2 refuses the call, for
+// the reason on standard error. Everything else is a failure: another code, a signal, text that is no JSON object, too much
+// of it, no end within the deadline. A JSON object that says what its kind of hook may not say is an error of the protocol.
+//
+// A process and all that it starts are dead before its answer counts.
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/hook/outside"
+)
+
+// A Starter starts processes. Run returns when the process and all that descends from it are dead; when ctx ends it kills
+// them at once. Output gets what is printed to "stdout" and "stderr", from one goroutine for each; its error ends the
+// process.
+type Starter interface {
+	Run(ctx context.Context, p Process) (Exit, error)
+}
+
+// A Process is one run of a hook's program.
+type Process struct {
+	Path   string
+	Args   []string
+	Dir    string
+	Env    []string // exactly this
+	CallID string
+	Stdin  []byte
+	Output func(stream string, chunk []byte) error
+}
+
+// An Exit is how a process ended.
+type Exit struct {
+	Code   int    // -1 with a Signal
+	Signal string // such as SIGKILL
+	Alive  int    // processes that may live on; 0 when all are known to be dead
+}
+
+// Defaults and bounds.
+const (
+	DefaultAtOnce    = 16
+	DefaultMaxOutput = 1 << 20
+	maxReason        = 4 << 10 // bytes of standard error that a reason holds
+)
+
+// Config is one program. All of it is the operator's.
+type Config struct {
+	Name      string   // of the hook; required
+	Command   []string // an absolute path and arguments; required
+	Dir       string   // where it starts; empty means /
+	Env       []string // NAME=value, beside the few that every hook has (see [baseEnv])
+	Workspace string   // told as cwd
+	Documents []outside.DocumentKey
+	AtOnce    int         // processes at once; 0 means 16
+	MaxOutput int         // bytes of each stream; 0 means 1 MiB
+	Start     Starter     // required
+	Log       *zap.Logger // nil drops
+}
+
+// A Hook is a program as a hook of every kind but Filter: a process for each call, as long as the call, is what a
+// HookService does better.
+type Hook struct {
+	cfg  Config
+	line *outside.Line
+}
+
+var (
+	_ hook.Rewrite = (*Hook)(nil)
+	_ hook.Gate    = (*Hook)(nil)
+	_ hook.Admit   = (*Hook)(nil)
+	_ hook.Before  = (*Hook)(nil)
+	_ hook.After   = (*Hook)(nil)
+)
+
+// New returns the hook of a program. It starts nothing.
+func New(cfg Config) (*Hook, error) {
+	switch {
+	case cfg.Name == "" || cfg.Start == nil:
+		return nil, errors.New("a command hook needs a name and who starts it")
+	case len(cfg.Command) == 0 || !filepath.IsAbs(cfg.Command[0]):
+		return nil, errors.New("a command is an absolute path, and arguments")
+	}
+	if cfg.Dir == "" {
+		cfg.Dir = "/"
+	}
+	if cfg.AtOnce == 0 {
+		cfg.AtOnce = DefaultAtOnce
+	}
+	if cfg.MaxOutput == 0 {
+		cfg.MaxOutput = DefaultMaxOutput
+	}
+	return &Hook{cfg: cfg, line: outside.NewLine(outside.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log})}, nil
+}
+
+// Health says how the program fares.
+func (h *Hook) Health() outside.Health { return h.line.Health() }
+
+// said is what a program answered: refused with a reason, or a JSON object; both empty is nothing against the call.
+type said struct {
+	refused bool
+	reason  string
+	object  []byte
+}
+
+// ask runs the program and lets read make something of what it said, so that an answer that cannot be read counts as a
+// failure of the hook.
+func (h *Hook) ask(ctx context.Context, q *question, read func(said) error) error {
+	return h.line.Ask(ctx, func(ctx context.Context) error {
+		stdin, err := q.encode()
+		if err != nil {
+			return err
+		}
+		s, err := h.run(ctx, q.CallID, stdin)
+		if err != nil {
+			return err
+		}
+		return read(s)
+	})
+}
+
+func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (said, error) {
+	var stdout, stderr bounded
+	stdout.most, stderr.most = h.cfg.MaxOutput, h.cfg.MaxOutput
+	exit, err := h.cfg.Start.Run(ctx, Process{
+		Path: h.cfg.Command[0], Args: h.cfg.Command[1:], Dir: h.cfg.Dir, Env: append(h.baseEnv(), h.cfg.Env...), CallID: callID, Stdin: stdin,
+		Output: func(stream string, chunk []byte) error {
+			if stream == "stderr" {
+				return stderr.add(chunk)
+			}
+			return stdout.add(chunk)
+		},
+	})
+	switch {
+	case err != nil:
+		return said{}, err
+	case exit.Alive > 0:
+		return said{}, fmt.Errorf("%d processes of it may live on", exit.Alive)
+	case exit.Signal != "":
+		return said{}, fmt.Errorf("ended by %s%s", exit.Signal, behind(stderr.text()))
+	}
+	switch exit.Code {
+	case 0:
+		return said{object: bytes.TrimSpace(stdout.b)}, nil
+	case 2:
+		return said{refused: true, reason: stderr.text()}, nil
+	}
+	return said{}, fmt.Errorf("exit code %d%s", exit.Code, behind(stderr.text()))
+}
+
+// baseEnv is what every program has; configuration may say more.
+func (h *Hook) baseEnv() []string {
+	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "TOOLD_HOOK=" + h.cfg.Name}
+}
+
+// bounded keeps what is printed, up to a bound.
+type bounded struct {
+	b    []byte
+	most int
+}
+
+func (o *bounded) add(chunk []byte) error {
+	if len(o.b)+len(chunk) > o.most {
+		return fmt.Errorf("printed more than %d bytes", o.most)
+	}
+	o.b = append(o.b, chunk...)
+	return nil
+}
+
+// text is what was printed as a reason: its beginning, valid and on one line when it was one.
+func (o *bounded) text() string {
+	b := o.b[:min(len(o.b), maxReason)]
+	return strings.TrimSpace(strings.ToValidUTF8(string(b), ""))
+}
+
+func behind(text string) string {
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Check implements [hook.Gate].
+func (h *Hook) Check(ctx context.Context, in *hook.Input) (v hook.Verdict, err error) {
+	q, err := h.question("gate", in)
+	if err != nil {
+		return v, err
+	}
+	q.Answer = in.Answer()
+	err = h.ask(ctx, q, func(s said) (err error) {
+		v, err = s.gate(q.Answer != nil)
+		return err
+	})
+	return v, err
+}
+
+// Rewrite implements [hook.Rewrite].
+func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
+	q, err := h.question("rewrite", in)
+	if err != nil {
+		return "", err
+	}
+	text := in.Arguments.Text()
+	err = h.ask(ctx, q, func(s said) error {
+		if s.refused {
+			return protocol("exit code 2: a rewrite hook cannot refuse a call, a gate can")
+		}
+		var v struct {
+			Arguments json.RawMessage `json:"arguments"`
+			Agent     *struct {
+				Event   string          `json:"hookEventName"`
+				Updated json.RawMessage `json:"updatedInput"`
+			} `json:"hookSpecificOutput"`
+			silent
+		}
+		if err := s.read(&v, "arguments", "hookSpecificOutput", "suppressOutput", "systemMessage"); err != nil {
+			return err
+		}
+		switch {
+		case v.Arguments != nil:
+			text = string(v.Arguments)
+		case v.Agent != nil && v.Agent.Updated != nil:
+			text = string(v.Agent.Updated)
+		}
+		return nil
+	})
+	return text, err
+}
+
+// releaseWithin bounds giving back what an attempt was admitted with.
+const releaseWithin = outside.DefaultDeadline
+
+// Admit implements [hook.Admit]. The program is asked again, with the kind release, when it named its admission.
+func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
+	q, err := h.question("admit", in)
+	if err != nil {
+		return nil, err
+	}
+	var v struct {
+		Admission  string `json:"admission"`
+		Refused    string `json:"refused"` // why not
+		RetryAfter string `json:"retry_after"`
+		silent
+	}
+	var refusal *tool.Error
+	err = h.ask(ctx, q, func(s said) error {
+		if s.refused {
+			refusal = &tool.Error{Code: tool.ResourceExhausted, Message: orReason(s.reason)}
+			return nil
+		}
+		if err := s.read(&v, "admission", "refused", "retry_after", "suppressOutput", "systemMessage"); err != nil || v.Refused == "" {
+			return err
+		}
+		refusal = &tool.Error{Code: tool.ResourceExhausted, Message: v.Refused}
+		if v.RetryAfter == "" {
+			return nil
+		}
+		var err error
+		if refusal.RetryAfter, err = time.ParseDuration(v.RetryAfter); err != nil || refusal.RetryAfter < 0 {
+			return protocol("retry_after %q is no duration", v.RetryAfter)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case refusal != nil:
+		return nil, refusal
+	case v.Admission == "":
+		return nil, nil
+	}
+	return func() { go h.release(q, v.Admission) }, nil // the end of the call does not wait for it
+}
+
+// release tells the program that the attempt is over. It ends with its deadline; a failure is counted and changes nothing.
+func (h *Hook) release(q *question, admission string) {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
+	defer cancel()
+	q.Kind, q.Admission = "release", admission
+	_ = h.ask(ctx, q, func(said) error { return nil })
+}
+
+// command is one of a program's document commands; the value is any JSON.
+type command struct {
+	Op       tool.CommandOp  `json:"op"`
+	Scope    tool.Scope      `json:"scope"`
+	Key      string          `json:"key"`
+	Value    json.RawMessage `json:"value"`
+	Expected *int64          `json:"expected"`
+}
+
+func commandsOf(list []command) ([]tool.Command, error) {
+	out := make([]tool.Command, len(list))
+	for i, c := range list {
+		out[i] = tool.Command{Op: c.Op, Scope: c.Scope, Key: c.Key, Value: string(c.Value), Expected: c.Expected}
+	}
+	return out, outside.CheckCommands(out)
+}
+
+// Before implements [hook.Before].
+func (h *Hook) Before(ctx context.Context, in *hook.Input) (commands []tool.Command, err error) {
+	q, err := h.question("before", in)
+	if err != nil {
+		return nil, err
+	}
+	err = h.ask(ctx, q, func(s said) error {
+		if s.refused {
+			return protocol("exit code 2: a before hook cannot refuse a call, a gate can")
+		}
+		var v struct {
+			Documents []command `json:"documents"`
+			silent
+		}
+		if err := s.read(&v, "documents", "suppressOutput", "systemMessage"); err != nil {
+			return err
+		}
+		commands, err = commandsOf(v.Documents)
+		return err
+	})
+	return commands, err
+}
+
+// changed is what an After hook makes of a result: fields that are absent stay.
+type changed struct {
+	Data     *json.RawMessage  `json:"data"`
+	Message  *string           `json:"message"`
+	Display  tool.Display      `json:"display_preference"`
+	Metadata map[string]string `json:"metadata"` // added
+}
+
+// After implements [hook.After]. Exit code 2 has the model read what is on standard error behind the result, as hooks of
+// coding agents do after a tool.
+func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) (out hook.AfterResult, err error) {
+	q, err := h.question("after", in)
+	if err != nil {
+		return out, err
+	}
+	q.ended(outcome)
+	err = h.ask(ctx, q, func(s said) error {
+		var v struct {
+			Result    *changed  `json:"result"`
+			Add       string    `json:"add"` // text behind what the model reads
+			Documents []command `json:"documents"`
+			silent
+		}
+		if s.refused {
+			v.Add = s.reason
+		} else if err := s.read(&v, "result", "add", "documents", "suppressOutput", "systemMessage"); err != nil {
+			return err
+		}
+		var err error
+		if out.Documents, err = commandsOf(v.Documents); err != nil {
+			return err
+		}
+		out.Result, err = v.Result.apply(outcome.Result, v.Add)
+		return err
+	})
+	return out, err
+}
+
+// apply changes r, which belongs to the hook; nil when nothing changes.
+func (c *changed) apply(r *tool.Result, add string) (*tool.Result, error) {
+	if c == nil && add == "" {
+		return nil, nil
+	}
+	if c != nil {
+		if c.Data != nil {
+			r.Data = string(*c.Data)
+		}
+		if c.Message != nil {
+			r.Message = *c.Message
+			if r.Error != nil {
+				r.Error.Message = *c.Message
+			}
+		}
+		if c.Display != "" {
+			r.Display = c.Display
+		}
+		for k, v := range c.Metadata {
+			if r.Metadata == nil {
+				r.Metadata = map[string]string{}
+			}
+			r.Metadata[k] = v
+		}
+		if !outside.KnownDisplay(r.Display) {
+			return nil, protocol("display_preference %q", c.Display)
+		}
+	}
+	if add == "" {
+		return r, nil
+	}
+	if r.Error != nil {
+		r.Error.Message = fmt.Sprintf("%s\n%s", r.Error.Message, add)
+	} else {
+		r.Message = fmt.Sprintf("%s\n%s", r.ModelText(), add)
+	}
+	return r, nil
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"encoding/json"
+
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/tool"
+)
+
+// question is what a program reads. The first names are those of the hooks of coding agents, so that a script that looks
+// at tool_name and tool_input serves both.
+type question struct {
+	Event     string          `json:"hook_event_name"` // PreToolUse, PostToolUse
+	SessionID string          `json:"session_id,omitempty"`
+	CWD       string          `json:"cwd,omitempty"`
+	ToolName  string          `json:"tool_name"`
+	ToolUseID string          `json:"tool_use_id"`
+	ToolInput json.RawMessage `json:"tool_input"`
+	// ToolResponse is the data of the result, or its message; of After hooks.
+	ToolResponse any `json:"tool_response,omitempty"`
+
+	Kind        string              `json:"kind"` // rewrite, gate, admit, release, before, after
+	Hook        string              `json:"hook"`
+	Namespace   string              `json:"namespace"`
+	CallID      string              `json:"call_id"`
+	Requested   string              `json:"requested_arguments"` // JSON text as it was sent
+	Descriptor  *tool.Descriptor    `json:"descriptor"`
+	ToolDigest  string              `json:"tool_digest,omitempty"`
+	Run         tool.Run            `json:"run"`
+	Caller      tool.Principal      `json:"caller"`
+	OnBehalfOf  string              `json:"on_behalf_of,omitempty"`
+	Assessment  tool.Effects        `json:"assessment"`
+	Description tool.Description    `json:"description"`
+	Documents   map[string]document `json:"documents,omitempty"`
+	Attempt     int                 `json:"attempt"`
+	Answer      *tool.Decision      `json:"answer,omitempty"`    // of a gate: to its own question, for exactly this call
+	Outcome     *hook.Outcome       `json:"outcome,omitempty"`   // of After
+	Admission   string              `json:"admission,omitempty"` // of release: what admit said
+}
+
+type document struct {
+	Value    json.RawMessage `json:"value"`
+	Revision int64           `json:"revision"`
+}
+
+// ask returns the question about a call.
+func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
+	q := &question{
+		Event: "PreToolUse", SessionID: in.Run.Thread, CWD: h.cfg.Workspace, ToolName: in.Descriptor.ID, ToolUseID: in.CallID,
+		ToolInput: json.RawMessage(in.Arguments.Text()), Kind: kind, Hook: h.cfg.Name, Namespace: in.Namespace, CallID: in.CallID,
+		Requested: in.Requested, Descriptor: in.Descriptor, ToolDigest: in.ToolDigest, Run: in.Run, Caller: in.Caller, OnBehalfOf: in.OnBehalfOf,
+		Assessment: in.Assessment, Description: in.Description, Attempt: in.Attempt,
+	}
+	found, err := outside.Documents(in, h.cfg.Documents)
+	for _, d := range found {
+		if q.Documents == nil {
+			q.Documents = map[string]document{}
+		}
+		q.Documents[string(d.Scope)+"/"+d.Key] = document{json.RawMessage(d.Value), d.Revision}
+	}
+	return q, err
+}
+
+// ended adds how the call ended.
+func (q *question) ended(o hook.Outcome) {
+	q.Event, q.Outcome = "PostToolUse", &o
+	switch {
+	case o.Result.IsError():
+		q.Event, q.ToolResponse = "PostToolUseFailure", o.Result.ModelText()
+	case o.Result.Data != "":
+		q.ToolResponse = json.RawMessage(o.Result.Data)
+	default:
+		q.ToolResponse = o.Result.Message
+	}
+}
+
+func (q *question) encode() ([]byte, error) {
+	b, err := json.Marshal(q)
+	return append(b, '\n'), err
+}
