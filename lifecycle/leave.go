@@ -15,6 +15,9 @@ func (l *live) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.watchers--
+	if l.watchers < 2 {
+		l.shared = nil
+	}
 	l.unwatchedLocked()
 }
 

@@ -51,6 +51,7 @@ type live struct {
 	lost      error // the call never came to be: told to who watches
 	changed   chan struct{}
 	waiting   bool       // somebody waits for changed
+	shared    *Shared    // of the newest events, when several watch
 	reopen    *store.Run // the run that this call opens anew; stored with its first change
 	dirty     bool       // in the engine's list of calls to write behind
 

@@ -99,7 +99,7 @@ func (w *Watcher) shown(c *call.Call) *call.Call {
 // shownEvents are events of the watched calls as the watcher may see them. In a feed who does not look at others' calls
 // sees its own.
 func (w *Watcher) shownEvents(events []call.Event) []call.Event {
-	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Suspension != nil }) {
+	if !asks(events) {
 		return events
 	}
 	var c *call.Call
@@ -112,4 +112,9 @@ func (w *Watcher) shownEvents(events []call.Event) []call.Event {
 		return shownEvents(c.Caller, c, events)
 	}
 	return shownEvents(*w.as, c, events)
+}
+
+// asks reports whether there is a question among events, which not everybody may see whole.
+func asks(events []call.Event) bool {
+	return slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Suspension != nil })
 }

@@ -30,6 +30,8 @@ type Frame struct {
 	CaughtUp  bool // what follows is new
 	Heartbeat bool
 	Closing   bool // the daemon is stopping: come back with the cursor
+
+	Shared *Shared // the same frame is for other watchers too
 }
 
 // A Gap says that events are missing.
@@ -298,6 +300,10 @@ func (w *Watcher) look(ctx context.Context) (Frame, <-chan struct{}, error) {
 		return Frame{}, nil, l.lost
 	}
 	if l.told > w.after {
+		if s := w.sharedLocked(); s != nil {
+			l.mu.Unlock()
+			return w.take(s), nil, nil
+		}
 		events := l.tailAfterLocked(w.after)
 		l.mu.Unlock()
 		f, err := w.hand(ctx, events)

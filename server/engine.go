@@ -109,6 +109,9 @@ type Frame struct {
 	CaughtUp  bool
 	Heartbeat bool
 	Closing   bool // the daemon stops
+
+	// Shared is set when other watchers get the same frame: what one makes of it is there for all.
+	Shared interface{ Form(make func() any) any }
 }
 
 // A Gap says that events are missing.

@@ -15,11 +15,12 @@ type eventBlock struct {
 
 // fromFrame translates a frame. Its events are in the message as bytes.
 func fromFrame(f *Frame) *tooldv1.Frame {
-	if len(f.Events) > 0 {
-		if out := encodedFrame(f); out != nil {
-			return out
-		}
-		return plainFrame(f) // which cannot be sent, and says why
+	switch {
+	case len(f.Events) == 0:
+	case f.Shared != nil:
+		return f.Shared.Form(func() any { return eventFrame(f) }).(*tooldv1.Frame)
+	default:
+		return eventFrame(f)
 	}
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	switch {
@@ -36,6 +37,14 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
 	}
 	return out
+}
+
+// eventFrame is a frame of events. It is not changed any more: others may send it too.
+func eventFrame(f *Frame) *tooldv1.Frame {
+	if out := encodedFrame(f); out != nil {
+		return out
+	}
+	return plainFrame(f) // which cannot be sent, and says why
 }
 
 // plainFrame is a frame of events as messages.

@@ -116,6 +116,9 @@ func (w watcher) Next(ctx context.Context) (server.Frame, error) {
 		CallID: f.Key.ID, Events: f.Events, Cursor: f.Cursor,
 		Snapshot: f.Snapshot, CaughtUp: f.CaughtUp, Heartbeat: f.Heartbeat, Closing: f.Closing,
 	}
+	if f.Shared != nil {
+		out.Shared = f.Shared
+	}
 	if f.Gap != nil {
 		gap := server.Gap(*f.Gap)
 		out.Gap = &gap
