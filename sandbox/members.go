@@ -50,6 +50,7 @@ type finder func(*census) (mine, doubtful map[int]process)
 // spread adds to found the seeds, their children and all who share a session with one of them, and so on. A session is
 // entered by birth only, so whoever is in one that a run made is of the run. Nothing that may refuses is added.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
+	entered := map[int]bool{} // sessions: to add all who share one for each of them takes as many steps as there are pairs
 	for len(seeds) > 0 {
 		pid := seeds[len(seeds)-1]
 		seeds = seeds[:len(seeds)-1]
@@ -58,7 +59,11 @@ func (c *census) spread(found map[int]process, seeds []int, may func(process) bo
 			continue
 		}
 		found[pid] = p
-		seeds = append(append(seeds, c.children[pid]...), c.sessions[p.session]...)
+		seeds = append(seeds, c.children[pid]...)
+		if !entered[p.session] {
+			entered[p.session] = true
+			seeds = append(seeds, c.sessions[p.session]...)
+		}
 	}
 }
 
