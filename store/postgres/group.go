@@ -227,6 +227,13 @@ func (g *group) apply(o *op) error {
 	for i := range c.Policies {
 		g.single = append(g.single, writePolicy(&c.Policies[i], g.now))
 	}
+	for i := range c.Actions {
+		stored, err := writeAction(g.w.next(), &c.Actions[i])
+		if err != nil {
+			return err
+		}
+		g.single = append(g.single, stored)
+	}
 	for _, r := range c.Records {
 		g.records = append(g.records, record{g.w.next(), c.Name(), r, g.now})
 	}

@@ -72,7 +72,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err != nil {
 		return err
 	}
-	for _, table := range []string{"calls", "events", "decisions", "records", "documents", "policies", "runs"} {
+	for _, table := range []string{"calls", "events", "decisions", "records", "documents", "policies", "runs", "actions"} {
 		err := s.admin(&op{bare: true, admin: func(ctx context.Context, w *writer) error { return w.exec(ctx, "VACUUM FULL "+table) }})
 		if err != nil {
 			return err
@@ -140,6 +140,7 @@ func (w *writer) shred(ctx context.Context, p *store.Shredding) error {
 		"DELETE FROM policies WHERE namespace = $1 AND scope = $2 AND scope_id = ANY ($3::bytea[]) AND kind = $4"
 	for _, s := range []statement{
 		{"DELETE FROM records WHERE namespace = $1 AND (call_id = ANY ($2::bytea[]) OR call_id = '' AND key = ANY ($2::bytea[]))", []any{p.Namespace, p.Calls}},
+		{"DELETE FROM actions WHERE namespace = $1 AND call_id = ANY ($2::bytea[])", []any{p.Namespace, p.Calls}},
 		{documents, runs}, {documents, threads},
 		{policies, append(append([]any{}, runs...), p.PolicyKind)}, {policies, append(append([]any{}, threads...), p.PolicyKind)},
 		{"UPDATE runs SET reason = '' WHERE namespace = $1 AND id = ANY ($2::bytea[])", []any{p.Namespace, p.Runs}},

@@ -73,6 +73,7 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, do
 		{"DELETE FROM policies WHERE expires < $1", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id)", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'THREAD' AND changed < $1 AND " + ofThread + "scope_id)", []any{calls}},
+		{"DELETE FROM actions WHERE state = 'DEAD' AND created < $1", []any{calls}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
 		// Positions follow the clock, so what is old is at the beginning.
 		{"DELETE FROM records WHERE position < coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807)", []any{tombstones}},

@@ -155,3 +155,23 @@ CREATE TABLE policies (
   value     bytea  NOT NULL,
   PRIMARY KEY (namespace, kind, key)
 );
+
+-- What is to be done because of calls that have committed.
+CREATE TABLE actions (
+  position  bigint NOT NULL PRIMARY KEY,
+  namespace bytea  NOT NULL,
+  id        bytea  NOT NULL,
+  call_id   bytea  NOT NULL,
+  state     text   COLLATE "C" NOT NULL, -- PENDING, DEAD
+  phase     text   COLLATE "C" NOT NULL,
+  ends      bytea,           -- the batch or run at whose end it is done
+  due       bigint,          -- NULL: not before that end
+  created   bigint NOT NULL,
+  crc       bigint NOT NULL, -- over namespace, id, record
+  record    bytea  NOT NULL
+);
+
+CREATE UNIQUE INDEX actions_id ON actions (namespace, id);
+CREATE INDEX actions_due ON actions (due) WHERE state = 'PENDING' AND due IS NOT NULL;
+CREATE INDEX actions_ends ON actions (namespace, phase, ends) WHERE state = 'PENDING' AND ends IS NOT NULL;
+CREATE INDEX actions_dead ON actions (namespace, position) WHERE state = 'DEAD';
