@@ -94,6 +94,7 @@ type daemon struct {
 	cmd     *exec.Cmd
 	pid     int
 	ready   chan struct{} // closed when it said where it listens
+	stands  chan struct{} // closed when it said that it stands by
 	ended   chan struct{} // closed when the process is gone
 	address string
 	metrics string // empty when it was not asked to show its numbers
@@ -117,7 +118,7 @@ func (h *home) start(point string) (*daemon, error) {
 	}
 	// A group of its own, so that Ctrl-C reaches the test alone. Should the test die, the daemon does too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	d := &daemon{cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
+	d := &daemon{cmd: cmd, ready: make(chan struct{}), stands: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
 	cmd.Stderr = d.log
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.StdoutPipe()
@@ -144,16 +145,24 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 		return
 	}
 	lines := bufio.NewScanner(out)
-	for said := false; lines.Scan(); {
+	for said, stood := false, false; lines.Scan(); {
 		var told struct {
 			Ready   bool   `json:"ready"`
+			Standby bool   `json:"standby"`
 			TCP     string `json:"tcp"`
 			Metrics string `json:"metrics"`
 			Epoch   int64  `json:"epoch"`
 		}
-		if json.Unmarshal(lines.Bytes(), &told) == nil && told.Ready && !said {
+		if json.Unmarshal(lines.Bytes(), &told) != nil {
+			continue
+		}
+		if told.Ready && !said {
 			d.address, d.metrics, d.epoch, said = told.TCP, told.Metrics, told.Epoch, true
 			close(d.ready)
+		}
+		if told.Standby && !stood {
+			d.address, stood = told.TCP, true
+			close(d.stands)
 		}
 	}
 	_ = d.cmd.Wait() // how it ended is in ProcessState

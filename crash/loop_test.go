@@ -201,8 +201,13 @@ func (l *loop) complete() {
 // TestCrashLoop is T83, T84, T92, T107 and T110 at once, and P1 to P5: whatever the moment of the kill, the next daemon
 // knows everything that was told.
 func TestCrashLoop(t *testing.T) {
-	want, seed := kills(t), seed(t)
-	l := newLoop(t, seed)
+	newLoop(t, seed(t)).killed(t, kills(t))
+}
+
+// killed gives daemons so many lives, one after the other, and holds the last of them to all that was told.
+func (l *loop) killed(t *testing.T, want int) {
+	t.Helper()
+	seed := l.seed
 	began := time.Now()
 	var d *daemon
 	var last plan
@@ -217,8 +222,8 @@ func TestCrashLoop(t *testing.T) {
 		if d != nil {
 			t.Log(d.log)
 		}
-		t.Fatalf("life %d, to end %v; %d violations, %v\nagain: TOOLD_CRASH_SEED=%d TOOLD_CRASH_KILLS=%d go test -run TestCrashLoop ./crash",
-			number, last, len(l.led.Broken()), err, seed, want)
+		t.Fatalf("life %d, to end %v; %d violations, %v\nagain: TOOLD_CRASH_SEED=%d TOOLD_CRASH_KILLS=%d go test -run %s ./crash",
+			number, last, len(l.led.Broken()), err, seed, kills(t), t.Name())
 	}
 	for n := 0; n < want; n++ {
 		number++

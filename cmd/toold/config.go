@@ -13,6 +13,7 @@ import (
 // the zero value of a field is what an empty or zero setting means, not the default ([defaults]).
 type Config struct {
 	Data       string      `koanf:"data"`        // directory of the store; "" is refused
+	Store      string      `koanf:"store"`       // postgres://role@host/database; "": SQLite in Data
 	Workspace  string      `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
 	Listen     Listen      `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
 	TLS        TLS         `koanf:"tls"`         // of the TCP listener; zero: none
@@ -202,6 +203,14 @@ func loopbackHost(address string) string {
 		return "127.0.0.1" + address
 	}
 	return address
+}
+
+// storeKind is the word for the store.
+func (c *Config) storeKind() string {
+	if c.Store == "" {
+		return "sqlite"
+	}
+	return "postgres"
 }
 
 // TokenFile is where the token of the first start lies.

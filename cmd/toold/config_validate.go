@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -80,6 +81,11 @@ func (c *Config) saidBy(key string) string {
 func (c *Config) validatePlaces(wrong complaint) {
 	if c.Data == "" {
 		wrong("data", "is empty")
+	}
+	if c.Store != "" {
+		if err := postgres.CheckURL(c.Store); err != nil {
+			wrong("store", "%v", err)
+		}
 	}
 	if c.Workspace == "" {
 		wrong("workspace", "is empty")

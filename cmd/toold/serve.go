@@ -35,13 +35,16 @@ func serve(ctx context.Context, cfg *Config, program string, out io.Writer) erro
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	d, err := newDaemon(ctx, cfg)
+	d, err := newDaemon(ctx, cfg, out)
 	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // it was asked to end before it served, as a standby mostly is
+		}
 		return err
 	}
 	defer func() { _ = d.log.Sync() }() // standard error often cannot be synced
 	d.program = program
-	return d.run(ctx, out)
+	return d.run(ctx)
 }
 
 // check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
@@ -74,7 +77,7 @@ func (noExec) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 }
 
 // run serves until ctx is done, a drain is asked for, or the daemon cannot go on.
-func (d *daemon) run(ctx context.Context, out io.Writer) error {
+func (d *daemon) run(ctx context.Context) error {
 	background, stop := context.WithCancel(context.Background())
 	defer stop()
 	var loops sync.WaitGroup
@@ -98,7 +101,7 @@ func (d *daemon) run(ctx context.Context, out io.Writer) error {
 		})
 	}
 	d.server.SetReady(true)
-	if err := d.announce(out); err != nil {
+	if err := d.announce(d.out); err != nil {
 		d.log.Warn("nobody heard where the daemon listens", zap.Error(err))
 	}
 	period := d.cfg.Timeouts.Drain
@@ -211,10 +214,14 @@ func (d *daemon) trim(ctx context.Context) {
 
 // checkStore looks through a store whose last end was not clean and which was too large to be looked through at start.
 func (d *daemon) checkStore(ctx context.Context) {
-	if !d.store.Unchecked() {
+	s, ok := d.store.(interface {
+		Unchecked() bool
+		Check(ctx context.Context) error
+	})
+	if !ok || !s.Unchecked() {
 		return
 	}
-	if err := d.store.Check(ctx); err != nil && ctx.Err() == nil {
+	if err := s.Check(ctx); err != nil && ctx.Err() == nil {
 		d.log.Error("the store is damaged; stop the daemon and restore a backup", zap.Error(err))
 	}
 }

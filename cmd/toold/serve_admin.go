@@ -19,6 +19,7 @@ import (
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -30,7 +31,7 @@ func (a adminOf) Info(context.Context) server.Info {
 	d, l := a.d, &a.d.cfg.Limits
 	id := d.store.Identity()
 	info := server.Info{
-		Version: version, Commit: commit(), Store: "sqlite", StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
+		Version: version, Commit: commit(), Store: a.d.cfg.storeKind(), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: server.Limits{
 			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
 			RunningCalls: l.Concurrency, QueuedCalls: l.QueueLength, Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
@@ -105,7 +106,11 @@ func (a adminOf) AcceptTool(p tool.Principal, id, digest string) (server.Tool, e
 
 // Backup implements [server.Admin].
 func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (server.Backup, error) {
-	copied, err := a.d.store.Backup(ctx, directory)
+	s, ok := a.d.store.(*sqlite.Store)
+	if !ok {
+		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+	}
+	copied, err := s.Backup(ctx, directory)
 	if err != nil {
 		a.d.log.Error("backup failed", zap.String("directory", directory), zap.Error(err))
 		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)

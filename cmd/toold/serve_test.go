@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -282,13 +283,13 @@ func TestFatal(t *testing.T) {
 	s := newSite(t, "")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace, "--listen-tcp", "127.0.0.1:0", "--log-level", "error")
 	must(t, err)
-	d, err := newDaemon(context.Background(), cfg)
+	d, err := newDaemon(context.Background(), cfg, io.Discard)
 	must(t, err)
 	lost := errors.New("fsync failed")
 	d.fail(lost)
 	d.fail(errors.New("another"))
 	began := time.Now()
-	if err := d.run(context.Background(), &logBuffer{}); !errors.Is(err, lost) {
+	if err := d.run(context.Background()); !errors.Is(err, lost) {
 		t.Errorf("run = %v", err)
 	}
 	if took := time.Since(began); took > time.Second {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -27,7 +28,6 @@ import (
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
-	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -38,7 +38,8 @@ const heartbeatEvery = 15 * time.Second
 type daemon struct {
 	cfg     *Config
 	started time.Time
-	program string // how commands begin that people may copy
+	program string    // how commands begin that people may copy
+	out     io.Writer // for who started it
 
 	log     *zap.Logger
 	lineLog *zap.Logger // of calls
@@ -46,7 +47,7 @@ type daemon struct {
 	lines   *linelog.Filter
 	secrets *redact.Live // nil: nothing is secret
 	token   string       // of the first start
-	store   *sqlite.Store
+	store   journal
 	runner  *sandbox.Runner
 	tools   *registry.Registry
 	gate    *permission.Gate
@@ -70,8 +71,8 @@ type daemon struct {
 }
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
-func newDaemon(ctx context.Context, cfg *Config) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, started: time.Now(), failed: make(chan error, 1), hangup: make(chan os.Signal, 1)}
+func newDaemon(ctx context.Context, cfg *Config, out io.Writer) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, out: out, started: time.Now(), failed: make(chan error, 1), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
 	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
 	d.onClose(func() error { signal.Stop(d.hangup); return nil })
@@ -113,30 +114,6 @@ func (d *daemon) fail(err error) {
 	case d.failed <- err:
 	default:
 	}
-}
-
-// openStore takes the store, and with it the right to call the data directory one's own.
-func (d *daemon) openStore(ctx context.Context) error {
-	point := failPoint()
-	cfg := sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved}
-	if point != nil {
-		cfg.FailPoint = func(name string) error { point(name); return nil }
-	}
-	store, err := sqlite.Open(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	d.store = store
-	d.onClose(store.Close)
-	if store.Identity().Clean {
-		return nil
-	}
-	if n, err := store.SweepSpool(ctx); err != nil {
-		return fmt.Errorf("output of calls: %w", err)
-	} else if n > 0 {
-		d.log.Info("output of forgotten calls removed", zap.Int("calls", n))
-	}
-	return nil
 }
 
 // openTools ends what an earlier daemon left running and registers the tools.
@@ -305,6 +282,9 @@ func (d *daemon) openServer(context.Context) error {
 
 // listen takes the addresses, so that one that is taken is found before anything runs.
 func (d *daemon) listen(ctx context.Context) error {
+	if len(d.doors) > 0 {
+		return nil // it stood by
+	}
 	add := func(lis net.Listener, err error) error {
 		if err != nil {
 			return usageError{err}

@@ -49,7 +49,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place)
 		return err
 	})
-	return groups, position, err
+	return groups, position, said(err)
 }
 
 // Acknowledge remembers the place as it is now: an operator has released the calls of a store that was copied. Until then

@@ -120,10 +120,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.dir, err = lockDir(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if s.owner, err = acquire(ctx, s); err != nil {
-		return nil, err
-	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
 	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen}); err != nil {
@@ -132,6 +129,22 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	go s.writer.run()
 	go s.owner.keep()
 	return s, nil
+}
+
+// take waits for the journal and begins an epoch, again when the server is lost on the way.
+func (s *Store) take(ctx context.Context) (err error) {
+	for until := time.Now().Add(s.cfg.Patience); ; {
+		if s.owner, err = acquire(ctx, s); err != nil {
+			return err
+		}
+		if err = s.begin(ctx); err == nil || !lost(err) || time.Now().After(until) || ctx.Err() != nil {
+			return err
+		}
+		s.owner.giveUp(false)
+		if s.writer != nil {
+			s.writer.disconnect()
+		}
+	}
 }
 
 // begin brings the schema up to date, begins the epoch and opens the connections.

@@ -28,7 +28,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		version, err := schemaVersion(ctx, tx, name)
 		if err != nil {
 			return err
@@ -54,6 +54,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 		_, err = tx.Exec(ctx, "UPDATE toold_journal SET version = $1", len(files))
 		return err
 	})
+	if errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
+		return err
+	}
+	return said(err)
 }
 
 // schemaVersion returns the version of the journal in a schema, which is made when it is not there. 0 is a new one.

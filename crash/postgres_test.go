@@ -1,0 +1,199 @@
+package crash_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
+)
+
+// onPostgres lets the daemons of a loop keep their store on a server.
+func (l *loop) onPostgres(t *testing.T) *pgtest.Server {
+	t.Helper()
+	server, err := pgtest.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	l.serveWith = []string{"--store", server.URL("crash")}
+	return server
+}
+
+// TestCrashLoopPostgres is TestCrashLoop on PostgreSQL, with a fifth of the kills, and with T88: meanwhile the server ends
+// every connection again and again, and is itself killed now and then. No daemon may end of that.
+func TestCrashLoopPostgres(t *testing.T) {
+	l := newLoop(t, seed(t))
+	server := l.onPostgres(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var spoiling sync.WaitGroup
+	ended, restarts := 0, 0
+	spoiling.Go(func() {
+		rng := rand.New(rand.NewPCG(l.seed, 88))
+		for ctx.Err() == nil {
+			pause(ctx, time.Duration(50+rng.IntN(300))*time.Millisecond)
+			var err error
+			if ended++; ended%12 == 0 {
+				restarts++
+				err = restart(server, rng)
+			} else {
+				err = server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + pgtest.Role + "'")
+			}
+			if err != nil {
+				t.Errorf("spoil the connections: %v", err)
+			}
+		}
+	})
+	defer spoiling.Wait()
+	defer cancel()
+	l.killed(t, max(kills(t)/5, 4))
+	cancel()
+	spoiling.Wait()
+	t.Logf("ran: all connections ended %d times, the server killed or restarted %d times", ended, restarts)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// restart ends the server as a crash or an administrator would.
+func restart(server *pgtest.Server, rng *rand.Rand) error {
+	how := []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT}[rng.IntN(2)]
+	if err := server.Stop(how); err != nil {
+		return err
+	}
+	return server.Resume()
+}
+
+// takesOver starts two daemons on one store, the second of which stands by, gives the first something to do, lets it be
+// lost, and returns the life of the second.
+func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first *daemon, second *life, endless, gated *item)) {
+	t.Helper()
+	l.onPostgres(t)
+	first, err := l.start("")
+	must(t, err)
+	defer first.kill()
+	if served, err := first.awaitReady(); err != nil || !served {
+		t.Fatalf("served = %t, %v\n%s", served, err, first.log)
+	}
+	elsewhere := *l.home
+	elsewhere.data = filepath.Join(l.dir, "elsewhere")
+	second, err := elsewhere.start("")
+	must(t, err)
+	defer second.kill()
+	select {
+	case <-second.stands:
+	case <-time.After(startWithin):
+		t.Fatalf("the second daemon does not stand by\n%s", second.log)
+	}
+	wantStandby(t, second)
+
+	life, err := l.begin(first, 1)
+	must(t, err)
+	defer life.end()
+	endless, gated, done := l.one("endless"), l.one("gated"), l.one("command")
+	for _, it := range []*item{endless, gated, done} {
+		life.start(it, rand.New(rand.NewPCG(1, 1)))
+	}
+	for lines, err := l.traces(endless); err == nil && len(lines) == 0; lines, err = l.traces(endless) {
+		time.Sleep(time.Millisecond) // the command has not begun
+	}
+	lose(first)
+	if served, err := second.awaitReady(); err != nil || !served {
+		t.Fatalf("the standby served = %t, %v\n%s", served, err, second.log)
+	}
+	if !second.log.tells("stands by") || !second.log.tells("taken over") {
+		t.Errorf("the log of the standby does not say what it did:\n%s", second.log)
+	}
+	next, err := l.begin(second, 2)
+	must(t, err)
+	defer next.end()
+	then(first, next, endless, gated)
+	if lines, err := l.traces(endless); err != nil || len(lines) != 1 {
+		t.Errorf("traces of the call that ran = %v, %v, want one", lines, err)
+	}
+	for _, v := range l.led.Broken() {
+		t.Error(v)
+	}
+}
+
+// wantStandby expects that a daemon says that it does not serve.
+func wantStandby(t *testing.T, d *daemon) {
+	t.Helper()
+	c, err := dial(d.address)
+	must(t, err)
+	defer c.close()
+	ctx, cancel := as(t.Context(), auto)
+	defer cancel()
+	answer, err := grpc_health_v1.NewHealthClient(c.conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health of a standby = %v, %v", answer.GetStatus(), err)
+	}
+	_, err = c.get(ctx, "call-that-nobody-has")
+	if code, reason, _ := refusal(err); code != codes.Unavailable || reason != "STANDBY" {
+		t.Errorf("a standby answers %v %s", code, reason)
+	}
+}
+
+// lookAfter holds the daemon that took over to the recovery table and to what the first one told.
+func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
+	t.Helper()
+	must(t, next.verify(rand.New(rand.NewPCG(1, 1)), true))
+	if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
+		t.Errorf("the call that ran is %+v, want IN_DOUBT", end)
+	}
+	open, _ := gated.Waiting()
+	if open == nil {
+		t.Fatal("the question is gone")
+	}
+	next.answer(gated, open.GetSuspensionId(), yes(gated, open), false)
+	if lines, err := l.traces(gated); err != nil || !slices.Equal(lines, []string{original}) {
+		t.Errorf("traces = %v, %v, want one", lines, err)
+	}
+}
+
+// TestT89StandbyTakesOver kills the daemon that serves while another one stands by.
+func TestT89StandbyTakesOver(t *testing.T) {
+	l := newLoop(t, 89)
+	takesOver(t, l, (*daemon).kill, func(_ *daemon, next *life, endless, gated *item) {
+		lookAfter(t, l, next, endless, gated)
+	})
+}
+
+// TestT89StoppedOwnerIsFenced stops the daemon that serves for longer than its lease, as a machine that is cut off or
+// suspended would be, and lets it go on when another one has taken over: it changes nothing and ends.
+func TestT89StoppedOwnerIsFenced(t *testing.T) {
+	l := newLoop(t, 8989)
+	stop := func(first *daemon) { must(t, first.cmd.Process.Signal(syscall.SIGSTOP)) }
+	takesOver(t, l, stop, func(first *daemon, next *life, endless, gated *item) {
+		must(t, first.cmd.Process.Signal(syscall.SIGCONT))
+		select {
+		case <-first.ended:
+		case <-time.After(startWithin):
+			t.Fatalf("the daemon that was stopped lives on\n%s", first.log)
+		}
+		if code := first.cmd.ProcessState.ExitCode(); code <= 0 {
+			t.Errorf("the daemon that was stopped ended with %v", first.cmd.ProcessState)
+		}
+		if !first.log.tells("another daemon has taken the journal over") {
+			t.Errorf("its log does not say why it ended:\n%s", first.log)
+		}
+		lookAfter(t, l, next, endless, gated)
+		fresh := l.one("command")
+		next.start(fresh, rand.New(rand.NewPCG(1, 1)))
+		must(t, next.look(fresh))
+		if end := fresh.Ended(); end == nil || end.Status != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+			t.Errorf("a new call ended %+v", end)
+		}
+	})
+}
