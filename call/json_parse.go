@@ -31,8 +31,8 @@ func ParseJSON(text string, maxBytes int) (any, error) {
 			Reason: fmt.Sprintf("the text has %d bytes, the limit is %d", len(text), maxBytes),
 		}
 	}
-	var members [16]jsonMember
-	var items [16]any
+	var members [12]jsonMember // both go to the heap: what most arguments need
+	var items [4]any
 	p := jsonParser{text: text, members: members[:0], items: items[:0]}
 	p.skipSpace()
 	switch {

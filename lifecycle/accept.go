@@ -70,8 +70,9 @@ func (e *Engine) unfilled(key call.Key) (*live, bool) {
 
 // admitNew fills the place of a call that is not in memory. It reports whether the call is new.
 func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec) (bool, error) {
+	ctx = context.WithoutCancel(ctx)
 	if !generated {
-		c, err := e.store.Call(context.WithoutCancel(ctx), l.key)
+		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
 			return false, nil // attach tells what was found
@@ -83,10 +84,10 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		return false, err
 	}
 	if spec.RetryOf != "" {
-		err = e.retries(context.WithoutCancel(ctx), p, spec)
+		err = e.retries(ctx, p, spec)
 	}
 	if err == nil {
-		err = e.claim(context.WithoutCancel(ctx), p, &spec.Run, p.Subject)
+		err = e.claim(ctx, p, &spec.Run, p.Subject)
 	}
 	if err != nil {
 		e.leave()

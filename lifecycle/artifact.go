@@ -61,14 +61,14 @@ func (a *artifact) part(offset, limit int64) (Part, error) {
 }
 
 func (e *Engine) artifactOf(c *call.Call, name string) (*artifact, error) {
-	size, err := e.store.Spool().Size(c.Key(), name)
+	size, err := e.spool.Size(c.Key(), name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "call %q has no artifact %q%s", c.ID, name, named(c))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &artifact{spool: e.store.Spool(), key: c.Key(), name: name, size: size, mimeType: mimeType(c, name), ended: c.Status.Terminal()}, nil
+	return &artifact{spool: e.spool, key: c.Key(), name: name, size: size, mimeType: mimeType(c, name), ended: c.Status.Terminal()}, nil
 }
 
 func (e *Engine) visibleArtifact(ctx context.Context, p tool.Principal, id, name string) (*artifact, error) {

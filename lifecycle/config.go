@@ -104,6 +104,7 @@ type Config struct {
 type Engine struct {
 	cfg   Config
 	store store.Store
+	spool store.Spool // of store, which makes one each time that it is asked
 	log   *zap.Logger
 	epoch int64
 	hooks atomic.Pointer[hookSet] // of passes that begin
@@ -165,7 +166,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	id := cfg.Store.Identity()
 	e := &Engine{
-		cfg: cfg, store: cfg.Store, log: cfg.Log, epoch: id.Epoch,
+		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
 		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
 		lives:    map[call.Key]*live{},

@@ -161,7 +161,7 @@ func (l *live) saveOwn(name string, b []byte) (string, error) {
 
 // saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.
 func (l *live) saveArtifact(name string, b []byte) (string, error) {
-	spool := l.e.store.Spool()
+	spool := l.e.spool
 	unique := name
 	for n := 2; ; n++ {
 		_, err := spool.Size(l.key, unique)

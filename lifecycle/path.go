@@ -156,7 +156,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	}
 	l.passed(ctx)
 	l.followed(ctx, rounds)
-	l.e.store.Spool().Release(l.key)
+	l.e.spool.Release(l.key)
 }
 
 // The steps from the arguments to the start of the tool.

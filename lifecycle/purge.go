@@ -184,7 +184,7 @@ func (e *Engine) purgeCall(ctx context.Context, key call.Key, by call.Purge) (bo
 	ctx = context.WithoutCancel(ctx)
 	l, err := e.acquire(ctx, key)
 	if errors.Is(err, store.ErrTrimmed) {
-		return false, e.store.Spool().Remove(key)
+		return false, e.spool.Remove(key)
 	}
 	if err != nil {
 		return false, err
@@ -207,7 +207,7 @@ func (e *Engine) purgeCall(ctx context.Context, key call.Key, by call.Purge) (bo
 		}
 		l.purged(left)
 	}
-	return c.Purge == nil, e.store.Spool().Remove(key)
+	return c.Purge == nil, e.spool.Remove(key)
 }
 
 // purged forgets what memory has of a call whose content is gone.

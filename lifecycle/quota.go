@@ -19,7 +19,7 @@ type quota struct {
 func (l *live) spend(stream string, n int) error {
 	q := &l.printed
 	if _, known := q.streams[stream]; !known {
-		size, err := l.e.store.Spool().Size(l.key, stream)
+		size, err := l.e.spool.Size(l.key, stream)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
@@ -43,7 +43,7 @@ func (l *live) print(stream string, b []byte) (offset int64, err error) {
 		return 0, err
 	}
 	if !l.e.cfg.Full() {
-		offset, err = l.e.store.Spool().Append(l.key, stream, b)
+		offset, err = l.e.spool.Append(l.key, stream, b)
 		if !errors.Is(err, store.ErrFull) {
 			return offset, err
 		}

@@ -416,7 +416,7 @@ func (w *Watcher) hydrate(key call.Key, events []call.Event) ([]call.Event, erro
 			break
 		}
 		b := make([]byte, o.Length)
-		n, err := w.e.store.Spool().ReadAt(key, o.Stream, b, o.Offset)
+		n, err := w.e.spool.ReadAt(key, o.Stream, b, o.Offset)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
