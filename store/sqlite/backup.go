@@ -225,7 +225,7 @@ func ownerIn(conn *sqlite.Conn, dir string) (found bool, err error) {
 	if json.Unmarshal(b, &key) != nil {
 		return false, nil //nolint:nilerr // a name that was cut off names no call
 	}
-	err = query(conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+	err = query(conn, selectKnown, func(*sqlite.Stmt) error {
 		found = true
 		return nil
 	}, key.Namespace, key.ID)

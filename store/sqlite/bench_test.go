@@ -190,6 +190,32 @@ func BenchmarkReadOnly(b *testing.B) {
 	b.ReportMetric(float64(used.Nanoseconds())/calls, "cpu-ns/call")
 }
 
+// BenchmarkReadPacked reads calls that were written behind.
+func BenchmarkReadPacked(b *testing.B) {
+	s := open(b, sqlite.Config{Dir: filepath.Join(b.TempDir(), "data")})
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 2048)
+	all.Add(*rows)
+	for i := range *rows {
+		slots <- struct{}{}
+		s.Submit(packed(fmt.Sprintf("bench-%020d", i)), func(err error) { must(b, err); <-slots; all.Done() })
+	}
+	all.Wait()
+	measured(b, "call", func(i int) error {
+		_, err := s.Call(b.Context(), key(fmt.Sprintf("bench-%020d", i*7919%*rows)))
+		return err
+	})
+	for name, q := range map[string]store.Query{"newest50": {Namespace: "ns"}, "run50": {Namespace: "ns", Run: "bench-run"}} {
+		measured(b, name, func(int) error {
+			page, err := s.Calls(b.Context(), q)
+			if err == nil && len(page.Calls) != 50 {
+				err = fmt.Errorf("%d calls", len(page.Calls))
+			}
+			return err
+		})
+	}
+}
+
 // filled is a journal of many calls, every tenth of which waits for an answer.
 func filled(b *testing.B) *sqlite.Store {
 	b.Helper()

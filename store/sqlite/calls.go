@@ -13,12 +13,14 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
+const insertCall = `INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
+	tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
 func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	c := o.change.Call
 	w.s.ids.add(ofCall(c.Key()))
-	st, err := w.conn.Prepare(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
-		tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`)
+	st, err := w.conn.Prepare(insertCall)
 	if err != nil {
 		return &failure{err}
 	}
@@ -99,6 +101,7 @@ const callColumns = "position, calls.namespace, call_id, status, revision, last_
 // A callRow is a call as it was stored, or why it cannot be read.
 type callRow struct {
 	position int64
+	pack     int64 // position of the pack that it is in
 	key      call.Key
 	call     *call.Call // nil with err
 	err      error
@@ -107,10 +110,15 @@ type callRow struct {
 // A callScanner reads calls from the columns of a statement. It uses its memory again for each.
 type callScanner struct {
 	row   []byte
+	pack  pack
 	shelf *shelf // nil: each row is decoded, and who gets its call may change it
 }
 
 func (s *callScanner) scan(st *sqlite.Stmt) callRow {
+	if inPack(st) {
+		m := s.pack.find(st)
+		return m.row()
+	}
 	r := callRow{position: st.ColumnInt64(0)}
 	last, crc := st.ColumnInt64(5), uint32(st.ColumnInt64(6))
 	if s.shelf != nil {
@@ -146,7 +154,11 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	return r
 }
 
-const selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ? AND call_id = ?"
+const (
+	selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
+	// selectKnown tells whether there is such a call.
+	selectKnown = "SELECT 1 FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL SELECT 1 FROM packed WHERE namespace = ?1 AND call_id = ?2"
+)
 
 // Call returns a call.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
@@ -154,17 +166,38 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 		return nil, cmp.Or(s.refusal(), ctx.Err(), store.ErrNotFound)
 	}
 	var row callRow
-	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		err := query(conn, selectCall, func(st *sqlite.Stmt) error {
-			row = new(callScanner).scan(st)
-			return nil
-		}, key.Namespace, key.ID)
+	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
+		row, err = s.find(conn, key)
 		if err == nil && row.position == 0 {
 			err = s.absent(conn, key)
 		}
 		return err
 	})
 	return row.call, cmp.Or(err, row.err)
+}
+
+// find looks among the rows, then in the packs, and among the rows again: one that was in a pack may have become a row in
+// between. Its position is 0 when it is nowhere.
+func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
+	scanner, ok := s.scanners.Get().(*callScanner)
+	if !ok {
+		scanner = new(callScanner)
+	}
+	defer func() {
+		if cap(scanner.row)+cap(scanner.pack.members) <= 2*packBytes {
+			s.scanners.Put(scanner)
+		}
+	}()
+	for _, text := range []string{selectCall, selectPacked, selectCall} {
+		if err == nil && row.position == 0 {
+			scanner.pack.position = 0 // what the pack was may have changed
+			err = query(conn, text, func(st *sqlite.Stmt) error {
+				row = scanner.scan(st)
+				return nil
+			}, key.Namespace, key.ID)
+		}
+	}
+	return row, err
 }
 
 // absent says why a call is not there.
@@ -194,7 +227,7 @@ func (s *Store) isTrimmed(conn *sqlite.Conn, key call.Key) (found bool, err erro
 func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 	return func(key call.Key) (found bool, err error) {
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, "SELECT 1 FROM calls WHERE namespace = ? AND call_id = ?", func(*sqlite.Stmt) error {
+			return query(conn, selectKnown, func(*sqlite.Stmt) error {
 				found = true
 				return nil
 			}, key.Namespace, key.ID)

@@ -26,7 +26,12 @@ func (w *writer) applyChange(o *op) error {
 	switch {
 	case c.Create:
 		position = at
-		if err = w.insertCall(o, at, now); err == nil {
+		if o.packs(now) {
+			err = w.gather(o, at, now)
+		} else {
+			err = w.insertCall(o, at, now)
+		}
+		if err == nil {
 			err = w.enrol(c.Call, at)
 		}
 	case c.Call != nil:
@@ -63,7 +68,7 @@ func (w *writer) applyChange(o *op) error {
 	return err
 }
 
-const selectStanding = "SELECT position, status, revision, last_sequence FROM calls WHERE namespace = ? AND call_id = ?"
+const selectStanding = "SELECT position, '', '', status, revision, last_sequence, 0, NULL FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL " + selectPacked
 
 // permit says whether a change may be made, and of which call. Of several reasons against it the first counts: a
 // replayed decision is told as one even when it comes too late.
@@ -99,10 +104,18 @@ func (w *writer) permit(c *store.Change, now time.Time) (position int64, was cal
 
 // find returns how a call stands; its position is 0 when the id is not known, and ErrTrimmed tells that it was.
 func (w *writer) find(key call.Key) (position int64, standing store.Standing, err error) {
+	if w.gathered.has(key) {
+		if err := w.writePack(); err != nil {
+			return 0, standing, err
+		}
+	}
 	err = query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)
-		standing = store.Standing{Status: call.Status(st.ColumnText(1)), Revision: st.ColumnInt64(2), LastSequence: st.ColumnInt64(3)}
-		return nil
+		if standing = (store.Standing{Status: call.Status(st.ColumnText(3)), Revision: st.ColumnInt64(4), LastSequence: st.ColumnInt64(5)}); inPack(st) {
+			m := new(pack).find(st)
+			standing = store.Standing{Status: call.Succeeded, Revision: 1, LastSequence: m.eventsLast}
+		}
+		return errEnough
 	}, key.Namespace, key.ID)
 	if err == nil && position == 0 {
 		var trimmed bool

@@ -72,7 +72,8 @@ func (w *writer) begin(group []*op) error {
 
 // apply writes each op that is not refused. Its error is the database's.
 func (w *writer) apply(group []*op) error {
-	clear(w.members)      // of a group that failed
+	clear(w.members) // of a group that failed
+	w.gathered.clear()
 	w.written += pageSize // a commit costs a page at least
 	for _, o := range group {
 		if o.admin != nil {
@@ -89,7 +90,11 @@ func (w *writer) apply(group []*op) error {
 		}
 		w.written += o.size()
 	}
-	if err := w.writeMembers(); err != nil {
+	err := w.writePack()
+	if err == nil {
+		err = w.writeMembers()
+	}
+	if err != nil {
 		return known(err)
 	}
 	if err := w.point("write"); err != nil {

@@ -113,7 +113,7 @@ func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks 
 		return nil
 	}, key.Namespace, key.ID)
 	if err == nil && position == 0 {
-		err = s.absent(conn, key)
+		return s.packedChunk(conn, key, after, chunks)
 	}
 	if err != nil || len(*chunks) == 0 {
 		return position, err
@@ -123,4 +123,20 @@ func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks 
 		c.crc, c.events = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
 		return nil
 	}, position)
+}
+
+// packedChunk is firstChunk for a call that may be in a pack.
+func (s *Store) packedChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
+	err = query(conn, selectPacked, func(st *sqlite.Stmt) error {
+		position = st.ColumnInt64(0)
+		m := new(pack).find(st)
+		if m.eventsLast > after || m.record == nil {
+			*chunks = []chunk{m.chunk()}
+		}
+		return nil
+	}, key.Namespace, key.ID)
+	if err == nil && position == 0 {
+		err = s.absent(conn, key)
+	}
+	return position, err
 }

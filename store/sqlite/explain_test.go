@@ -33,6 +33,11 @@ func TestPlans(t *testing.T) {
 	}{
 		{"standing", selectStanding, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
+		{"call in a pack", selectPacked, "SEARCH packed USING PRIMARY KEY (namespace=? AND call_id=?)", ""},
+		{"pack of a call", selectPacked, "SEARCH packs USING INTEGER PRIMARY KEY (rowid=?)", ""},
+		{"old, in packs", selectPacks + "TRUE ORDER BY position", "SCAN packs", ""}, // in order, as far as they are old
+		{"feed, packs", scanPacks, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
+		{"ids in packs", selectPackedIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
 		{"ids", selectCallIDs, "COVERING INDEX calls_id ((namespace,call_id)>(?,?))", ""},
 		{"runs and threads", selectMembers, "PRIMARY KEY ((namespace,kind,name)>(?,?,?))", ""},
 		{"tombstones", selectTombstoneIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},
@@ -54,7 +59,7 @@ func TestPlans(t *testing.T) {
 		{"policies", selectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
 		{"old", selectOld, "calls_ended", ""},
 		{"old, its thread", selectOld, "calls_waiting (namespace=? AND thread_id=?)", ""},
-		{"old, by position", selectOldPacked, "INTEGER PRIMARY KEY (rowid>?)", ""},
+		{"old, by position", selectOldAtOnce, "INTEGER PRIMARY KEY (rowid>?)", ""},
 		{"old members", deleteMembers, "members_block (block=?)", ""},
 		{"old documents", deleteOldDocuments, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
 		{"documents of no run", deleteRunDocuments, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
@@ -76,7 +81,7 @@ func TestPlans(t *testing.T) {
 		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), members, ""},
 		{"parent", list(store.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
 		{"batch", list(store.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
-		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", ""},
+		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", merges},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

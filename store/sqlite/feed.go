@@ -99,7 +99,41 @@ func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
 	if err == nil {
 		err = query(conn, scanCalls, r.add, args...)
 	}
+	if err == nil {
+		err = r.unpack(conn, to)
+	}
 	return err
+}
+
+const scanPacks = selectPacks + "position > ?1 - 8 AND position <= ?2 AND last > ?1 AND namespace = ?3 ORDER BY position"
+
+// unpack adds what of packs is at positions up to to.
+func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
+	found := 0
+	var p pack
+	return query(conn, scanPacks, func(st *sqlite.Stmt) error {
+		p.read(st)
+		for at := max(p.position, r.after+1); at <= min(p.last, to) && found < r.limit; at++ {
+			if m := p.member(at); m.in(r.f) {
+				r.found = append(r.found, m.chunk())
+				found++
+			}
+		}
+		if found == r.limit {
+			return errEnough
+		}
+		return nil
+	}, r.after, to, r.f.Namespace)
+}
+
+// in reports whether a call is of a feed. One that cannot be read is of none.
+func (m *packed) in(f store.Feed) bool {
+	if f.Run+f.Thread+f.Caller == "" || !m.speaksOf(f.Run, f.Thread, f.Caller) {
+		return f.Run+f.Thread+f.Caller == "" && m.record != nil
+	}
+	r := m.row()
+	return r.call != nil && (f.Run == "" || f.Run == r.call.Run.ID) && (f.Thread == "" || f.Thread == r.call.Run.Thread) &&
+		(f.Caller == "" || f.Caller == r.call.Caller.Subject)
 }
 
 func (r *feedReader) add(st *sqlite.Stmt) error {
@@ -139,8 +173,15 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 		if p.chunk {
 			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
 		}
+		n := len(r.found)
 		if err := query(conn, text, r.add, p.position, p.position, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller); err != nil {
 			return err
+		}
+		r.after = p.position - 1
+		if !p.chunk && len(r.found) == n {
+			if err := r.unpack(conn, p.position); err != nil {
+				return err
+			}
 		}
 		r.after = p.position
 		if len(r.found) >= r.limit {

@@ -119,12 +119,13 @@ func (f filter) add(hash uint64) {
 // The ids that the journal has, in their order and in pages.
 const (
 	selectCallIDs      = "SELECT namespace, '', call_id FROM calls INDEXED BY calls_id WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
+	selectPackedIDs    = "SELECT namespace, '', call_id FROM packed WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
 	selectTombstoneIDs = "SELECT namespace, '', call_id FROM tombstones WHERE (namespace, call_id) > (?1, ?3) AND ?2 = '' ORDER BY namespace, call_id LIMIT ?4"
 	selectMembers      = "SELECT DISTINCT namespace, kind, name FROM members WHERE (namespace, kind, name) > (?, ?, ?) ORDER BY namespace, kind, name LIMIT ?"
 )
 
-// learn adds what the journal had when it was opened. Calls come first: one that is trimmed meanwhile is then met among
-// them or among the tombstones. When it cannot read them all the filter stays unused.
+// learn adds what the journal had when it was opened. Those in packs come first, then
+// the others: one that becomes a row, or is trimmed meanwhile, is then met among them or among the tombstones. When it cannot read them all the filter stays unused.
 func (s *Store) learn() {
 	defer close(s.learned)
 	conn, err := openReader(s.files.database, 256)
@@ -132,7 +133,7 @@ func (s *Store) learn() {
 		return
 	}
 	defer conn.Close()
-	for _, text := range []string{selectCallIDs, selectTombstoneIDs, selectMembers} {
+	for _, text := range []string{selectPackedIDs, selectCallIDs, selectTombstoneIDs, selectMembers} {
 		if err := s.learnFrom(conn, text); err != nil {
 			return
 		}

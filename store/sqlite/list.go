@@ -23,17 +23,31 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 	var rows []callRow
 	scanner := callScanner{shelf: &s.shelf}
 	full := false
+	take := func(r callRow) error {
+		if full = len(rows) == limit; full {
+			return errEnough
+		}
+		rows = append(rows, r)
+		return nil
+	}
 	for after := q.After; ; {
 		more := false
 		began := time.Now()
 		err := s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, text, func(st *sqlite.Stmt) error {
+			return query(conn, text, func(st *sqlite.Stmt) (err error) {
+				beyond := from(q, after)
 				after = st.ColumnInt64(0)
-				if wanted(rest, st) {
-					if full = len(rows) == limit; full {
-						return errEnough
-					}
-					rows = append(rows, scanner.scan(st))
+				switch {
+				case isPack(st):
+					after, err = scanner.eachPacked(conn, st, q, beyond, take)
+				case inPack(st):
+					scanner.pack.find(st)
+					err = scanner.takePacked(conn, q, after, take)
+				case wanted(rest, st):
+					err = take(scanner.scan(st))
+				}
+				if err != nil {
+					return err
 				}
 				if more = time.Since(began) > snapshotTime; more {
 					return errEnough
@@ -84,6 +98,70 @@ func selects(rest store.Query) string {
 	return "SELECT " + callColumns + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
 }
 
+// selectsMember is selects for the row or the pack of a member's bit.
+func selectsMember(rest store.Query) string {
+	const one = "SELECT " + memberAt + ", coalesce(calls.namespace, packs.namespace), call_id, status, coalesce(revision, packs.position)," +
+		" coalesce(last_sequence, packs.last), crc, coalesce(record, packs.members)"
+	if !filters(rest) {
+		return one + " FROM "
+	}
+	return one + ", tool, caller, run_id, thread_id, parent_call, batch_id, created FROM "
+}
+
+// everything is the statement for all calls of all namespaces: rows, and packs with all that is in them.
+func everything(q store.Query) string {
+	rows, packs, order := "position < ?1", "position < ?1", " ORDER BY position DESC"
+	if q.OldestFirst {
+		rows, packs, order = "position > ?1", "position > ?1 - 8 AND last > ?1", " ORDER BY position"
+	}
+	others := ""
+	if filters(q) {
+		others = ", NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+	}
+	return selects(q) + "calls WHERE " + rows + " UNION ALL SELECT position, namespace, NULL, 0, position, last, 0, members" + others + " FROM packs WHERE " + packs + order
+}
+
+// isPack reports whether the columns are those of a pack with all that is in it.
+func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
+
+// eachPacked takes the calls of a pack that lie beyond a position, and says how far the list has come.
+func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q store.Query, beyond int64, take func(callRow) error) (after int64, err error) {
+	s.pack.find(st)
+	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
+	if q.OldestFirst {
+		at, end, step = max(s.pack.position, beyond+1), s.pack.last, 1
+	}
+	for ; err == nil && (end-at)*step >= 0; at += step {
+		err = s.takePacked(conn, q, at, take)
+	}
+	return end, err
+}
+
+// takePacked takes a call of the pack that was found last when a query asks for it. One that is broken may be what it
+// asks for.
+func (s *callScanner) takePacked(conn *sqlite.Conn, q store.Query, position int64, take func(callRow) error) error {
+	m, err := s.pack.named(conn, position)
+	if err != nil {
+		return err
+	}
+	if m.whole() && !m.speaksOf(q.Tool, q.Caller, q.Run, q.Thread) {
+		return nil
+	}
+	if r := m.row(); r.err != nil || asked(q, r.call) {
+		return take(r)
+	}
+	return nil
+}
+
+// asked reports whether a call that has ended is what a query asks for.
+func asked(q store.Query, c *call.Call) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) && q.Action == "" &&
+		is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+		is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) &&
+		(q.CreatedAfter.IsZero() || nanos(c.Created) >= nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || nanos(c.Created) < nanos(q.CreatedBefore))
+}
+
 // plan chooses the index for a query: the narrowest that its words allow. The statement's first parameter is the
 // position that the page begins beyond. rest is what the index does not know and wanted must look at.
 func plan(q store.Query) (text string, args []any, rest store.Query) {
@@ -96,7 +174,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		if q.Action != "" {
 			return selects(rest) + "calls WHERE position IN (SELECT call FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND action = ?2)" + beyond + order, []any{q.Action}, rest
 		}
-		return selects(rest) + "calls WHERE TRUE" + beyond + order, nil, rest
+		return everything(q), nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
@@ -104,16 +182,19 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, store.Query) {
-		name, also := *id, " AND calls.namespace = ?2" // no bit is believed that the row does not bear out
-		if *id = ""; column != "" {
-			also += " AND calls." + column + " = ?3"
+		name, row := *id, "calls.namespace = ?2" // no bit is believed that the row does not bear out
+		if column != "" {
+			row += " AND calls." + column + " = ?3"
 		}
-		blocks, order := " AND m.block <= ?1 / 64", " ORDER BY m.block DESC, n DESC"
+		if id != &rest.Namespace {
+			*id = ""
+		}
+		blocks, order := " AND m.block <= ?1 / 64 AND "+memberAt+" < ?1", " ORDER BY m.block DESC, n DESC"
 		if q.OldestFirst {
-			blocks, order = " AND m.block >= ?1 / 64", " ORDER BY m.block, n"
+			blocks, order = " AND m.block >= ?1 / 64 AND "+memberAt+" > ?1", " ORDER BY m.block, n"
 		}
-		return selects(rest) + membersOf + " CROSS JOIN calls ON position = " + memberAt +
-			" WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks + beyond + also + order, append(args, name), rest
+		return selectsMember(rest) + membersOf + joinMember + " WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks +
+			" AND (" + row + " OR packs.namespace = ?2)" + order, append(args, name), rest
 	}
 	switch {
 	case q.Batch != "":

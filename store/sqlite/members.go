@@ -59,7 +59,8 @@ func (w *writer) writeMembers() error {
 }
 
 const deleteMembers = `DELETE FROM members WHERE block = ?1
-	AND NOT EXISTS (SELECT 1 FROM calls WHERE position >= ?1 * 64 AND position < ?1 * 64 + 64)`
+	AND NOT EXISTS (SELECT 1 FROM calls WHERE position >= ?1 * 64 AND position < ?1 * 64 + 64)
+	AND NOT EXISTS (SELECT 1 FROM packs WHERE position > ?1 * 64 - 8 AND position < ?1 * 64 + 64 AND last >= ?1 * 64)`
 
 // forgetMembers removes the rows of a block that has no calls any more.
 func (w *writer) forgetMembers(block int64) error {
@@ -71,4 +72,8 @@ const (
 	membersOf  = "members m CROSS JOIN bit"
 	memberAt   = "m.block * 64 + n"
 	memberBits = " AND m.bits >> n & 1"
+	// joinMember finds the row or the pack of one; neither when it was trimmed.
+	joinMember = " LEFT JOIN calls ON calls.position = " + memberAt + " LEFT JOIN packs ON packs.position = CASE WHEN calls.position IS NULL THEN" +
+		" (SELECT position FROM packs WHERE position <= " + memberAt + " ORDER BY position DESC LIMIT 1) END AND packs.last >= " + memberAt
+	memberIs = " AND (calls.position IS NOT NULL OR packs.position IS NOT NULL)"
 )

@@ -26,11 +26,7 @@ func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 }
 
 func (w *writer) purge(key call.Key, by call.Purge) error {
-	var row callRow
-	err := query(w.conn, selectCall, func(st *sqlite.Stmt) error {
-		row = new(callScanner).scan(st)
-		return nil
-	}, key.Namespace, key.ID)
+	row, err := w.s.find(w.conn, key)
 	switch {
 	case err != nil:
 		return err
@@ -48,6 +44,11 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 	record, err := call.AppendCall(nil, c)
 	if err != nil {
 		return err
+	}
+	if row.pack != 0 {
+		if err := w.unpack(row.pack, nil); err != nil {
+			return err
+		}
 	}
 	// The times of the row stay: retention goes by them.
 	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",

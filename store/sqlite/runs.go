@@ -85,8 +85,8 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 }
 
 const (
-	selectRunCounts = "SELECT status, count(*) FROM " + membersOf + " CROSS JOIN calls ON position = " + memberAt +
-		" WHERE m.namespace = ? AND m.kind = 'run' AND m.name = ?" + memberBits + " GROUP BY status"
+	selectRunCounts = "SELECT coalesce(status, 'SUCCEEDED'), count(*) FROM " + membersOf + joinMember +
+		" WHERE m.namespace = ? AND m.kind = 'run' AND m.name = ?" + memberBits + memberIs + " GROUP BY 1"
 	selectCounts = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') AND status <> 'SUCCEEDED' GROUP BY status"
 )
 

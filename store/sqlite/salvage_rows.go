@@ -50,6 +50,9 @@ func (s *salvage) copy() error {
 			return fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
+	if err := s.packs(); err != nil {
+		return fmt.Errorf("packs: %w", err)
+	}
 	err := query(s.w.conn, `SELECT max(coalesce((SELECT max(position) FROM calls), 0), coalesce((SELECT max(position) FROM events), 0),
 		coalesce((SELECT max(call) FROM events), 0), coalesce((SELECT max(position) FROM records), 0))`, func(st *sqlite.Stmt) error {
 		s.newest = max(s.newest, st.ColumnInt64(0))
@@ -179,11 +182,44 @@ func (s *salvage) lostCalls() error {
 		failed = err
 		return err
 	}
-	const index = "SELECT namespace, call_id FROM calls INDEXED BY calls_id ORDER BY namespace"
-	if s.each(index+", call_id", take) && failed == nil {
-		s.each(index+" DESC, call_id DESC", take)
+	for _, index := range []string{"calls INDEXED BY calls_id", "packed"} {
+		text := "SELECT namespace, call_id FROM " + index + " ORDER BY namespace"
+		if s.each(text+", call_id", take) && failed == nil {
+			s.each(text+" DESC, call_id DESC", take)
+		}
 	}
 	return failed
+}
+
+// packs makes rows of the calls in packs. Journals of old have none.
+func (s *salvage) packs() error {
+	none := true
+	if s.each("SELECT 1 FROM sqlite_schema WHERE name = 'packs'", func(*sqlite.Stmt) error { none = false; return nil }) || none {
+		return nil
+	}
+	into := SalvagedTable{Name: "packs"}
+	var failed error // of the new journal
+	take := func(st *sqlite.Stmt) error {
+		p := pack{st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnText(3), st.ColumnInt64(4), st.ColumnInt64(5), columnBytes(st, 6)}
+		for at := p.position; at <= min(p.last, p.position+packCalls-1); at++ {
+			m := p.member(at)
+			if m.id == "" {
+				into.Damaged = true // its id is in the index
+				continue
+			}
+			if failed = s.w.restore(&m, nil); failed == nil {
+				into.Rows++
+			} else if sqlite.ErrCode(errors.Unwrap(failed)).ToPrimary() == sqlite.ResultConstraint { // another has its name
+				failed, into.Damaged = nil, true
+			} else {
+				return failed
+			}
+		}
+		return nil
+	}
+	into.Damaged = s.byRowid(salvageTable{name: "packs", columns: "position, last, namespace, updated, epoch, members"}, take) || into.Damaged
+	s.report.Tables = append(s.report.Tables, into)
+	return cmp.Or(failed, s.ctx.Err())
 }
 
 // rebuild makes what is derived of the calls, and marks what their logs lack.

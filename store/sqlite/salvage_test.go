@@ -38,6 +38,9 @@ func newHull(t *testing.T) hull {
 	for n := range 300 {
 		c := newCall(fmt.Sprintf("c%03d", n))
 		c.Requested = fmt.Sprintf("%q", strings.Repeat(c.ID, 1+n%60))
+		if n%4 == 1 { // in a pack
+			c.Class, c.Status, c.Ended = call.Behind, call.Succeeded, s.Now()
+		}
 		commit(t, s, creation(c))
 		for n%3 == 0 && !c.Status.Terminal() && (c.Status != call.Suspended || n%2 == 0) {
 			commit(t, s, advance(c, n))

@@ -52,7 +52,9 @@ type Store struct {
 	writer  *writer
 	readers chan *sqlite.Conn
 	ops     sync.Pool // of *op, for their memory
-	room    *room
+
+	scanners sync.Pool // of *callScanner, for theirs
+	room     *room
 
 	shelf      shelf
 	ids        *idFilter

@@ -123,6 +123,13 @@ func (sc *story) made(id string, n int, d store.Durability) *store.Change {
 	return change
 }
 
+// ended is a read-only call that is written when it has ended.
+func (sc *story) ended(id string) *store.Change {
+	change := sc.made(id, 1000, store.Normal)
+	change.Call.Class, change.Call.Status, change.Call.Ended = call.Behind, call.Succeeded, sc.now
+	return change
+}
+
 // moved is a call's next step.
 func (sc *story) moved(id string, to call.Status) *store.Change {
 	c := sc.calls[id]
@@ -208,6 +215,7 @@ func (sc *story) run() {
 	sc.step(store.Full, func() error {
 		return sc.s.PutRecord(t.Context(), "ns", store.Record{Kind: "audit", Key: "x", Bytes: []byte("described")})
 	})
+	sc.group(sc.made(name(30), 100, store.Full), sc.ended(name(31)), sc.ended(name(32)), sc.made(name(33), 100, store.Full))
 	sc.commit(sc.moved(name(1), call.Cancelled))
 	sc.step(store.Full, func() error { // frees pages, which are used again
 		_, err := sc.s.Trim(t.Context(), scriptStart.Add(24*time.Hour), time.Time{}, time.Time{}, 10)
@@ -218,6 +226,10 @@ func (sc *story) run() {
 	}
 	sc.open()
 	sc.life(name(20), 10_000)
+	sc.group(sc.made(name(34), 100, store.Full), sc.made(name(35), 100, store.Full), sc.ended(name(36)), sc.ended(name(37)), sc.ended(name(38)))
+	sc.step(store.Full, func() error {
+		return sc.s.Purge(t.Context(), key(name(37)), call.Purge{Time: sc.now})
+	})
 	sc.commit(sc.moved(name(2), call.Running))
 	sc.checkpoint()
 	for n := 21; n < 26; n++ {

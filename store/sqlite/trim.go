@@ -19,20 +19,22 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	defer s.trimming.Unlock()
 	for more := true; more; {
 		room := limit - len(gone)
-		packed, seen, err := s.oldPacked(ctx, callsBefore, room)
+		atOnce, seen, err := s.oldAtOnce(ctx, callsBefore, room)
 		if err != nil {
 			return gone, err
 		}
 		var some []call.Key
 		err = s.write(func(w *writer) (err error) {
-			if some, err = w.trimPacked(packed); err != nil {
+			if some, err = w.trimAtOnce(atOnce); err != nil {
 				return err
 			}
-			late, err := w.trimCalls(callsBefore, room-len(some))
-			if err != nil {
-				return err
+			for _, trim := range []func(time.Time, int) ([]call.Key, error){w.trimPacks, w.trimCalls} {
+				others, err := trim(callsBefore, room-len(some))
+				if err != nil {
+					return err
+				}
+				some = append(some, others...)
 			}
-			some = append(some, late...)
 			if err := w.trimPolicies(callsBefore); err != nil {
 				return err
 			}
@@ -46,7 +48,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(packed) == room && len(gone) < limit // some of them waited
+		more = len(atOnce) == room && len(gone) < limit // some of them waited
 	}
 	return gone, nil
 }
@@ -58,20 +60,20 @@ const (
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
 	// Calls that ended as they were created did so in the order of their positions. The time of a call that was created
 	// otherwise is not exact: it is the clock of who made it.
-	selectOldPacked = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
+	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
-	selectPacked = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
+	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
 )
 
-// oldPacked looks for calls that ended as they were created, from where the last trim came to. It returns the positions
+// oldAtOnce looks for calls that ended as they were created, from where the last trim came to. It returns the positions
 // of at most limit, and how far it looked.
-func (s *Store) oldPacked(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
+func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
 	seen = s.trimmed
 	for more := limit > 0; more && err == nil; {
 		more = false
 		began := time.Now()
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
-			return query(conn, selectOldPacked, func(st *sqlite.Stmt) error {
+			return query(conn, selectOldAtOnce, func(st *sqlite.Stmt) error {
 				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= nanos(before) || !packed && st.ColumnInt64(3) >= nanos(before.Add(time.Hour)) {
 					return errEnough
 				} else if packed {
@@ -102,14 +104,14 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 	return w.bury(rows)
 }
 
-// trimPacked forgets calls that ended as they were created. One whose thread waits is from now on among those that
+// trimAtOnce forgets calls that ended as they were created. One whose thread waits is from now on among those that
 // ended later: it is looked for again.
-func (w *writer) trimPacked(positions []int64) (gone []call.Key, err error) {
+func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 	var rows []endedRow
 	var scanner callScanner
 	for _, p := range positions {
 		waiting, ended := false, int64(0)
-		err := query(w.conn, selectPacked, func(st *sqlite.Stmt) error {
+		err := query(w.conn, selectAtOnce, func(st *sqlite.Stmt) error {
 			ended, waiting = st.ColumnInt64(8), st.ColumnBool(9)
 			if !waiting {
 				rows = append(rows, endedRow{scanner.scan(st), ended})
@@ -194,11 +196,11 @@ func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 }
 
 const (
-	noCalls            = "NOT EXISTS (SELECT 1 FROM " + membersOf + " CROSS JOIN calls c ON c.position = " + memberAt + " WHERE m.kind = "
-	ofDocument         = memberBits + " AND m.namespace = documents.namespace AND m.name = documents.scope_id"
+	noCalls            = "NOT EXISTS (SELECT 1 FROM " + membersOf + joinMember + " WHERE m.kind = "
+	ofDocument         = memberBits + memberIs + " AND m.namespace = documents.namespace AND m.name = documents.scope_id"
 	deleteOldDocuments = "DELETE FROM documents WHERE scope = 'RUN' AND changed < ?1 AND " + noCalls + "'run'" + ofDocument +
-		" AND (c.updated >= ?1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))"
+		" AND (calls.updated >= ?1 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?1))"
 	deleteRunDocuments    = "DELETE FROM documents WHERE scope = 'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
 	deleteThreadDocuments = "DELETE FROM documents WHERE scope = 'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
-	deleteRuns            = "DELETE FROM runs WHERE state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+	deleteRuns            = "DELETE FROM runs WHERE state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
 )

@@ -57,6 +57,7 @@ type writer struct {
 	synchronous store.Durability
 	block       int64             // that members speaks of
 	members     map[member]uint64 // bits of new calls that are not written yet
+	gathered    gathering         // calls of a pack that is not written yet
 	written     int               // bytes since the last checkpoint
 }
 

@@ -106,6 +106,7 @@ func promises() []promise {
 		{"Closed", testClosed},
 		{"CancelledContext", testContext},
 		{"Model", testModel},
+		{"Together", testTogether},
 	}
 }
 

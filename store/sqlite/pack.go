@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// What a pack holds at most: enough that a call costs no row, little enough that to read one call is not to read many.
+const (
+	packCalls = 8
+	packBytes = 32 << 10
+)
+
+// packs reports whether the call of a change may go into a pack: it is what most calls are, and the table calls has it in
+// no index but that of ids.
+func (o *op) packs(now time.Time) bool {
+	c := o.change.Call
+	return o.change.Create && c.Status == call.Succeeded && len(o.change.Events) > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
+		now.Sub(endOf(c, now)).Abs() <= time.Minute && o.size() <= packBytes && utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00")
+}
+
+// A gathering is the pack that the writer will write next.
+type gathering struct {
+	ops   []*op
+	first int64 // position
+	size  int
+	now   time.Time
+	room  []byte
+}
+
+func (g *gathering) clear() {
+	clear(g.ops)
+	g.ops, g.size = g.ops[:0], 0
+}
+
+func (g *gathering) has(key call.Key) bool {
+	return slices.ContainsFunc(g.ops, func(o *op) bool { return o.change.Call.Key() == key })
+}
+
+// gather puts a new call into the next pack.
+func (w *writer) gather(o *op, position int64, now time.Time) error {
+	g := &w.gathered
+	if n := len(g.ops); n == packCalls || g.size+o.size() > packBytes ||
+		n > 0 && (position != g.first+int64(n) || o.change.Call.Namespace != g.ops[0].change.Call.Namespace) {
+		if err := w.writePack(); err != nil {
+			return err
+		}
+	}
+	if len(g.ops) == 0 {
+		g.first = position
+	}
+	g.ops, g.size, g.now = append(g.ops, o), g.size+o.size(), now
+	w.s.ids.add(ofCall(o.change.Call.Key()))
+	return nil
+}
+
+// writePack writes what was gathered.
+func (w *writer) writePack() error {
+	g := &w.gathered
+	if len(g.ops) == 0 {
+		return nil
+	}
+	defer g.clear()
+	ids := make([]string, len(g.ops))
+	b := slices.Grow(g.room[:0], 4*len(g.ops))[:4*len(g.ops)]
+	for i, o := range g.ops {
+		c := o.change.Call
+		ids[i] = c.ID
+		b = appendMember(b, c, o, g.first+int64(i))
+		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
+	}
+	g.room = b
+	namespace := g.ops[0].change.Call.Namespace
+	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
+		g.first, g.first+int64(len(ids))-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
+	if err == nil {
+		err = w.fill(g.first, b)
+	}
+	if err != nil {
+		return err
+	}
+	names, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	return exec(w.conn, "INSERT INTO packed (namespace, call_id, position) SELECT ?, value, ? + key FROM json_each(?)", namespace, g.first, string(names))
+}
+
+// fill writes the members of a pack in pieces: bound to a statement, each byte would be copied by itself.
+func (w *writer) fill(position int64, b []byte) error {
+	blob, err := w.conn.OpenBlob("main", "packs", "members", position, true)
+	if err != nil {
+		return &failure{err}
+	}
+	_, err = blob.Write(b)
+	if err = errors.Join(err, blob.Close()); err != nil {
+		return &failure{err}
+	}
+	return nil
+}
+
+// appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
+// and its events. In front of the members is where each of them ends.
+func appendMember(b []byte, c *call.Call, o *op, position int64) []byte {
+	b = binary.BigEndian.AppendUint32(b, sumCall(c, o.record))
+	b = binary.BigEndian.AppendUint32(b, sumEvents(o.events, position, 1, c.LastSequence))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.LastSequence))
+	b = append(appendKey(b, c.ID), appendLength(nil, len(o.record))...)
+	return append(append(b, o.record...), o.events...)
+}

@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// packedCall is the creation of a call that goes into a pack.
+func packedCall(id string) *store.Change {
+	c := newCall(id)
+	c.Class, c.Status, c.LastSequence, c.Requested = call.Behind, call.Succeeded, 2, fmt.Sprintf("%q", strings.Repeat(id, 3))
+	c.Run, c.Result = tool.Run{ID: "run", Thread: "thread"}, &tool.Result{Status: tool.StatusSuccess, Data: id}
+	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}, {Sequence: 2}}, Durability: store.Normal}
+}
+
+// newPack has a store write a pack of five calls and returns it.
+func newPack(t testing.TB, s *Store) (p pack) {
+	t.Helper()
+	errs := make(chan error, 6)
+	committed, wait := make(chan struct{}), make(chan struct{})
+	s.Submit(creation(newCall("first"), store.Normal), func(err error) {
+		errs <- err
+		close(committed)
+		<-wait
+	})
+	<-committed
+	for i := range 5 {
+		s.Submit(packedCall(fmt.Sprint("call-", i)), func(err error) { errs <- err })
+	}
+	close(wait)
+	for range 6 {
+		if err := <-errs; err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.read(t.Context(), func(conn *sqlite.Conn) error {
+		return query(conn, selectPacks+"TRUE", func(st *sqlite.Stmt) error { p.read(st); return nil })
+	})
+	if err != nil || p.last != p.position+4 {
+		t.Fatalf("a pack from %d to %d, %v", p.position, p.last, err)
+	}
+	return p
+}
+
+// TestPackFlippedBits is P9 for calls that are in one row: whichever bit of it flips, what is read is what was written, or
+// it is refused, and beside the call that it belongs to at most the next is.
+func TestPackFlippedBits(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := newPack(t, s)
+	for bit := range 8 * len(p.members) {
+		p.members[bit/8] ^= 1 << (bit % 8)
+		refused := 0
+		for i := range int64(5) {
+			m := p.member(p.position + i)
+			r := m.row()
+			if want := packedCall(fmt.Sprint("call-", i)).Call; r.err == nil && (r.key != want.Key() || r.call.Requested != want.Requested) {
+				t.Fatalf("bit %d: read %+v", bit, r.call)
+			}
+			c := m.chunk()
+			if events, err := c.decode(0, 10); err == nil && len(events) != 2 {
+				t.Fatalf("bit %d: read %+v", bit, events)
+			} else if r.err != nil || err != nil {
+				refused++
+			}
+		}
+		if refused == 0 || refused > 2 || refused == 2 && bit >= 8*4*5 {
+			t.Fatalf("bit %d: %d are refused", bit, refused)
+		}
+		p.members[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+// TestBrokenMember looks at a pack with a broken call in every way: it is named, and hides no other.
+func TestBrokenMember(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		spoil func(p *pack)
+	}{
+		{"record", func(p *pack) { p.members[strings.Index(string(p.members), "call-2call-2")] ^= 1 }},
+		{"end", func(p *pack) { copy(p.members[4*2:], "\xff\xff\xff\xff") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			p := newPack(t, s)
+			tt.spoil(&p)
+			if err := s.write(func(w *writer) error { return w.fill(p.position, p.members) }); err != nil {
+				t.Fatal(err)
+			}
+			broken := []call.Key{{Namespace: "ns", ID: "call-2"}}
+			if tt.name == "end" { // where the next begins
+				broken = append(broken, call.Key{Namespace: "ns", ID: "call-3"})
+			}
+			wantBroken(t, s, broken, store.Query{}, store.Query{Namespace: "ns"}, store.Query{Namespace: "ns", Run: "run"})
+			if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // makes rows of them
+				t.Fatal(err)
+			}
+			wantBroken(t, s, broken, store.Query{}, store.Query{Namespace: "ns"})
+			later := s.Now().Add(1)
+			if gone, err := s.Trim(t.Context(), later, later, later, 10); err != nil || len(gone) != 5 {
+				t.Errorf("Trim = %v, %v", gone, err)
+			}
+		})
+	}
+}
+
+func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...store.Query) {
+	t.Helper()
+	for i := range 5 {
+		key := call.Key{Namespace: "ns", ID: fmt.Sprint("call-", i)}
+		_, err := s.Call(t.Context(), key)
+		if is := strings.Contains(fmt.Sprint(broken), key.ID); errors.Is(err, store.ErrCorrupt) != is || !is && err != nil {
+			t.Errorf("Call(%s) = %v", key.ID, err)
+		}
+	}
+	for _, q := range queries {
+		q.OldestFirst = true
+		page, err := s.Calls(t.Context(), q)
+		want := 6 - len(broken)
+		if q.Run != "" {
+			want--
+		}
+		if err != nil || len(page.Calls) != want || fmt.Sprint(page.Corrupt) != fmt.Sprint(broken) {
+			t.Errorf("Calls(%+v) = %d calls, %v, corrupt %v", q, len(page.Calls), err, page.Corrupt)
+		}
+	}
+}
+
+// FuzzPack reads foreign bytes as a pack.
+func FuzzPack(f *testing.F) {
+	f.Add([]byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx"), int64(0))
+	f.Add([]byte("\x00\x00\x00\x08\xff\xff\xff\xff"), int64(1))
+	f.Fuzz(func(t *testing.T, members []byte, last int64) {
+		p := pack{namespace: "ns", last: last, members: members}
+		for at := range int64(packCalls + 1) {
+			m := p.member(at)
+			if r := m.row(); r.call != nil && at > last {
+				t.Errorf("call %d of %d: %+v", at, last, r.call)
+			}
+			c := m.chunk()
+			_, _ = c.decode(0, 10)
+		}
+	})
+}

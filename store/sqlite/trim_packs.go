@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// trimPacks forgets packs, whose calls ended in the order of their positions.
+func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err error) {
+	for len(gone) < limit {
+		var old []pack
+		err := query(w.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
+			var p pack
+			if p.read(st); p.updated >= nanos(before) || len(old) > limit/packCalls {
+				return errEnough
+			}
+			old = append(old, p)
+			return nil
+		})
+		if err != nil || len(old) == 0 {
+			return gone, err
+		}
+		for i := 0; i < len(old) && len(gone) < limit; i++ { // none stays a pack
+			p := &old[i]
+			if int64(limit-len(gone)) <= p.last-p.position { // the first of its calls go as rows
+				return gone, w.unpack(p.position, p.updated)
+			}
+			some, err := w.trimPack(p)
+			if err != nil {
+				return nil, err
+			}
+			gone = append(gone, some...)
+		}
+	}
+	return gone, nil
+}
+
+// trimPack forgets a pack as a whole. When a thread of it waits it becomes rows, which are from now on among the calls that
+// ended later than they were created.
+func (w *writer) trimPack(p *pack) ([]call.Key, error) {
+	var rows []endedRow
+	waits := false
+	for at := p.position; at <= p.last && !waits; at++ {
+		m, err := p.named(w.conn, at)
+		if err != nil {
+			return nil, err
+		}
+		r := m.row()
+		if m.id != "" {
+			rows = append(rows, endedRow{r, p.updated})
+		}
+		if r.call != nil && r.call.Run.Thread != "" {
+			if waits, err = w.threadWaits(p.namespace, r.call.Run.Thread); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if waits {
+		return nil, w.unpack(p.position, p.updated)
+	}
+	if err := w.deletePack(p); err != nil {
+		return nil, err
+	}
+	return w.bury(rows)
+}
+
+func (w *writer) threadWaits(namespace, thread string) (waits bool, err error) {
+	err = query(w.conn, "SELECT 1 FROM calls INDEXED BY calls_waiting WHERE namespace = ? AND thread_id = ? AND status = 'SUSPENDED' LIMIT 1", func(*sqlite.Stmt) error {
+		waits = true
+		return nil
+	}, namespace, thread)
+	return waits, err
+}

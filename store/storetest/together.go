@@ -1,0 +1,223 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// submit has the store find changes together: they wait while it writes the first. It returns what became of each.
+func (f *fixture) submit(changes []*store.Change) []error {
+	errs := make([]error, len(changes))
+	var all sync.WaitGroup
+	all.Add(len(changes))
+	there := make(chan struct{})
+	for i, c := range changes {
+		f.Submit(c, func(err error) {
+			if i == 0 {
+				<-there
+			}
+			errs[i] = err
+			all.Done()
+		})
+	}
+	close(there)
+	all.Wait()
+	return errs
+}
+
+// assorted is a new call: most have ended, as read-only ones that are written behind.
+func assorted(random *rand.Rand, n int) *call.Call {
+	one := func(words ...string) string { return words[random.IntN(len(words))] }
+	return newCall(fmt.Sprintf("call-%03d", n), func(c *call.Call) {
+		c.Namespace, c.Tool, c.Caller.Subject = one("ns", "ns", "ns", "other"), one("a", "b"), one("ann", "bob")
+		c.Run.ID, c.Run.Thread = one("", "r1", "r2", "r11"), one("", "th1", "th2")
+		c.Created = start.Add(time.Duration(n) * 10 * time.Second)
+		c.Requested = fmt.Sprintf("%q", string(slices.Repeat([]byte("r1 "), random.IntN(2000))))
+		c.Class, c.LastSequence = call.Behind, int64(1+random.IntN(3))
+		switch c.Status = call.Succeeded; random.IntN(12) {
+		case 0:
+			c.Status = call.Failed
+		case 1:
+			c.Status, c.LastSequence = call.New, 1
+		case 2:
+			c.Status = call.Suspended
+			c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + c.ID, Round: 1, Action: "approval", ExpiresAt: start.Add(time.Hour)}}}
+		case 3:
+			c.Run.ParentCall = "parent"
+		case 4:
+			c.BatchID = "batch"
+		}
+		if c.Status.Terminal() {
+			c.Result = &tool.Result{Status: tool.StatusSuccess, Data: fmt.Sprint(n)}
+		}
+	})
+}
+
+// Calls that are written together are each as if it had been written alone, however a store keeps them.
+func testTogether(t *testing.T, f *fixture) {
+	random := newRandom(t)
+	model := map[string]*call.Call{}
+	for n := 0; n < 300; {
+		var group []*store.Change
+		for range 1 + random.IntN(60) {
+			c := assorted(random, n)
+			model[c.ID] = c
+			change := creation(c)
+			change.Durability = store.Normal
+			group = append(group, change)
+			n++
+		}
+		again := *group[random.IntN(len(group))]
+		errs := f.submit(append(group, &again))
+		if err := errs[len(group)]; !errors.Is(err, store.ErrExists) {
+			t.Errorf("the second creation of %s = %v", again.Call.ID, err)
+		}
+		if err := errors.Join(errs[:len(group)]...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.compareTogether(model)
+	purged := map[string]bool{}
+	for id, c := range model {
+		if !c.Status.Terminal() || c.Namespace != "ns" {
+			continue
+		}
+		next, same := *c, *c
+		for _, change := range []*store.Change{step(&next, call.Running), progress(&same, 1)} {
+			if err := f.Commit(t.Context(), change); !errors.Is(err, store.ErrTransition) {
+				t.Errorf("change of %s, which is %s: %v", id, c.Status, err)
+			}
+		}
+		if purged[id] = random.IntN(20) == 0; purged[id] {
+			f.purge(id)
+			f.wantPurged(c)
+			model[id] = f.get(id)
+		}
+	}
+	f.compareTogether(model)
+	f.crash()
+	f.compareTogether(model)
+	f.trimTogether(random, model)
+}
+
+// trimTogether trims in pages of many sizes and looks at what is left each time.
+func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
+	f.t.Helper()
+	f.clock.move(time.Hour)
+	for limit := 1; ; limit = 1 + random.IntN(30) {
+		gone, err := f.Trim(f.t.Context(), start.Add(time.Minute), time.Time{}, time.Time{}, limit)
+		if err != nil || len(gone) > limit {
+			f.t.Fatalf("Trim = %v, %v", gone, err)
+		}
+		for _, k := range gone {
+			if _, err := f.Call(f.t.Context(), k); !errors.Is(err, store.ErrTrimmed) || !model[k.ID].Status.Terminal() {
+				f.t.Fatalf("Call(%s) = %v after the trim", k.ID, err)
+			}
+			delete(model, k.ID)
+		}
+		f.compareTogether(model)
+		if len(gone) < limit {
+			break
+		}
+	}
+	for id, c := range model {
+		if c.Status.Terminal() && (c.Run.Thread == "" || !waits(model, c)) {
+			f.t.Errorf("%s is left, which is %s", id, c.Status)
+		}
+	}
+}
+
+func waits(model map[string]*call.Call, c *call.Call) bool {
+	for _, other := range model {
+		if other.Status == call.Suspended && other.Namespace == c.Namespace && other.Run.Thread == c.Run.Thread {
+			return true
+		}
+	}
+	return false
+}
+
+// compareTogether compares every way to look at calls, of which nothing but their creation is told, with what they are.
+func (f *fixture) compareTogether(model map[string]*call.Call) {
+	f.t.Helper()
+	for _, want := range model {
+		got, err := f.Call(f.t.Context(), want.Key())
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			f.t.Fatalf("%s, %v (-want +got):\n%s", want.ID, err, diff)
+		}
+		for after := range want.LastSequence + 1 {
+			log, first, err := f.Events(f.t.Context(), want.Key(), after, 10)
+			if kept := want.LastSequence - after; err != nil || want.Purge == nil && (int64(len(log)) != kept || first != 1) {
+				f.t.Fatalf("%s: %d events after %d from %d, %v", want.ID, len(log), after, first, err)
+			}
+		}
+	}
+	order := f.all(store.Query{OldestFirst: true, Limit: 1000})
+	if len(order) != len(model) {
+		f.t.Fatalf("%d calls in all, want %d", len(order), len(model))
+	}
+	for _, q := range []store.Query{
+		{}, {Tool: "a"}, {Run: "r1", Caller: "ann"},
+		{Namespace: "ns"}, {Namespace: "other"}, {Namespace: "ns", Run: "r1"}, {Namespace: "ns", Thread: "th1"}, {Namespace: "ns", Caller: "bob"},
+		{Namespace: "ns", Tool: "b", Run: "r1"}, {Namespace: "ns", Statuses: []call.Status{call.Succeeded}},
+		{Namespace: "ns", Run: "r2", Statuses: []call.Status{call.Succeeded, call.Suspended}}, {Namespace: "ns", Statuses: []call.Status{call.Failed, call.New}},
+		{Namespace: "ns", CreatedAfter: start.Add(10 * time.Minute), CreatedBefore: start.Add(30 * time.Minute)},
+		{Namespace: "ns", ParentCall: "parent"}, {Namespace: "ns", Batch: "batch"},
+	} {
+		for _, q.OldestFirst = range []bool{true, false} {
+			for _, q.Limit = range []int{7, 1000} {
+				if want, got := selected(model, order, q), f.all(q); !same(got, want) {
+					f.t.Fatalf("Calls(%+v):\n got %v\nwant %v", q, got, want)
+				}
+			}
+		}
+		if q.Namespace == "" || q.Tool+q.ParentCall+q.Batch != "" || len(q.Statuses) > 0 || !q.CreatedAfter.IsZero() {
+			continue
+		}
+		q.OldestFirst = true
+		var want []string
+		for _, id := range selected(model, order, q) {
+			if c := model[id]; c.Purge == nil {
+				want = append(want, fmt.Sprintf("%s:1-%d", id, c.LastSequence))
+			}
+		}
+		for _, limit := range []int{3, 1000} {
+			if got, _ := f.follow(store.Feed{Namespace: q.Namespace, Run: q.Run, Thread: q.Thread, Caller: q.Caller}, 0, limit); !same(got, want) {
+				f.t.Fatalf("feed of %+v by %d:\n got %v\nwant %v", q, limit, got, want)
+			}
+		}
+	}
+	counts, err := f.RunCounts(f.t.Context(), "ns", "r1")
+	for _, s := range []call.Status{call.Succeeded, call.Failed, call.New, call.Suspended} {
+		if want := len(selected(model, order, store.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{s}})); err != nil || counts[s] != want {
+			f.t.Fatalf("RunCounts = %v, %v, want %d that are %s", counts, err, want, s)
+		}
+	}
+}
+
+// selected is what a query is to find.
+func selected(model map[string]*call.Call, order []string, q store.Query) (ids []string) {
+	is := func(want, have string) bool { return want == "" || want == have }
+	for _, id := range order {
+		c := model[id]
+		if is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+			is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) &&
+			!c.Created.Before(q.CreatedAfter) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore)) {
+			ids = append(ids, id)
+		}
+	}
+	if !q.OldestFirst {
+		slices.Reverse(ids)
+	}
+	return ids
+}
