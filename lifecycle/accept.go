@@ -78,7 +78,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 			return false, nil // attach tells what was found
 		}
 	}
-	err := e.room(l, &spec.Run)
+	err := e.room(l, &spec.Run, e.wantOf(&p, spec))
 	if err != nil {
 		l.fill(nil, err)
 		return false, err

@@ -1,11 +1,9 @@
 package lifecycle
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -14,80 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// places bounds how many calls run at once; the others wait in the order in which they came.
-type places struct {
-	most, length int
-
-	mu      sync.Mutex
-	taken   int
-	waiting list.List // of chan struct{}
-}
-
-func newPlaces(most, length int) *places { return &places{most: most, length: length} }
-
-func (s *places) count() (taken, waiting int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken, s.waiting.Len()
-}
-
-// full reports whether nobody more may wait.
-func (s *places) full() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.taken >= s.most && s.waiting.Len() >= s.length
-}
-
-// take reports whether there was a place.
-func (s *places) take() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken >= s.most {
-		return false
-	}
-	s.taken++
-	return true
-}
-
-// line returns what is closed when there is a place, and how to give up waiting.
-func (s *places) line() (turn <-chan struct{}, giveUp func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	ready := make(chan struct{})
-	if s.taken < s.most {
-		s.taken++
-		close(ready)
-		return ready, s.give
-	}
-	at := s.waiting.PushBack(ready)
-	return ready, func() {
-		s.mu.Lock()
-		select {
-		case <-ready: // the place came meanwhile: somebody else may have it
-			s.mu.Unlock()
-			s.give()
-		default:
-			s.waiting.Remove(at)
-			s.mu.Unlock()
-		}
-	}
-}
-
-// give passes a place on.
-func (s *places) give() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if first := s.waiting.Front(); first != nil {
-		close(s.waiting.Remove(first).(chan struct{}))
-		return
-	}
-	s.taken--
-}
-
 // queue takes a place for the attempt, waiting at most the queue timeout.
 func (p *pass) queue(ctx context.Context) *end {
 	if !p.takePlace() {
-		turn, giveUp := p.l.e.places.line()
+		turn, giveUp := p.l.e.places.line(p.want)
 		if out := p.wait(ctx, turn, giveUp); out != nil {
 			return out
 		}
@@ -98,7 +26,10 @@ func (p *pass) queue(ctx context.Context) *end {
 
 // takePlace reports whether the pass has a place.
 func (p *pass) takePlace() bool {
-	p.placed = p.placed || p.l.e.places.take()
+	if !p.placed {
+		p.want = p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		p.placed = p.l.e.places.take(p.want)
+	}
 	return p.placed
 }
 
@@ -127,8 +58,11 @@ func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *e
 	}
 }
 
-// admit asks the Admit hooks for this attempt.
+// admit asks the circuit of the source and the Admit hooks for this attempt.
 func (p *pass) admit(ctx context.Context) *end {
+	if out := p.connect(); out != nil {
+		return out
+	}
 	for _, entry := range p.hooks.Admit {
 		if !entry.Match.Holds(p.in) {
 			continue

@@ -90,6 +90,18 @@ type Config struct {
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
 	Documents    Documents
 
+	// Calls that run at once of a namespace, of a principal, of tools; 0 and none: as many as there are places.
+	NamespaceConcurrency, PrincipalConcurrency int
+	ToolConcurrency                            []ToolLimit // the first that matches counts
+	// Calls that wait of a namespace and of a principal; 0 means three quarters and half of QueueLength.
+	NamespaceQueue, PrincipalQueue int
+
+	// Open questions of a namespace and of a principal; 0: any number.
+	NamespaceQuestions, PrincipalQuestions int
+	// CircuitFailures in a row with UPSTREAM open the circuit of a source, and after CircuitOpen one call tries. 0: none; 30 s.
+	CircuitFailures int
+	CircuitOpen     time.Duration
+
 	// Tracer follows calls; nil: none are, and it costs nothing.
 	Tracer Tracer
 	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.
@@ -110,10 +122,12 @@ type Engine struct {
 	hooks atomic.Pointer[hookSet] // of passes that begin
 	held  custody
 
-	policies *Policies
-	places   *places
-	workers  workers
-	owners   owners
+	policies  *Policies
+	places    *places
+	questions questions
+	circuits  circuits
+	workers   workers
+	owners    owners
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
@@ -138,17 +152,19 @@ type Engine struct {
 
 // counters count what should be rare.
 type counters struct {
-	illegal, late, abandoned, conflicts, hookFailures atomic.Int64
-	events, outputBytes, watchers                     atomic.Int64 // these are not rare
+	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
+	events, outputBytes, watchers                                   atomic.Int64 // these are not rare
 }
 
 // Stats is what an engine has counted since its start.
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
-	Events, OutputBytes                                                     int64 // told; printed by tools
-	Watchers                                                                int64 // of calls and feeds, now
-	Unwritten                                                               int   // read-only calls that the journal does not have yet
+	Events, OutputBytes                                                     int64    // told; printed by tools
+	Watchers                                                                int64    // of calls and feeds, now
+	Unwritten                                                               int      // read-only calls that the journal does not have yet
+	QueueRefused                                                            int64    // calls, because too many wait
+	OpenCircuits                                                            []string // of sources, sorted
 }
 
 // New returns an engine on a store. Call [Engine.Recover] before the first request.
@@ -168,7 +184,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
-		places:   newPlaces(cfg.Concurrency, cfg.QueueLength),
+		places:   cfg.places(),
 		lives:    map[call.Key]*live{},
 		blocked:  map[call.Key]string{},
 		purging:  make(chan struct{}, 1),
@@ -177,6 +193,8 @@ func New(cfg Config) (*Engine, error) {
 		meters:   newMeters(),
 		actions:  acting{woken: make(chan struct{}, 1)},
 	}
+	e.questions.namespace, e.questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
+	e.circuits.after, e.circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	return e, nil
@@ -207,6 +225,19 @@ func (c *Config) fill() {
 	}
 }
 
+// places are those of the configuration.
+func (c *Config) places() *places {
+	s := newPlaces(c.Concurrency, c.QueueLength)
+	s.namespace, s.principal, s.tools = c.NamespaceConcurrency, c.PrincipalConcurrency, c.ToolConcurrency
+	s.namespaceQueue, s.principalQueue = c.QueueShares()
+	return s
+}
+
+// QueueShares returns how many calls of a namespace and of a principal may wait.
+func (c *Config) QueueShares() (namespace, principal int) {
+	return or(c.NamespaceQueue, max(c.QueueLength*3/4, 1)), or(c.PrincipalQueue, max(c.QueueLength/2, 1))
+}
+
 func or[T comparable](v, fallback T) T {
 	var zero T
 	if v == zero {
@@ -224,6 +255,7 @@ func (e *Engine) Stats() Stats {
 	return Stats{
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
+		OpenCircuits: e.circuits.sources(), QueueRefused: e.stats.queueRefused.Load(),
 		Live: len(e.lives), Running: running, Queued: queued, Unwritten: unwritten,
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(),
 	}

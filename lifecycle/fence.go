@@ -65,21 +65,21 @@ func checkID(field, id string, least int) error {
 
 // room refuses new calls that the daemon has no place for. One that it lets in counts as a pass from here on, or a drain
 // could end between the two and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *live, run *tool.Run) error {
+func (e *Engine) room(l *live, run *tool.Run, w want) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
 	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
 	e.active++
 	l.claims = run
 	e.mu.Unlock()
-	err := e.refusal(run.ID, draining, blocked, failed)
+	err := e.refusal(run.ID, w, draining, blocked, failed)
 	if err != nil {
 		e.leave()
 	}
 	return err
 }
 
-func (e *Engine) refusal(run string, draining, blocked bool, failed error) error {
+func (e *Engine) refusal(run string, w want, draining, blocked bool, failed error) (err error) {
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
@@ -89,10 +89,19 @@ func (e *Engine) refusal(run string, draining, blocked bool, failed error) error
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")
-	case e.places.full() || e.behind.full():
-		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: "too many calls are waiting; send the call again later", RetryAfter: time.Second}
+	case e.behind.full():
+		err = queueFull("too many calls are waiting for the journal; send the call again later")
+	default:
+		err = e.places.full(w)
 	}
-	return nil
+	if err != nil {
+		e.stats.queueRefused.Add(1)
+	}
+	return err
+}
+
+func queueFull(message string) error {
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
 }
 
 // visible reports whether a principal may see a call: its own calls, and with a role that looks at others' the

@@ -86,6 +86,9 @@ func (l *live) metered() *meter {
 
 // meterLocked counts a change of the record that was made.
 func (l *live) meterLocked(before call.Status, c *call.Call) {
+	if before == call.Suspended && c.Status != before {
+		l.e.questions.add(c, -1)
+	}
 	switch {
 	case c.Status == before:
 	case c.Status == call.Suspended:

@@ -39,6 +39,8 @@ type pass struct {
 	walked    int          // how many of the steps are behind it
 	ahead     bool         // it goes on in the goroutine of its caller
 	placed    bool         // it has one of the places
+	want      want         // of a place
+	connected bool         // the circuit of its source is to be told how it ends
 	owner     atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
 }
 
@@ -136,8 +138,9 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	defer l.e.leave()
 	rounds := l.rounds()
 	if p.placed {
-		l.e.places.give()
+		l.e.places.give(p.want)
 	}
+	p.disconnect(&out)
 	for _, release := range p.releases {
 		_, err := bounded(context.WithoutCancel(ctx), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
 		if err != nil {

@@ -97,7 +97,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.noteRun(&ended)
 	e.policies.dropRun(p.Namespace, id)
-	for _, k := range keepers[hook.RunKeeper](&e.cfg.Hooks) {
+	for _, k := range keepers[hook.RunKeeper](&e.hooks.Load().Set) {
 		k.EndRun(p.Namespace, id)
 	}
 	return ids, nil

@@ -69,11 +69,17 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		p.abandoned(s)
 		return
 	}
+	if full := l.e.questions.reserve(l.peek(), out.origin); full != "" {
+		l.finish(ctx, p, tooManyQuestions(full, or(out.executed, call.NotStarted)))
+		p.abandoned(s)
+		return
+	}
 	now := time.Now()
 	documents, events := p.documentChanges(&out)
 	l.slot <- struct{}{}
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
+		l.e.questions.add(l.peek(), -1)
 		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
 		return
 	}
@@ -92,6 +98,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	})
 	l.unslot()
 	if err != nil {
+		l.e.questions.add(l.peek(), -1)
 		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !reports(ev.Type) })
 		l.unasked(ctx, p, &out, err)
 		return

@@ -40,6 +40,13 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: l.Frame, Content: l.Content, Message: MaxMessage,
 			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
 			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
+			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),
+			RunningCallsTools: each(l.RunningTools, func(t *ToolLimit) *tooldv1.ToolLimit {
+				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
+			}),
+			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
+			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
+			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen),
 		},
 	}
 	return resp, nil

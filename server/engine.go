@@ -301,6 +301,19 @@ type Limits struct {
 	Arguments, Result, Ticket, Frame, Content, Message int64
 	RunningCalls, QueuedCalls                          int
 	Suspension, Retention                              time.Duration
+
+	RunningNamespace, RunningPrincipal         int // 0: as many as there are places
+	RunningTools                               []ToolLimit
+	QueuedNamespace, QueuedPrincipal           int
+	SuspensionsNamespace, SuspensionsPrincipal int // 0: any number
+	CircuitFailures                            int // 0: never
+	CircuitOpen                                time.Duration
+}
+
+// A ToolLimit bounds how many calls of the tools run at once that a pattern matches, of each.
+type ToolLimit struct {
+	Tools string
+	Calls int
 }
 
 // An IsolationFact is one thing that holds, or does not hold, around processes.

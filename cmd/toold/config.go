@@ -66,7 +66,7 @@ type Token struct {
 	Expires   time.Time `koanf:"expires"`   // zero: never
 }
 
-// Limits bound what calls may take. None may be zero.
+// Limits bound what calls may take. None may be zero but those that say what that means.
 type Limits struct {
 	Concurrency  int `koanf:"concurrency"`   // calls that run at once
 	QueueLength  int `koanf:"queue_length"`  // calls that wait for a place; more are refused
@@ -75,6 +75,22 @@ type Limits struct {
 	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print and save in all
 	Watchers     int `koanf:"watchers"`      // streams that watch at once
 	WatchersEach int `koanf:"watchers_each"` // those of one principal
+
+	ConcurrencyNamespace int               `koanf:"concurrency_namespace"` // calls of one namespace that run at once; 0: as many as there are places
+	ConcurrencyPrincipal int               `koanf:"concurrency_principal"` // those of one principal; 0: as many as there are places
+	ConcurrencyTools     []ToolConcurrency `koanf:"concurrency_tools"`     // those of one tool; none: as many as there are places
+	QueueNamespace       int               `koanf:"queue_namespace"`       // calls of one namespace that wait; 0: three quarters of QueueLength
+	QueuePrincipal       int               `koanf:"queue_principal"`       // those of one principal; 0: half of QueueLength
+	QuestionsNamespace   int               `koanf:"questions_namespace"`   // open questions of one namespace; 0: any number
+	QuestionsPrincipal   int               `koanf:"questions_principal"`   // those of one principal; 0: any number
+	CircuitFailures      int               `koanf:"circuit_failures"`      // of a source in a row, with UPSTREAM; 0: any number
+	CircuitOpen          time.Duration     `koanf:"circuit_open"`          // for which such a source is not asked; 0: 30 s
+}
+
+// ToolConcurrency bounds how many calls of a tool run at once.
+type ToolConcurrency struct {
+	Tools string `koanf:"tools"` // glob on ids; each tool is counted alone; required
+	Calls int    `koanf:"calls"` // required
 }
 
 // Timeouts are the clocks of calls. None may be zero but Linger.
@@ -164,7 +180,7 @@ func defaults() Config {
 		Data:      "./data",
 		Workspace: "./workspace",
 		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
-		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024},
+		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024, CircuitOpen: 30 * time.Second},
 		Timeouts: Timeouts{
 			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
 			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second, Stall: 30 * time.Second,

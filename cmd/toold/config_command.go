@@ -150,6 +150,8 @@ func listText(line, margin string, v any) (head, below string) {
 		b.WriteString(hooksText(margin, list))
 	case []RateLimit:
 		b.WriteString(elementsText(margin, list))
+	case []ToolConcurrency:
+		b.WriteString(elementsText(margin, list))
 	case []string:
 		for _, e := range list {
 			if name, _, isVariable := strings.Cut(e, "="); isVariable {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +127,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)
 		}
 	}
+	c.validateShares(wrong)
 	const year = 365 * 24 * time.Hour
 	for _, d := range []struct {
 		key               string
@@ -137,6 +139,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"timeouts.grace", c.Timeouts.Grace, time.Millisecond, time.Hour},
 		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, 30 * 24 * time.Hour}, // no question is for ever
 		{"timeouts.drain", c.Timeouts.Drain, 0, time.Hour},
+		{"limits.circuit_open", c.Limits.CircuitOpen, 0, 24 * time.Hour},
 		{"timeouts.stall", c.Timeouts.Stall, time.Second, time.Hour},
 		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},
 		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},
@@ -152,6 +155,35 @@ func (c *Config) validateNumbers(wrong complaint) {
 	if c.Retention.Tombstones < c.Retention.Calls {
 		wrong("retention.tombstones", "%s is less than the %s for which calls are kept",
 			durationText(c.Retention.Tombstones), durationText(c.Retention.Calls))
+	}
+}
+
+// validateShares checks the limits that may be zero.
+func (c *Config) validateShares(wrong complaint) {
+	l := &c.Limits
+	for _, n := range []struct {
+		key         string
+		value, most int
+	}{
+		{"limits.concurrency_namespace", l.ConcurrencyNamespace, 100_000},
+		{"limits.concurrency_principal", l.ConcurrencyPrincipal, 100_000},
+		{"limits.queue_namespace", l.QueueNamespace, l.QueueLength},
+		{"limits.queue_principal", l.QueuePrincipal, l.QueueLength},
+		{"limits.questions_namespace", l.QuestionsNamespace, 100_000_000},
+		{"limits.questions_principal", l.QuestionsPrincipal, 100_000_000},
+		{"limits.circuit_failures", l.CircuitFailures, 1000},
+	} {
+		if n.value < 0 || n.value > n.most {
+			wrong(n.key, "%d is not between 0 and %d", n.value, n.most)
+		}
+	}
+	for i, t := range l.ConcurrencyTools {
+		if _, err := path.Match(t.Tools, ""); err != nil || t.Tools == "" {
+			wrong("limits.concurrency_tools", "entry %d: %q is not a pattern of *, ? and [classes]", i+1, t.Tools)
+		}
+		if t.Calls < 1 || t.Calls > 100_000 {
+			wrong("limits.concurrency_tools", "entry %d: calls: %d is not between 1 and 100000", i+1, t.Calls)
+		}
 	}
 }
 

@@ -34,10 +34,11 @@ func (a adminOf) Info(context.Context) server.Info {
 		Version: version, Commit: commit(), Store: a.d.cfg.storeKind(), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: server.Limits{
 			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
-			RunningCalls: l.Concurrency, QueuedCalls: l.QueueLength, Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
+			Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
 		},
 		Features: []string{"artifacts", "definitions", "describe", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}
+	d.cfg.showLimits(&info.Limits)
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}

@@ -121,6 +121,11 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 	s := d.engine.Stats()
 	gauge("calls_running", "Calls that run.", int64(s.Running))
 	gauge("calls_queued", "Calls that wait for a place.", int64(s.Queued))
+	t.Gauge("circuit_open", "1 for each source that is not asked because its upstream failed.")
+	for _, source := range s.OpenCircuits {
+		t.Value("circuit_open", 1, "source", source)
+	}
+	counter("queue_refused_total", "Calls that were refused because too many wait.", s.QueueRefused)
 	gauge("calls_live", "Calls that are in memory.", int64(s.Live))
 	gauge("calls_unwritten", "Read-only calls with something that the journal does not have yet.", int64(s.Unwritten))
 	gauge("watchers", "Watchers of calls, runs, threads and namespaces.", s.Watchers)

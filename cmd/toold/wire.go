@@ -199,17 +199,17 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.engine, err = lifecycle.New(lifecycle.Config{
+	cfg := lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks:    hooks,
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
-		Concurrency: d.cfg.Limits.Concurrency, QueueLength: d.cfg.Limits.QueueLength, QueueTimeout: d.cfg.Timeouts.Queue,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
-		OutputBudget: d.cfg.Limits.OutputBudget, OutputQuota: int64(d.cfg.Limits.OutputQuota), MaxArguments: d.cfg.Limits.Arguments,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(),
-	})
+	}
+	d.cfg.limit(&cfg)
+	d.engine, err = lifecycle.New(cfg)
 	d.auth = auth
 	return err
 }

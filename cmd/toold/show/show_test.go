@@ -127,6 +127,8 @@ func TestRendering(t *testing.T) {
 		"info": v.Info(&tooldv1.GetInfoResponse{Version: "1.2.3", Commit: "abc", StoreId: "st-1", Store: "sqlite", Epoch: 3, StartedAt: ago(50 * time.Hour), Namespace: "default",
 			Addresses: []*tooldv1.Address{{Network: "unix", Address: "/run/toold.sock"}, {Network: "tcp", Address: "10.0.0.1:7130", Tls: true}},
 			Limits: &tooldv1.Limits{Arguments: 1 << 20, Result: 256 << 10, Ticket: 256 << 10, Frame: 1 << 20, RunningCalls: 256, QueuedCalls: 4096,
+				RunningCallsNamespace: 64, QueuedCallsNamespace: 3072, QueuedCallsPrincipal: 2048, OpenSuspensionsPrincipal: 1000,
+				RunningCallsTools: []*tooldv1.ToolLimit{{Tools: "web_*", Calls: 4}}, CircuitFailures: 5, CircuitOpen: durationpb.New(30 * time.Second),
 				Suspension: durationpb.New(30 * 24 * time.Hour), Retention: durationpb.New(7 * 24 * time.Hour)},
 			Features: []string{"artifacts", "describe"}, Draining: true,
 			IsolationFacts: []*tooldv1.IsolationFact{{Name: "net", Held: true, Mechanism: "network namespace"}, {Name: "pids_limit", Detail: "no control groups"}}}),

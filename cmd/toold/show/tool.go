@@ -159,6 +159,7 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 		"store", Line(i.GetStore()+" "+i.GetStoreId())+fmt.Sprintf(", epoch %d", i.GetEpoch()),
 		"features", Line(strings.Join(i.GetFeatures(), " ")),
 		"calls", fmt.Sprintf("%s run at once, %s wait", Number(int64(l.GetRunningCalls())), Number(int64(l.GetQueuedCalls()))),
+		"of each", shares(l),
 		"limits", fmt.Sprintf("arguments %s, result %s, ticket %s, frame %s", Size(l.GetArguments()), Size(l.GetResult()), Size(l.GetTicket()), Size(l.GetFrame())),
 		"kept", fmt.Sprintf("ended calls %s, tickets at most %s", Duration(l.GetRetention().AsDuration()), Duration(l.GetSuspension().AsDuration())),
 	)
@@ -201,4 +202,33 @@ func (v View) facts(all []*tooldv1.IsolationFact) string {
 		text += v.paint(dim, "isolation") + " " + Line(f.GetName()) + " " + v.paint(color, mark) + commaLine(f.GetMechanism()) + commaLine(f.GetDetail()) + "\n"
 	}
 	return text
+}
+
+// shares says what one namespace, principal or tool may have of all; "" when that is everything.
+func shares(l *tooldv1.Limits) string {
+	var lines []string
+	of := func(who string, running, queued, open int32) {
+		var parts []string
+		if running > 0 {
+			parts = append(parts, Number(int64(running))+" run")
+		}
+		if queued > 0 && queued < l.GetQueuedCalls() {
+			parts = append(parts, Number(int64(queued))+" wait")
+		}
+		if open > 0 {
+			parts = append(parts, Number(int64(open))+" ask")
+		}
+		if len(parts) > 0 {
+			lines = append(lines, who+": "+strings.Join(parts, ", "))
+		}
+	}
+	of("namespace", l.GetRunningCallsNamespace(), l.GetQueuedCallsNamespace(), l.GetOpenSuspensionsNamespace())
+	of("principal", l.GetRunningCallsPrincipal(), l.GetQueuedCallsPrincipal(), l.GetOpenSuspensionsPrincipal())
+	for _, t := range l.GetRunningCallsTools() {
+		of("tool "+Line(t.GetTools()), t.GetCalls(), 0, 0)
+	}
+	if n := l.GetCircuitFailures(); n > 0 {
+		lines = append(lines, fmt.Sprintf("source: not asked for %s after %s upstream failures", Duration(l.GetCircuitOpen().AsDuration()), Number(int64(n))))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -356,7 +356,25 @@ type Limits struct {
 	// The longest that a suspension may wait.
 	Suspension *durationpb.Duration `protobuf:"bytes,9,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	// How long terminal calls are kept.
-	Retention     *durationpb.Duration `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
+	Retention *durationpb.Duration `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
+	// Calls, not bytes: how many of one namespace run at once; 0 is as many as there are places.
+	RunningCallsNamespace int32 `protobuf:"varint,11,opt,name=running_calls_namespace,json=runningCallsNamespace,proto3" json:"running_calls_namespace,omitempty"`
+	// How many of one principal; 0 is as many as there are places.
+	RunningCallsPrincipal int32 `protobuf:"varint,12,opt,name=running_calls_principal,json=runningCallsPrincipal,proto3" json:"running_calls_principal,omitempty"`
+	// How many of one tool; the first entry that matches holds.
+	RunningCallsTools []*ToolLimit `protobuf:"bytes,13,rep,name=running_calls_tools,json=runningCallsTools,proto3" json:"running_calls_tools,omitempty"`
+	// How many of one namespace wait before new ones are refused.
+	QueuedCallsNamespace int32 `protobuf:"varint,14,opt,name=queued_calls_namespace,json=queuedCallsNamespace,proto3" json:"queued_calls_namespace,omitempty"`
+	// How many of one principal wait before new ones are refused.
+	QueuedCallsPrincipal int32 `protobuf:"varint,15,opt,name=queued_calls_principal,json=queuedCallsPrincipal,proto3" json:"queued_calls_principal,omitempty"`
+	// Calls of one namespace that may wait for a decision; 0 is any number.
+	OpenSuspensionsNamespace int32 `protobuf:"varint,16,opt,name=open_suspensions_namespace,json=openSuspensionsNamespace,proto3" json:"open_suspensions_namespace,omitempty"`
+	// Calls of one principal that may wait for a decision; 0 is any number.
+	OpenSuspensionsPrincipal int32 `protobuf:"varint,17,opt,name=open_suspensions_principal,json=openSuspensionsPrincipal,proto3" json:"open_suspensions_principal,omitempty"`
+	// Failures of a source with UPSTREAM, in a row, after which its calls are refused for a time; 0 is never.
+	CircuitFailures int32 `protobuf:"varint,18,opt,name=circuit_failures,json=circuitFailures,proto3" json:"circuit_failures,omitempty"`
+	// For how long they are refused before one tries.
+	CircuitOpen   *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -461,6 +479,124 @@ func (x *Limits) GetRetention() *durationpb.Duration {
 	return nil
 }
 
+func (x *Limits) GetRunningCallsNamespace() int32 {
+	if x != nil {
+		return x.RunningCallsNamespace
+	}
+	return 0
+}
+
+func (x *Limits) GetRunningCallsPrincipal() int32 {
+	if x != nil {
+		return x.RunningCallsPrincipal
+	}
+	return 0
+}
+
+func (x *Limits) GetRunningCallsTools() []*ToolLimit {
+	if x != nil {
+		return x.RunningCallsTools
+	}
+	return nil
+}
+
+func (x *Limits) GetQueuedCallsNamespace() int32 {
+	if x != nil {
+		return x.QueuedCallsNamespace
+	}
+	return 0
+}
+
+func (x *Limits) GetQueuedCallsPrincipal() int32 {
+	if x != nil {
+		return x.QueuedCallsPrincipal
+	}
+	return 0
+}
+
+func (x *Limits) GetOpenSuspensionsNamespace() int32 {
+	if x != nil {
+		return x.OpenSuspensionsNamespace
+	}
+	return 0
+}
+
+func (x *Limits) GetOpenSuspensionsPrincipal() int32 {
+	if x != nil {
+		return x.OpenSuspensionsPrincipal
+	}
+	return 0
+}
+
+func (x *Limits) GetCircuitFailures() int32 {
+	if x != nil {
+		return x.CircuitFailures
+	}
+	return 0
+}
+
+func (x *Limits) GetCircuitOpen() *durationpb.Duration {
+	if x != nil {
+		return x.CircuitOpen
+	}
+	return nil
+}
+
+// ToolLimit bounds how many calls of a tool run at once.
+type ToolLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A pattern of *, ? and [classes] on tool ids; each tool that it matches is counted alone.
+	Tools string `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
+	// How many calls.
+	Calls         int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolLimit) Reset() {
+	*x = ToolLimit{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolLimit) ProtoMessage() {}
+
+func (x *ToolLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
+func (*ToolLimit) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ToolLimit) GetTools() string {
+	if x != nil {
+		return x.Tools
+	}
+	return ""
+}
+
+func (x *ToolLimit) GetCalls() int32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
 // ReloadRequest asks for everything that can change at run time.
 type ReloadRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -470,7 +606,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -482,7 +618,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -495,7 +631,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{5}
 }
 
 // ReloadResponse says what changed.
@@ -511,7 +647,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -523,7 +659,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -536,7 +672,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -564,7 +700,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +712,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +725,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *DrainRequest) GetPeriod() *durationpb.Duration {
@@ -612,7 +748,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +760,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +773,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainResponse) GetDeadline() *timestamppb.Timestamp {
@@ -665,7 +801,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +813,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +826,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetLogLevelRequest) GetLevel() LogLevel {
@@ -711,7 +847,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +859,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +872,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetLogLevelResponse) GetPrevious() LogLevel {
@@ -761,7 +897,7 @@ type ListQuarantinedToolsRequest struct {
 
 func (x *ListQuarantinedToolsRequest) Reset() {
 	*x = ListQuarantinedToolsRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +909,7 @@ func (x *ListQuarantinedToolsRequest) String() string {
 func (*ListQuarantinedToolsRequest) ProtoMessage() {}
 
 func (x *ListQuarantinedToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +922,7 @@ func (x *ListQuarantinedToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedToolsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListQuarantinedToolsRequest) GetTool() string {
@@ -823,7 +959,7 @@ type ListQuarantinedToolsResponse struct {
 
 func (x *ListQuarantinedToolsResponse) Reset() {
 	*x = ListQuarantinedToolsResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -835,7 +971,7 @@ func (x *ListQuarantinedToolsResponse) String() string {
 func (*ListQuarantinedToolsResponse) ProtoMessage() {}
 
 func (x *ListQuarantinedToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -848,7 +984,7 @@ func (x *ListQuarantinedToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedToolsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListQuarantinedToolsResponse) GetTools() []*QuarantinedTool {
@@ -879,7 +1015,7 @@ type QuarantinedTool struct {
 
 func (x *QuarantinedTool) Reset() {
 	*x = QuarantinedTool{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +1027,7 @@ func (x *QuarantinedTool) String() string {
 func (*QuarantinedTool) ProtoMessage() {}
 
 func (x *QuarantinedTool) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +1040,7 @@ func (x *QuarantinedTool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantinedTool.ProtoReflect.Descriptor instead.
 func (*QuarantinedTool) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *QuarantinedTool) GetTrusted() *Descriptor {
@@ -934,7 +1070,7 @@ type AcceptToolRequest struct {
 
 func (x *AcceptToolRequest) Reset() {
 	*x = AcceptToolRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -946,7 +1082,7 @@ func (x *AcceptToolRequest) String() string {
 func (*AcceptToolRequest) ProtoMessage() {}
 
 func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -959,7 +1095,7 @@ func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolRequest.ProtoReflect.Descriptor instead.
 func (*AcceptToolRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcceptToolRequest) GetTool() string {
@@ -987,7 +1123,7 @@ type AcceptToolResponse struct {
 
 func (x *AcceptToolResponse) Reset() {
 	*x = AcceptToolResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1135,7 @@ func (x *AcceptToolResponse) String() string {
 func (*AcceptToolResponse) ProtoMessage() {}
 
 func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1148,7 @@ func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolResponse.ProtoReflect.Descriptor instead.
 func (*AcceptToolResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AcceptToolResponse) GetTool() *Descriptor {
@@ -1044,7 +1180,7 @@ type ReleaseCallsRequest struct {
 
 func (x *ReleaseCallsRequest) Reset() {
 	*x = ReleaseCallsRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1056,7 +1192,7 @@ func (x *ReleaseCallsRequest) String() string {
 func (*ReleaseCallsRequest) ProtoMessage() {}
 
 func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1069,7 +1205,7 @@ func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReleaseCallsRequest) GetAll() bool {
@@ -1127,7 +1263,7 @@ type ReleaseCallsResponse struct {
 
 func (x *ReleaseCallsResponse) Reset() {
 	*x = ReleaseCallsResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1275,7 @@ func (x *ReleaseCallsResponse) String() string {
 func (*ReleaseCallsResponse) ProtoMessage() {}
 
 func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1288,7 @@ func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseCallsResponse) GetReleased() int64 {
@@ -1180,7 +1316,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1328,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1341,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BackupRequest) GetDirectory() string {
@@ -1230,7 +1366,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1242,7 +1378,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1255,7 +1391,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackupResponse) GetCalls() int64 {
@@ -1294,7 +1430,7 @@ type PurgeRequest struct {
 
 func (x *PurgeRequest) Reset() {
 	*x = PurgeRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1306,7 +1442,7 @@ func (x *PurgeRequest) String() string {
 func (*PurgeRequest) ProtoMessage() {}
 
 func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1319,7 +1455,7 @@ func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeRequest.ProtoReflect.Descriptor instead.
 func (*PurgeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PurgeRequest) GetCallIds() []string {
@@ -1356,7 +1492,7 @@ type PurgeResponse struct {
 
 func (x *PurgeResponse) Reset() {
 	*x = PurgeResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1504,7 @@ func (x *PurgeResponse) String() string {
 func (*PurgeResponse) ProtoMessage() {}
 
 func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1517,7 @@ func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeResponse.ProtoReflect.Descriptor instead.
 func (*PurgeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PurgeResponse) GetPurged() int64 {
@@ -1424,7 +1560,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xdc\x02\n" +
+	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xe2\x06\n" +
 	"\x06Limits\x12\x1c\n" +
 	"\targuments\x18\x01 \x01(\x03R\targuments\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\x03R\x06result\x12\x16\n" +
@@ -1438,7 +1574,19 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"suspension\x18\t \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"suspension\x127\n" +
 	"\tretention\x18\n" +
-	" \x01(\v2\x19.google.protobuf.DurationR\tretention\"\x0f\n" +
+	" \x01(\v2\x19.google.protobuf.DurationR\tretention\x126\n" +
+	"\x17running_calls_namespace\x18\v \x01(\x05R\x15runningCallsNamespace\x126\n" +
+	"\x17running_calls_principal\x18\f \x01(\x05R\x15runningCallsPrincipal\x12C\n" +
+	"\x13running_calls_tools\x18\r \x03(\v2\x13.toold.v1.ToolLimitR\x11runningCallsTools\x124\n" +
+	"\x16queued_calls_namespace\x18\x0e \x01(\x05R\x14queuedCallsNamespace\x124\n" +
+	"\x16queued_calls_principal\x18\x0f \x01(\x05R\x14queuedCallsPrincipal\x12<\n" +
+	"\x1aopen_suspensions_namespace\x18\x10 \x01(\x05R\x18openSuspensionsNamespace\x12<\n" +
+	"\x1aopen_suspensions_principal\x18\x11 \x01(\x05R\x18openSuspensionsPrincipal\x12)\n" +
+	"\x10circuit_failures\x18\x12 \x01(\x05R\x0fcircuitFailures\x12<\n" +
+	"\fcircuit_open\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vcircuitOpen\"7\n" +
+	"\tToolLimit\x12\x14\n" +
+	"\x05tools\x18\x01 \x01(\tR\x05tools\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x05R\x05calls\"\x0f\n" +
 	"\rReloadRequest\"O\n" +
 	"\x0eReloadResponse\x12\x18\n" +
 	"\achanged\x18\x01 \x03(\tR\achanged\x12#\n" +
@@ -1522,73 +1670,76 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),              // 2: toold.v1.GetInfoResponse
 	(*Address)(nil),                      // 3: toold.v1.Address
 	(*Limits)(nil),                       // 4: toold.v1.Limits
-	(*ReloadRequest)(nil),                // 5: toold.v1.ReloadRequest
-	(*ReloadResponse)(nil),               // 6: toold.v1.ReloadResponse
-	(*DrainRequest)(nil),                 // 7: toold.v1.DrainRequest
-	(*DrainResponse)(nil),                // 8: toold.v1.DrainResponse
-	(*SetLogLevelRequest)(nil),           // 9: toold.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),          // 10: toold.v1.SetLogLevelResponse
-	(*ListQuarantinedToolsRequest)(nil),  // 11: toold.v1.ListQuarantinedToolsRequest
-	(*ListQuarantinedToolsResponse)(nil), // 12: toold.v1.ListQuarantinedToolsResponse
-	(*QuarantinedTool)(nil),              // 13: toold.v1.QuarantinedTool
-	(*AcceptToolRequest)(nil),            // 14: toold.v1.AcceptToolRequest
-	(*AcceptToolResponse)(nil),           // 15: toold.v1.AcceptToolResponse
-	(*ReleaseCallsRequest)(nil),          // 16: toold.v1.ReleaseCallsRequest
-	(*ReleaseCallsResponse)(nil),         // 17: toold.v1.ReleaseCallsResponse
-	(*BackupRequest)(nil),                // 18: toold.v1.BackupRequest
-	(*BackupResponse)(nil),               // 19: toold.v1.BackupResponse
-	(*PurgeRequest)(nil),                 // 20: toold.v1.PurgeRequest
-	(*PurgeResponse)(nil),                // 21: toold.v1.PurgeResponse
-	(*timestamppb.Timestamp)(nil),        // 22: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 23: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 24: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 25: toold.v1.Descriptor
+	(*ToolLimit)(nil),                    // 5: toold.v1.ToolLimit
+	(*ReloadRequest)(nil),                // 6: toold.v1.ReloadRequest
+	(*ReloadResponse)(nil),               // 7: toold.v1.ReloadResponse
+	(*DrainRequest)(nil),                 // 8: toold.v1.DrainRequest
+	(*DrainResponse)(nil),                // 9: toold.v1.DrainResponse
+	(*SetLogLevelRequest)(nil),           // 10: toold.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),          // 11: toold.v1.SetLogLevelResponse
+	(*ListQuarantinedToolsRequest)(nil),  // 12: toold.v1.ListQuarantinedToolsRequest
+	(*ListQuarantinedToolsResponse)(nil), // 13: toold.v1.ListQuarantinedToolsResponse
+	(*QuarantinedTool)(nil),              // 14: toold.v1.QuarantinedTool
+	(*AcceptToolRequest)(nil),            // 15: toold.v1.AcceptToolRequest
+	(*AcceptToolResponse)(nil),           // 16: toold.v1.AcceptToolResponse
+	(*ReleaseCallsRequest)(nil),          // 17: toold.v1.ReleaseCallsRequest
+	(*ReleaseCallsResponse)(nil),         // 18: toold.v1.ReleaseCallsResponse
+	(*BackupRequest)(nil),                // 19: toold.v1.BackupRequest
+	(*BackupResponse)(nil),               // 20: toold.v1.BackupResponse
+	(*PurgeRequest)(nil),                 // 21: toold.v1.PurgeRequest
+	(*PurgeResponse)(nil),                // 22: toold.v1.PurgeResponse
+	(*timestamppb.Timestamp)(nil),        // 23: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 24: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 25: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 26: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	22, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	23, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	23, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	24, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	24, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	24, // 6: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	22, // 7: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 8: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
-	0,  // 9: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
-	13, // 10: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	25, // 11: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	25, // 12: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	25, // 13: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	1,  // 14: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	5,  // 15: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	7,  // 16: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	9,  // 17: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	11, // 18: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	14, // 19: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	16, // 20: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	18, // 21: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	20, // 22: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	2,  // 23: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	6,  // 24: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	8,  // 25: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	10, // 26: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	12, // 27: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	15, // 28: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	17, // 29: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	19, // 30: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	21, // 31: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	23, // [23:32] is the sub-list for method output_type
-	14, // [14:23] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	24, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	25, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	25, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	5,  // 6: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
+	25, // 7: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
+	25, // 8: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	23, // 9: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 10: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
+	0,  // 11: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
+	14, // 12: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
+	26, // 13: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	26, // 14: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	26, // 15: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	1,  // 16: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	6,  // 17: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	8,  // 18: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	10, // 19: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	12, // 20: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	15, // 21: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	17, // 22: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	19, // 23: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	21, // 24: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	2,  // 25: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	7,  // 26: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	9,  // 27: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	11, // 28: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	13, // 29: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	16, // 30: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	18, // 31: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	20, // 32: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	22, // 33: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	25, // [25:34] is the sub-list for method output_type
+	16, // [16:25] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -1604,7 +1755,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
