@@ -16,16 +16,28 @@ import (
 type Hook struct {
 	Builtin   string        `koanf:"builtin"`    // the name of a plugin of the daemon, whose place this is; nothing else goes with it
 	Name      string        `koanf:"name"`       // in records, logs and numbers; required, once
-	Kinds     []string      `koanf:"kinds"`      // rewrite, gate, admit, before, after; none: gate
-	Command   []string      `koanf:"command"`    // absolute path of a program, and arguments; required
+	Kinds     []string      `koanf:"kinds"`      // rewrite, gate, admit, before, after, and filter of a service; none: gate
+	Command   []string      `koanf:"command"`    // absolute path of a program, and arguments; this or Remote is required
+	Remote    Remote        `koanf:"remote"`     // a HookService
 	Dir       string        `koanf:"dir"`        // where it starts; "": /
 	Env       []string      `koanf:"env"`        // NAME=value, or NAME for the daemon's own; none: PATH, LANG and TOOLD_HOOK alone
-	Documents []string      `koanf:"documents"`  // RUN/key or THREAD/key that it is shown; none: no document
+	Documents []string      `koanf:"documents"`  // RUN/key, THREAD/key, NAMESPACE/key that it is shown; none: no document
 	Match     Match         `koanf:"match"`      // the calls that it is asked about; zero: all
 	Deadline  time.Duration `koanf:"deadline"`   // of one question; 0: 5s
 	OnFailure string        `koanf:"on_failure"` // refuse, allow, block; "": refuse
 	AtOnce    int           `koanf:"at_once"`    // questions that are asked at once; 0: 16
 	MaxAnswer int           `koanf:"max_answer"` // bytes; 0: 1 MiB
+}
+
+// Remote says where a HookService is.
+type Remote struct {
+	Address    string `koanf:"address"`     // host:port, or unix:/path
+	Plaintext  bool   `koanf:"plaintext"`   // no TLS to another machine; false: TLS, but not to this one unless CA, Cert or ServerName is set
+	CA         string `koanf:"ca"`          // PEM file of who signs its certificate; "": the system's
+	Cert       string `koanf:"cert"`        // PEM file that is shown to it, with Key
+	Key        string `koanf:"key"`         // PEM file
+	ServerName string `koanf:"server_name"` // in its certificate; "": the host of Address
+	TokenFile  string `koanf:"token_file"`  // whose text is sent as bearer token; "": none
 }
 
 // Match limits a hook to some calls: all lists that are not empty must hold.
@@ -37,7 +49,7 @@ type Match struct {
 }
 
 var (
-	hookKinds    = []string{"rewrite", "gate", "admit", "before", "after"}
+	hookKinds    = []string{"rewrite", "gate", "admit", "before", "after", "filter"}
 	hookFailures = []string{"", "refuse", "allow", "block"}
 )
 
@@ -67,7 +79,7 @@ func (c *Config) validateHooks(wrong complaint) {
 		}
 		seen[name] = true
 		if h.Builtin != "" {
-			if h.Name != "" || len(h.Command) > 0 {
+			if h.Name != "" || len(h.Command) > 0 || h.Remote != (Remote{}) {
 				here("builtin", "names a plugin of the daemon, whose settings are elsewhere; nothing goes with it")
 			}
 			continue
@@ -75,13 +87,20 @@ func (c *Config) validateHooks(wrong complaint) {
 		if tool.ValidName(h.Name) != nil {
 			here("name", "%q is no name: letters, digits, - and _, at most 64", h.Name)
 		}
-		h.validateCommand(here)
+		switch {
+		case (len(h.Command) > 0) == (h.Remote != (Remote{})):
+			here("command", "want either a command or a remote service")
+		case len(h.Command) > 0:
+			h.validateCommand(here)
+		default:
+			h.validateRemote(here)
+		}
 		h.validateBounds(here)
 	}
 }
 
 func (h *Hook) validateCommand(here complaint) {
-	if len(h.Command) == 0 || !filepath.IsAbs(h.Command[0]) {
+	if !filepath.IsAbs(h.Command[0]) {
 		here("command", "want the absolute path of a program, and arguments")
 	}
 	if h.Dir != "" && !filepath.IsAbs(h.Dir) {
@@ -91,6 +110,16 @@ func (h *Hook) validateCommand(here complaint) {
 		if name, _, _ := strings.Cut(e, "="); name == "" || strings.ContainsRune(e, 0) {
 			here("env", "want NAME=value, or NAME for the daemon's own")
 		}
+	}
+}
+
+func (h *Hook) validateRemote(here complaint) {
+	r := &h.Remote
+	if (r.Cert == "") != (r.Key == "") {
+		here("remote", "cert and key go together")
+	}
+	if h.Dir != "" || len(h.Env) > 0 {
+		here("dir", "dir and env are of commands")
 	}
 }
 
@@ -106,9 +135,15 @@ func (h *Hook) validateBounds(here complaint) {
 	if slices.Sort(slices.Clone(h.Kinds)); len(slices.Compact(slices.Sorted(slices.Values(h.Kinds)))) != len(h.Kinds) {
 		here("kinds", "one stands twice")
 	}
+	if len(h.Command) > 0 && slices.Contains(h.Kinds, "filter") {
+		here("kinds", "a command is no filter: it would be a process for as long as each call")
+	}
 	oneOf("on_failure", []string{h.OnFailure}, hookFailures)
 	if h.OnFailure == "block" && slices.ContainsFunc(h.kinds(), func(k string) bool { return k == "before" || k == "after" }) {
 		here("on_failure", "block is nothing that a before or after hook can do")
+	}
+	if h.OnFailure != "" && h.OnFailure != "refuse" && slices.Contains(h.Kinds, "filter") {
+		here("on_failure", "what a filter did not look at is never told")
 	}
 	oneOf("match.mutability", h.Match.Mutability, []string{string(tool.ReadOnly), string(tool.Mutating)})
 	oneOf("match.safety", h.Match.Safety, []string{string(tool.SafetyReadOnly), string(tool.SafetyMutating), string(tool.SafetyNetwork), string(tool.SafetyDestructive)})
@@ -138,6 +173,11 @@ func (h *Hook) files() (paths []string) {
 	for _, word := range h.Command {
 		if filepath.IsAbs(word) {
 			paths = append(paths, word)
+		}
+	}
+	for _, path := range []string{h.Remote.CA, h.Remote.Cert, h.Remote.Key, h.Remote.TokenFile} {
+		if path != "" {
+			paths = append(paths, path)
 		}
 	}
 	return paths

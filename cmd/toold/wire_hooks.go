@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/hook/outside"
 	"github.com/toold-dev/toold/plugins/command"
+	"github.com/toold-dev/toold/plugins/remote"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 )
@@ -51,20 +52,69 @@ func newOutsiders(c *Config, start command.Starter, log *zap.Logger, earlier out
 
 // make makes the hook, or takes the earlier one.
 func (o *outsider) make(c *Config, start command.Starter, log *zap.Logger, earlier outsiders) error {
-	cfg, err := o.entry.command(c)
+	var made any
+	var program command.Config
+	var service remote.Config
+	var err error
+	if len(o.entry.Command) > 0 {
+		program, err = o.entry.command(c)
+		made = program
+	} else {
+		service, err = o.entry.remote()
+		made = service
+	}
 	if err != nil {
 		return err
 	}
 	for _, e := range earlier {
-		if e.hook != nil && reflect.DeepEqual(e.made, cfg) {
+		if e.hook != nil && reflect.DeepEqual(e.made, made) {
 			o.hook, o.made = e.hook, e.made
 			return nil
 		}
 	}
-	o.made = cfg
-	cfg.Start, cfg.Log = start, log
-	o.hook, err = command.New(cfg)
+	o.made = made
+	program.Start, program.Log, service.Log = start, log, log
+	if len(o.entry.Command) > 0 {
+		o.hook, err = command.New(program)
+	} else {
+		o.hook, err = remote.New(service)
+	}
 	return err
+}
+
+// remote is the configuration of a service.
+func (h *Hook) remote() (remote.Config, error) {
+	r := &h.Remote
+	out := remote.Config{
+		Name: h.Name, Address: r.Address, Plaintext: r.Plaintext, ServerName: r.ServerName,
+		Deadline: h.Deadline, AtOnce: h.AtOnce, MaxMessage: h.MaxAnswer,
+	}
+	var token []byte
+	for _, f := range []struct {
+		path string
+		to   *[]byte
+	}{{r.CA, &out.CA}, {r.Cert, &out.Cert}, {r.Key, &out.Key}, {r.TokenFile, &token}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.to, err = os.ReadFile(f.path); err != nil {
+			return out, err
+		}
+	}
+	out.Token = strings.TrimSpace(string(token))
+	return out, h.documents(&out.Documents)
+}
+
+func (h *Hook) documents(to *[]outside.DocumentKey) error {
+	for _, d := range h.Documents {
+		key, err := outside.ParseDocumentKey(d)
+		if err != nil {
+			return err
+		}
+		*to = append(*to, key)
+	}
+	return nil
 }
 
 // command is the configuration of a program.
@@ -82,12 +132,8 @@ func (h *Hook) command(c *Config) (command.Config, error) {
 		}
 		out.Env = append(out.Env, e)
 	}
-	for _, d := range h.Documents {
-		key, err := outside.ParseDocumentKey(d)
-		if err != nil {
-			return out, err
-		}
-		out.Documents = append(out.Documents, key)
+	if err := h.documents(&out.Documents); err != nil {
+		return out, err
 	}
 	at, err := os.Stat(h.Command[0])
 	if err == nil && (at.IsDir() || at.Mode()&0o111 == 0) {
@@ -126,6 +172,7 @@ func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
 	return hook.Set{
 		Rewrite: arranged(base.Rewrite, list, "rewrite"), Gate: arranged(base.Gate, list, "gate"), Admit: arranged(base.Admit, list, "admit"),
 		Before: arranged(base.Before, list, "before"), After: arranged(base.After, list, "after"), Filter: arranged(base.Filter, list, "filter"),
+		Handler: base.Handler,
 	}, nil
 }
 

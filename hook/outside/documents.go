@@ -16,17 +16,19 @@ type DocumentKey struct {
 	Key   string
 }
 
-// ParseDocumentKey reads RUN/key or THREAD/key.
+// ParseDocumentKey reads RUN/key, THREAD/key or NAMESPACE/key.
 func ParseDocumentKey(text string) (DocumentKey, error) {
 	scope, key, ok := strings.Cut(text, "/")
 	k := DocumentKey{Scope: tool.Scope(scope), Key: key}
 	if !ok || key == "" || !known(k.Scope) {
-		return k, fmt.Errorf("%q is not RUN/key or THREAD/key", text)
+		return k, fmt.Errorf("%q is not RUN/key, THREAD/key or NAMESPACE/key", text)
 	}
 	return k, nil
 }
 
-func known(s tool.Scope) bool { return s == tool.RunScope || s == tool.ThreadScope }
+func known(s tool.Scope) bool {
+	return s == tool.RunScope || s == tool.ThreadScope || s == tool.NamespaceScope
+}
 
 // Documents returns those of the keys that there are, as the call sees them.
 func Documents(in *hook.Input, keys []DocumentKey) ([]tool.Document, error) {
@@ -57,17 +59,17 @@ func CheckCommands(commands []tool.Command) error {
 		}
 		switch {
 		case !known(c.Scope):
-			return wrong("scope %q is neither RUN nor THREAD", c.Scope)
+			return wrong("scope %q is not RUN, THREAD or NAMESPACE", c.Scope)
 		case c.Key == "" || len(c.Key) > 256:
 			return wrong("a key has 1 to 256 bytes")
 		case c.Op == tool.OpDelete && c.Value != "":
 			return wrong("delete has no value")
-		case c.Op == tool.OpSet:
+		case c.Op == tool.OpSet, c.Op == tool.OpMerge, c.Op == tool.OpAdd, c.Op == tool.OpAppend:
 			if _, err := call.ParseJSON(c.Value, maxDocument); err != nil {
 				return wrong("value: %v", err)
 			}
 		case c.Op != tool.OpDelete:
-			return wrong("op %q is neither set nor delete", c.Op)
+			return wrong("op %q is not set, merge, delete, add or append", c.Op)
 		}
 	}
 	return nil

@@ -239,7 +239,7 @@ func TestOtherKinds(t *testing.T) {
 		if err != nil || len(got) != 1 || got[0].Value != `{"n":1.0}` || *got[0].Expected != 0 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		for _, bad := range []string{`{"documents":[{"op":"set","scope":"NAMESPACE","key":"k","value":1}]}`, `{"documents":[{"op":"drop","scope":"RUN","key":"k"}]}`, `{"verdict":"deny"}`} {
+		for _, bad := range []string{`{"documents":[{"op":"set","scope":"WORLD","key":"k","value":1}]}`, `{"documents":[{"op":"drop","scope":"RUN","key":"k"}]}`, `{"verdict":"deny"}`} {
 			if _, err := newHook(t, say(bad)).Before(t.Context(), in); !errors.As(err, new(*hook.ProtocolError)) {
 				t.Errorf("%s: %v", bad, err)
 			}

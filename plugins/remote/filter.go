@@ -1,0 +1,240 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Filter implements [hook.Filter]. It panics where FilterOrFail fails.
+func (h *Hook) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+	next := h.FilterOrFail(in)
+	return func(ev call.Event) ([]call.Event, []hook.Record) {
+		events, records, err := next(ev)
+		if err != nil {
+			panic(err)
+		}
+		return events, records
+	}
+}
+
+// FilterOrFail implements [hook.Fallible]. The service sees what a tool shows and the end; the other events pass: what they
+// quote is stored beside them and digested, or a person's word.
+func (h *Hook) FilterOrFail(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record, error) {
+	f := &filter{hook: h, in: in}
+	return func(ev call.Event) ([]call.Event, []hook.Record, error) {
+		events, err := f.pass(ev)
+		return events, nil, err
+	}
+}
+
+// filter is one call's way through a service.
+type filter struct {
+	hook    *Hook
+	in      *hook.Input
+	stream  *stream // nil: none is open
+	begun   bool    // the service knows the call
+	outputs []string
+}
+
+// A stream is what has to be ended, also when the filter of a call is forgotten before the call ended.
+type stream struct {
+	grpc.BidiStreamingClient[tooldv1.FilterRequest, tooldv1.FilterResponse]
+	cancel context.CancelFunc
+}
+
+func (f *filter) pass(ev call.Event) ([]call.Event, error) {
+	step := stepOf(&ev)
+	if step == nil && ev.Type != call.EventSuspended {
+		return []call.Event{ev}, nil
+	}
+	if step == nil && f.stream == nil {
+		return []call.Event{ev}, nil
+	}
+	if step == nil {
+		step = &tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Flush{Flush: &tooldv1.FilterFlush{}}}
+	}
+	if o := ev.Output; o != nil && !slices.Contains(f.outputs, o.Stream) {
+		f.outputs = append(f.outputs, o.Stream)
+	}
+	var kept []call.Event
+	ctx, stop := context.WithTimeout(context.Background(), f.hook.cfg.Deadline)
+	defer stop()
+	err := f.hook.line.Ask(ctx, func(context.Context) error {
+		answer, err := f.exchange(step)
+		if err == nil {
+			kept, err = f.events(&ev, answer)
+		}
+		return err
+	})
+	if over := ev.Type == call.EventSuspended || ev.Outcome != nil; (err != nil || over) && f.stream != nil {
+		f.stream.cancel()
+		f.stream = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ev.Type == call.EventSuspended {
+		kept = append(kept, ev)
+	}
+	return kept, nil
+}
+
+var errSlow = errors.New("no answer within the deadline")
+
+// exchange sends one step and waits for its answer. A service that neither reads nor answers is left at the deadline.
+func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterResponse, err error) {
+	if f.stream == nil {
+		if err := f.open(); err != nil {
+			return nil, err
+		}
+	}
+	late := time.AfterFunc(f.hook.cfg.Deadline, f.stream.cancel)
+	defer func() {
+		if !late.Stop() && err != nil {
+			err = errSlow
+		}
+	}()
+	if !f.begun {
+		input, err := f.hook.input(f.in)
+		if err != nil {
+			return nil, err
+		}
+		input.Arguments = "" // they are not read yet
+		if err := f.stream.Send(&tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Begin{Begin: input}}); err != nil {
+			return nil, f.broken(err)
+		}
+		f.begun = true
+	}
+	if err := f.stream.Send(step); err != nil {
+		return nil, f.broken(err)
+	}
+	answer, err = f.stream.Recv()
+	if err != nil {
+		return nil, plain(err)
+	}
+	return answer, known(answer)
+}
+
+// broken says why a stream takes nothing: its own error is that it has ended.
+func (f *filter) broken(err error) error {
+	if _, why := f.stream.Recv(); why != nil {
+		return plain(why)
+	}
+	return plain(err)
+}
+
+func (f *filter) open() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := f.hook.client.Filter(ctx)
+	if err != nil {
+		cancel()
+		return plain(err)
+	}
+	f.stream, f.begun = &stream{s, cancel}, false
+	runtime.AddCleanup(f.stream, func(cancel context.CancelFunc) { cancel() }, cancel)
+	return nil
+}
+
+// stepOf is an event that the service sees; nil for the others.
+func stepOf(ev *call.Event) *tooldv1.FilterRequest {
+	out := &tooldv1.CallEvent{Time: when(ev.Time)}
+	switch {
+	case ev.Progress != nil:
+		p := ev.Progress
+		out.Event = &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{
+			Status: enum[tooldv1.ProgressStatus](tooldv1.ProgressStatus_value, "PROGRESS_STATUS_", strings.ToUpper(string(p.Status))), Fraction: p.Fraction,
+			Message: p.Message, Loaded: p.Loaded, Total: p.Total,
+		}}
+	case ev.Type == call.EventActivitySnapshot:
+		out.Event = &tooldv1.CallEvent_ActivitySnapshot{ActivitySnapshot: &tooldv1.ActivitySnapshot{
+			ActivityId: ev.Activity.ID, ActivityType: ev.Activity.Type, Content: ev.Activity.Content,
+		}}
+	case ev.Type == call.EventActivityDelta:
+		out.Event = &tooldv1.CallEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: ev.Activity.ID, Patch: ev.Activity.Patch}}
+	case ev.Output != nil:
+		out.Event = &tooldv1.CallEvent_Output{Output: &tooldv1.Output{Stream: ev.Output.Stream, Data: ev.Output.Bytes, Length: int64(len(ev.Output.Bytes))}}
+	case ev.Outcome != nil:
+		out.Event = &tooldv1.CallEvent_Finished{Finished: outcome(ev.Outcome)}
+	default:
+		return nil
+	}
+	return &tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Event{Event: out}}
+}
+
+// events are what the service let go for ev.
+func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.Event, error) {
+	list := answer.GetEvents()
+	var out []call.Event
+	for i, e := range list {
+		next := call.Event{Time: ev.Time}
+		if r := e.GetFinished(); r != nil {
+			if ev.Outcome == nil || i != len(list)-1 {
+				return nil, protocol("finished is the last event of the answer to finished and no other")
+			}
+			result, err := changed(ev.Outcome.Result, r)
+			if err != nil {
+				return nil, err
+			}
+			o := *ev.Outcome
+			o.Result = result
+			next = *ev
+			next.Outcome = &o
+		} else if err := f.report(&next, e); err != nil {
+			return nil, err
+		}
+		out = append(out, next)
+	}
+	if ev.Outcome != nil && (len(out) == 0 || out[len(out)-1].Outcome == nil) {
+		return nil, protocol("the answer to finished has no end")
+	}
+	return out, nil
+}
+
+// report makes an event of what a service lets go while the call runs.
+func (f *filter) report(ev *call.Event, e *tooldv1.FilterEvent) error {
+	switch e := e.GetEvent().(type) {
+	case *tooldv1.FilterEvent_Progress:
+		ev.Type, ev.Progress = call.EventProgress, progress(e.Progress)
+		if ev.Progress.Status == "" {
+			return protocol("progress without a status")
+		}
+	case *tooldv1.FilterEvent_ActivitySnapshot:
+		a := e.ActivitySnapshot
+		ev.Type, ev.Activity = call.EventActivitySnapshot, &call.Activity{ID: a.GetActivityId(), Type: a.GetActivityType(), Content: a.GetContent()}
+		if _, err := call.ParseJSON(a.GetContent(), 0); err != nil {
+			return protocol("activity: %v", err)
+		}
+	case *tooldv1.FilterEvent_ActivityDelta:
+		a := e.ActivityDelta
+		ev.Type, ev.Activity = call.EventActivityDelta, &call.Activity{ID: a.GetActivityId(), Patch: a.GetPatch()}
+		if _, err := call.ParseJSON(a.GetPatch(), 0); err != nil {
+			return protocol("activity: %v", err)
+		}
+	case *tooldv1.FilterEvent_Output:
+		ev.Type, ev.Output = call.EventOutput, &call.Output{Stream: e.Output.GetStream(), Bytes: e.Output.GetData()}
+		if !slices.Contains(f.outputs, ev.Output.Stream) {
+			return protocol("output of a stream %q that there is not", ev.Output.Stream)
+		}
+	default:
+		return protocol("an event of no kind")
+	}
+	return nil
+}
+
+func progress(p *tooldv1.Progress) *tool.Progress {
+	return &tool.Progress{
+		Status: tool.ProgressStatus(strings.ToLower(word(p.GetStatus(), "PROGRESS_STATUS_"))), Fraction: p.GetFraction(), Message: p.GetMessage(),
+		Loaded: p.GetLoaded(), Total: p.GetTotal(),
+	}
+}
