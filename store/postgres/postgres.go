@@ -182,11 +182,13 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	})
 }
 
-// refuse ends the store with a reason; the first counts.
-func (s *Store) refuse(err error) {
-	if s.ended.CompareAndSwap(nil, &err) {
+// refuse ends the store with a reason and reports whether it is the first, which counts.
+func (s *Store) refuse(err error) bool {
+	first := s.ended.CompareAndSwap(nil, &err)
+	if first {
 		close(s.done)
 	}
+	return first
 }
 
 // refusal returns why requests are refused, or nil.
@@ -199,9 +201,11 @@ func (s *Store) refusal() error {
 
 // lose ends the store because it is not this daemon's any more, or nobody knows what is in it.
 func (s *Store) lose(err error) {
-	if s.refusal() == nil {
-		s.refuse(fmt.Errorf("%w: %w", store.ErrFatal, err))
-		s.cfg.Lost(s.refusal())
+	if !errors.Is(err, store.ErrFatal) {
+		err = fmt.Errorf("%w: %w", store.ErrFatal, err)
+	}
+	if s.refuse(err) {
+		s.cfg.Lost(err)
 	}
 }
 

@@ -1,0 +1,102 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
+	"pgregory.net/rapid"
+)
+
+// base plays on a PostgreSQL server. Time is as it is with disk. A crash is a store that writes nothing any more: what
+// kill -9 leaves.
+type base struct {
+	disk
+	url, dir string
+	store    *postgres.Store
+	dead     *atomic.Bool
+}
+
+func (b *base) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
+	dead := &atomic.Bool{}
+	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, FailPoint: func(string) error {
+		if dead.Load() {
+			return fmt.Errorf("%w: killed", store.ErrFatal)
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	b.store, b.dead, cfg.Store = s, dead, s
+	e, err := lifecycle.New(cfg)
+	if err == nil {
+		_, err = e.Recover(context.Background())
+	}
+	return e, err
+}
+
+func (b *base) cut(e *lifecycle.Engine, crash bool) {
+	b.dead.Store(crash)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	e.Drain(ctx)
+	if err := b.store.Close(); err != nil && !crash {
+		panic(err)
+	}
+}
+
+// TestModelPostgres plays random lives on a real server that ends all connections again and again (T88).
+func TestModelPostgres(t *testing.T) {
+	server, err := pgtest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var spoiling sync.WaitGroup
+	spoiling.Go(func() {
+		for ctx.Err() == nil {
+			if err := server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + pgtest.Role + "'"); err != nil {
+				t.Errorf("end the connections: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	defer spoiling.Wait()
+	defer cancel()
+	games := 12 // rapid draws a hundred
+	if os.Getenv("TOOLD_NIGHTLY") != "" {
+		games = 1000
+	}
+	played, broken := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		ops := drawOps(rt)
+		if played++; played > games && !broken {
+			return
+		}
+		g := &game{t: t, d: &base{url: server.URL(fmt.Sprint("game", played)), dir: t.TempDir()}}
+		failed := g.play(ops[:min(len(ops), 12)])
+		if failed != nil {
+			broken = true // from here on it is shrunk
+			g.freeAll()
+			g.d.cut(g.e, false)
+			rt.Fatalf("%v", failed)
+		}
+	})
+}

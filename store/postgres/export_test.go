@@ -1,0 +1,4 @@
+package postgres
+
+// Migrate is migrate, for tests of schemas that there are not yet.
+var Migrate = migrate

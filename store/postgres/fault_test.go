@@ -1,0 +1,329 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
+)
+
+func newCall(id string) *call.Call {
+	return &call.Call{Namespace: "ns", ID: id, Tool: "noop", Requested: `{"a":1}`, Effective: `{"a":1}`, RequestDigest: "d", Class: call.Sync,
+		Status: call.New, Executed: call.NotStarted, Revision: 1, LastSequence: 1}
+}
+
+func creation(c *call.Call) *store.Change {
+	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}
+}
+
+// step moves c on by one event.
+func step(c *call.Call, to call.Status) *store.Change {
+	c.Status = to
+	c.Revision++
+	c.LastSequence++
+	return &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventProgress}}}
+}
+
+func key(id string) call.Key { return call.Key{Namespace: "ns", ID: id} }
+
+// run executes statements as the role that owns the store.
+func run(t *testing.T, url string, statements ...string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	for _, text := range statements {
+		if _, err := conn.Exec(t.Context(), text); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// write makes calls from several goroutines and takes each through three steps; it returns how many steps were acknowledged.
+func write(t *testing.T, s *postgres.Store, calls int) int {
+	t.Helper()
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range calls {
+				c := newCall(fmt.Sprintf("c-%d-%d", w, i))
+				for _, change := range []func() *store.Change{
+					func() *store.Change { return creation(c) },
+					func() *store.Change { return step(c, call.Running) },
+					func() *store.Change { return step(c, call.Succeeded) },
+				} {
+					if err := s.Commit(t.Context(), change()); err != nil {
+						t.Errorf("%s at revision %d: %v", c.ID, c.Revision, err)
+						return
+					}
+					done.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(done.Load())
+}
+
+// wantWritten holds a store to all that write was acknowledged: each step once, its events in the feed once.
+func wantWritten(t *testing.T, s *postgres.Store, calls int) {
+	t.Helper()
+	for w := range 8 {
+		for i := range calls {
+			c, err := s.Call(t.Context(), key(fmt.Sprintf("c-%d-%d", w, i)))
+			if err != nil || c.Revision != 3 || c.Status != call.Succeeded {
+				t.Fatalf("call %d of %d: %+v, %v", i, w, c, err)
+			}
+		}
+	}
+	seen := map[string]int64{}
+	for after := int64(0); ; {
+		entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, after, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			for _, ev := range e.Events {
+				if seen[e.Key.ID]++; ev.Sequence != seen[e.Key.ID] {
+					t.Fatalf("%s: event %d comes as number %d", e.Key.ID, ev.Sequence, seen[e.Key.ID])
+				}
+			}
+			after = e.Position
+		}
+		if len(entries) < 100 {
+			if after > newest {
+				t.Errorf("newest is %d, seen %d", newest, after)
+			}
+			break
+		}
+	}
+	if len(seen) != 8*calls {
+		t.Errorf("%d calls in the feed, want %d", len(seen), 8*calls)
+	}
+}
+
+// TestT88LostAnswers loses the connection before a group is sent, after COMMIT was sent, and after it was answered: each
+// change is applied once, and told once.
+func TestT88LostAnswers(t *testing.T) {
+	for _, at := range []string{"begin", "write", "commit"} {
+		t.Run(at, func(t *testing.T) {
+			var n atomic.Int64
+			s := open(t, postgres.Config{FailPoint: func(point string) error {
+				if point == at && n.Add(1)%3 == 0 {
+					return errors.New("connection reset by peer")
+				}
+				return nil
+			}})
+			if got := write(t, s, 10); got != 240 {
+				t.Fatalf("%d steps acknowledged, want 240", got)
+			}
+			wantWritten(t, s, 10)
+			if lost := n.Load() / 3; lost < 3 {
+				t.Errorf("only %d connections were lost", lost)
+			}
+		})
+	}
+}
+
+// TestT88TerminatedBackends lets the server end all connections again and again while changes are written and read.
+func TestT88TerminatedBackends(t *testing.T) {
+	s := open(t, postgres.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var spoiling sync.WaitGroup
+	ended := 0
+	spoiling.Go(func() {
+		for ; ctx.Err() == nil; ended++ {
+			if err := server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + pgtest.Role + "'"); err != nil {
+				t.Errorf("end the connections: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond): // faster than it can connect nobody gets on
+			}
+		}
+	})
+	if got := write(t, s, 30); got != 720 {
+		t.Errorf("%d steps acknowledged, want 720", got)
+	}
+	wantWritten(t, s, 30)
+	cancel()
+	spoiling.Wait()
+	wantWritten(t, s, 30)
+	t.Logf("ran: all connections ended %d times", ended)
+}
+
+// TestUnknownOutcomeIsFatal: when nobody can tell whether a group is there, the store ends, and says so once.
+func TestUnknownOutcomeIsFatal(t *testing.T) {
+	own := startOwn(t)
+	var gone atomic.Bool
+	lost := make(chan error, 2)
+	s, err := postgres.Open(t.Context(), postgres.Config{
+		URL: own.URL("s"), Dir: t.TempDir(), Patience: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
+		FailPoint: func(point string) error {
+			if point == "commit" && gone.CompareAndSwap(true, false) {
+				return errors.Join(errors.New("connection reset by peer"), own.Stop(syscall.SIGQUIT))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	gone.Store(true)
+	if err := s.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrFatal) {
+		t.Errorf("Commit = %v, want ErrFatal", err)
+	}
+	if err := <-lost; !errors.Is(err, store.ErrFatal) {
+		t.Errorf("Lost(%v)", err)
+	}
+	if _, err := s.Call(t.Context(), key("a")); !errors.Is(err, store.ErrFatal) {
+		t.Errorf("Call after the end = %v", err)
+	}
+	select {
+	case err := <-lost:
+		t.Errorf("Lost again: %v", err)
+	default:
+	}
+}
+
+// TestServerRestarts stops the server in the middle of work, in order and at once, and starts it again.
+func TestServerRestarts(t *testing.T) {
+	own := startOwn(t)
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: own.URL("s"), Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	var spoiling sync.WaitGroup
+	spoiling.Go(func() {
+		for _, how := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+			select {
+			case <-ctx.Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+			if err := errors.Join(own.Stop(how), own.Resume()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	write(t, s, 40)
+	spoiling.Wait()
+	cancel()
+	wantWritten(t, s, 40)
+}
+
+func startOwn(t *testing.T, settings ...string) *pgtest.Server {
+	t.Helper()
+	own, err := pgtest.Start(settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return own
+}
+
+// TestUnsafeServer: a server that loses what it acknowledges is refused, whoever set it so and whenever.
+func TestUnsafeServer(t *testing.T) {
+	own := startOwn(t)
+	url, dir := own.URL("s"), t.TempDir()
+	for on, off := range map[string]string{
+		"ALTER SYSTEM RESET fsync":                      "ALTER SYSTEM SET fsync = off",
+		"ALTER SYSTEM RESET full_page_writes":           "ALTER SYSTEM SET full_page_writes = off",
+		"ALTER ROLE toold RESET synchronous_commit":     "ALTER ROLE toold SET synchronous_commit = off",
+		"ALTER DATABASE toold RESET synchronous_commit": "ALTER DATABASE toold SET synchronous_commit = off",
+	} {
+		settle := func(statement string) {
+			t.Helper()
+			if err := own.Exec(statement, "SELECT pg_reload_conf()", "SELECT pg_sleep(0.1)"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle(off)
+		if s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: dir}); !errors.Is(err, postgres.ErrUnsafe) {
+			t.Errorf("%s: Open = %v, %v", off, s, err)
+		}
+		settle(on)
+	}
+	lost := make(chan error, 1)
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: dir, Lost: func(err error) { lost <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Commit(t.Context(), creation(newCall("a"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := own.Exec("ALTER SYSTEM SET synchronous_commit = off", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.1)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), creation(newCall("b"))); !errors.Is(err, store.ErrFatal) || !errors.Is(err, postgres.ErrUnsafe) {
+		t.Errorf("Commit = %v", err)
+	}
+	<-lost
+}
+
+// TestServerRefuses: a full disk is told as such and goes by; a server that can only be read, or has no connection left,
+// is waited for.
+func TestServerRefuses(t *testing.T) {
+	own := startOwn(t)
+	url := own.URL("s")
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	run(t, url, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$`,
+		"CREATE TRIGGER full_disk BEFORE INSERT ON calls EXECUTE FUNCTION full_disk()")
+	if err := s.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrFull) || !s.Full() {
+		t.Errorf("Commit on a full disk = %v, full %t", err, s.Full())
+	}
+	run(t, url, "DROP TRIGGER full_disk ON calls")
+	if err := s.Commit(t.Context(), creation(newCall("a"))); err != nil || s.Full() {
+		t.Errorf("Commit with room = %v, full %t", err, s.Full())
+	}
+	const cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'toold'"
+	for off, on := range map[string]string{
+		"ALTER ROLE toold SET default_transaction_read_only = on": "ALTER ROLE toold RESET default_transaction_read_only",
+		"ALTER ROLE toold CONNECTION LIMIT 0":                     "ALTER ROLE toold CONNECTION LIMIT -1",
+	} {
+		if err := own.Exec(off, cut); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		s.Submit(creation(newCall(off)), func(err error) { done <- err })
+		select {
+		case err := <-done:
+			t.Fatalf("%s: Commit = %v", off, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+		if err := own.Exec(on, cut); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("after %s: Commit = %v", off, err)
+		}
+		if _, err := s.Call(t.Context(), key(off)); err != nil {
+			t.Errorf("after %s: Call = %v", off, err)
+		}
+	}
+}
