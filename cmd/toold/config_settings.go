@@ -106,7 +106,7 @@ func parseDuration(text string) (time.Duration, error) {
 func usageOf(key string) string {
 	return map[string]string{
 		"data":                         "directory of the store",
-		"store":                        "postgres://role@host/database; empty is SQLite in data",
+		"store":                        "postgres:// URL; empty is SQLite in data",
 		"workspace":                    "what the file tools see and where bash starts",
 		"listen.tcp":                   "host:port for clients; port 0 is a free one, empty is none",
 		"listen.unix":                  "path of the socket for clients; empty is none",
