@@ -119,6 +119,13 @@ type Observer interface {
 	Observe(in *Input) func(*call.Event)
 }
 
+// A Recorder is an [Observer] that keeps records of what it sees: they commit with the event, or not at all. Record is
+// asked in place of Observe; it sees the input from before the arguments were read.
+type Recorder interface {
+	Observer
+	Record(in *Input) func(*call.Event) []Record
+}
+
 // A Scrubber is a [Filter] that also looks at what is stored and told beside events: descriptions, questions before their
 // digest is made, reasons of gates, artifacts that tools save, and answers that come too late. Its methods are pure and
 // may be called from many goroutines; what they get they do not change. Arguments, checkpoints and documents are not

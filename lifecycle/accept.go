@@ -159,7 +159,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	if len(l.filters.change) == 0 {
 		pass.unread = in
 	}
-	l.unwritten = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
+	l.unwritten, l.records = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
 	if c.Class == call.Behind {
 		l.tail = make([]call.Event, 0, fewEvents)
 		l.numberLocked(l.unwritten)

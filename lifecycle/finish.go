@@ -47,7 +47,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	}
 	documents, events := p.documentChanges(out)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
-	events, result = l.siftEnd(append(append(before, events...), finished), out)
+	events, kept, result := l.siftEnd(append(append(before, events...), finished), out)
 	if len(p.letGo) > 0 {
 		events = append(p.letGo, events...)
 	}
@@ -56,7 +56,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 		hide(result, "spool")
 	}
 	s := step{
-		durability: store.Full, documents: documents, events: events, sifted: true, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
 			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
 			endAttempt(c, p.attempt, now)
@@ -71,11 +71,11 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 
 // siftEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
 // record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
-func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, *tool.Result) {
+func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
-	events = l.siftStep(events)
+	events, kept := l.siftStep(events)
 	if !l.changes() {
-		return events, last.Outcome.Result
+		return events, kept, last.Outcome.Result
 	}
 	for i := range events {
 		if o := events[i].Outcome; o != nil && o.Result != nil {
@@ -93,7 +93,7 @@ func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, *tool.Resul
 		result.Error.Code, result.Error.Aborted, result.Error.TerminateRun = e.Code, e.Aborted, e.TerminateRun
 	}
 	last.Outcome = &call.Outcome{Status: out.status, Executed: out.executed, Result: result}
-	return append(events, last), result
+	return append(events, last), kept, result
 }
 
 func endAttempt(c *call.Call, number int, now time.Time) {

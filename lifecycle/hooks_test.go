@@ -182,7 +182,7 @@ func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
 		if r.Error != nil {
 			r.Error.Code, r.Error.Reason, r.Error.Message = tool.Denied, "OTHER", "*** in the error"
 		}
-		return hook.AfterResult{Result: r, Records: []hook.Record{{Kind: "audit", Key: "k", Bytes: []byte("seen")}}}, nil
+		return hook.AfterResult{Result: r, Records: []hook.Record{{Kind: "note", Key: "k", Bytes: []byte("seen")}}}, nil
 	})
 	config := func(c *lifecycle.Config) { c.Hooks.After = []hook.Entry[hook.After]{{Name: "redact", Hook: rewrite}} }
 	inBubble(t, []tool.Tool{made("ok", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return good, nil }), made("bad", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return static, nil })}, config, func(t *testing.T, w *world) {
@@ -197,7 +197,7 @@ func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
 		if static.Error.Message != "secret in the error" || static.Message != "" || good.Message != "good" || good.Metadata != nil {
 			t.Errorf("the tools' own results became %+v and %+v", static, good)
 		}
-		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 2 {
+		if r, err := w.store.Records(t.Context(), "ns", "note", 0, 10); err != nil || len(r) != 2 {
 			t.Errorf("records %+v, %v", r, err)
 		}
 	})
@@ -260,7 +260,7 @@ func redactor(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
 			}
 			o.Result = &r
 			ev.Outcome = &o
-			return append(let, ev), []hook.Record{{Kind: "audit", Key: in.CallID, Bytes: []byte("ended")}}
+			return append(let, ev), []hook.Record{{Kind: "note", Key: in.CallID, Bytes: []byte("ended")}}
 		}
 		return []call.Event{ev}, nil
 	}
@@ -327,7 +327,7 @@ func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
 				if err != nil || bytes.Contains(everything, []byte("secret")) {
 					t.Errorf("%s: told or stored: %.300s, %v", end, everything, err)
 				}
-				if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 1 || r[0].CallID != s.ID {
+				if r, err := w.store.Records(t.Context(), "ns", "note", 0, 10); err != nil || len(r) != 1 || r[0].CallID != s.ID {
 					t.Errorf("records %+v, %v", r, err)
 				}
 			})
@@ -380,7 +380,7 @@ func TestFilterAndAFullJournal(t *testing.T) {
 		if got := types(t, 1, list); got != "accepted attempt_started output finished" || string(list[2].Output.Bytes) != "abc" {
 			t.Errorf("events %s", got)
 		}
-		if r, err := w.store.Records(t.Context(), "ns", "audit", 0, 10); err != nil || len(r) != 1 {
+		if r, err := w.store.Records(t.Context(), "ns", "note", 0, 10); err != nil || len(r) != 1 {
 			t.Errorf("records %+v, %v", r, err)
 		}
 	})

@@ -200,6 +200,7 @@ type step struct {
 	documents           []store.DocumentChange
 	group               string // whose members claim documents against each other
 	records             []store.Record
+	kept                []store.Record // what filters keep of the events
 	run                 *store.Run
 	rule                *call.Rule
 	policies            []store.Policy // the rule, as it is stored
@@ -214,7 +215,8 @@ func (s *step) needsSync() bool {
 // advance makes a step: at once for a BEHIND call, through the journal for a SYNC one.
 func (l *live) advance(s step) error {
 	if !s.sifted {
-		s.events, s.sifted = l.siftStep(s.events), true
+		s.events, s.kept = l.siftStep(s.events)
+		s.sifted = true
 	}
 	l.mu.Lock()
 	if l.c.Class != call.Behind || s.needsSync() || l.c.Status == call.Suspended {
@@ -229,7 +231,7 @@ func (l *live) advance(s step) error {
 	l.meterLocked(before, l.c)
 	events := s.events
 	l.numberLocked(events)
-	l.unwritten = append(l.unwritten, events...)
+	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, s.kept...)
 	l.tellLocked(events)
 	l.mu.Unlock()
 	l.e.behind.add(l)
@@ -291,7 +293,8 @@ func (l *live) commit(s step) error {
 // take with them is made without.
 func (l *live) commitSlotted(s step) error {
 	if !s.sifted {
-		s.events, s.sifted = l.siftStep(s.events), true
+		s.events, s.kept = l.siftStep(s.events)
+		s.sifted = true
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
@@ -369,7 +372,7 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		Run: l.runLocked(s.run), Records: append(l.records, s.records...), Policies: s.policies, Actions: s.actions,
+		Run: l.runLocked(s.run), Records: slices.Concat(l.records, s.kept, s.records), Policies: s.policies, Actions: s.actions,
 	}
 	if len(s.documents) > 0 {
 		change.Limits, change.Group = l.e.cfg.Documents.limits(), s.group

@@ -20,7 +20,7 @@ func (l *live) emit(events ...call.Event) error {
 	if l.over() {
 		return errEnded
 	}
-	events, err := l.sift(events)
+	events, records, err := l.sift(events)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (l *live) emit(events ...call.Event) error {
 	if isBehind {
 		l.numberLocked(events)
 	}
-	l.unwritten = append(l.unwritten, events...)
+	l.unwritten, l.records = append(l.unwritten, events...), append(l.records, records...)
 	if isBehind {
 		l.tellLocked(events)
 	}

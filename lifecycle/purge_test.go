@@ -87,7 +87,7 @@ func telling(id string) tool.Tool {
 type noting struct{}
 
 func (noting) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.AfterResult, error) {
-	return hook.AfterResult{Records: []hook.Record{{Kind: "audit", Key: in.Arguments.Text(), Bytes: []byte(o.Result.ModelText())}}}, nil
+	return hook.AfterResult{Records: []hook.Record{{Kind: "note", Key: in.Arguments.Text(), Bytes: []byte(o.Result.ModelText())}}}, nil
 }
 
 // purgeWorld is an engine on real files.

@@ -20,8 +20,9 @@ type filters struct {
 }
 
 // sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
-// stored or told before. An error means that output was lost, and how.
-func (l *live) sift(events []call.Event) ([]call.Event, error) {
+// stored or told before. The records that filters keep of the events go where the events go. An error means that output was
+// lost, and how.
+func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 	l.order.Lock()
 	defer l.order.Unlock()
 	if l.filters == nil {
@@ -47,19 +48,16 @@ func (l *live) sift(events []call.Event) ([]call.Event, error) {
 		}
 		events = out
 	}
-	if len(records) > 0 {
-		l.mu.Lock()
-		l.records = append(l.records, records...)
-		l.mu.Unlock()
-	}
 	events, err := l.spool(events)
 	for i := range l.filters.observe {
 		o := &l.filters.observe[i]
 		for i := range events {
-			o.see(l, &events[i])
+			for _, r := range o.see(l, &events[i]) {
+				records = append(records, store.Record(r))
+			}
 		}
 	}
-	return events, err
+	return events, records, err
 }
 
 // spool appends the bytes of output events and says in the events where they are. The caller has l.order, so offsets
@@ -95,12 +93,12 @@ func printed(events []call.Event) bool {
 }
 
 // siftStep is sift for a step: output that could not be kept does not stop it.
-func (l *live) siftStep(events []call.Event) []call.Event {
-	kept, err := l.sift(events)
+func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {
+	events, kept, err := l.sift(events)
 	if err != nil {
 		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
 	}
-	return kept
+	return events, kept
 }
 
 // changes reports whether a filter may have left anything out of the events, or changed it.
@@ -126,7 +124,7 @@ func (e *Engine) filtersOf(hooks *hookSet, in *hook.Input) *filters {
 			continue
 		}
 		if o, ok := entry.Hook.(hook.Observer); ok {
-			fs.observe = append(fs.observe, observer{name: entry.Name, next: e.observe(entry.Name, in, o)})
+			fs.observe = append(fs.observe, e.observe(entry.Name, in, o))
 		} else {
 			fs.change = append(fs.change, e.guard(entry.Name, in, entry.Hook))
 		}
@@ -134,28 +132,45 @@ func (e *Engine) filtersOf(hooks *hookSet, in *hook.Input) *filters {
 	return fs
 }
 
-// An observer is one Observer hook's function for one call; nil when it panicked, which ends it for this call alone.
+// An observer is one Observer hook's function for one call, or a Recorder's; none when it panicked, which ends it for this
+// call alone.
 type observer struct {
-	name string
-	next func(*call.Event)
+	name   string
+	look   func(*call.Event)
+	record func(*call.Event) []hook.Record
 }
 
-func (e *Engine) observe(name string, in *hook.Input, o hook.Observer) (next func(*call.Event)) {
-	if err := safely(func() error { next = o.Observe(in); return nil }); err != nil {
+func (e *Engine) observe(name string, in *hook.Input, h hook.Observer) observer {
+	o := observer{name: name}
+	if err := safely(func() error {
+		if r, ok := h.(hook.Recorder); ok {
+			o.record = r.Record(in)
+		} else {
+			o.look = h.Observe(in)
+		}
+		return nil
+	}); err != nil {
 		e.filterFailed(name, in.CallID, err)
+	}
+	return o
+}
+
+func (o *observer) see(l *live, ev *call.Event) (records []hook.Record) {
+	if o.look == nil && o.record == nil {
 		return nil
 	}
-	return next
-}
-
-func (o *observer) see(l *live, ev *call.Event) {
-	if o.next == nil {
-		return
-	}
-	if err := safely(func() error { o.next(ev); return nil }); err != nil {
+	if err := safely(func() error {
+		if o.record != nil {
+			records = o.record(ev)
+		} else {
+			o.look(ev)
+		}
+		return nil
+	}); err != nil {
 		l.e.filterFailed(o.name, l.key.ID, err)
-		o.next = nil
+		o.look, o.record = nil, nil
 	}
+	return records
 }
 
 func (e *Engine) filterFailed(name, id string, err error) {

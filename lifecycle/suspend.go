@@ -83,9 +83,9 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
 		return
 	}
-	events = l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
+	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents, events: events, sifted: true, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
@@ -107,13 +107,13 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 }
 
 // siftQuestion passes a question through the filters, which may change what is told of it and not leave it out.
-func (l *live) siftQuestion(events []call.Event) []call.Event {
+func (l *live) siftQuestion(events []call.Event) ([]call.Event, []store.Record) {
 	asked := events[len(events)-1]
-	events = l.siftStep(events)
+	events, kept := l.siftStep(events)
 	if !slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended }) {
 		events = append(events, asked)
 	}
-	return events
+	return events, kept
 }
 
 // mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the

@@ -160,7 +160,8 @@ type Run struct {
 type Shredding struct {
 	Namespace string
 	// Calls that have nothing but a tombstone may be among them. Of their decisions [call.PurgedDecision] stays. Records
-	// and actions that belong to them go, and records that belong to no call and have the id of one as their key.
+	// and actions that belong to them go, and records that belong to no call and have the id of one as their key; what is
+	// [Chained] stays.
 	Calls []string
 	// The documents of these runs and threads go, with their policies of the kind PolicyKind, and what was noted as the
 	// reason of a run's state.

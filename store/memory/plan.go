@@ -32,7 +32,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 		e.run = &r
 	}
 	for i, r := range c.Records {
-		e.records = append(e.records, storedRecord(r, st.recorded+1+int64(i), c.Name().ID, now))
+		e.addRecord(st, r, st.recorded+1+int64(i), c.Name().ID, now)
 	}
 	for _, p := range c.Policies {
 		e.policies = append(e.policies, policyOf(p, now))
@@ -57,9 +57,23 @@ func copyOf(d *store.Decision) store.Decision {
 	return c
 }
 
-func storedRecord(r store.Record, position int64, callID string, now time.Time) store.StoredRecord {
+// addRecord appends a record to what an effect stores.
+func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now time.Time) {
 	r.Bytes = bytes.Clone(r.Bytes)
-	return store.StoredRecord{Record: r, Position: position, CallID: callID, Time: now}
+	if r.Kind == store.Chained {
+		r.Bytes = store.Linked(lastOfKind(slices.Concat(st.records[e.namespace], e.records), r.Kind), e.namespace, callID, now, &r)
+	}
+	e.records = append(e.records, store.StoredRecord{Record: r, Position: position, CallID: callID, Time: now})
+}
+
+// lastOfKind returns what is kept of the newest record of a kind.
+func lastOfKind(records []store.StoredRecord, kind string) []byte {
+	for _, r := range slices.Backward(records) {
+		if r.Kind == kind {
+			return r.Bytes
+		}
+	}
+	return nil
 }
 
 func (st *state) check(c *store.Change, now time.Time) (*row, error) {

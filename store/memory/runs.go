@@ -148,7 +148,9 @@ func (s *Store) EndRun(_ context.Context, r store.Run) error {
 // PutRecord stores something that belongs to no call.
 func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
 	return s.write(func(st *state, now time.Time) *effect {
-		return &effect{namespace: namespace, records: []store.StoredRecord{storedRecord(r, st.recorded+1, "", now)}}
+		e := &effect{namespace: namespace}
+		e.addRecord(st, r, st.recorded+1, "", now)
+		return e
 	})
 }
 

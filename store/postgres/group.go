@@ -72,6 +72,9 @@ func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
 	if err := w.point("write"); err != nil {
 		return said(err)
 	}
+	if err := g.w.link(ctx, g.records); err != nil {
+		return err
+	}
 	b := &pgx.Batch{}
 	g.queue(b)
 	return w.leave(ctx, b)

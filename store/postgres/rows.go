@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -165,6 +167,29 @@ type record struct {
 
 func (r *record) sum() int64 {
 	return int64(sum(r.Bytes, r.of.Namespace, r.Kind, r.Key, r.of.ID))
+}
+
+const selectLastLink = "SELECT bytes FROM records WHERE namespace = $1 AND kind = $2 ORDER BY position DESC LIMIT 1"
+
+// link ties the chained ones among records to those before them.
+func (w *writer) link(ctx context.Context, records []record) error {
+	before := map[string][]byte{} // by namespace
+	for i := range records {
+		r := &records[i]
+		if r.Kind != store.Chained {
+			continue
+		}
+		last, known := before[r.of.Namespace]
+		if !known {
+			err := w.conn.QueryRow(ctx, selectLastLink, []byte(r.of.Namespace), []byte(r.Kind)).Scan(&last)
+			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+				return said(err)
+			}
+		}
+		r.Bytes = store.Linked(last, r.of.Namespace, r.of.ID, r.time, &r.Record)
+		before[r.of.Namespace] = r.Bytes
+	}
+	return nil
 }
 
 func (g *group) queueRecords(b *pgx.Batch) {

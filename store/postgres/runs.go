@@ -112,9 +112,13 @@ func (s *Store) counts(ctx context.Context, text string, args ...any) (counts ma
 // PutRecord stores something that belongs to no call.
 func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
 	return s.write(func(ctx context.Context, w *writer) error {
-		stored := record{w.next(), call.Key{Namespace: namespace}, r, w.s.clock.now()}
+		one := []record{{w.next(), call.Key{Namespace: namespace}, r, w.s.clock.now()}}
+		if err := w.link(ctx, one); err != nil {
+			return err
+		}
+		stored := &one[0]
 		return w.exec(ctx, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			stored.position, namespace, r.Kind, r.Key, "", stored.time.UnixNano(), stored.sum(), append([]byte{}, r.Bytes...))
+			stored.position, namespace, r.Kind, r.Key, "", stored.time.UnixNano(), stored.sum(), append([]byte{}, stored.Bytes...))
 	})
 }
 

@@ -66,7 +66,7 @@ func live(t *testing.T, s *sqlite.Store, id string, size int) {
 	commit(next(call.Running))
 	c.Result = &tool.Result{Status: tool.StatusSuccess, Message: text}
 	ended := next(call.Succeeded)
-	ended.Records = []store.Record{{Kind: "audit", Key: "k", Bytes: []byte(text)}}
+	ended.Records = []store.Record{{Kind: "note", Key: "k", Bytes: []byte(text)}}
 	ended.Documents = []store.DocumentChange{{ScopeID: "thread", Command: tool.Command{Op: tool.OpSet, Scope: tool.ThreadScope, Key: secret, Value: text}}}
 	ended.Policies = []store.Policy{{Namespace: "ns", Kind: "rule", Key: id, Scope: tool.ThreadScope, ScopeID: "thread", Value: []byte(text)}}
 	ended.Run = &store.Run{Namespace: "ns", ID: c.Run.ID, State: store.RunBlocked, Reason: text, CallID: id}

@@ -117,9 +117,20 @@ func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) e
 }
 
 func (w *writer) insertRecord(namespace, callID string, r store.Record, now time.Time) error {
+	if r.Kind == store.Chained {
+		var before []byte
+		err := query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { before = columnBytes(st, 0); return nil }, namespace, r.Kind)
+		if err != nil {
+			return err
+		}
+		r.Bytes = store.Linked(before, namespace, callID, now, &r)
+	}
 	return exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		w.next(), namespace, r.Kind, r.Key, callID, nanos(now), sum(r.Bytes, namespace, r.Kind, r.Key, callID), r.Bytes)
 }
+
+const selectLastLink = `SELECT substr(bytes, 1, 32) FROM records INDEXED BY records_kind
+	WHERE namespace = ? AND kind = ? ORDER BY position DESC LIMIT 1`
 
 const selectRecords = `SELECT position, key, call_id, created, crc, bytes FROM records INDEXED BY records_kind
 	WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?`

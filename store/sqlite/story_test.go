@@ -148,7 +148,7 @@ func (sc *story) moved(id string, to call.Status) *store.Change {
 		c.Ended = sc.now
 		c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `"done"`}
 		change.Documents = []store.DocumentChange{{ScopeID: c.Run.ID, Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: fmt.Sprintf("%q", id)}}}
-		change.Records = []store.Record{{Kind: "audit", Key: id, Bytes: []byte("finished " + id)}}
+		change.Records = []store.Record{{Kind: "note", Key: id, Bytes: []byte("finished " + id)}}
 	}
 	return change
 }
@@ -213,7 +213,7 @@ func (sc *story) run() {
 	sc.checkpoint()
 	sc.commit(sc.said(name(3), 4))
 	sc.step(store.Full, func() error {
-		return sc.s.PutRecord(t.Context(), "ns", store.Record{Kind: "audit", Key: "x", Bytes: []byte("described")})
+		return sc.s.PutRecord(t.Context(), "ns", store.Record{Kind: "note", Key: "x", Bytes: []byte("described")})
 	})
 	sc.group(sc.made(name(30), 100, store.Full), sc.ended(name(31)), sc.ended(name(32)), sc.made(name(33), 100, store.Full))
 	sc.commit(sc.moved(name(1), call.Cancelled))
@@ -282,7 +282,7 @@ func state(t *testing.T, s *sqlite.Store) string {
 		counts, countErr := s.RunCounts(t.Context(), "ns", run)
 		tell("run %v %v %v", err, counts, countErr)
 	}
-	records, err := s.Records(t.Context(), "ns", "audit", 0, 1000)
+	records, err := s.Records(t.Context(), "ns", "note", 0, 1000)
 	for _, r := range records {
 		tell("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, r.Time.UnixNano())
 	}

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -289,17 +291,17 @@ func testRecords(t *testing.T, f *fixture) {
 		t.Fatal("the store does not read back records")
 	}
 	change := creation(newCall("a"))
-	change.Records = []store.Record{{Kind: "audit", Key: "k1", Bytes: []byte("one")}, {Kind: "rule", Key: "k", Bytes: []byte("r")}, {Kind: "audit", Key: "k1", Bytes: []byte("two")}}
+	change.Records = []store.Record{{Kind: "note", Key: "k1", Bytes: []byte("one")}, {Kind: "rule", Key: "k", Bytes: []byte("r")}, {Kind: "note", Key: "k1", Bytes: []byte("two")}}
 	f.commit(change)
-	if err := f.PutRecord(t.Context(), "ns", store.Record{Kind: "audit", Key: "k2", Bytes: []byte("three")}); err != nil {
+	if err := f.PutRecord(t.Context(), "ns", store.Record{Kind: "note", Key: "k2", Bytes: []byte("three")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.PutRecord(t.Context(), "other", store.Record{Kind: "audit", Key: "k2"}); err != nil {
+	if err := f.PutRecord(t.Context(), "other", store.Record{Kind: "note", Key: "k2"}); err != nil {
 		t.Fatal(err)
 	}
 	// what does not commit leaves no record
 	change = creation(newCall("a"))
-	change.Records = []store.Record{{Kind: "audit", Key: "lost"}}
+	change.Records = []store.Record{{Kind: "note", Key: "lost"}}
 	if err := f.Commit(t.Context(), change); err == nil {
 		t.Fatal("second create accepted")
 	}
@@ -308,7 +310,7 @@ func testRecords(t *testing.T, f *fixture) {
 	reader := f.Store.(store.RecordReader)
 	var got []string
 	for after := int64(0); ; {
-		records, err := reader.Records(t.Context(), "ns", "audit", after, 1)
+		records, err := reader.Records(t.Context(), "ns", "note", after, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,5 +326,61 @@ func testRecords(t *testing.T, f *fixture) {
 	}
 	if want := []string{"k1 a one", "k1 a two", "k2  three"}; !same(got, want) {
 		t.Errorf("Records = %q, want %q", got, want)
+	}
+}
+
+// testChain holds the link of each chained record to be of the one before it in its namespace, across calls, changes of one
+// group, changes that are refused, and restarts.
+func testChain(t *testing.T, f *fixture) {
+	put := func(namespace, text string) {
+		t.Helper()
+		if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: store.Chained, Key: text, Bytes: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("ns", "first")
+	put("other", "first of another")
+	change := creation(newCall("a"))
+	change.Records = []store.Record{{Kind: store.Chained, Key: "second", Bytes: []byte("second")}, {Kind: "note", Key: "k"}, {Kind: store.Chained, Key: "third", Bytes: []byte("third")}}
+	f.commit(change)
+	again := creation(newCall("a"))
+	again.Records = []store.Record{{Kind: store.Chained, Key: "lost", Bytes: []byte("lost")}}
+	if err := f.Commit(t.Context(), again); err == nil {
+		t.Fatal("second create accepted")
+	}
+	f.clock.move(time.Hour)
+	f.reopen()
+	put("ns", "fourth")
+	var changes []*store.Change
+	for i := range 20 {
+		c := creation(newCall(fmt.Sprint("many-", i)))
+		c.Records = []store.Record{{Kind: store.Chained, Key: "many", Bytes: []byte{byte(i)}}}
+		changes = append(changes, c)
+	}
+	var group sync.WaitGroup
+	for _, c := range changes {
+		group.Add(1)
+		f.Submit(c, func(err error) {
+			defer group.Done()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	f.crash()
+	for namespace, want := range map[string]int{"ns": 24, "other": 1} {
+		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, store.Chained, 0, 100)
+		if err != nil || len(records) != want {
+			t.Fatalf("%d records of %s, %v; want %d", len(records), namespace, err, want)
+		}
+		var before []byte
+		for i, r := range records {
+			plain := store.Record{Kind: r.Kind, Key: r.Key, Bytes: r.Bytes[store.LinkSize:]}
+			if link := store.Link(before, namespace, r.CallID, r.Time, &plain); !bytes.Equal(link, r.Bytes[:store.LinkSize]) {
+				t.Errorf("record %d of %s (%s) is not linked to the one before it", i, namespace, r.Key)
+			}
+			before = r.Bytes[:store.LinkSize]
+		}
 	}
 }

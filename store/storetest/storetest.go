@@ -89,6 +89,7 @@ func promises() []promise {
 		{"RunsAndCounts", testRuns},
 		{"EndRun", testEndRun},
 		{"Records", testRecords},
+		{"Chain", testChain},
 		{"Policies", testPolicies},
 		{"PoliciesEnd", testPoliciesEnd},
 		{"Trim", testTrim},
