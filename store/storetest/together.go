@@ -21,15 +21,21 @@ func (f *fixture) submit(changes []*store.Change) []error {
 	errs := make([]error, len(changes))
 	var all sync.WaitGroup
 	all.Add(len(changes))
-	there := make(chan struct{})
-	for i, c := range changes {
-		f.Submit(c, func(err error) {
+	begun, there := make(chan struct{}), make(chan struct{})
+	submit := func(i int) {
+		f.Submit(changes[i], func(err error) {
 			if i == 0 {
+				close(begun)
 				<-there
 			}
 			errs[i] = err
 			all.Done()
 		})
+	}
+	go submit(0) // of a store that writes at once it returns with the others there
+	<-begun
+	for i := range changes[1:] {
+		submit(i + 1)
 	}
 	close(there)
 	all.Wait()
