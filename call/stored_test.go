@@ -56,6 +56,11 @@ func TestStoredKeepsEveryField(t *testing.T) {
 	checkCall(t, filled[call.Call](everyField()))
 	f := everyField()
 	checkEvents(t, []call.Event{*filled[call.Event](f), *filled[call.Event](f)})
+	b := filled[call.Batch](everyField())
+	b.Ended = time.Time{} // is kept beside the stored form
+	if diff := cmp.Diff(b, stored(t, b, call.EncodeBatch, call.DecodeBatch)); diff != "" {
+		t.Errorf("batch comes back changed (-want +got):\n%s", diff)
+	}
 }
 
 func TestStoredKeepsAnyFields(t *testing.T) {

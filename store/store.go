@@ -196,10 +196,11 @@ type Page struct {
 	Corrupt []call.Key
 }
 
-// A Feed selects the events of many calls: of a run, a thread, or a namespace when both are empty.
+// A Feed selects the events of many calls: of a run, a thread or a batch, or of a namespace when all are empty.
 type Feed struct {
 	Namespace   string
 	Run, Thread string
+	Batch       string
 	Caller      string // subject; empty: everybody's
 }
 
@@ -231,6 +232,8 @@ type Stats struct {
 
 // A Store is the journal. All methods are called concurrently.
 type Store interface {
+	Batches
+
 	// Submit queues a change; done is called exactly once, from any goroutine and possibly before Submit returns, with
 	// nil once the change is as durable as it asked for. Changes of one call that are submitted one after the other
 	// without waiting keep their order only within one durability.

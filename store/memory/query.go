@@ -205,7 +205,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 				break
 			}
 			r := st.calls[e.key]
-			if r.key.Namespace != f.Namespace || f.Run != "" && f.Run != r.run || f.Thread != "" && f.Thread != r.thread || f.Caller != "" && f.Caller != r.caller {
+			if r.key.Namespace != f.Namespace || f.Run != "" && f.Run != r.run || f.Thread != "" && f.Thread != r.thread || f.Batch != "" && f.Batch != r.batch || f.Caller != "" && f.Caller != r.caller {
 				continue
 			}
 			i, _ := slices.BinarySearchFunc(r.chunks, e.position, func(c chunk, p int64) int { return cmp.Compare(c.position, p) })

@@ -83,7 +83,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 		}
 		for _, key := range st.order {
 			r := st.calls[key]
-			if len(gone) < limit && r.Status.Terminal() && r.ended.Before(callsBefore) && !busy[name{key.Namespace, r.thread}] {
+			if len(gone) < limit && r.Status.Terminal() && r.ended.Before(callsBefore) && !busy[name{key.Namespace, r.thread}] && !st.inOpenBatch(r) {
 				gone = append(gone, key)
 				e.trimmed[key] = tombstone{r.digest, now}
 			}
@@ -95,6 +95,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 		}
 		st.trimRuns(e, documentsBefore)
 		st.trimPolicies(e, callsBefore)
+		st.trimBatches(e, callsBefore, now)
 		return e
 	})
 	return gone, err

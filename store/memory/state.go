@@ -66,6 +66,7 @@ type state struct {
 	documents   map[doc]document
 	policies    map[policyKey]policy
 	runs        map[name]store.Run
+	batches     map[call.Key]batch
 	tombstones  map[call.Key]tombstone
 	records     map[string][]store.StoredRecord // by namespace
 	recorded    int64                           // position of the newest record
@@ -75,7 +76,7 @@ type state struct {
 
 func newState(id string) *state {
 	return &state{id: id, calls: map[call.Key]*row{}, open: map[call.Key]*row{}, suspensions: map[name]call.Key{}, decisions: map[name]store.Decision{},
-		documents: map[doc]document{}, policies: map[policyKey]policy{}, runs: map[name]store.Run{}, tombstones: map[call.Key]tombstone{},
+		documents: map[doc]document{}, policies: map[policyKey]policy{}, runs: map[name]store.Run{}, batches: map[call.Key]batch{}, tombstones: map[call.Key]tombstone{},
 		records: map[string][]store.StoredRecord{}, actions: map[name]store.Action{}}
 }
 
@@ -84,7 +85,7 @@ func (st *state) clone() *state {
 	c.calls, c.open, c.order, c.feed = maps.Clone(st.calls), maps.Clone(st.open), slices.Clone(st.order), slices.Clone(st.feed)
 	c.suspensions, c.decisions, c.documents = maps.Clone(st.suspensions), maps.Clone(st.decisions), maps.Clone(st.documents)
 	c.policies, c.actions = maps.Clone(st.policies), maps.Clone(st.actions)
-	c.runs, c.tombstones = maps.Clone(st.runs), maps.Clone(st.tombstones)
+	c.runs, c.tombstones, c.batches = maps.Clone(st.runs), maps.Clone(st.tombstones), maps.Clone(st.batches)
 	c.records = make(map[string][]store.StoredRecord, len(st.records))
 	for k, v := range st.records {
 		c.records[k] = slices.Clone(v)
@@ -101,6 +102,7 @@ type effect struct {
 	decision  *store.Decision
 	documents map[doc]document
 	run       *store.Run
+	batch     *batch
 	records   []store.StoredRecord
 	policies  []policy
 	done      name           // action that was carried out
@@ -114,6 +116,7 @@ type effect struct {
 	dropped   []doc
 	ended     []name // runs that nothing is left of
 	before    time.Time
+	emptied   map[call.Key]batch // batches whose calls are gone
 
 	deadBefore time.Time // actions that died before go
 }
@@ -145,6 +148,9 @@ func (st *state) install(e *effect) {
 		if r.State != store.RunOpen || st.runs[n].State != store.RunBlocked {
 			st.runs[n] = *r
 		}
+	}
+	if b := e.batch; b != nil {
+		st.batches[b.key] = *b
 	}
 	if len(e.records) > 0 {
 		st.records[e.namespace] = append(st.records[e.namespace], e.records...)
@@ -182,6 +188,7 @@ func (st *state) sweep(e *effect) {
 	maps.DeleteFunc(st.actions, func(_ name, a store.Action) bool {
 		return a.State == store.ActionDead && a.Created.Before(e.deadBefore)
 	})
+	st.sweepBatches(e)
 	if !e.before.IsZero() {
 		for ns, records := range st.records {
 			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return r.Time.Before(e.before) })

@@ -68,6 +68,8 @@ func TestPlans(t *testing.T) {
 		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // of one run's positions alone
+		{"feed of a batch", seekInBatch, "calls_batch (namespace=? AND batch_id=?)", sorts + merges},
+		{"open batches", selectOpenBatches, "batches_open", ""},
 		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},
 		{"inbox", list(store.Query{Namespace: "n", Action: "a", OldestFirst: true}), "suspensions_open (namespace=? AND action=? AND call>?)", ""},
 		{"waiting", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}, OldestFirst: true}), "calls_status (status=? AND namespace=? AND rowid>?)", ""},

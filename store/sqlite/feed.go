@@ -56,7 +56,7 @@ func (r *feedReader) read(conn *sqlite.Conn) error {
 		r.complete = true
 		return err
 	}
-	narrow := r.f.Run != "" || r.f.Thread != ""
+	narrow := r.f.Run != "" || r.f.Thread != "" || r.f.Batch != ""
 	for {
 		to := min(r.after+nearby, r.newest)
 		if err := r.scan(conn, to); err != nil {
@@ -87,14 +87,14 @@ const (
 	feedCalls = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1, c.events_last, c.events_crc, c.events
 		FROM calls c NOT INDEXED WHERE c.events_last IS NOT NULL AND ` // but by position
 	// The empty words of a feed select all.
-	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6)`
+	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6) AND (?8 = '' OR c.batch_id = ?8)`
 	scanEvents = feedEvents + "e.position > ?1 AND e.position <= ?2" + feedFilter + " ORDER BY e.position LIMIT ?7"
 	scanCalls  = feedCalls + "c.position > ?1 AND c.position <= ?2" + feedFilter + " ORDER BY c.position LIMIT ?7"
 )
 
 // scan reads what of the feed is at positions up to to.
 func (r *feedReader) scan(conn *sqlite.Conn, to int64) error {
-	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit}
+	args := []any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch}
 	err := query(conn, scanEvents, r.add, args...)
 	if err == nil {
 		err = query(conn, scanCalls, r.add, args...)
@@ -109,6 +109,9 @@ const scanPacks = selectPacks + "position > ?1 - 8 AND position <= ?2 AND last >
 
 // unpack adds what of packs is at positions up to to.
 func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
+	if r.f.Batch != "" {
+		return nil // calls of batches are rows of their own
+	}
 	found := 0
 	var p pack
 	return query(conn, scanPacks, func(st *sqlite.Stmt) error {
@@ -150,10 +153,19 @@ func seekIn(kind string) string {
 	return "SELECT * FROM (" + events + ") UNION ALL SELECT * FROM (" + calls + ") ORDER BY 1 LIMIT ?4"
 }
 
-// seek finds what comes next through the calls of the run or thread.
+// seekInBatch is seekIn for the calls of a batch, which are few.
+const seekInBatch = `SELECT * FROM (SELECT e.position, 1 FROM calls c INDEXED BY calls_batch CROSS JOIN events e INDEXED BY events_call ON e.call = c.position
+	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND e.position > ?1 ORDER BY 1 LIMIT ?4)
+	UNION ALL SELECT * FROM (SELECT c.position, 0 FROM calls c INDEXED BY calls_batch
+	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND c.position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4`
+
+// seek finds what comes next through the calls of the run, thread or batch.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
 	text, id := seekIn(inRun), r.f.Run
-	if id == "" {
+	switch {
+	case r.f.Batch != "":
+		text, id = seekInBatch, r.f.Batch
+	case id == "":
 		text, id = seekIn(inThread), r.f.Thread
 	}
 	type place struct {
@@ -174,7 +186,7 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
 		}
 		n := len(r.found)
-		if err := query(conn, text, r.add, p.position, p.position, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller); err != nil {
+		if err := query(conn, text, r.add, p.position, p.position, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, 0, r.f.Batch); err != nil {
 			return err
 		}
 		r.after = p.position - 1

@@ -26,6 +26,7 @@ func salvageTables() []salvageTable {
 		{name: "events", rowid: true, columns: "position, call, epoch, first, last, crc, events"},
 		{name: "records", rowid: true, columns: "position, namespace, kind, key, call_id, created, crc, bytes"},
 		{name: "documents", rowid: true, columns: "namespace, scope, scope_id, key, revision, deleted, changed, crc, value"},
+		{name: "batches", key: "namespace, batch_id", columns: "namespace, batch_id, created, ended, trimmed, crc, record"},
 		{name: "decisions", key: "namespace, id", columns: "namespace, id, crc, decision"},
 		{name: "runs", key: "namespace, id", columns: "namespace, id, state, reason, call_id, changed"},
 		{name: "tombstones", key: "namespace, call_id", columns: "namespace, call_id, digest, ended, trimmed"},

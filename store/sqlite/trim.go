@@ -41,6 +41,9 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			if err := w.trimActions(callsBefore); err != nil {
 				return err
 			}
+			if err := w.trimBatches(callsBefore); err != nil {
+				return err
+			}
 			return w.trimRest(tombstonesBefore, documentsBefore)
 		})
 		if err != nil {
@@ -54,9 +57,11 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 }
 
 const (
-	// waits tells whether a call's thread has an open suspension.
+	// waits tells whether a call's thread has an open suspension, or its batch has not ended.
 	waits = `(thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t INDEXED BY calls_waiting
-		WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED'))`
+		WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED')
+		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
+		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
 	// Calls that ended as they were created did so in the order of their positions. The time of a call that was created
 	// otherwise is not exact: it is the clock of who made it.
@@ -178,6 +183,9 @@ func (w *writer) forgetSuspensions(c *call.Call) error {
 
 func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", nanos(tombstonesBefore))
+	if err == nil {
+		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", nanos(tombstonesBefore))
+	}
 	if err == nil {
 		// Positions follow the clock, so what is old is at the beginning.
 		err = exec(w.conn, `DELETE FROM records WHERE position < coalesce(

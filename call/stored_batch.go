@@ -1,0 +1,41 @@
+package call
+
+const batchVersion = 1
+
+// EncodeBatch returns the stored form of a batch without its end, which stores keep beside it. It fails as EncodeCall does.
+func EncodeBatch(b *Batch) ([]byte, error) {
+	w := &wire{out: []byte{batchVersion}}
+	start := w.open()
+	batchFields(w, b)
+	w.close(start)
+	return w.written(nil)
+}
+
+// DecodeBatch reads what EncodeBatch wrote.
+func DecodeBatch(stored []byte) (*Batch, error) {
+	body, err := unframe(stored, batchVersion)
+	if err != nil {
+		return nil, err
+	}
+	w, b := newReader(body), new(Batch)
+	w.nextKey()
+	batchFields(w, b)
+	w.finish()
+	if w.err != nil {
+		return nil, w.err
+	}
+	return b, nil
+}
+
+func batchFields(w *wire, b *Batch) {
+	text(w, 1, &b.Namespace)
+	text(w, 2, &b.ID)
+	text(w, 3, &b.Caller)
+	text(w, 4, &b.Digest)
+	text(w, 5, &b.Strategy)
+	integer(w, 6, &b.MaxParallel)
+	flag(w, 7, &b.FailFast)
+	text(w, 8, &b.Replay)
+	list(w, 9, &b.Calls, func(w *wire, id *string) { text(w, 1, id) })
+	instant(w, 10, &b.Created)
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// A batch is the stored form of a batch; of a trimmed one its key alone.
+type batch struct {
+	key            call.Key
+	record         []byte
+	ended, trimmed time.Time
+}
+
+func (b batch) decode() (*call.Batch, error) {
+	if !b.trimmed.IsZero() {
+		return nil, store.ErrTrimmed
+	}
+	d, err := call.DecodeBatch(b.record)
+	if err == nil {
+		d.Ended = b.ended
+	}
+	return d, err
+}
+
+func (st *state) batch(key call.Key) (*call.Batch, error) {
+	b, ok := st.batches[key]
+	if !ok {
+		return nil, store.ErrNotFound
+	}
+	return b.decode()
+}
+
+// CreateBatch stores a batch and its calls, or nothing.
+func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.Change) error {
+	record, err := call.EncodeBatch(b)
+	if err == nil {
+		err = ctx.Err()
+	}
+	for _, c := range calls {
+		if err == nil {
+			err = c.Validate()
+		}
+		if err == nil && s.cfg.Fail != nil {
+			err = s.cfg.Fail(c)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended != nil {
+		return s.ended
+	}
+	if err != nil {
+		return err
+	}
+	switch _, known := s.live.batches[b.Key()]; {
+	case known && s.live.batches[b.Key()].trimmed.IsZero():
+		return store.ErrExists
+	case known:
+		return store.ErrTrimmed
+	}
+	now := s.nowLocked()
+	for _, c := range calls {
+		if _, err := s.live.plan(c, now); err != nil { // before anything is written
+			return err
+		}
+	}
+	s.commitLocked(&effect{batch: &batch{key: b.Key(), record: record}}, store.Full)
+	for _, c := range calls {
+		e, err := s.live.plan(c, now)
+		if err != nil {
+			return err
+		}
+		s.commitLocked(e, store.Full)
+	}
+	return nil
+}
+
+// Batch returns a batch.
+func (s *Store) Batch(ctx context.Context, key call.Key) (b *call.Batch, err error) {
+	err = s.read(ctx, func(st *state) error {
+		b, err = st.batch(key)
+		return err
+	})
+	return b, err
+}
+
+// OpenBatches visits what has not ended.
+func (s *Store) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batch, error) error) error {
+	var open []batch
+	err := s.read(ctx, func(st *state) error {
+		for _, b := range st.batches {
+			if b.ended.IsZero() {
+				open = append(open, b)
+			}
+		}
+		return nil
+	})
+	for _, b := range open {
+		if err != nil {
+			return err
+		}
+		d, decodeErr := b.decode()
+		err = visit(b.key, d, decodeErr)
+	}
+	return err
+}
+
+// EndBatch notes that there is nothing to do any more.
+func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	missing := error(nil)
+	err := s.write(func(st *state, _ time.Time) *effect {
+		b, ok := st.batches[key]
+		switch {
+		case !ok:
+			missing = store.ErrNotFound
+		case !b.trimmed.IsZero():
+			missing = store.ErrTrimmed
+		case b.ended.IsZero():
+			b.ended = at
+			return &effect{batch: &b}
+		}
+		return &effect{}
+	})
+	if err == nil {
+		err = missing
+	}
+	return err
+}
+
+func (st *state) inOpenBatch(r *row) bool {
+	b, ok := st.batches[call.Key{Namespace: r.key.Namespace, ID: r.batch}]
+	return ok && r.batch != "" && b.ended.IsZero()
+}
+
+// trimBatches leaves of batches whose calls are gone their ids alone.
+func (st *state) trimBatches(e *effect, before, now time.Time) {
+	left := map[call.Key]bool{}
+	for _, r := range st.calls {
+		if _, goes := e.trimmed[r.key]; !goes && r.batch != "" {
+			left[call.Key{Namespace: r.key.Namespace, ID: r.batch}] = true
+		}
+	}
+	e.emptied = map[call.Key]batch{}
+	for key, b := range st.batches {
+		if b.trimmed.IsZero() && !b.ended.IsZero() && b.ended.Before(before) && !left[key] {
+			e.emptied[key] = batch{key: key, ended: b.ended, trimmed: now}
+		}
+	}
+}
+
+// sweepBatches makes tombstones of batches, and forgets old ones.
+func (st *state) sweepBatches(e *effect) {
+	if e.emptied == nil {
+		return
+	}
+	maps.Copy(st.batches, e.emptied)
+	maps.DeleteFunc(st.batches, func(_ call.Key, b batch) bool { return !b.trimmed.IsZero() && b.trimmed.Before(e.before) })
+}
