@@ -58,6 +58,9 @@ type Accepted struct {
 	Run         string `json:"run_id,omitempty"`
 	Thread      string `json:"thread_id,omitempty"`
 	ModelCallID string `json:"model_call_id,omitempty"`
+
+	BatchID       string `json:"batch_id,omitempty"`
+	BatchPosition int    `json:"batch_position,omitempty"`
 }
 
 // An Activity is a snapshot (Content) or a change of one (Patch, RFC 6902).

@@ -38,6 +38,8 @@ func acceptedFields(w *wire, a *Accepted) {
 	text(w, 4, &a.Run)
 	text(w, 5, &a.Thread)
 	text(w, 6, &a.ModelCallID)
+	text(w, 7, &a.BatchID)
+	integer(w, 8, &a.BatchPosition)
 }
 
 func progressFields(w *wire, p *tool.Progress) {

@@ -130,29 +130,17 @@ func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, err
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
 func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
-	c := &call.Call{
-		Namespace: p.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
-		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
-		Timeouts: spec.Timeouts, Detached: !o.Attended, Linger: spec.Linger,
-		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
-		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
-	}
+	c := e.newCall(p, spec, digest)
+	c.Detached = !o.Attended
 	pass := &pass{l: l, hooks: e.hooks.Load(), fresh: true, arguments: arguments}
-	if def, ok := e.lookup(c); ok {
-		pass.def = def
-		l.meter = e.meters.of(def)
-		c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
-		c.Isolation = e.isolationOf(def.Descriptor)
-		if def.Descriptor.Effects.Mutability == tool.ReadOnly {
-			c.Class = call.Behind
-		}
+	pass.def = e.pin(l, c)
+	if pass.def != nil && pass.def.Descriptor.Effects.Mutability == tool.ReadOnly {
+		c.Class = call.Behind
 	}
 	if c.Run.ID != "" {
 		l.reopen = e.openRun(c)
 	}
-	accepted := call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
-		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
-	}}
+	accepted := acceptance(c)
 	base := e.follow(request, c)
 	in := newInput(c, pass.def)
 	l.c, l.filters = c, e.filtersOf(pass.hooks, in)
@@ -179,9 +167,43 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		}
 		e.workers.run(func() { l.run(ctx, pass) })
 	}()
-	pass.early = pass.check(ctx)
+	ahead := 0
+	if pass.ahead {
+		ahead = allSteps
+	}
+	pass.early = pass.check(ctx, ahead)
 	returned = true
 	return w
+}
+
+// newCall makes the record of a call.
+func (e *Engine) newCall(p tool.Principal, spec *call.Spec, digest string) *call.Call {
+	return &call.Call{
+		Namespace: p.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
+		Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
+		Timeouts: spec.Timeouts, Linger: spec.Linger,
+		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),
+		Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}, Frontend: spec.Declared(),
+	}
+}
+
+// pin finds the tool of a new call and notes which it is; nil: there is none.
+func (e *Engine) pin(l *live, c *call.Call) *Definition {
+	def, ok := e.lookup(c)
+	if !ok {
+		return nil
+	}
+	l.meter = e.meters.of(def)
+	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
+	c.Isolation = e.isolationOf(def.Descriptor)
+	return def
+}
+
+func acceptance(c *call.Call) call.Event {
+	return call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
+		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
+		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
+	}}
 }
 
 // describes reports whether a tool may take its time to describe a call.

@@ -12,8 +12,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// queue takes a place for the attempt, waiting at most the queue timeout.
+// queue waits, at most for the queue timeout, for the call's turn in its thread and for a place for the attempt.
 func (p *pass) queue(ctx context.Context) *end {
+	if p.alone() && p.leaveLane == nil {
+		if out := p.takeLane(ctx); out != nil {
+			return out
+		}
+	}
 	if !p.takePlace() {
 		turn, giveUp := p.l.e.places.line(p.want)
 		if out := p.wait(ctx, turn, giveUp); out != nil {
@@ -33,15 +38,19 @@ func (p *pass) takePlace() bool {
 	return p.placed
 }
 
+// wait waits for what is given up when it does not come in time. The call is told to be queued, once.
 func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {
-	// While it waits the call is in the journal: a restart finds it.
-	err := p.l.advance(step{apply: p.noted(nil), events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
-	if err != nil {
-		giveUp()
-		return p.unwritten(err)
-	}
 	limit := or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
-	timer := time.NewTimer(limit)
+	if p.queued.IsZero() {
+		// While it waits the call is in the journal: a restart finds it.
+		err := p.l.advance(step{apply: p.noted(nil), events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
+		if err != nil {
+			giveUp()
+			return p.unwritten(err)
+		}
+		p.queued = time.Now()
+	}
+	timer := time.NewTimer(limit - time.Since(p.queued))
 	defer timer.Stop()
 	select {
 	case <-turn:

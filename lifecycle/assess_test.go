@@ -164,7 +164,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 			return r, nil
 		}
 	}
-	inBubble(t, []tool.Tool{made("count", reading, count(false)), made("fails", mutating, count(true))}, nil, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{made("count", reading, count(false)), made("fails", tool.Effects{ConcurrencySafe: true}, count(true))}, nil, func(t *testing.T, w *world) {
 		a, b := w.begin(spec("count", "")), w.begin(spec("count", "")) // both see the same
 		w.do(spec("fails", ""))
 		time.Sleep(time.Second)

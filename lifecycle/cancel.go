@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -217,6 +218,15 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
+// CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not.
+func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
+	if _, err := e.seeBatch(ctx, p, batch); err != nil {
+		return nil, err
+	}
+	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
+}
+
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
 
 // superseded is a wish to end calls because a run takes their place; "" leaves it as it is.
@@ -227,12 +237,14 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	return r
 }
 
-// cancelWhere cancels what a query of a run or thread selects, except the calls of one run: those in memory, of which the
-// journal may not know yet, and those that it knows.
+// cancelWhere cancels what a query of a run, thread or batch selects, except the calls of one run: those in memory, of which
+// the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
+// one before it ended.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
 	done := map[call.Key]bool{}
 	end := func(calls []*call.Call) error {
+		slices.SortStableFunc(calls, func(a, b *call.Call) int { return cmp.Compare(b.BatchPosition, a.BatchPosition) })
 		for _, c := range calls {
 			if done[c.Key()] || !mayEnd(p, c) || except != "" && c.Run.ID == except {
 				continue
@@ -252,7 +264,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 		return nil
 	}
 	err = end(e.living(func(c *call.Call) bool {
-		return c.Namespace == q.Namespace && (q.Run == "" || c.Run.ID == q.Run) && (q.Thread == "" || c.Run.Thread == q.Thread)
+		return c.Namespace == q.Namespace && (q.Run == "" || c.Run.ID == q.Run) && (q.Thread == "" || c.Run.Thread == q.Thread) && (q.Batch == "" || c.BatchID == q.Batch)
 	}))
 	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
 	q.Limit, q.OldestFirst = 500, true

@@ -34,9 +34,9 @@ func TestCancelInEachState(t *testing.T) {
 			tools := []tool.Tool{p.tool("held", mutating), p.tool("heldread", reading), asks("asks", tool.Ticket{}), echo("done", mutating), echo("queued", mutating)}
 			inBubble(t, tools, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 				if tt.tool == "queued" {
-					w.begin(spec("held", ""))
+					w.begin(apart(spec("held", "")))
 				}
-				id := w.begin(spec(tt.tool, ""))
+				id := w.begin(apart(spec(tt.tool, "")))
 				_, err := w.e.Cancel(t.Context(), bob, id, "", time.Minute)
 				if tt.tool == "asks" { // an approver sees what waits for an answer, and may not end it so
 					wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_CALL")
@@ -75,10 +75,10 @@ func TestCancelGoesToChildrenFirst(t *testing.T) {
 			s.Run.ParentCall = parent
 			return w.begin(s)
 		}
-		root := w.begin(spec("t", ""))
+		root := w.begin(apart(spec("t", "")))
 		middle := child("t", root)
 		tree := []string{child("read", middle), child("asks", middle), middle, child("t", root), root}
-		other := w.begin(spec("t", ""))
+		other := w.begin(apart(spec("t", "")))
 		if _, err := w.e.Cancel(t.Context(), alice, root, "enough", time.Minute); err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestResultBeforeTheKillStands(t *testing.T) {
 		return tool.Text("was done already"), nil
 	})
 	inBubble(t, []tool.Tool{tidy}, nil, func(t *testing.T, w *world) {
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		before := time.Now()
 		c, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute)
 		if err != nil || c.Status != call.Succeeded || c.Executed != call.Finished || c.Result.ModelText() != "was done already" || c.Cancel == nil {
@@ -138,7 +138,7 @@ func TestToolThatAsksWhenCancelled(t *testing.T) {
 		return tool.Suspended("really?"), nil
 	})
 	inBubble(t, []tool.Tool{asker}, nil, func(t *testing.T, w *world) {
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		if c, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil || c.Status != call.Cancelled || c.Executed != call.Started {
 			t.Errorf("call %+v, %v", c, err)
 		}
@@ -151,7 +151,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 		p := held()
 		p.deaf = true
 		inBubble(t, []tool.Tool{p.tool("t", effects)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
-			id := w.begin(spec("t", ""))
+			id := w.begin(apart(spec("t", "")))
 			before := time.Now()
 			if c, err := w.e.Cancel(t.Context(), alice, id, "", time.Second); err != nil || c.Status != call.Running || c.Cancel == nil {
 				t.Errorf("after a second: %+v, %v", c, err)
@@ -218,9 +218,9 @@ func TestCancelAllOfARunOrThread(t *testing.T) {
 			s.Run.ID, s.Run.Thread = run, thread
 			return w.begin(s)
 		}
-		in := []string{start("t", "r", "a"), start("read", "r", "b"), start("asks", "r", "b")}
 		done := start("done", "r", "a")
-		out := []string{start("t", "other", "a"), start("read", "", "")}
+		in := []string{start("t", "r", "a"), start("read", "r", "b"), start("asks", "r", "b")}
+		out := []string{start("read", "other", "a"), start("read", "", "")}
 		_, err := w.e.CancelAll(t.Context(), alice, "", "", "", "")
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		if ids, err := w.e.CancelAll(t.Context(), bob, "r", "", "", ""); err != nil || len(ids) != 0 {

@@ -50,15 +50,15 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 	inBubble(t, []tool.Tool{u.tool("far"), other.tool("farther")}, circuitAfter(3), func(t *testing.T, w *world) {
 		u.how.Store("fails")
 		other.how.Store("answers with an error")
-		w.do(spec("far", ""))
-		w.do(spec("farther", "")) // of the same source
-		if c := w.do(spec("far", "")); c.Result.Error.Code != tool.Upstream || c.Result.Error.Reason == "CIRCUIT_OPEN" || len(w.e.Stats().OpenCircuits) != 1 {
+		w.do(apart(spec("far", "")))
+		w.do(apart(spec("farther", ""))) // of the same source
+		if c := w.do(apart(spec("far", ""))); c.Result.Error.Code != tool.Upstream || c.Result.Error.Reason == "CIRCUIT_OPEN" || len(w.e.Stats().OpenCircuits) != 1 {
 			t.Fatalf("the third failure: %+v, open %v", c.Result.Error, w.e.Stats().OpenCircuits)
 		}
 		refused := func(least, most time.Duration) {
 			t.Helper()
 			before := u.runs.Load()
-			c := w.do(spec("far", ""))
+			c := w.do(apart(spec("far", "")))
 			e := c.Result.Error
 			if c.Status != call.Failed || c.Executed != call.NotStarted || e == nil || e.Code != tool.Upstream || e.Reason != "CIRCUIT_OPEN" || !e.Retryable ||
 				e.RetryAfter < least || e.RetryAfter > most || u.runs.Load() != before {
@@ -72,19 +72,19 @@ func TestCircuitOpensAndTriesAgain(t *testing.T) {
 		time.Sleep(29 * time.Second)
 		refused(time.Second, time.Second)
 		time.Sleep(time.Second)
-		w.do(spec("far", "")) // one tries, and fails
+		w.do(apart(spec("far", ""))) // one tries, and fails
 		refused(30*time.Second, 30*time.Second)
 
 		time.Sleep(30 * time.Second)
 		u.how.Store("hangs")
-		probe := w.begin(spec("far", ""))
+		probe := w.begin(apart(spec("far", "")))
 		refused(time.Second, time.Second) // while one tries
 		if _, err := w.e.Cancel(t.Context(), alice, probe, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		u.how.Store("ok")
 		for range 2 { // the one that was cancelled found nothing out: the next one tries
-			if c := w.do(spec("far", "")); c.Status != call.Succeeded {
+			if c := w.do(apart(spec("far", ""))); c.Status != call.Succeeded {
 				t.Errorf("%s %+v", c.Status, c.Result.Error)
 			}
 		}
@@ -110,7 +110,7 @@ func TestCircuitCountsFailuresInARow(t *testing.T) {
 			inBubble(t, []tool.Tool{u.tool("far")}, both(circuitAfter(2), func(c *lifecycle.Config) { c.Attempt = time.Second }), func(t *testing.T, w *world) {
 				for _, how := range []string{"fails", tt.between, "fails"} {
 					u.how.Store(how)
-					w.do(spec("far", ""))
+					w.do(apart(spec("far", "")))
 				}
 				if open := len(w.e.Stats().OpenCircuits) > 0; open != tt.opens {
 					t.Errorf("open: %t, want %t", open, tt.opens)
@@ -130,7 +130,7 @@ func TestCircuitAndCallsThatRan(t *testing.T) {
 	inBubble(t, []tool.Tool{slow}, circuitAfter(2), func(t *testing.T, w *world) {
 		var ids []string
 		for range 10 {
-			ids = append(ids, w.begin(spec("far", "")))
+			ids = append(ids, w.begin(apart(spec("far", ""))))
 		}
 		let.free()
 		synctest.Wait()
@@ -140,7 +140,7 @@ func TestCircuitAndCallsThatRan(t *testing.T) {
 			}
 		}
 		time.Sleep(30 * time.Second)
-		if c := w.do(spec("far", "")); c.Result.Error.Reason == "CIRCUIT_OPEN" {
+		if c := w.do(apart(spec("far", ""))); c.Result.Error.Reason == "CIRCUIT_OPEN" {
 			t.Error("no call tries")
 		}
 	})
@@ -151,7 +151,7 @@ func TestNoCircuitUnlessItIsConfigured(t *testing.T) {
 	inBubble(t, []tool.Tool{u.tool("far")}, nil, func(t *testing.T, w *world) {
 		u.how.Store("fails")
 		for range 50 {
-			w.do(spec("far", ""))
+			w.do(apart(spec("far", "")))
 		}
 		if u.runs.Load() != 50 {
 			t.Errorf("%d ran, want 50", u.runs.Load())
@@ -173,11 +173,11 @@ func TestQuestionsAreLimited(t *testing.T) {
 			inBubble(t, []tool.Tool{asks("ask", tool.Ticket{Message: "?"}), echo("t", mutating)}, tt.change, func(t *testing.T, w *world) {
 				var open []*call.Call
 				for range 3 {
-					open = append(open, w.do(spec("ask", "")))
+					open = append(open, w.do(apart(spec("ask", ""))))
 				}
 				refused := func() {
 					t.Helper()
-					c := w.do(spec("ask", ""))
+					c := w.do(apart(spec("ask", "")))
 					if e := c.Result.Error; c.Status != call.Failed || c.Executed != call.Started || e.Code != tool.ResourceExhausted || e.Reason != "TOO_MANY_QUESTIONS" ||
 						!e.Retryable || !strings.Contains(e.Message, tt.says) {
 						t.Fatalf("%s %s %+v", c.Status, c.Executed, e)
@@ -186,7 +186,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 				refused()
 				w.crash() // they are counted again
 				refused()
-				if c := w.do(spec("t", "")); c.Status != call.Succeeded {
+				if c := w.do(apart(spec("t", ""))); c.Status != call.Succeeded {
 					t.Errorf("a call that asks nothing is %s", c.Status)
 				}
 				if err := w.beginAs("elsewhere", "alice", "ask"); err != nil {
@@ -194,13 +194,13 @@ func TestQuestionsAreLimited(t *testing.T) {
 				}
 				for i, d := range []tool.Decision{{Action: tool.Resume, Result: `1`}, no("")} { // each makes room for one
 					w.answer(alice, open[i], d)
-					w.do(spec("ask", ""))
+					w.do(apart(spec("ask", "")))
 					refused()
 				}
 				if _, err := w.e.Cancel(t.Context(), alice, open[2].ID, "", time.Minute); err != nil {
 					t.Fatal(err)
 				}
-				if c := w.do(spec("ask", "")); c.Status != call.Suspended {
+				if c := w.do(apart(spec("ask", ""))); c.Status != call.Suspended {
 					t.Errorf("after a cancel: %s", c.Status)
 				}
 				refused()
@@ -215,12 +215,12 @@ func TestQuestionsThatWereNotStored(t *testing.T) {
 		w.useStore(nil, failing(func(_ int, c *change) bool {
 			return c.Call != nil && c.Call.Status == call.Suspended && c.Call.Run.Labels["fails"] != ""
 		}))
-		s := spec("ask", "")
+		s := apart(spec("ask", ""))
 		s.Run.Labels = map[string]string{"fails": "yes"}
 		if c := w.do(s); c.Status != call.Failed {
 			t.Fatalf("%s", c.Status)
 		}
-		if c := w.do(spec("ask", "")); c.Status != call.Suspended {
+		if c := w.do(apart(spec("ask", ""))); c.Status != call.Suspended {
 			t.Errorf("%s %s", c.Status, fmt.Sprint(c.Result))
 		}
 	})

@@ -126,6 +126,8 @@ type Engine struct {
 	places    *places
 	questions questions
 	circuits  circuits
+	lanes     lanes
+	batches   batches
 	workers   workers
 	owners    owners
 
@@ -185,6 +187,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
 		places:   cfg.places(),
+		lanes:    lanes{length: cfg.QueueLength},
 		lives:    map[call.Key]*live{},
 		blocked:  map[call.Key]string{},
 		purging:  make(chan struct{}, 1),
@@ -256,7 +259,7 @@ func (e *Engine) Stats() Stats {
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.circuits.sources(), QueueRefused: e.stats.queueRefused.Load(),
-		Live: len(e.lives), Running: running, Queued: queued, Unwritten: unwritten,
+		Live: len(e.lives), Running: running, Queued: queued + e.lanes.waiting(), Unwritten: unwritten,
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(),
 	}
 }

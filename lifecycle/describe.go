@@ -46,7 +46,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l := &live{e: e, key: c.Key(), c: c}
 	pass := &pass{l: l, hooks: e.hooks.Load(), def: def, arguments: call.Parse(spec.Arguments)}
 	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
-	if end := pass.check(ctx); end != nil {
+	if end := pass.check(ctx, 0); end != nil {
 		out.Error = end.result.Error
 		return out, nil
 	}

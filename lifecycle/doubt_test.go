@@ -131,7 +131,7 @@ func TestCancelWhileTheToolIsAsked(t *testing.T) {
 func TestChangedToolIsNotAsked(t *testing.T) {
 	r := &reconciling{probe: held(), say: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }}
 	inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		r.d.Description = "changed"
 		w.tools.put(r)
 		w.crash()

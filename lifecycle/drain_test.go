@@ -22,7 +22,7 @@ func TestT90P6Drain(t *testing.T) {
 		waits := w.do(spec("asks", ""))
 		ids := map[string]string{}
 		for _, id := range []string{"quick", "slow", "deaf", "read", "queued"} {
-			ids[id] = w.begin(spec(id, ""))
+			ids[id] = w.begin(apart(spec(id, "")))
 		}
 		if st := w.e.Stats(); st.Running != 4 || st.Queued != 1 {
 			t.Fatalf("%+v", st)
@@ -90,7 +90,7 @@ func TestDrainLetsAsk(t *testing.T) {
 		return tool.Suspended("?"), nil
 	})
 	inBubble(t, []tool.Tool{asker}, nil, func(t *testing.T, w *world) {
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		drain(w.e)
 		w.store = w.store.Reopen()
 		w.open()
@@ -234,7 +234,7 @@ func TestQueueIsInOrderAndPassesPlacesOn(t *testing.T) {
 		return tool.Text("ok"), nil
 	})
 	inBubble(t, []tool.Tool{p.tool("slow", mutating), note}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
-		w.begin(spec("slow", ""))
+		w.begin(apart(spec("slow", "")))
 		var want []string
 		for i := range 20 {
 			s := spec("t", "")
@@ -288,7 +288,7 @@ func TestClocks(t *testing.T) {
 	})
 	p := held()
 	inBubble(t, []tool.Tool{slow, p.tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueTimeout = 1, time.Minute }, func(t *testing.T, w *world) {
-		w.begin(spec("slow", ""))
+		w.begin(apart(spec("slow", "")))
 		go func() {
 			time.Sleep(50 * time.Second)
 			p.free()

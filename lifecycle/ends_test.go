@@ -215,7 +215,7 @@ func endsByClocks() []endRow {
 	deaf := held()
 	deaf.deaf = true
 	queued := func(w *world, s call.Spec) string {
-		w.begin(spec("slow", ""))
+		w.begin(apart(spec("slow", "")))
 		return w.do(s).ID
 	}
 	one := func(c *lifecycle.Config) {
@@ -226,7 +226,7 @@ func endsByClocks() []endRow {
 	drained := func(first string) func(w *world, s call.Spec) string {
 		return func(w *world, s call.Spec) string {
 			if first != "" {
-				w.begin(spec(first, ""))
+				w.begin(apart(spec(first, "")))
 			}
 			w.begin(s)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -258,7 +258,7 @@ func endsBeforeTheStart() []endRow {
 	strict := tool.Func(tool.Descriptor{ID: "t", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)},
 		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Success(1), nil })
 	gone := func(w *world, s call.Spec) string {
-		w.begin(spec("slow", ""))
+		w.begin(apart(spec("slow", "")))
 		w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close()
 		time.Sleep(10 * time.Second)
 		w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close() // who looks again starts the time anew
@@ -294,6 +294,6 @@ func withoutIntent(w *world, s call.Spec) string {
 	w.cfg.Concurrency = 1
 	w.tools.put(echo("t", mutating), held().toolAs(tool.Descriptor{ID: "slow", Effects: reading, Timeouts: tool.Timeouts{Attempt: time.Second}}))
 	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
-	w.begin(spec("slow", "")) // t has to queue, and so is in the journal before its intent
+	w.begin(apart(spec("slow", ""))) // t has to queue, and so is in the journal before its intent
 	return w.do(s).ID
 }

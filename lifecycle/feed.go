@@ -30,7 +30,7 @@ func (f *feed) wake(c *call.Call) {
 }
 
 func shows(f *store.Feed, c *call.Call) bool {
-	return f.Namespace == c.Namespace && (f.Run == "" || f.Run == c.Run.ID) && (f.Thread == "" || f.Thread == c.Run.Thread) &&
+	return f.Namespace == c.Namespace && (f.Run == "" || f.Run == c.Run.ID) && (f.Thread == "" || f.Thread == c.Run.Thread) && (f.Batch == "" || f.Batch == c.BatchID) &&
 		(f.Caller == "" || f.Caller == c.Caller.Subject)
 }
 
@@ -66,21 +66,10 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
 	}
 	w := &Watcher{e: e, feed: &f, follow: follow, as: &p}
-	switch {
-	case cursor != "":
-		after, part, err := parseFeedCursor(cursor)
-		if err != nil {
-			return nil, err
-		}
-		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)
-		if err != nil {
-			return nil, err
-		}
-		if after > newest {
-			return nil, call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names position %d; the newest is %d", after, newest)
-		}
-		w.after, w.part = after, part
-	case follow && run == "" && thread == "":
+	if err := w.placeInFeed(ctx, cursor); err != nil {
+		return nil, err
+	}
+	if cursor == "" && follow && run == "" && thread == "" {
 		_, newest, err := e.store.Feed(ctx, f, 1<<62, 1)
 		if err != nil {
 			return nil, err
@@ -91,10 +80,30 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 	return w, nil
 }
 
+// placeInFeed finds where a cursor stands; the empty one is the beginning.
+func (w *Watcher) placeInFeed(ctx context.Context, cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	after, part, err := parseFeedCursor(cursor)
+	if err != nil {
+		return err
+	}
+	_, newest, err := w.e.store.Feed(ctx, *w.feed, 1<<62, 1)
+	if err != nil {
+		return err
+	}
+	if after > newest {
+		return call.Refuse(call.OutOfRange, "CURSOR_OUT_OF_RANGE", "the cursor names position %d; the newest is %d", after, newest)
+	}
+	w.after, w.part = after, part
+	return nil
+}
+
 // nextOfFeed is Next for feeds: one frame holds what one commit told of one call.
 func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 	for {
-		changed, closing := w.e.feed.wait(w.feed), w.e.isClosing() // before it is looked at what there is
+		changed, closing, rests := w.e.feed.wait(w.feed), w.e.isClosing(), w.rests() // before it is looked at what there is
 		if !w.follow {
 			w.e.settle()
 		}
@@ -111,6 +120,11 @@ func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 		}
 		if !w.follow {
 			return Frame{}, io.EOF
+		}
+		if rests {
+			if f, ok, err := w.atRest(ctx); ok || err != nil {
+				return f, err
+			}
 		}
 		if closing {
 			w.follow = false

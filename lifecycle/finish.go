@@ -56,7 +56,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 		hide(result, "spool")
 	}
 	s := step{
-		durability: store.Full, documents: documents, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
 			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
 			endAttempt(c, p.attempt, now)

@@ -24,12 +24,18 @@ type asked struct {
 	failed   *end // a gate failed and that refuses the call
 }
 
+// intercepts reports whether the call does not simply run.
+func (a *asked) intercepts() bool { return a.failed != nil || a.verdict.Kind() != hook.KindAllow }
+
 // gate asks all gates and does what they say.
 func (p *pass) gate(ctx context.Context) *end {
 	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
 	a := p.askGates(ctx)
+	if p.tentative && a.intercepts() {
+		return &end{back: true}
+	}
 	p.found.gated, p.found.verdicts = true, a.verdicts
 	for i := range a.verdicts {
 		v := &a.verdicts[i]

@@ -219,7 +219,7 @@ func TestT113BlockedRun(t *testing.T) {
 	}
 	slow := held()
 	inBubble(t, []tool.Tool{echo("bad", reading), echo("good", reading), echo("ask", mutating), slow.tool("slow", mutating)}, gates(namedGate("g", g)), func(t *testing.T, w *world) {
-		waiting, running, known := w.begin(spec("ask", "")), w.begin(spec("slow", "")), spec("good", "")
+		waiting, running, known := w.begin(apart(spec("ask", ""))), w.begin(apart(spec("slow", ""))), spec("good", "")
 		w.do(known)
 		w.do(spec("bad", ""))
 		refused := func(when string, p tool.Principal) {

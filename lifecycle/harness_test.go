@@ -183,6 +183,12 @@ func spec(id, args string) call.Spec {
 	return call.Spec{Tool: id, Arguments: args, ID: newCallID(), Run: tool.Run{ID: "run-1", Thread: "thread-1"}}
 }
 
+// apart puts a call into a thread of its own, where it waits for no other.
+func apart(s call.Spec) call.Spec {
+	s.Run.Thread = "thread of " + s.ID
+	return s
+}
+
 // do executes a call and waits until it has ended or is suspended.
 func (w *world) do(s call.Spec) *call.Call {
 	w.t.Helper()

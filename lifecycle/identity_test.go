@@ -88,7 +88,7 @@ func TestT104SameIDAfterTrimming(t *testing.T) {
 func TestT105RefusedAtTheFence(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueLength, c.QueueTimeout = 1, 1, time.Hour }, func(t *testing.T, w *world) {
-		running, queued := spec("t", ""), spec("t", "")
+		running, queued := apart(spec("t", "")), apart(spec("t", ""))
 		w.begin(running)
 		w.begin(queued)
 		if st := w.e.Stats(); st.Running != 1 || st.Queued != 1 {
@@ -227,7 +227,7 @@ func TestAttachToACallInEachState(t *testing.T) {
 		}
 		specs := map[string]call.Spec{}
 		for _, tt := range tests {
-			specs[tt.tool] = spec(tt.tool, "")
+			specs[tt.tool] = apart(spec(tt.tool, ""))
 			w.begin(specs[tt.tool])
 		}
 		watchers := map[string]*lifecycle.Watcher{}

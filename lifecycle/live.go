@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -28,6 +29,7 @@ type live struct {
 	order   sync.Mutex
 	filters *filters // nil: not made yet
 	printed quota
+	beside  atomic.Bool // other calls of its batch run beside it, whatever they do
 
 	refs   int       // guarded by Engine.mu
 	claims *tool.Run // of a new call, which the journal may not know yet; guarded by Engine.mu
@@ -321,6 +323,7 @@ func (l *live) commitOnce(s step) error {
 		return err
 	}
 	next.Class = call.Sync
+	status := l.c.Status
 	earlier := l.unwritten
 	events := slices.Concat(earlier, s.events)
 	before, epochs := l.last, l.c.Epochs
@@ -349,6 +352,9 @@ func (l *live) commitOnce(s step) error {
 		l.e.actions.wake()
 	}
 
+	if err == nil && next.BatchID != "" {
+		defer l.e.movedInBatch(next, status)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

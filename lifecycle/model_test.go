@@ -269,7 +269,7 @@ func (g *game) start(s *slot, id string) error {
 	g.n++
 	g.freeSlot(s)
 	*s = slot{tool: id, started: true, decided: map[string]tool.Decision{}, votes: map[string]string{}, epochs: map[string]string{}}
-	s.spec = call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-call-%06d", g.n), Run: tool.Run{ID: "run", Thread: "thread"}}
+	s.spec = call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-call-%06d", g.n), Run: tool.Run{ID: "run", Thread: fmt.Sprint("thread-", g.n)}}
 	g.mu.Lock()
 	g.gates[s.spec.ID] = make(chan struct{})
 	g.mu.Unlock()

@@ -41,6 +41,10 @@ type pass struct {
 	placed    bool         // it has one of the places
 	want      want         // of a place
 	connected bool         // the circuit of its source is to be told how it ends
+	queued    time.Time    // since when it waits; zero: it did not have to
+	leaveLane func()       // of its thread
+	group     string       // of calls that run together: the Before hooks of all come before its tool
+	tentative bool         // calls before it run first if a gate intercepts it
 	owner     atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
 }
 
@@ -64,6 +68,7 @@ type end struct {
 	unstored error // what the journal said
 
 	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
+	back bool // a gate intercepted a call that is tentative: nothing of the pass is told
 }
 
 // start counts a pass and makes the call's context from what [Engine.follow] returned. The caller runs the pass.
@@ -92,10 +97,14 @@ func (l *live) started(base context.Context) context.Context {
 // passed ends the context of a pass. The next one may have begun: a call can be decided as soon as its question is told.
 func (l *live) passed(ctx context.Context) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.ctx == ctx {
 		l.cancel(nil)
 		l.cancel, l.attempt = nil, nil
+	}
+	c := l.c
+	l.mu.Unlock()
+	if c.BatchID != "" {
+		l.e.wakeBatch(c.Namespace, c.BatchID)
 	}
 }
 
@@ -157,17 +166,57 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	default:
 		l.finish(ctx, p, out)
 	}
+	if p.leaveLane != nil { // whoever comes next finds what this one left
+		p.leaveLane()
+	}
 	l.passed(ctx)
 	l.followed(ctx, rounds)
 	l.e.spool.Release(l.key)
 }
 
 // The steps from the arguments to the start of the tool.
-var steps = [...]func(*pass, context.Context) *end{
-	(*pass).rewrite, (*pass).assess, (*pass).isolate, (*pass).gate, (*pass).queue, (*pass).admit, (*pass).before, (*pass).intent,
-}
+const (
+	stepRewrite = iota
+	stepAssess
+	stepIsolate
+	stepGate // behind it a call may have to wait for a place
+	stepQueue
+	stepAdmit
+	stepBefore
+	stepIntent
+	allSteps
+)
 
-const stepGate = 3 // of steps: behind it a call may have to wait for a place
+// groupOrder is the order of the steps for calls that run together: they wait for places when the Before hooks of all are
+// through, or those that have a place would wait for those that have none.
+var groupOrder = [allSteps]int{stepRewrite, stepAssess, stepIsolate, stepGate, stepAdmit, stepBefore, stepQueue, stepIntent}
+
+// groupMeets is how many steps the calls of a group have behind them when the first goes on to its tool.
+const groupMeets = 6
+
+func (p *pass) step(ctx context.Context) *end {
+	n := p.walked
+	if p.group != "" {
+		n = groupOrder[n]
+	}
+	switch n {
+	case stepRewrite:
+		return p.rewrite(ctx)
+	case stepAssess:
+		return p.assess(ctx)
+	case stepIsolate:
+		return p.isolate(ctx)
+	case stepGate:
+		return p.gate(ctx)
+	case stepQueue:
+		return p.queue(ctx)
+	case stepAdmit:
+		return p.admit(ctx)
+	case stepBefore:
+		return p.before(ctx)
+	}
+	return p.intent(ctx)
+}
 
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
 func (p *pass) guarded(ctx context.Context) (out end) {
@@ -177,7 +226,7 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 		}
 	}()
 	if !p.checked {
-		p.early = p.check(ctx)
+		p.early = p.check(ctx, 0)
 	}
 	if p.early != nil {
 		if out := p.stopped(ctx); out != nil {
@@ -185,25 +234,25 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 		}
 		return *p.early
 	}
-	if out := p.walk(ctx); out != nil {
+	if out := p.walk(ctx, allSteps); out != nil {
 		return *out
 	}
 	return p.execute(ctx)
 }
 
-// walk takes the steps before the tool.
-func (p *pass) walk(ctx context.Context) *end {
-	for ; p.walked < len(steps); p.walked++ {
+// walk takes the steps before the tool, as many as there are to be behind the pass.
+func (p *pass) walk(ctx context.Context, to int) *end {
+	for ; p.walked < to; p.walked++ {
 		if out := p.stopped(ctx); out != nil {
 			return out
 		}
-		if out := steps[p.walked](p, ctx); out != nil {
+		if out := p.step(ctx); out != nil {
 			if stopped := p.stopped(ctx); stopped != nil {
 				return stopped
 			}
 			return out
 		}
-		if p.ahead && p.walked == stepGate && !p.takePlace() {
+		if p.ahead && p.walked == stepGate && (p.alone() || !p.takePlace()) {
 			p.walked++
 			return nil
 		}
@@ -211,10 +260,10 @@ func (p *pass) walk(ctx context.Context) *end {
 	return nil
 }
 
-// check is the part of the path that waits for nothing: to the validation of the arguments, and to the start of the tool
-// when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has grown already:
-// validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
-func (p *pass) check(ctx context.Context) (out *end) {
+// check is the part of the path that waits for nothing: to the validation of the arguments, and some steps beyond, to the
+// start of the tool when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has
+// grown already: validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
+func (p *pass) check(ctx context.Context, to int) (out *end) {
 	returned := false
 	defer func() {
 		p.ahead = false
@@ -229,13 +278,14 @@ func (p *pass) check(ctx context.Context) (out *end) {
 		}
 		out, p.early = &caught, &caught
 	}()
-	p.checked = true
-	out = p.resolve()
-	if out == nil {
-		out = p.parse()
+	if !p.checked {
+		p.checked = true
+		if out = p.resolve(); out == nil {
+			out = p.parse()
+		}
 	}
-	if out == nil && p.ahead {
-		out = p.walk(ctx)
+	if out == nil {
+		out = p.walk(ctx, to)
 	}
 	returned = true
 	return out

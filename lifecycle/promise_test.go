@@ -53,12 +53,12 @@ func TestP1ToldMeansDurable(t *testing.T) {
 		if now := w.get(voted.ID); now.Status != call.Suspended || len(now.Rounds[0].Votes) != 1 {
 			t.Errorf("a vote that was told is gone: %+v", now.Rounds[0].Votes)
 		}
-		running := w.begin(spec("held", ""))
+		running := w.begin(apart(spec("held", "")))
 		cut()
 		if c := w.get(running); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
 			t.Errorf("an attempt that began is %s, after %d runs", c.Status, p.runs.Load())
 		}
-		again := w.begin(spec("held", ""))
+		again := w.begin(apart(spec("held", "")))
 		if _, err := w.e.Cancel(t.Context(), alice, again, "", 0); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestP11NothingIsLeftOfCalls(t *testing.T) {
 			})
 		}
 		all.Wait()
-		id := w.begin(spec("deaf", ""))
+		id := w.begin(apart(spec("deaf", "")))
 		if _, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil {
 			t.Fatal(err)
 		}

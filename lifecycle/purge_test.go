@@ -265,7 +265,7 @@ func TestPurgeAndLateAnswer(t *testing.T) {
 		})
 		inBubble(t, []tool.Tool{stubborn}, nil, func(t *testing.T, w *world) {
 			release = make(chan struct{})
-			id := w.begin(spec("stubborn", `{}`))
+			id := w.begin(apart(spec("stubborn", `{}`)))
 			_, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{id}})
 			wantRefusal(t, err, call.FailedPrecondition, "CALL_NOT_ENDED")
 			if _, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil {

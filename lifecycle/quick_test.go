@@ -280,7 +280,7 @@ func TestP7DrainOnAFullDisk(t *testing.T) {
 		var full atomic.Bool
 		w.useStore(nil, failing(func(n int, _ *change) bool { return n > 1 && full.Load() }))
 		full.Store(true)
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		before := time.Now()
 		drain(w.e)
 		if took := time.Since(before); took > time.Second {

@@ -55,7 +55,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 			return found, err
 		}
 	}
-	return found, nil
+	return found, e.recoverBatches(ctx)
 }
 
 func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered) error {
@@ -77,6 +77,9 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
 		}
 		l.finishFound(ctx, p, out)
+	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
+		found.Resumed++
+		e.wakeBatch(c.Namespace, c.BatchID)
 	case c.Status == call.Resuming:
 		found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
@@ -130,14 +133,18 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 
 // again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
 func (l *live) again(p *pass) {
-	c := l.record()
-	if c.Effective == "" {
+	p.fromStart()
+	ctx := l.start(l.e.follow(context.Background(), l.record()))
+	go l.run(ctx, p)
+}
+
+// fromStart makes the pass of a stored call one from the start of its path.
+func (p *pass) fromStart() {
+	if c := p.l.record(); c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
 	} else {
-		p.rewritten, p.resume = true, l.lastInput(c)
+		p.rewritten, p.resume = true, p.l.lastInput(c)
 	}
-	ctx := l.start(l.e.follow(context.Background(), c))
-	go l.run(ctx, p)
 }
 
 // lastInput returns what the last decision told the tool; a call without one starts as it did. What somebody said of an

@@ -128,7 +128,7 @@ func TestReadOnlyCallsRunAgain(t *testing.T) {
 func TestChangedToolIsNotRunAgain(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true})}, nil, func(t *testing.T, w *world) {
-		id := w.begin(spec("t", ""))
+		id := w.begin(apart(spec("t", "")))
 		w.tools.put(p.toolAs(tool.Descriptor{ID: "t", Idempotent: true, Description: "changed"}))
 		w.crash()
 		if c := w.get(id); c.Result == nil || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
@@ -154,7 +154,7 @@ func TestT107CancelStoredThenKilled(t *testing.T) {
 				s := spec("t", "")
 				w.crashAt("after-cancel", func() {
 					if name == "queued" {
-						w.begin(spec("slow", ""))
+						w.begin(apart(spec("slow", "")))
 					}
 					w.begin(s)
 					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "enough", 0); err != nil {
@@ -196,7 +196,7 @@ func TestRecoverNew(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueTimeout = 1, 10*time.Hour }, func(t *testing.T, w *world) {
 				s := spec("t", "")
 				s.Linger = tt.linger
-				w.begin(spec("slow", "")) // in front of it
+				w.begin(apart(spec("slow", ""))) // in front of it
 				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: tt.attended})
 				synctest.Wait()
 				w.crash()
@@ -230,7 +230,7 @@ func TestCancelOfARecoveredCall(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		w.begin(spec("slow", ""))
+		w.begin(apart(spec("slow", "")))
 		watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
 		synctest.Wait()
 		w.crash()
@@ -285,7 +285,7 @@ func TestRecoverResuming(t *testing.T) {
 func TestT108MovedStoreHolds(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.toolAs(tool.Descriptor{ID: "t", Idempotent: true}), echo("free", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}, nil, func(t *testing.T, w *world) {
-		running, waiting := w.begin(spec("t", "")), w.do(spec("asks", ""))
+		running, waiting := w.begin(apart(spec("t", ""))), w.do(spec("asks", ""))
 		w.kill()
 		w.store.SetMoved(true)
 		w.open()
@@ -316,7 +316,7 @@ func TestT108Release(t *testing.T) {
 	p := held()
 	tools := []tool.Tool{p.toolAs(tool.Descriptor{ID: "again", Idempotent: true}), p.tool("once", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
-		again, once, ended := w.begin(spec("again", "")), w.begin(spec("once", "")), w.begin(spec("once", ""))
+		again, once, ended := w.begin(apart(spec("again", ""))), w.begin(apart(spec("once", ""))), w.begin(apart(spec("once", "")))
 		waiting, late, gone := w.do(spec("asks", "")), w.do(spec("asks", "")), w.do(spec("asks", ""))
 		release := func(end bool, released, left int, ids ...string) {
 			t.Helper()
@@ -380,7 +380,7 @@ func TestT108ReleaseIsInterruptible(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("once", mutating), echo("write", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		var waiting []*call.Call
 		for range 4 {
-			waiting = append(waiting, w.do(spec("once", "")))
+			waiting = append(waiting, w.do(apart(spec("once", ""))))
 		}
 		for _, c := range waiting {
 			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
@@ -429,7 +429,7 @@ func TestRecoveryIsInterruptible(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
 		for range 10 {
-			w.begin(spec("t", ""))
+			w.begin(apart(spec("t", "")))
 		}
 		for n := range 11 {
 			commits := 0

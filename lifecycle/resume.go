@@ -8,8 +8,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// resumeRun carries a decided call on, without waiting for it.
+// resumeRun carries a decided call on, without waiting for it. When one of a batch goes on its batch says.
 func (l *live) resumeRun(request context.Context, d tool.Decision) {
+	if l.record().BatchID == "" {
+		l.goOn(request, d)
+	}
+}
+
+// goOn carries a decided call on, without waiting for it.
+func (l *live) goOn(request context.Context, d tool.Decision) {
 	ctx := l.start(l.e.follow(request, l.record()))
 	l.e.workers.run(func() { l.carryOn(ctx, d) })
 }

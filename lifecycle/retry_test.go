@@ -39,7 +39,7 @@ func TestRetryOf(t *testing.T) {
 			_, err := w.e.Get(t.Context(), carol, s.ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
-		running := w.begin(spec("held", ""))
+		running := w.begin(apart(spec("held", "")))
 		for range 2 { // from memory, and from the journal
 			refused(alice, spec("held", ""), "call-unknown-0001", call.NotFound, "RETRY_OF_NOT_FOUND")
 			refused(bob, spec("held", ""), first.ID, call.NotFound, "RETRY_OF_NOT_FOUND")
@@ -49,7 +49,7 @@ func TestRetryOf(t *testing.T) {
 			refused(alice, spec("held", ""), running, call.FailedPrecondition, "RETRY_OF_INVALID")
 			refused(alice, spec("asks", ""), w.do(spec("asks", "")).ID, call.FailedPrecondition, "RETRY_OF_INVALID")
 			w.crash()
-			running = w.begin(spec("held", ""))
+			running = w.begin(apart(spec("held", "")))
 		}
 		self := spec("held", "")
 		wantRefusal(t, again(alice, self, self.ID), call.InvalidArgument, "INVALID_FIELD")
@@ -98,7 +98,8 @@ func TestSupersededByANewTurn(t *testing.T) {
 			}
 			w.checkLog(id)
 		}
-		running, asked := in("held", "turn-1"), in("asks", "turn-1")
+		asked := in("asks", "turn-1")
+		running := in("held", "turn-1")
 		child := spec("held", "")
 		child.Run = tool.Run{ID: "elsewhere", ParentCall: running}
 		w.begin(child)

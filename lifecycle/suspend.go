@@ -85,7 +85,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	}
 	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
-		durability: store.Full, documents: documents, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
+		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})

@@ -32,6 +32,8 @@ type Frame struct {
 	Closing   bool // the daemon is stopping: come back with the cursor
 
 	Shared *Shared // the same frame is for other watchers too
+
+	BatchFinished *BatchFinished // nothing of the batch can move: the watch ends
 }
 
 // A Gap says that events are missing.
@@ -59,8 +61,10 @@ type Watcher struct {
 	fresh    bool // nothing was handed out of a call that this watcher began
 	closed   bool
 
-	feed *store.Feed
-	as   *tool.Principal // who watches; nil is the caller of the call
+	feed  *store.Feed
+	batch *call.Batch     // whose calls the feed shows; nil for other feeds
+	over  bool            // that it rests was told
+	as    *tool.Principal // who watches; nil is the caller of the call
 
 	// HeartbeatEvery makes Next return a heartbeat when nothing happens for so long; 0 is never.
 	HeartbeatEvery time.Duration

@@ -76,6 +76,7 @@ func table() map[string]access {
 	end := caller | delegate | operator
 	return map[string]access{
 		tooldv1.CallService_ExecuteTool_FullMethodName:  {roles: caller | delegate},
+		tooldv1.CallService_ExecuteBatch_FullMethodName: {roles: caller | delegate},
 		tooldv1.CallService_CallTool_FullMethodName:     {roles: caller | delegate},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {roles: approver | operator | caller | delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {roles: see},

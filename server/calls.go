@@ -159,7 +159,7 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watc
 	if req.AfterSequence != nil {
 		switch _, one := req.GetSelector().(*tooldv1.WatchCallsRequest_CallId); {
 		case !one:
-			return nil, call.InvalidField("after_sequence", "is for a call; runs, threads and namespaces have cursors")
+			return nil, call.InvalidField("after_sequence", "is for a call; batches, runs, threads and namespaces have cursors")
 		case cursor != "":
 			return nil, call.InvalidField("after_sequence", "excludes cursor; send one of the two")
 		case req.GetAfterSequence() < 0:
@@ -183,13 +183,18 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watc
 			return nil, call.InvalidField("thread_id", "is required")
 		}
 		return s.engine.WatchFeed(ctx, p, "", at.ThreadId, cursor, follow)
+	case *tooldv1.WatchCallsRequest_BatchId:
+		if at.BatchId == "" {
+			return nil, call.InvalidField("batch_id", "is required")
+		}
+		return s.engine.WatchBatch(ctx, p, at.BatchId, cursor, follow)
 	case *tooldv1.WatchCallsRequest_Namespace:
 		if !at.Namespace {
 			return nil, call.InvalidField("namespace", "must be true")
 		}
 		return s.engine.WatchFeed(ctx, p, "", "", cursor, follow)
 	}
-	return nil, call.InvalidField("selector", "name a call, a run, a thread or the namespace")
+	return nil, call.InvalidField("selector", "name a call, a batch, a run, a thread or the namespace")
 }
 
 // caughtUp makes a watch without follow end with the control that says so, also where the call has ended.

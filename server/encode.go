@@ -179,6 +179,8 @@ func (w *encoder) accepted(a *call.Accepted) {
 	w.text(4, a.Run)
 	w.text(5, a.Thread)
 	w.text(6, a.ModelCallID)
+	w.text(9, a.BatchID)
+	w.number(10, int64(a.BatchPosition))
 	w.close(body)
 }
 

@@ -13,12 +13,16 @@ import (
 type Engine interface {
 	// Execute starts a call, or attaches to the one that has its id.
 	Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o ExecuteOptions) (Watcher, error)
+	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
+	ExecuteBatch(ctx context.Context, p tool.Principal, spec *call.BatchSpec, o ExecuteOptions) (Watcher, error)
 	// Resume applies a decision and follows the call from there.
 	Resume(ctx context.Context, p tool.Principal, r *ResumeRequest) (Watcher, error)
 	// Watch follows a call by id.
 	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (Watcher, error)
 	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
 	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (Watcher, error)
+	// WatchBatch follows the calls of a batch to the end of the last.
+	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (Watcher, error)
 	// CursorAfter returns the cursor behind an event that the current daemon told.
 	CursorAfter(sequence int64) string
 
@@ -29,6 +33,8 @@ type Engine interface {
 	// CancelAll does so for the calls of a run or thread, and returns the ids of those it asked. supersededBy is the run that
 	// takes their place; "" is none.
 	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
+	// CancelBatch does so for the calls of a batch.
+	CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error)
 	// Describe says what would happen.
 	Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*Preview, error)
 	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error)
@@ -112,6 +118,8 @@ type Frame struct {
 
 	// Shared is set when other watchers get the same frame: what one makes of it is there for all.
 	Shared interface{ Form(make func() any) any }
+
+	BatchFinished *BatchFinished // of a batch: the watch ends
 }
 
 // A Gap says that events are missing.
@@ -125,6 +133,7 @@ type Gap struct {
 type Query struct {
 	Statuses      []call.Status
 	Run, Thread   string
+	Batch         string
 	Tool, Action  string
 	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive

@@ -32,6 +32,8 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 		out.Control = &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}
 	case f.Closing:
 		return closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, f.Cursor)
+	case f.BatchFinished != nil:
+		out.Control = &tooldv1.Frame_BatchFinished{BatchFinished: fromBatchFinished(f.BatchFinished)}
 	case f.Heartbeat:
 		out.Cursor = ""
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
@@ -135,5 +137,6 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
 	return &tooldv1.CallAccepted{
 		Tool: a.Tool, ToolDigest: a.ToolDigest, Durability: fromClass(a.Class), RunId: a.Run, ThreadId: a.Thread, ModelCallId: a.ModelCallID,
+		BatchId: a.BatchID, BatchPosition: int32(a.BatchPosition),
 	}
 }

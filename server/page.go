@@ -39,7 +39,7 @@ func listBinding(p *identity, q *Query) binding {
 	if q.OldestFirst {
 		order = "oldest"
 	}
-	return bind("calls", p.Namespace, p.Subject, strings.Join(p.Roles, ","), strings.Join(statuses, ","), q.Run, q.Thread, q.Tool, q.Action,
+	return bind("calls", p.Namespace, p.Subject, strings.Join(p.Roles, ","), strings.Join(statuses, ","), q.Run, q.Thread, q.Batch, q.Tool, q.Action,
 		call.FormatTime(q.CreatedAfter), call.FormatTime(q.CreatedBefore), order)
 }
 

@@ -71,15 +71,12 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 	return resp, nil
 }
 
-// CancelCalls asks the calls of a run or thread to end.
+// CancelCalls asks the calls of a run, thread or batch to end.
 func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest) (*tooldv1.CancelCallsResponse, error) {
 	if err := errors.Join(short("reason", req.GetReason(), maxReason), short("superseded_by_run_id", req.GetSupersededByRunId(), maxRunID)); err != nil {
 		return nil, err
 	}
-	if req.GetRunId() == "" && req.GetThreadId() == "" {
-		return nil, call.InvalidField("selector", "name a run or a thread")
-	}
-	ids, err := s.engine.CancelAll(ctx, principal(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetReason(), req.GetSupersededByRunId())
+	ids, err := s.cancelMany(ctx, req)
 	if err != nil {
 		return nil, err
 	}

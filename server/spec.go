@@ -279,12 +279,12 @@ func pageSize(wish int32) (int, error) {
 func toQuery(in *tooldv1.ListCallsRequest) (*Query, error) {
 	if err := checkBounds(
 		bound{"run_id", in.GetRunId(), maxRunID}, bound{"thread_id", in.GetThreadId(), maxRunID},
-		bound{"tool", in.GetTool(), maxFilter}, bound{"action", in.GetAction(), maxFilter},
+		bound{"tool", in.GetTool(), maxFilter}, bound{"action", in.GetAction(), maxFilter}, bound{"batch_id", in.GetBatchId(), maxCallID},
 	); err != nil {
 		return nil, err
 	}
 	q := &Query{
-		Run: in.GetRunId(), Thread: in.GetThreadId(), Tool: in.GetTool(), Action: in.GetAction(),
+		Run: in.GetRunId(), Thread: in.GetThreadId(), Batch: in.GetBatchId(), Tool: in.GetTool(), Action: in.GetAction(),
 		OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
 	}
 	if _, known := tooldv1.CallOrder_name[int32(in.GetOrder())]; !known {

@@ -200,6 +200,9 @@ func (p *player) tell(out *strings.Builder, m proto.Message, catchesUp bool) {
 	frame := f.GetFrame()
 	if c := frame.GetCursor(); c != "" {
 		p.newest["cursor"] = c
+		if strings.HasPrefix(c, "f1.") {
+			p.newest["batch_cursor"] = c
+		}
 	}
 	for _, e := range frame.GetEvents() {
 		p.line(out, "event ", e)

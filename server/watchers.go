@@ -181,7 +181,7 @@ func (p *pump) at(err error) error {
 
 // size is about what a frame takes on the wire.
 func size(f *Frame, out *tooldv1.Frame) int {
-	if f.Snapshot != nil {
+	if f.Snapshot != nil || f.BatchFinished != nil {
 		return proto.Size(out)
 	}
 	n := 0

@@ -15,11 +15,11 @@ import (
 )
 
 func (a *app) cancelCommand() *cobra.Command {
-	var reason, run, thread string
+	var reason, run, thread, batch string
 	var wait time.Duration
 	c := &cobra.Command{
-		Use:   "cancel CALL | --run RUN | --thread THREAD",
-		Short: "End a call and its processes, or all open calls of a run or thread",
+		Use:   "cancel CALL | --run RUN | --thread THREAD | --batch BATCH",
+		Short: "End a call and its processes, or all open calls of a run, thread or batch",
 		Long: `Asks for the end of a call. With --wait the command ends when the call has, and
 says which processes were killed and when they were seen to be gone. A result
 that was complete before stands.`,
@@ -42,9 +42,13 @@ that was complete before stands.`,
 				n++
 				many.Selector = &tooldv1.CancelCallsRequest_ThreadId{ThreadId: thread}
 			}
+			if batch != "" {
+				n++
+				many.Selector = &tooldv1.CancelCallsRequest_BatchId{BatchId: batch}
+			}
 			switch {
 			case n != 1:
-				return usagef("cancel takes one of CALL, --run and --thread")
+				return usagef("cancel takes one of CALL, --run, --thread and --batch")
 			case len(args) == 0 && wait > 0:
 				return usagef("--wait goes with a CALL")
 			case len(args) == 0:
@@ -56,6 +60,7 @@ that was complete before stands.`,
 	c.Flags().StringVar(&reason, "reason", "", "for the record")
 	c.Flags().StringVar(&run, "run", "", "all open calls of this run")
 	c.Flags().StringVar(&thread, "thread", "", "all open calls of this thread")
+	c.Flags().StringVar(&batch, "batch", "", "all open calls of this batch; those that have not begun will not")
 	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the end")
 	a.outputFlag(c, formTable, formJSON, formJSONL)
 	return c

@@ -23,7 +23,7 @@ type printer struct {
 	a      *app
 	client *client
 	screen *screen
-	many   bool // calls of a run, thread or namespace: lines say whose they are
+	many   bool // calls of a batch, run, thread or namespace: lines say whose they are
 
 	escapers map[string]*show.Escaper // by call and stream
 	lines    map[string]string        // by call and stream: with many, what has no end of line yet
@@ -34,6 +34,8 @@ type printer struct {
 	status   tooldv1.CallStatus
 	result   *tooldv1.ToolResult
 	caughtUp bool
+
+	batchFinished bool
 }
 
 func (a *app) newPrinter(c *client, many bool) *printer {
@@ -62,6 +64,7 @@ func (p *printer) take(ctx context.Context, f *tooldv1.Frame) error {
 	if f.GetCaughtUp() != nil {
 		p.caughtUp = true
 	}
+	p.batchFinished = p.batchFinished || f.GetBatchFinished() != nil
 	for _, e := range f.GetEvents() {
 		if err := p.event(ctx, e); err != nil {
 			return err

@@ -63,7 +63,7 @@ exit-codes" lists the exit codes.`,
 			root.AddCommand(c)
 		}
 	}
-	group(groupCalls, a.callCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
+	group(groupCalls, a.callCommand(), a.batchCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
 		a.cancelCommand(), a.artifactCommand(), a.runsCommand())
 	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand(), a.modeCommand())
 	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())

@@ -12,10 +12,10 @@ import (
 
 // watchFlags say what to watch.
 type watchFlags struct {
-	run, thread, cursor string
-	all, noReconnect    bool
-	tree, lines         bool
-	noFollow, beginning bool
+	run, thread, batch, cursor string
+	all, noReconnect           bool
+	tree, lines                bool
+	noFollow, beginning        bool
 }
 
 func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) {
@@ -32,13 +32,17 @@ func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) 
 		n++
 		r.Selector = &tooldv1.WatchCallsRequest_ThreadId{ThreadId: f.thread}
 	}
+	if f.batch != "" {
+		n++
+		r.Selector = &tooldv1.WatchCallsRequest_BatchId{BatchId: f.batch}
+	}
 	if f.all {
 		n++
 		r.Selector = &tooldv1.WatchCallsRequest_Namespace{Namespace: true}
 	}
 	switch {
 	case n != 1:
-		return nil, usagef("watch takes one of CALL, --run, --thread and --all")
+		return nil, usagef("watch takes one of CALL, --run, --thread, --batch and --all")
 	case f.tree && f.run == "", f.tree && f.lines:
 		return nil, usagef("--tree goes with --run, and without --lines")
 	case f.beginning && f.cursor != "":
@@ -52,8 +56,8 @@ func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) 
 func (a *app) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
-		Use:   "watch CALL | --run RUN | --thread THREAD | --all",
-		Short: "Watch a call to its end, or all of a run or thread",
+		Use:   "watch CALL | --run RUN | --thread THREAD | --batch BATCH | --all",
+		Short: "Watch a call or batch to its end, or all of a run or thread",
 		Long: `Shows what happens: progress on standard error, the tool's output on standard
 output. A connection that breaks is made again, from the last cursor: nothing is
 missing and nothing comes twice. The last cursor stands at the end on standard
@@ -98,6 +102,7 @@ cursor.`,
 	flags := c.Flags()
 	flags.StringVar(&f.run, "run", "", "the calls of this run")
 	flags.StringVar(&f.thread, "thread", "", "the calls of this thread")
+	flags.StringVar(&f.batch, "batch", "", "the calls of this batch, to the end of the last")
 	flags.BoolVar(&f.all, "all", false, "all calls of the namespace (roles viewer, operator)")
 	flags.StringVar(&f.cursor, "cursor", "", "begin after this cursor")
 	flags.BoolVar(&f.beginning, "from-start", false, "begin at the call's first event")
@@ -117,7 +122,7 @@ func (a *app) watch(ctx context.Context, client *client, request *tooldv1.WatchC
 	p.screen.wait("watching")
 	follow := follower{
 		cursor: f.cursor, take: p.take, say: p.screen.say, patience: -1, pause: sleep,
-		done: func() bool { return isCall && isEnd(p.status) || f.noFollow && p.caughtUp },
+		done: func() bool { return isCall && isEnd(p.status) || p.batchFinished || f.noFollow && p.caughtUp },
 		open: func(ctx context.Context, cursor string) (frames, error) {
 			request.Cursor, request.AfterSequence = cursor, nil
 			if cursor == "" && f.beginning {

@@ -17,7 +17,7 @@ func NewEngine(e *lifecycle.Engine, heartbeat time.Duration) server.Engine {
 }
 
 type engine struct {
-	*lifecycle.Engine // Get, Cancel, CancelAll, EndRun, CursorAfter are as the doors want them
+	*lifecycle.Engine // Get, Cancel, CancelAll, CancelBatch, EndRun, CursorAfter are as the doors want them
 	heartbeat         time.Duration
 }
 
@@ -34,6 +34,14 @@ func (e *engine) Execute(ctx context.Context, p tool.Principal, spec *call.Spec,
 	return e.watched(e.Engine.Execute(ctx, p, *spec, lifecycle.ExecuteOptions(o)))
 }
 
+func (e *engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec *call.BatchSpec, o server.ExecuteOptions) (server.Watcher, error) {
+	return e.watched(e.Engine.ExecuteBatch(ctx, p, *spec, lifecycle.ExecuteOptions(o)))
+}
+
+func (e *engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (server.Watcher, error) {
+	return e.watched(e.Engine.WatchBatch(ctx, p, id, cursor, follow))
+}
+
 func (e *engine) Resume(ctx context.Context, p tool.Principal, r *server.ResumeRequest) (server.Watcher, error) {
 	return e.watched(e.Engine.Resume(ctx, p, lifecycle.ResumeRequest(*r)))
 }
@@ -48,7 +56,7 @@ func (e *engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 
 func (e *engine) List(ctx context.Context, p tool.Principal, q *server.Query) (server.Page, error) {
 	page, err := e.Engine.List(ctx, p, store.Query{
-		Statuses: q.Statuses, Run: q.Run, Thread: q.Thread, Tool: q.Tool, Action: q.Action,
+		Statuses: q.Statuses, Run: q.Run, Thread: q.Thread, Batch: q.Batch, Tool: q.Tool, Action: q.Action,
 		CreatedAfter: q.CreatedAfter, CreatedBefore: q.CreatedBefore, OldestFirst: q.OldestFirst, After: q.After, Limit: q.Limit,
 	})
 	out := server.Page{Calls: page.Calls, Next: page.Next}
@@ -118,6 +126,10 @@ func (w watcher) Next(ctx context.Context) (server.Frame, error) {
 	}
 	if f.Shared != nil {
 		out.Shared = f.Shared
+	}
+	if f.BatchFinished != nil {
+		done := server.BatchFinished(*f.BatchFinished)
+		out.BatchFinished = &done
 	}
 	if f.Gap != nil {
 		gap := server.Gap(*f.Gap)

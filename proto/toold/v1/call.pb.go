@@ -1186,7 +1186,7 @@ func (x *Purge) GetTime() *timestamppb.Timestamp {
 
 // Call is the record of one invocation.
 //
-// Numbers 40 to 49 are kept for batches.
+// Numbers 42 to 49 are kept for batches.
 type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id, or the one that toold made.
@@ -1258,9 +1258,9 @@ type Call struct {
 	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could hold some are empty, its log
 	// has no events, and its result has nothing but status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
-	// Not set yet: the batch that it belongs to.
+	// The batch that it belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
-	// Not set yet: from 1 within the batch.
+	// From 1 within the batch.
 	BatchPosition int32 `protobuf:"varint,41,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

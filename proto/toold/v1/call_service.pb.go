@@ -298,6 +298,116 @@ func (x *CallToolResponse) GetCursor() string {
 	return ""
 }
 
+// ExecuteBatchRequest starts a batch or attaches to it.
+type ExecuteBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required; the same again to attach.
+	Spec *BatchSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Frame.cursor of the last frame that was seen of this batch; empty is from the beginning.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Keeps the stream open until the last call has ended.
+	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ExecuteBatchRequest) Reset() {
+	*x = ExecuteBatchRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteBatchRequest) ProtoMessage() {}
+
+func (x *ExecuteBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteBatchRequest.ProtoReflect.Descriptor instead.
+func (*ExecuteBatchRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExecuteBatchRequest) GetSpec() *BatchSpec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *ExecuteBatchRequest) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *ExecuteBatchRequest) GetWaitForDecision() bool {
+	if x != nil {
+		return x.WaitForDecision
+	}
+	return false
+}
+
+// ExecuteBatchResponse is a frame of the batch.
+type ExecuteBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Frame         *Frame `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecuteBatchResponse) Reset() {
+	*x = ExecuteBatchResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecuteBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecuteBatchResponse) ProtoMessage() {}
+
+func (x *ExecuteBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecuteBatchResponse.ProtoReflect.Descriptor instead.
+func (*ExecuteBatchResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExecuteBatchResponse) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
 // ResumeToolRequest answers a suspension.
 type ResumeToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -317,7 +427,7 @@ type ResumeToolRequest struct {
 
 func (x *ResumeToolRequest) Reset() {
 	*x = ResumeToolRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[4]
+	mi := &file_toold_v1_call_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -329,7 +439,7 @@ func (x *ResumeToolRequest) String() string {
 func (*ResumeToolRequest) ProtoMessage() {}
 
 func (x *ResumeToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[4]
+	mi := &file_toold_v1_call_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -342,7 +452,7 @@ func (x *ResumeToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeToolRequest.ProtoReflect.Descriptor instead.
 func (*ResumeToolRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResumeToolRequest) GetSuspensionId() string {
@@ -391,7 +501,7 @@ type ResumeToolResponse struct {
 
 func (x *ResumeToolResponse) Reset() {
 	*x = ResumeToolResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[5]
+	mi := &file_toold_v1_call_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +513,7 @@ func (x *ResumeToolResponse) String() string {
 func (*ResumeToolResponse) ProtoMessage() {}
 
 func (x *ResumeToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[5]
+	mi := &file_toold_v1_call_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +526,7 @@ func (x *ResumeToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeToolResponse.ProtoReflect.Descriptor instead.
 func (*ResumeToolResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ResumeToolResponse) GetFrame() *Frame {
@@ -426,7 +536,7 @@ func (x *ResumeToolResponse) GetFrame() *Frame {
 	return nil
 }
 
-// WatchCallsRequest says what to watch and from where. Number 8 is kept for the selector batch_id.
+// WatchCallsRequest says what to watch and from where.
 type WatchCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -437,15 +547,16 @@ type WatchCallsRequest struct {
 	//	*WatchCallsRequest_RunId
 	//	*WatchCallsRequest_ThreadId
 	//	*WatchCallsRequest_Namespace
+	//	*WatchCallsRequest_BatchId
 	Selector isWatchCallsRequest_Selector `protobuf_oneof:"selector"`
-	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, with the oldest that is kept of a run or
-	// thread, and with what is new of a namespace (with the oldest too, unless `follow`).
+	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, with the oldest that is kept of a batch, run
+	// or thread, and with what is new of a namespace (with the oldest too, unless `follow`).
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// For a call, in place of `cursor`: events with greater sequences, 0 is from the beginning. Excludes `cursor`. Names no
 	// epoch: after a crash a cursor is the safer one.
 	AfterSequence *int64 `protobuf:"varint,6,opt,name=after_sequence,json=afterSequence,proto3,oneof" json:"after_sequence,omitempty"`
-	// False: ends with caught_up. True: goes on, a call to its terminal event and over suspensions, the others until the
-	// client leaves.
+	// False: ends with caught_up. True: goes on, a call to its terminal event, a batch to `batch_finished` with no open call,
+	// both over suspensions, the others until the client leaves.
 	Follow        bool `protobuf:"varint,7,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -453,7 +564,7 @@ type WatchCallsRequest struct {
 
 func (x *WatchCallsRequest) Reset() {
 	*x = WatchCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	mi := &file_toold_v1_call_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +576,7 @@ func (x *WatchCallsRequest) String() string {
 func (*WatchCallsRequest) ProtoMessage() {}
 
 func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[6]
+	mi := &file_toold_v1_call_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +589,7 @@ func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsRequest.ProtoReflect.Descriptor instead.
 func (*WatchCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WatchCallsRequest) GetSelector() isWatchCallsRequest_Selector {
@@ -522,6 +633,15 @@ func (x *WatchCallsRequest) GetNamespace() bool {
 		}
 	}
 	return false
+}
+
+func (x *WatchCallsRequest) GetBatchId() string {
+	if x != nil {
+		if x, ok := x.Selector.(*WatchCallsRequest_BatchId); ok {
+			return x.BatchId
+		}
+	}
+	return ""
 }
 
 func (x *WatchCallsRequest) GetCursor() string {
@@ -569,6 +689,11 @@ type WatchCallsRequest_Namespace struct {
 	Namespace bool `protobuf:"varint,4,opt,name=namespace,proto3,oneof"`
 }
 
+type WatchCallsRequest_BatchId struct {
+	// The calls of a batch, until the last has ended.
+	BatchId string `protobuf:"bytes,8,opt,name=batch_id,json=batchId,proto3,oneof"`
+}
+
 func (*WatchCallsRequest_CallId) isWatchCallsRequest_Selector() {}
 
 func (*WatchCallsRequest_RunId) isWatchCallsRequest_Selector() {}
@@ -576,6 +701,8 @@ func (*WatchCallsRequest_RunId) isWatchCallsRequest_Selector() {}
 func (*WatchCallsRequest_ThreadId) isWatchCallsRequest_Selector() {}
 
 func (*WatchCallsRequest_Namespace) isWatchCallsRequest_Selector() {}
+
+func (*WatchCallsRequest_BatchId) isWatchCallsRequest_Selector() {}
 
 // WatchCallsResponse is a frame of what is watched.
 type WatchCallsResponse struct {
@@ -588,7 +715,7 @@ type WatchCallsResponse struct {
 
 func (x *WatchCallsResponse) Reset() {
 	*x = WatchCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	mi := &file_toold_v1_call_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +727,7 @@ func (x *WatchCallsResponse) String() string {
 func (*WatchCallsResponse) ProtoMessage() {}
 
 func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[7]
+	mi := &file_toold_v1_call_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +740,7 @@ func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsResponse.ProtoReflect.Descriptor instead.
 func (*WatchCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *WatchCallsResponse) GetFrame() *Frame {
@@ -636,7 +763,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	mi := &file_toold_v1_call_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -648,7 +775,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[8]
+	mi := &file_toold_v1_call_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -661,7 +788,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -691,7 +818,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	mi := &file_toold_v1_call_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -703,7 +830,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[9]
+	mi := &file_toold_v1_call_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -716,7 +843,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -733,7 +860,7 @@ func (x *GetCallResponse) GetCursor() string {
 	return ""
 }
 
-// ListCallsRequest filters; all conditions must hold. Number 14 is kept for batch_id.
+// ListCallsRequest filters; all conditions must hold.
 type ListCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Any of them; empty is all.
@@ -757,14 +884,16 @@ type ListCallsRequest struct {
 	// Paths into Call; absent is all of it. Lists that leave out arguments and results cost less.
 	ReadMask *fieldmaskpb.FieldMask `protobuf:"bytes,10,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
 	// In which the journal had them first, for read-only calls up to 50 ms after Call.created_at. Unspecified is newest first.
-	Order         CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
+	Order CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
+	// Empty is any.
+	BatchId       string `protobuf:"bytes,14,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[10]
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +905,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[10]
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +918,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListCallsRequest) GetStatuses() []CallStatus {
@@ -869,6 +998,13 @@ func (x *ListCallsRequest) GetOrder() CallOrder {
 	return CallOrder_CALL_ORDER_UNSPECIFIED
 }
 
+func (x *ListCallsRequest) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
 // ListCallsResponse is one page.
 type ListCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -884,7 +1020,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[11]
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +1032,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[11]
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +1045,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -948,7 +1084,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1096,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1109,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -1010,7 +1146,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1158,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1171,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelCallResponse) GetCall() *Call {
@@ -1052,7 +1188,7 @@ func (x *CancelCallResponse) GetProcesses() *ProcessReport {
 	return nil
 }
 
-// CancelCallsRequest asks many calls to end. Number 5 is kept for the selector batch_id.
+// CancelCallsRequest asks many calls to end.
 type CancelCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -1061,6 +1197,7 @@ type CancelCallsRequest struct {
 	//
 	//	*CancelCallsRequest_RunId
 	//	*CancelCallsRequest_ThreadId
+	//	*CancelCallsRequest_BatchId
 	Selector isCancelCallsRequest_Selector `protobuf_oneof:"selector"`
 	// For the record, at most 1 KiB.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1073,7 +1210,7 @@ type CancelCallsRequest struct {
 
 func (x *CancelCallsRequest) Reset() {
 	*x = CancelCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1222,7 @@ func (x *CancelCallsRequest) String() string {
 func (*CancelCallsRequest) ProtoMessage() {}
 
 func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1235,7 @@ func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CancelCallsRequest) GetSelector() isCancelCallsRequest_Selector {
@@ -1121,6 +1258,15 @@ func (x *CancelCallsRequest) GetThreadId() string {
 	if x != nil {
 		if x, ok := x.Selector.(*CancelCallsRequest_ThreadId); ok {
 			return x.ThreadId
+		}
+	}
+	return ""
+}
+
+func (x *CancelCallsRequest) GetBatchId() string {
+	if x != nil {
+		if x, ok := x.Selector.(*CancelCallsRequest_BatchId); ok {
+			return x.BatchId
 		}
 	}
 	return ""
@@ -1154,9 +1300,16 @@ type CancelCallsRequest_ThreadId struct {
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3,oneof"`
 }
 
+type CancelCallsRequest_BatchId struct {
+	// The calls of a batch; those that have not begun will not.
+	BatchId string `protobuf:"bytes,5,opt,name=batch_id,json=batchId,proto3,oneof"`
+}
+
 func (*CancelCallsRequest_RunId) isCancelCallsRequest_Selector() {}
 
 func (*CancelCallsRequest_ThreadId) isCancelCallsRequest_Selector() {}
+
+func (*CancelCallsRequest_BatchId) isCancelCallsRequest_Selector() {}
 
 // CancelCallsResponse names what will end.
 type CancelCallsResponse struct {
@@ -1169,7 +1322,7 @@ type CancelCallsResponse struct {
 
 func (x *CancelCallsResponse) Reset() {
 	*x = CancelCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1181,7 +1334,7 @@ func (x *CancelCallsResponse) String() string {
 func (*CancelCallsResponse) ProtoMessage() {}
 
 func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1194,7 +1347,7 @@ func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CancelCallsResponse) GetCallIds() []string {
@@ -1215,7 +1368,7 @@ type DescribeCallRequest struct {
 
 func (x *DescribeCallRequest) Reset() {
 	*x = DescribeCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1380,7 @@ func (x *DescribeCallRequest) String() string {
 func (*DescribeCallRequest) ProtoMessage() {}
 
 func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1393,7 @@ func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallRequest.ProtoReflect.Descriptor instead.
 func (*DescribeCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DescribeCallRequest) GetSpec() *CallSpec {
@@ -1279,7 +1432,7 @@ type DescribeCallResponse struct {
 
 func (x *DescribeCallResponse) Reset() {
 	*x = DescribeCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1444,7 @@ func (x *DescribeCallResponse) String() string {
 func (*DescribeCallResponse) ProtoMessage() {}
 
 func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1457,7 @@ func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallResponse.ProtoReflect.Descriptor instead.
 func (*DescribeCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DescribeCallResponse) GetValid() bool {
@@ -1388,7 +1541,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1553,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1566,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -1434,7 +1587,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1446,7 +1599,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1459,7 +1612,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetRunResponse) GetRun() *RunSummary {
@@ -1484,7 +1637,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1649,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1662,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -1546,7 +1699,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1711,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1724,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -1603,7 +1756,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1615,7 +1768,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1628,7 +1781,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -1665,7 +1818,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1830,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1843,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -1718,7 +1871,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1883,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1896,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -1764,7 +1917,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1929,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1942,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -1818,7 +1971,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1983,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1996,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -1907,7 +2060,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2072,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2085,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -1964,7 +2117,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2129,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2142,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionRequest) GetCorrelationId() string {
@@ -2099,7 +2252,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2111,7 +2264,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2124,7 +2277,7 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
 }
 
 // SessionResponse is about one item.
@@ -2147,7 +2300,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2312,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2325,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionResponse) GetCorrelationId() string {
@@ -2214,7 +2367,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2226,7 +2379,13 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x04wait\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"N\n" +
 	"\x10CallToolResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xc5\x01\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x82\x01\n" +
+	"\x13ExecuteBatchRequest\x12'\n" +
+	"\x04spec\x18\x01 \x01(\v2\x13.toold.v1.BatchSpecR\x04spec\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
+	"\x11wait_for_decision\x18\x03 \x01(\bR\x0fwaitForDecision\"=\n" +
+	"\x14ExecuteBatchResponse\x12%\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xc5\x01\n" +
 	"\x11ResumeToolRequest\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12.\n" +
 	"\bdecision\x18\x02 \x01(\v2\x12.toold.v1.DecisionR\bdecision\x12\x17\n" +
@@ -2234,12 +2393,13 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\tR\x06cursor\x12*\n" +
 	"\x11wait_for_decision\x18\x05 \x01(\bR\x0fwaitForDecision\";\n" +
 	"\x12ResumeToolResponse\x12%\n" +
-	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\x81\x02\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\x9e\x02\n" +
 	"\x11WatchCallsRequest\x12\x19\n" +
 	"\acall_id\x18\x01 \x01(\tH\x00R\x06callId\x12\x17\n" +
 	"\x06run_id\x18\x02 \x01(\tH\x00R\x05runId\x12\x1d\n" +
 	"\tthread_id\x18\x03 \x01(\tH\x00R\bthreadId\x12\x1e\n" +
-	"\tnamespace\x18\x04 \x01(\bH\x00R\tnamespace\x12\x16\n" +
+	"\tnamespace\x18\x04 \x01(\bH\x00R\tnamespace\x12\x1b\n" +
+	"\bbatch_id\x18\b \x01(\tH\x00R\abatchId\x12\x16\n" +
 	"\x06cursor\x18\x05 \x01(\tR\x06cursor\x12*\n" +
 	"\x0eafter_sequence\x18\x06 \x01(\x03H\x01R\rafterSequence\x88\x01\x01\x12\x16\n" +
 	"\x06follow\x18\a \x01(\bR\x06followB\n" +
@@ -2253,7 +2413,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tread_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"M\n" +
 	"\x0fGetCallResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xc8\x03\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xe3\x03\n" +
 	"\x10ListCallsRequest\x120\n" +
 	"\bstatuses\x18\x01 \x03(\x0e2\x14.toold.v1.CallStatusR\bstatuses\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
@@ -2267,7 +2427,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"page_token\x18\t \x01(\tR\tpageToken\x127\n" +
 	"\tread_mask\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12)\n" +
-	"\x05order\x18\v \x01(\x0e2\x13.toold.v1.CallOrderR\x05order\"\x89\x01\n" +
+	"\x05order\x18\v \x01(\x0e2\x13.toold.v1.CallOrderR\x05order\x12\x19\n" +
+	"\bbatch_id\x18\x0e \x01(\tR\abatchId\"\x89\x01\n" +
 	"\x11ListCallsResponse\x12$\n" +
 	"\x05calls\x18\x01 \x03(\v2\x0e.toold.v1.CallR\x05calls\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12&\n" +
@@ -2278,10 +2439,11 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x04wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"o\n" +
 	"\x12CancelCallResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x125\n" +
-	"\tprocesses\x18\x02 \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\"\xa1\x01\n" +
+	"\tprocesses\x18\x02 \x01(\v2\x17.toold.v1.ProcessReportR\tprocesses\"\xbe\x01\n" +
 	"\x12CancelCallsRequest\x12\x17\n" +
 	"\x06run_id\x18\x01 \x01(\tH\x00R\x05runId\x12\x1d\n" +
-	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x12\x16\n" +
+	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x12\x1b\n" +
+	"\bbatch_id\x18\x05 \x01(\tH\x00R\abatchId\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12/\n" +
 	"\x14superseded_by_run_id\x18\x04 \x01(\tR\x11supersededByRunIdB\n" +
 	"\n" +
@@ -2354,10 +2516,11 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\x98\t\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xe9\t\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
-	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12I\n" +
+	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
+	"\fExecuteBatch\x12\x1d.toold.v1.ExecuteBatchRequest\x1a\x1e.toold.v1.ExecuteBatchResponse0\x01\x12I\n" +
 	"\n" +
 	"ResumeTool\x12\x1b.toold.v1.ResumeToolRequest\x1a\x1c.toold.v1.ResumeToolResponse0\x01\x12I\n" +
 	"\n" +
@@ -2390,137 +2553,144 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
 	(*ExecuteToolResponse)(nil),       // 2: toold.v1.ExecuteToolResponse
 	(*CallToolRequest)(nil),           // 3: toold.v1.CallToolRequest
 	(*CallToolResponse)(nil),          // 4: toold.v1.CallToolResponse
-	(*ResumeToolRequest)(nil),         // 5: toold.v1.ResumeToolRequest
-	(*ResumeToolResponse)(nil),        // 6: toold.v1.ResumeToolResponse
-	(*WatchCallsRequest)(nil),         // 7: toold.v1.WatchCallsRequest
-	(*WatchCallsResponse)(nil),        // 8: toold.v1.WatchCallsResponse
-	(*GetCallRequest)(nil),            // 9: toold.v1.GetCallRequest
-	(*GetCallResponse)(nil),           // 10: toold.v1.GetCallResponse
-	(*ListCallsRequest)(nil),          // 11: toold.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),         // 12: toold.v1.ListCallsResponse
-	(*CancelCallRequest)(nil),         // 13: toold.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),        // 14: toold.v1.CancelCallResponse
-	(*CancelCallsRequest)(nil),        // 15: toold.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),       // 16: toold.v1.CancelCallsResponse
-	(*DescribeCallRequest)(nil),       // 17: toold.v1.DescribeCallRequest
-	(*DescribeCallResponse)(nil),      // 18: toold.v1.DescribeCallResponse
-	(*GetRunRequest)(nil),             // 19: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 20: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 21: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 22: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 23: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 24: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 25: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 26: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 27: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 28: toold.v1.SetPermissionModeResponse
-	(*SessionRequest)(nil),            // 29: toold.v1.SessionRequest
-	(*LeaveItem)(nil),                 // 30: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 31: toold.v1.SessionResponse
-	(*CallSpec)(nil),                  // 32: toold.v1.CallSpec
-	(*Frame)(nil),                     // 33: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 34: google.protobuf.Duration
-	(*Call)(nil),                      // 35: toold.v1.Call
-	(*Decision)(nil),                  // 36: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 37: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 38: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 40: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 41: toold.v1.ToolError
-	(*Assessment)(nil),                // 42: toold.v1.Assessment
-	(*Description)(nil),               // 43: toold.v1.Description
-	(*Verdict)(nil),                   // 44: toold.v1.Verdict
-	(VerdictAction)(0),                // 45: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 46: toold.v1.Isolation
-	(*RunSummary)(nil),                // 47: toold.v1.RunSummary
-	(*Rule)(nil),                      // 48: toold.v1.Rule
-	(*status.Status)(nil),             // 49: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 50: toold.v1.ReadArtifactRequest
-	(*ReadArtifactResponse)(nil),      // 51: toold.v1.ReadArtifactResponse
+	(*ExecuteBatchRequest)(nil),       // 5: toold.v1.ExecuteBatchRequest
+	(*ExecuteBatchResponse)(nil),      // 6: toold.v1.ExecuteBatchResponse
+	(*ResumeToolRequest)(nil),         // 7: toold.v1.ResumeToolRequest
+	(*ResumeToolResponse)(nil),        // 8: toold.v1.ResumeToolResponse
+	(*WatchCallsRequest)(nil),         // 9: toold.v1.WatchCallsRequest
+	(*WatchCallsResponse)(nil),        // 10: toold.v1.WatchCallsResponse
+	(*GetCallRequest)(nil),            // 11: toold.v1.GetCallRequest
+	(*GetCallResponse)(nil),           // 12: toold.v1.GetCallResponse
+	(*ListCallsRequest)(nil),          // 13: toold.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),         // 14: toold.v1.ListCallsResponse
+	(*CancelCallRequest)(nil),         // 15: toold.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),        // 16: toold.v1.CancelCallResponse
+	(*CancelCallsRequest)(nil),        // 17: toold.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),       // 18: toold.v1.CancelCallsResponse
+	(*DescribeCallRequest)(nil),       // 19: toold.v1.DescribeCallRequest
+	(*DescribeCallResponse)(nil),      // 20: toold.v1.DescribeCallResponse
+	(*GetRunRequest)(nil),             // 21: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 22: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 23: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 24: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 25: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 26: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 27: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 28: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 29: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 30: toold.v1.SetPermissionModeResponse
+	(*SessionRequest)(nil),            // 31: toold.v1.SessionRequest
+	(*LeaveItem)(nil),                 // 32: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 33: toold.v1.SessionResponse
+	(*CallSpec)(nil),                  // 34: toold.v1.CallSpec
+	(*Frame)(nil),                     // 35: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 36: google.protobuf.Duration
+	(*Call)(nil),                      // 37: toold.v1.Call
+	(*BatchSpec)(nil),                 // 38: toold.v1.BatchSpec
+	(*Decision)(nil),                  // 39: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 40: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 41: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 42: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 43: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 44: toold.v1.ToolError
+	(*Assessment)(nil),                // 45: toold.v1.Assessment
+	(*Description)(nil),               // 46: toold.v1.Description
+	(*Verdict)(nil),                   // 47: toold.v1.Verdict
+	(VerdictAction)(0),                // 48: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 49: toold.v1.Isolation
+	(*RunSummary)(nil),                // 50: toold.v1.RunSummary
+	(*Rule)(nil),                      // 51: toold.v1.Rule
+	(*status.Status)(nil),             // 52: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 53: toold.v1.ReadArtifactRequest
+	(*ReadArtifactResponse)(nil),      // 54: toold.v1.ReadArtifactResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	32, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	33, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	32, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	34, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	35, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	36, // 5: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	33, // 6: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	33, // 7: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	37, // 8: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	35, // 9: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	38, // 10: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	39, // 11: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	39, // 12: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	37, // 13: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	0,  // 14: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	35, // 15: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	34, // 16: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	35, // 17: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	40, // 18: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	32, // 19: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	41, // 20: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	42, // 21: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	43, // 22: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	44, // 23: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	45, // 24: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	46, // 25: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	47, // 26: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	47, // 27: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	48, // 28: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	48, // 29: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	1,  // 30: toold.v1.SessionRequest.execute:type_name -> toold.v1.ExecuteToolRequest
-	5,  // 31: toold.v1.SessionRequest.resume:type_name -> toold.v1.ResumeToolRequest
-	7,  // 32: toold.v1.SessionRequest.watch:type_name -> toold.v1.WatchCallsRequest
-	13, // 33: toold.v1.SessionRequest.cancel:type_name -> toold.v1.CancelCallRequest
-	30, // 34: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
-	33, // 35: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
-	14, // 36: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
-	49, // 37: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
-	1,  // 38: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 39: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 40: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	7,  // 41: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	9,  // 42: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	11, // 43: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	13, // 44: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	15, // 45: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	17, // 46: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	50, // 47: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	19, // 48: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	21, // 49: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	23, // 50: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	25, // 51: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	27, // 52: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	29, // 53: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 54: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 55: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 56: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	8,  // 57: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	10, // 58: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	12, // 59: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	14, // 60: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	16, // 61: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	18, // 62: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	51, // 63: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	20, // 64: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	22, // 65: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	24, // 66: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	26, // 67: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	28, // 68: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	31, // 69: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	54, // [54:70] is the sub-list for method output_type
-	38, // [38:54] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	34, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	35, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	34, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	36, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	37, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	38, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	35, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	39, // 7: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	35, // 8: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	35, // 9: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	40, // 10: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	37, // 11: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	41, // 12: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	42, // 13: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	42, // 14: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	40, // 15: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	0,  // 16: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
+	37, // 17: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	36, // 18: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	37, // 19: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	43, // 20: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	34, // 21: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	44, // 22: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	45, // 23: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	46, // 24: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	47, // 25: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	48, // 26: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	49, // 27: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	50, // 28: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	50, // 29: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	51, // 30: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	51, // 31: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	1,  // 32: toold.v1.SessionRequest.execute:type_name -> toold.v1.ExecuteToolRequest
+	7,  // 33: toold.v1.SessionRequest.resume:type_name -> toold.v1.ResumeToolRequest
+	9,  // 34: toold.v1.SessionRequest.watch:type_name -> toold.v1.WatchCallsRequest
+	15, // 35: toold.v1.SessionRequest.cancel:type_name -> toold.v1.CancelCallRequest
+	32, // 36: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
+	35, // 37: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
+	16, // 38: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
+	52, // 39: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
+	1,  // 40: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 41: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 42: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 43: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	9,  // 44: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	11, // 45: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	13, // 46: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	15, // 47: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	17, // 48: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	19, // 49: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	53, // 50: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	21, // 51: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	23, // 52: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	25, // 53: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	27, // 54: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	29, // 55: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	31, // 56: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 57: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 58: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 59: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 60: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	10, // 61: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	12, // 62: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	14, // 63: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	16, // 64: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	18, // 65: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	20, // 66: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	54, // 67: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	22, // 68: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	24, // 69: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	26, // 70: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	28, // 71: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	30, // 72: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	33, // 73: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	57, // [57:74] is the sub-list for method output_type
+	40, // [40:57] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2530,26 +2700,29 @@ func file_toold_v1_call_service_proto_init() {
 	}
 	file_toold_v1_artifact_proto_init()
 	file_toold_v1_assessment_proto_init()
+	file_toold_v1_batch_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_event_proto_init()
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
-	file_toold_v1_call_service_proto_msgTypes[6].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[8].OneofWrappers = []any{
 		(*WatchCallsRequest_CallId)(nil),
 		(*WatchCallsRequest_RunId)(nil),
 		(*WatchCallsRequest_ThreadId)(nil),
 		(*WatchCallsRequest_Namespace)(nil),
+		(*WatchCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[14].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
+		(*CancelCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[26].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[28].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[30].OneofWrappers = []any{
 		(*SessionRequest_Execute)(nil),
 		(*SessionRequest_Resume)(nil),
 		(*SessionRequest_Watch)(nil),
@@ -2562,7 +2735,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	CallService_ExecuteTool_FullMethodName       = "/toold.v1.CallService/ExecuteTool"
 	CallService_CallTool_FullMethodName          = "/toold.v1.CallService/CallTool"
+	CallService_ExecuteBatch_FullMethodName      = "/toold.v1.CallService/ExecuteBatch"
 	CallService_ResumeTool_FullMethodName        = "/toold.v1.CallService/ResumeTool"
 	CallService_WatchCalls_FullMethodName        = "/toold.v1.CallService/WatchCalls"
 	CallService_GetCall_FullMethodName           = "/toold.v1.CallService/GetCall"
@@ -55,7 +56,7 @@ const (
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
 //
-// Names kept for later: ExecuteBatch, SendInput.
+// Names kept for later: SendInput.
 type CallServiceClient interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -67,6 +68,13 @@ type CallServiceClient interface {
 	// ExecuteTool in one message: answers when the call is terminal or suspended, or when `wait` or the gRPC deadline is
 	// nearly over, with the call as it is then. The call does not end with the request. Roles and errors as ExecuteTool.
 	CallTool(ctx context.Context, in *CallToolRequest, opts ...grpc.CallOption) (*CallToolResponse, error)
+	// Starts the calls of one model turn, or attaches when the batch_id is known, and streams what happens to all of them, from
+	// the beginning or after `cursor`. Ends with `batch_finished` when nothing can move any more; a later answer, or a restart
+	// of the daemon, carries the batch on, also without a stream. Roles: caller, delegate.
+	//
+	// Nothing is stored of a batch that is refused. New ones meet what ExecuteTool meets. ALREADY_EXISTS: BATCH_ID_REUSED, or
+	// CALL_ID_REUSED when a call_id is known already; FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
+	ExecuteBatch(ctx context.Context, in *ExecuteBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteBatchResponse], error)
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
@@ -78,7 +86,7 @@ type CallServiceClient interface {
 	// not match. ALREADY_EXISTS: the decision_id was used with other content. PERMISSION_DENIED: not one of the approvers.
 	// INVALID_ARGUMENT: the result breaks the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
-	// Streams the events of a call, or of all calls of a run, a thread or the namespace. A watch changes nothing, but a watch
+	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, but a watch
 	// of a call by name keeps it from ending for want of watchers. Roles: caller, delegate, approver, viewer, operator; the
 	// whole namespace only viewer and operator.
 	//
@@ -94,7 +102,7 @@ type CallServiceClient interface {
 	// Asks a call to end: first a record, then its children, then itself. A result that is complete before the kill stands; a
 	// terminal call is answered as it is. Roles: caller and delegate (own calls and those of own runs), operator.
 	CancelCall(ctx context.Context, in *CancelCallRequest, opts ...grpc.CallOption) (*CancelCallResponse, error)
-	// CancelCall for every open call of a run or thread that the principal may cancel. Does not wait. Roles: as CancelCall.
+	// CancelCall for every open call of a run, thread or batch that the principal may cancel. Does not wait. Roles: as CancelCall.
 	CancelCalls(ctx context.Context, in *CancelCallsRequest, opts ...grpc.CallOption) (*CancelCallsResponse, error)
 	// What would happen: nothing runs and nothing is stored. Budgets and rates of tools are not touched. A tool that is hidden
 	// from the caller answers like an unknown one. Roles: caller, delegate.
@@ -172,9 +180,28 @@ func (c *callServiceClient) CallTool(ctx context.Context, in *CallToolRequest, o
 	return out, nil
 }
 
+func (c *callServiceClient) ExecuteBatch(ctx context.Context, in *ExecuteBatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ExecuteBatchResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[1], CallService_ExecuteBatch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ExecuteBatchRequest, ExecuteBatchResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_ExecuteBatchClient = grpc.ServerStreamingClient[ExecuteBatchResponse]
+
 func (c *callServiceClient) ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[1], CallService_ResumeTool_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[2], CallService_ResumeTool_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +220,7 @@ type CallService_ResumeToolClient = grpc.ServerStreamingClient[ResumeToolRespons
 
 func (c *callServiceClient) WatchCalls(ctx context.Context, in *WatchCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCallsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[2], CallService_WatchCalls_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[3], CallService_WatchCalls_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +349,7 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 
 func (c *callServiceClient) Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[3], CallService_Session_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[4], CallService_Session_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +378,7 @@ type CallService_SessionClient = grpc.BidiStreamingClient[SessionRequest, Sessio
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
 //
-// Names kept for later: ExecuteBatch, SendInput.
+// Names kept for later: SendInput.
 type CallServiceServer interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -363,6 +390,13 @@ type CallServiceServer interface {
 	// ExecuteTool in one message: answers when the call is terminal or suspended, or when `wait` or the gRPC deadline is
 	// nearly over, with the call as it is then. The call does not end with the request. Roles and errors as ExecuteTool.
 	CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error)
+	// Starts the calls of one model turn, or attaches when the batch_id is known, and streams what happens to all of them, from
+	// the beginning or after `cursor`. Ends with `batch_finished` when nothing can move any more; a later answer, or a restart
+	// of the daemon, carries the batch on, also without a stream. Roles: caller, delegate.
+	//
+	// Nothing is stored of a batch that is refused. New ones meet what ExecuteTool meets. ALREADY_EXISTS: BATCH_ID_REUSED, or
+	// CALL_ID_REUSED when a call_id is known already; FAILED_PRECONDITION BATCH_EXPIRED: see BatchSpec.batch_id.
+	ExecuteBatch(*ExecuteBatchRequest, grpc.ServerStreamingServer[ExecuteBatchResponse]) error
 	// Answers a suspension, then streams like ExecuteTool, from the decision on or after `cursor`. The first committed
 	// decision wins; one that is repeated with the same id and content replays its outcome. The call goes on when the client
 	// hangs up. Of a ticket that needs several answers (approvers.count) each is a vote: one that does not decide yet is told
@@ -374,7 +408,7 @@ type CallServiceServer interface {
 	// not match. ALREADY_EXISTS: the decision_id was used with other content. PERMISSION_DENIED: not one of the approvers.
 	// INVALID_ARGUMENT: the result breaks the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
-	// Streams the events of a call, or of all calls of a run, a thread or the namespace. A watch changes nothing, but a watch
+	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, but a watch
 	// of a call by name keeps it from ending for want of watchers. Roles: caller, delegate, approver, viewer, operator; the
 	// whole namespace only viewer and operator.
 	//
@@ -390,7 +424,7 @@ type CallServiceServer interface {
 	// Asks a call to end: first a record, then its children, then itself. A result that is complete before the kill stands; a
 	// terminal call is answered as it is. Roles: caller and delegate (own calls and those of own runs), operator.
 	CancelCall(context.Context, *CancelCallRequest) (*CancelCallResponse, error)
-	// CancelCall for every open call of a run or thread that the principal may cancel. Does not wait. Roles: as CancelCall.
+	// CancelCall for every open call of a run, thread or batch that the principal may cancel. Does not wait. Roles: as CancelCall.
 	CancelCalls(context.Context, *CancelCallsRequest) (*CancelCallsResponse, error)
 	// What would happen: nothing runs and nothing is stored. Budgets and rates of tools are not touched. A tool that is hidden
 	// from the caller answers like an unknown one. Roles: caller, delegate.
@@ -444,6 +478,9 @@ func (UnimplementedCallServiceServer) ExecuteTool(*ExecuteToolRequest, grpc.Serv
 }
 func (UnimplementedCallServiceServer) CallTool(context.Context, *CallToolRequest) (*CallToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CallTool not implemented")
+}
+func (UnimplementedCallServiceServer) ExecuteBatch(*ExecuteBatchRequest, grpc.ServerStreamingServer[ExecuteBatchResponse]) error {
+	return status.Error(codes.Unimplemented, "method ExecuteBatch not implemented")
 }
 func (UnimplementedCallServiceServer) ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error {
 	return status.Error(codes.Unimplemented, "method ResumeTool not implemented")
@@ -536,6 +573,17 @@ func _CallService_CallTool_Handler(srv interface{}, ctx context.Context, dec fun
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _CallService_ExecuteBatch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ExecuteBatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CallServiceServer).ExecuteBatch(m, &grpc.GenericServerStream[ExecuteBatchRequest, ExecuteBatchResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_ExecuteBatchServer = grpc.ServerStreamingServer[ExecuteBatchResponse]
 
 func _CallService_ResumeTool_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ResumeToolRequest)
@@ -824,6 +872,11 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ExecuteTool",
 			Handler:       _CallService_ExecuteTool_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "ExecuteBatch",
+			Handler:       _CallService_ExecuteBatch_Handler,
 			ServerStreams: true,
 		},
 		{

@@ -691,7 +691,11 @@ type CallAccepted struct {
 	// What it would do; absent when the call ended before it was described.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	// What it would do to the world; absent when the call ended before it was assessed.
-	Assessment    *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
+	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
+	// The batch that it belongs to.
+	BatchId string `protobuf:"bytes,9,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// From 1 within the batch.
+	BatchPosition int32 `protobuf:"varint,10,opt,name=batch_position,json=batchPosition,proto3" json:"batch_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -782,7 +786,21 @@ func (x *CallAccepted) GetAssessment() *Assessment {
 	return nil
 }
 
-// CallQueued says that the call waits for a slot, at most Timeouts.queue.
+func (x *CallAccepted) GetBatchId() string {
+	if x != nil {
+		return x.BatchId
+	}
+	return ""
+}
+
+func (x *CallAccepted) GetBatchPosition() int32 {
+	if x != nil {
+		return x.BatchPosition
+	}
+	return 0
+}
+
+// CallQueued says that the call waits for a slot, or for its turn in its thread, at most Timeouts.queue.
 type CallQueued struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1672,14 +1690,12 @@ func (x *CallFinished) GetResult() *ToolResult {
 }
 
 // Frame is what a stream carries: 1 to 256 events or 256 KiB of them, or one control. Controls have no sequence.
-//
-// Number 10 is kept for batch_finished.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In order of sequence within a call; between calls there is no order. Empty when `control` is set.
 	Events []*CallEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	// Where the watcher stands once it has taken this frame; what a request takes to go on from here. Opaque: ASCII, at most
-	// 256 bytes, bound to what is watched (a call, a run, a thread or the namespace). Empty in a heartbeat.
+	// 256 bytes, bound to what is watched (a call, a batch, a run, a thread or the namespace). Empty in a heartbeat.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Absent when `events` is not empty.
 	//
@@ -1691,6 +1707,7 @@ type Frame struct {
 	//	*Frame_CaughtUp
 	//	*Frame_Lagged
 	//	*Frame_Closing
+	//	*Frame_BatchFinished
 	Control       isFrame_Control `protobuf_oneof:"control"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1801,6 +1818,15 @@ func (x *Frame) GetClosing() *Closing {
 	return nil
 }
 
+func (x *Frame) GetBatchFinished() *BatchFinished {
+	if x != nil {
+		if x, ok := x.Control.(*Frame_BatchFinished); ok {
+			return x.BatchFinished
+		}
+	}
+	return nil
+}
+
 type isFrame_Control interface {
 	isFrame_Control()
 }
@@ -1835,6 +1861,11 @@ type Frame_Closing struct {
 	Closing *Closing `protobuf:"bytes,8,opt,name=closing,proto3,oneof"`
 }
 
+type Frame_BatchFinished struct {
+	// Nothing of the batch can move.
+	BatchFinished *BatchFinished `protobuf:"bytes,10,opt,name=batch_finished,json=batchFinished,proto3,oneof"`
+}
+
 func (*Frame_Snapshot) isFrame_Control() {}
 
 func (*Frame_Heartbeat) isFrame_Control() {}
@@ -1846,6 +1877,8 @@ func (*Frame_CaughtUp) isFrame_Control() {}
 func (*Frame_Lagged) isFrame_Control() {}
 
 func (*Frame_Closing) isFrame_Control() {}
+
+func (*Frame_BatchFinished) isFrame_Control() {}
 
 // Heartbeat comes when nothing else did for a while, so that both sides notice a dead connection.
 type Heartbeat struct {
@@ -2091,7 +2124,7 @@ var File_toold_v1_event_proto protoreflect.FileDescriptor
 
 const file_toold_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\xc0\b\n" +
+	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\xc0\b\n" +
 	"\tCallEvent\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12.\n" +
@@ -2113,7 +2146,7 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\rvote_recorded\x18\x11 \x01(\v2\x16.toold.v1.VoteRecordedH\x00R\fvoteRecorded\x12F\n" +
 	"\x10document_changed\x18\x12 \x01(\v2\x19.toold.v1.DocumentChangedH\x00R\x0fdocumentChanged\x12@\n" +
 	"\x0estate_conflict\x18\x13 \x01(\v2\x17.toold.v1.StateConflictH\x00R\rstateConflictB\a\n" +
-	"\x05event\"\xc0\x02\n" +
+	"\x05event\"\x82\x03\n" +
 	"\fCallAccepted\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1f\n" +
 	"\vtool_digest\x18\x02 \x01(\tR\n" +
@@ -2127,7 +2160,10 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\vdescription\x18\a \x01(\v2\x15.toold.v1.DescriptionR\vdescription\x124\n" +
 	"\n" +
 	"assessment\x18\b \x01(\v2\x14.toold.v1.AssessmentR\n" +
-	"assessment\"\f\n" +
+	"assessment\x12\x19\n" +
+	"\bbatch_id\x18\t \x01(\tR\abatchId\x12%\n" +
+	"\x0ebatch_position\x18\n" +
+	" \x01(\x05R\rbatchPosition\"\f\n" +
 	"\n" +
 	"CallQueued\"*\n" +
 	"\x0eAttemptStarted\x12\x18\n" +
@@ -2185,7 +2221,7 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\fCallFinished\x12,\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
 	"\bexecuted\x18\x02 \x01(\x0e2\x12.toold.v1.ExecutedR\bexecuted\x12,\n" +
-	"\x06result\x18\x03 \x01(\v2\x14.toold.v1.ToolResultR\x06result\"\xeb\x02\n" +
+	"\x06result\x18\x03 \x01(\v2\x14.toold.v1.ToolResultR\x06result\"\xad\x03\n" +
 	"\x05Frame\x12+\n" +
 	"\x06events\x18\x01 \x03(\v2\x13.toold.v1.CallEventR\x06events\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12,\n" +
@@ -2194,7 +2230,9 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x03gap\x18\x05 \x01(\v2\r.toold.v1.GapH\x00R\x03gap\x121\n" +
 	"\tcaught_up\x18\x06 \x01(\v2\x12.toold.v1.CaughtUpH\x00R\bcaughtUp\x12*\n" +
 	"\x06lagged\x18\a \x01(\v2\x10.toold.v1.LaggedH\x00R\x06lagged\x12-\n" +
-	"\aclosing\x18\b \x01(\v2\x11.toold.v1.ClosingH\x00R\aclosingB\t\n" +
+	"\aclosing\x18\b \x01(\v2\x11.toold.v1.ClosingH\x00R\aclosing\x12@\n" +
+	"\x0ebatch_finished\x18\n" +
+	" \x01(\v2\x17.toold.v1.BatchFinishedH\x00R\rbatchFinishedB\t\n" +
 	"\acontrol\";\n" +
 	"\tHeartbeat\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x80\x01\n" +
@@ -2297,6 +2335,7 @@ var file_toold_v1_event_proto_goTypes = []any{
 	(Executed)(0),                 // 38: toold.v1.Executed
 	(*ToolResult)(nil),            // 39: toold.v1.ToolResult
 	(*Call)(nil),                  // 40: toold.v1.Call
+	(*BatchFinished)(nil),         // 41: toold.v1.BatchFinished
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
 	28, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
@@ -2339,14 +2378,15 @@ var file_toold_v1_event_proto_depIdxs = []int32{
 	25, // 37: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
 	26, // 38: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
 	27, // 39: toold.v1.Frame.closing:type_name -> toold.v1.Closing
-	28, // 40: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	3,  // 41: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	4,  // 42: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	41, // 40: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
+	28, // 41: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	3,  // 42: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	4,  // 43: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2355,6 +2395,7 @@ func file_toold_v1_event_proto_init() {
 		return
 	}
 	file_toold_v1_assessment_proto_init()
+	file_toold_v1_batch_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
@@ -2384,6 +2425,7 @@ func file_toold_v1_event_proto_init() {
 		(*Frame_CaughtUp)(nil),
 		(*Frame_Lagged)(nil),
 		(*Frame_Closing)(nil),
+		(*Frame_BatchFinished)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

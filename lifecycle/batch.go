@@ -1,0 +1,208 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// A batch in memory is one of which something moves, or may: it begins the passes of its calls, each on the one path,
+// and is gone when nothing can move any more. What it does next follows from the records of its calls alone, so that a
+// restart, or a decision weeks later, goes on where it stood. One goroutine does all of that.
+type batch struct {
+	e   *Engine
+	key call.Key
+
+	ready  chan struct{} // closed when the record is there, or err says why not
+	err    error
+	record *call.Batch
+	lives  []*live // of its calls, in order; nil where a record cannot be read any more
+
+	signal  chan struct{} // has room for one: something of the batch changed
+	pending []*member     // allowed, and waiting for room to execute
+	ended   bool          // and that is stored
+}
+
+// batches are those in memory.
+type batches struct {
+	mu sync.Mutex
+	of map[call.Key]*batch
+}
+
+// reference returns a batch in memory and whether it was not there: then the caller carries it, or takes it out again.
+func (s *batches) reference(e *Engine, key call.Key) (b *batch, fresh bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b = s.of[key]; b != nil {
+		return b, false
+	}
+	b = &batch{e: e, key: key, ready: make(chan struct{}), signal: make(chan struct{}, 1)}
+	if s.of == nil {
+		s.of = map[call.Key]*batch{}
+	}
+	s.of[key] = b
+	return b, true
+}
+
+// poke tells a batch that is in memory that something changed.
+func (s *batches) poke(key call.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.of[key]
+	if b == nil {
+		return false
+	}
+	select {
+	case b.signal <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// drop takes a batch out of memory, unless something changed since it was looked at.
+func (s *batches) drop(b *batch, anyway bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(b.signal) > 0 && !anyway {
+		return false
+	}
+	if s.of[b.key] == b {
+		delete(s.of, b.key)
+	}
+	return true
+}
+
+// has reports whether something of a batch moves.
+func (s *batches) has(key call.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[key] != nil
+}
+
+// movedInBatch tells a call's batch that a change of it is stored.
+func (e *Engine) movedInBatch(c *call.Call, before call.Status) {
+	if c.Status != before || c.Cancel != nil {
+		e.wakeBatch(c.Namespace, c.BatchID)
+	}
+}
+
+// wakeBatch has somebody look what a batch can do now. A drain begins nothing: the next daemon does.
+func (e *Engine) wakeBatch(namespace, id string) {
+	key := call.Key{Namespace: namespace, ID: id}
+	if e.batches.poke(key) || e.enterOpen() != nil {
+		return
+	}
+	b, fresh := e.batches.reference(e, key)
+	if !fresh {
+		e.leave()
+		e.batches.poke(key)
+		return
+	}
+	go func() {
+		if b.load(); b.err != nil {
+			e.log.Error("batch not carried on", zap.String("batch_id", id), zap.Error(b.err))
+			e.batches.drop(b, true)
+			e.leave()
+			e.feed.wakeBatch(key)
+			return
+		}
+		b.carry()
+	}()
+}
+
+// load reads a batch and its calls.
+func (b *batch) load() {
+	defer close(b.ready)
+	ctx := context.Background()
+	if b.record, b.err = b.e.store.Batch(ctx, b.key); b.err != nil {
+		return
+	}
+	b.lives = make([]*live, len(b.record.Calls))
+	for i, id := range b.record.Calls {
+		l, err := b.e.acquire(ctx, call.Key{Namespace: b.key.Namespace, ID: id})
+		if err != nil {
+			b.e.log.Error("call of a batch cannot be read; the others go on", zap.String("batch_id", b.key.ID), zap.String("call_id", id), zap.Error(err))
+			continue
+		}
+		l.beside.Store(b.parallel())
+		b.lives[i] = l
+	}
+}
+
+// carry does what can be done until nothing moves.
+func (b *batch) carry() {
+	defer b.e.leave()
+	for {
+		b.advance()
+		if b.e.batches.drop(b, false) {
+			break
+		}
+		<-b.signal
+	}
+	for _, l := range b.lives {
+		if l != nil {
+			l.release()
+		}
+	}
+	b.e.feed.wakeBatch(b.key)
+}
+
+// endBatch is what happens at the end of a batch, when all of its calls have ended: the actions that wait for it are due. A
+// crash in between has it done again, so each part of it must bear that; the end itself is stored last.
+func (e *Engine) endBatch(ctx context.Context, key call.Key) error {
+	waiting := store.ActionQuery{Namespace: key.Namespace, Phase: tool.BatchEnd, End: key.ID, Limit: 1}
+	actions, err := e.store.Actions(ctx, waiting)
+	if err == nil && len(actions) > 0 {
+		_, err = e.store.Amend(ctx, &store.Amendment{Namespace: key.Namespace, Ended: key.ID, EndPhase: tool.BatchEnd})
+		e.actions.wake()
+	}
+	if err != nil {
+		return err
+	}
+	return e.store.EndBatch(ctx, key, e.store.Now())
+}
+
+// end ends the batch, once. Only a journal without room makes it try again.
+func (b *batch) end() {
+	if b.ended || !b.record.Ended.IsZero() {
+		return
+	}
+	b.e.cfg.FailPoint("before-batch-end")
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := b.e.endBatch(context.Background(), b.key)
+		if b.ended = err == nil; b.ended {
+			return
+		}
+		if errors.Is(err, store.ErrFatal) {
+			b.e.fatal(err)
+		}
+		if !errors.Is(err, store.ErrFull) || b.e.isStopping() {
+			b.e.log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
+			return
+		}
+		time.Sleep(wait)
+	}
+}
+
+// recoverBatches goes on with what the last daemon had begun: decided and new calls, and ends that were not stored.
+func (e *Engine) recoverBatches(ctx context.Context) error {
+	var open []call.Key
+	err := e.store.OpenBatches(ctx, func(key call.Key, _ *call.Batch, err error) error {
+		if err != nil {
+			e.log.Error("batch not recovered: its row is damaged", zap.String("batch_id", key.ID), zap.Error(err))
+		} else {
+			open = append(open, key)
+		}
+		return nil
+	})
+	for _, key := range open {
+		e.wakeBatch(key.Namespace, key.ID)
+	}
+	return err
+}

@@ -1,0 +1,287 @@
+package lifecycle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// maxBatch bounds the calls of a batch.
+const maxBatch = 256
+
+// ExecuteBatch starts the calls of one model turn, or attaches to the batch that has its id. The watcher sees the events
+// of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
+// stored then, of no call; everything else becomes the calls' results. The batch goes on without watchers.
+func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o ExecuteOptions) (*Watcher, error) {
+	parsed, err := e.fenceBatch(&spec)
+	if err == nil && o.Cursor != "" {
+		_, _, err = parseFeedCursor(o.Cursor)
+	}
+	if err != nil {
+		return nil, err
+	}
+	requests := make([]string, len(spec.Calls))
+	for i := range spec.Calls {
+		requests[i] = call.RequestDigest(&spec.Calls[i], parsed[i], p.Subject)
+	}
+	digest := call.BatchDigest(spec.BatchOptions, spec.Calls, requests)
+	if spec.ID == "" {
+		spec.ID = newID()
+	}
+	key := call.Key{Namespace: p.Namespace, ID: spec.ID}
+	for {
+		b, fresh := e.batches.reference(e, key)
+		if fresh {
+			record, known, err := e.acceptBatch(context.WithoutCancel(ctx), b, p, &spec, requests, digest)
+			if err != nil {
+				return nil, err
+			}
+			if !known {
+				o.Cursor = "" // of a batch that nobody knows any more
+			}
+			return e.attachBatch(ctx, p, record, digest, o)
+		}
+		<-b.ready
+		if b.err == nil {
+			return e.attachBatch(ctx, p, b.record, digest, o)
+		}
+		e.batches.drop(b, true) // who only looked for it found nothing
+	}
+}
+
+// fenceBatch refuses what must not be stored. It looks at the request alone.
+func (e *Engine) fenceBatch(spec *call.BatchSpec) (parsed []call.Parsed, err error) {
+	spec.Strategy, spec.Replay = or(spec.Strategy, call.Sequential), or(spec.Replay, call.Immediate)
+	switch {
+	case len(spec.Calls) == 0:
+		return nil, call.InvalidField("calls", "is required")
+	case len(spec.Calls) > maxBatch:
+		return nil, call.InvalidField("calls", "has %d calls; at most %d are accepted", len(spec.Calls), maxBatch)
+	case spec.MaxParallel < 0:
+		return nil, call.InvalidField("max_parallel", "is %d; 0 is no bound", spec.MaxParallel)
+	case !slices.Contains([]call.Strategy{call.Sequential, call.Auto, call.Parallel}, spec.Strategy):
+		return nil, call.InvalidField("strategy", "is %q", spec.Strategy)
+	case spec.Replay != call.Immediate && spec.Replay != call.AllDecided:
+		return nil, call.InvalidField("replay", "is %q", spec.Replay)
+	}
+	if spec.ID != "" {
+		if err := checkID("batch_id", spec.ID, 16); err != nil {
+			return nil, err
+		}
+	}
+	known := map[string]bool{}
+	for i := range spec.Calls {
+		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
+		err := e.fence(s)
+		if err == nil {
+			err = e.checkDeclared(s)
+		}
+		switch first := &spec.Calls[0].Run; {
+		case err != nil:
+			return nil, inCall(err, at)
+		case s.Run.ID != first.ID || s.Run.Thread != first.Thread:
+			return nil, call.InvalidField(at+".run", "names another run or thread than the first call; a batch is one turn of one run")
+		case s.ID != "" && known[s.ID]:
+			return nil, call.InvalidField(at+".call_id", "%q is another call of the batch, too", s.ID)
+		}
+		known[s.ID] = true
+		parsed = append(parsed, call.Parse(s.Arguments))
+	}
+	return parsed, nil
+}
+
+// inCall gives the fields that are wrong in a call of a batch their place.
+func inCall(err error, at string) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
+		return err
+	}
+	v := refusal.Violations[0]
+	return call.InvalidField(at+"."+v.Field, "%s", v.Description)
+}
+
+// acceptBatch fills the place of a batch that is not in memory: it finds the record, or stores a new one with its calls.
+// Then somebody looks what can be done.
+func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (record *call.Batch, known bool, err error) {
+	b.record, b.err = e.store.Batch(ctx, b.key)
+	known = b.err == nil
+	if errors.Is(b.err, store.ErrNotFound) {
+		b.err = e.createBatch(ctx, b, p, spec, requests, digest)
+	} else if b.err != nil {
+		b.err = batchRefusal(b.err, b.key.ID)
+	}
+	record, err = b.record, b.err
+	if err == nil && !known {
+		close(b.ready)
+		go b.carry()
+		return record, false, nil
+	}
+	b.err = cmp.Or(err, store.ErrNotFound) // it is not in memory: whoever looked for it meanwhile looks again
+	e.batches.drop(b, true)
+	close(b.ready)
+	e.feed.wakeBatch(b.key)
+	if err == nil && record.Ended.IsZero() {
+		e.wakeBatch(b.key.Namespace, b.key.ID)
+	}
+	return record, known, err
+}
+
+// createBatch stores a new batch with its calls. It counts as a pass from here on.
+func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) error {
+	now := e.store.Now()
+	b.record = &call.Batch{
+		Namespace: p.Namespace, ID: b.key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: now,
+	}
+	for i := range spec.Calls {
+		s := &spec.Calls[i]
+		if s.ID == "" {
+			s.ID = newID()
+		} else if _, err := e.store.Call(ctx, call.Key{Namespace: p.Namespace, ID: s.ID}); !errors.Is(err, store.ErrNotFound) {
+			return knownCall(err, s.ID)
+		}
+		if s.RetryOf != "" {
+			if err := e.retries(ctx, p, s); err != nil {
+				return err
+			}
+		}
+		b.record.Calls = append(b.record.Calls, s.ID)
+	}
+	if err := e.reserve(b, &spec.Calls[0].Run); err != nil {
+		return err
+	}
+	err := e.claim(ctx, p, &spec.Calls[0].Run, p.Subject)
+	if err == nil {
+		err = e.storeBatch(ctx, b, p, spec, requests)
+	}
+	if err != nil {
+		e.unreserve(b)
+		e.leave()
+	}
+	return err
+}
+
+// knownCall refuses a batch with a call that is known already: it belongs to another batch, or to none.
+func knownCall(err error, id string) error {
+	if err != nil {
+		return storeRefusal(err, id)
+	}
+	return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to a call outside of this batch; ids are never used twice", id)
+}
+
+// reserve takes the places of the calls in memory.
+func (e *Engine) reserve(b *batch, run *tool.Run) error {
+	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
+		<-taken.ready // none is held meanwhile: two batches with the same calls would wait for each other
+		absent := errors.Is(taken.loadErr, store.ErrNotFound)
+		if absent {
+			e.forget(taken) // who only looked for it and found nothing
+		}
+		taken.release()
+		if !absent {
+			return knownCall(nil, taken.key.ID)
+		}
+	}
+	if err := e.room(b.lives[0], run); err != nil {
+		e.unreserve(b)
+		return err
+	}
+	e.mu.Lock()
+	for _, l := range b.lives {
+		l.claims = run
+	}
+	e.mu.Unlock()
+	return nil
+}
+
+// reserveFree takes all places, or none and returns one that somebody has.
+func (e *Engine) reserveFree(b *batch) *live {
+	for _, id := range b.record.Calls {
+		l, fill := e.reference(call.Key{Namespace: b.key.Namespace, ID: id})
+		if !fill {
+			e.unreserve(b)
+			return l
+		}
+		b.lives = append(b.lives, l)
+	}
+	return nil
+}
+
+func (e *Engine) unreserve(b *batch) {
+	for _, l := range b.lives {
+		l.fill(nil, store.ErrNotFound)
+		e.forget(l)
+		l.release()
+	}
+	b.lives = nil
+}
+
+// storeBatch makes the records of the calls and stores them with the batch; then they are there for everybody.
+func (e *Engine) storeBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string) error {
+	changes := make([]*store.Change, len(b.lives))
+	for i, l := range b.lives {
+		c := e.newCall(p, &spec.Calls[i], requests[i])
+		c.Detached, c.BatchID, c.BatchPosition = true, b.key.ID, i+1
+		e.pin(l, c)
+		l.beside.Store(b.parallel())
+		if i == 0 && c.Run.ID != "" {
+			l.reopen = e.openRun(c)
+		}
+		changes[i] = l.creation(c)
+	}
+	if err := e.store.CreateBatch(ctx, b.record, changes); err != nil {
+		if r := b.lives[0].reopen; r != nil {
+			e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
+		}
+		if errors.Is(err, store.ErrFatal) {
+			e.fatal(err)
+		}
+		if errors.Is(err, store.ErrExists) {
+			return call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "a call of batch %q is known already; ids are never used twice", b.key.ID)
+		}
+		return batchRefusal(err, b.key.ID)
+	}
+	for i, l := range b.lives {
+		l.created(changes[i])
+	}
+	return nil
+}
+
+// creation is the first change of a call of a batch, which nobody else knows yet.
+func (l *live) creation(c *call.Call) *store.Change {
+	l.c = c
+	events := l.siftStep([]call.Event{acceptance(c)})
+	c.Epochs = l.numberWith(events, c.Epochs)
+	c.Revision, c.LastSequence = 1, l.last
+	change := &store.Change{Key: l.key, Call: c, Create: true, Events: events, Durability: store.Full, Run: l.reopen, Records: l.records}
+	l.records = nil
+	return change
+}
+
+// created shows a call whose first change is stored.
+func (l *live) created(change *store.Change) {
+	l.mu.Lock()
+	l.stored, l.lent, l.written = true, true, l.last
+	l.tellLocked(change.Events)
+	l.mu.Unlock()
+	close(l.ready)
+	l.e.feed.wake(change.Call)
+}
+
+// batchRefusal turns what a store found of a batch into what a door may answer.
+func batchRefusal(err error, id string) error {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return call.Refuse(call.NotFound, "BATCH_NOT_FOUND", "no batch %q here", id)
+	case errors.Is(err, store.ErrTrimmed):
+		return call.Refuse(call.FailedPrecondition, "BATCH_EXPIRED", "batch %q ended long ago and its record is gone; use a new batch_id", id)
+	case errors.Is(err, store.ErrCorrupt):
+		return call.Refuse(call.DataLoss, "BATCH_CORRUPT", "the stored record of batch %q is damaged; other batches are not affected", id)
+	}
+	return storeRefusal(err, id)
+}

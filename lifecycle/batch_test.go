@@ -1,0 +1,171 @@
+package lifecycle_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+func batchOf(strategy call.Strategy, calls ...call.Spec) call.BatchSpec {
+	return call.BatchSpec{ID: "batch-" + newCallID(), BatchOptions: call.BatchOptions{Strategy: strategy}, Calls: calls}
+}
+
+// of makes a call of each tool.
+func of(tools ...string) (calls []call.Spec) {
+	for _, id := range tools {
+		calls = append(calls, spec(id, `{}`))
+	}
+	return calls
+}
+
+// turn starts a batch and returns its watcher.
+func (w *world) turn(b call.BatchSpec, o lifecycle.ExecuteOptions) *lifecycle.Watcher {
+	w.t.Helper()
+	watcher, err := w.e.ExecuteBatch(w.t.Context(), alice, b, o)
+	if err != nil {
+		w.t.Fatalf("execute batch: %v", err)
+	}
+	return watcher
+}
+
+// batch runs a batch until it rests.
+func (w *world) batch(b call.BatchSpec) *lifecycle.BatchFinished {
+	w.t.Helper()
+	_, done := followed(w.t, w.turn(b, lifecycle.ExecuteOptions{}))
+	if done == nil {
+		w.t.Fatal("the stream ended without batch_finished")
+	}
+	return done
+}
+
+// launch starts a batch that nobody watches and returns when all that it does by itself is done.
+func (w *world) launch(b call.BatchSpec) {
+	w.t.Helper()
+	w.turn(b, lifecycle.ExecuteOptions{}).Close()
+	synctest.Wait()
+}
+
+// followed reads a watcher of a batch to its end: each call's events, in order, and what the end says.
+func followed(t *testing.T, watcher *lifecycle.Watcher) (logs map[string][]call.Event, done *lifecycle.BatchFinished) {
+	t.Helper()
+	defer watcher.Close()
+	logs = map[string][]call.Event{}
+	for {
+		f, err := watcher.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return logs, done
+		}
+		if err != nil {
+			t.Fatalf("next: %v", err)
+		}
+		if done != nil {
+			t.Errorf("a frame behind batch_finished: %+v", f)
+		}
+		logs[f.Key.ID] = append(logs[f.Key.ID], f.Events...)
+		done = f.BatchFinished
+		if f.Closing {
+			return logs, nil
+		}
+	}
+}
+
+// statuses is how the calls of a batch stand, in order.
+func statuses(calls []*call.Call) string {
+	var names []string
+	for _, c := range calls {
+		name := string(c.Status)
+		if c.Result != nil && c.Result.Error != nil {
+			name += "/" + string(c.Result.Error.Code)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+func (w *world) wantBatch(b call.BatchSpec, want string) []*call.Call {
+	w.t.Helper()
+	var calls []*call.Call
+	for _, s := range b.Calls {
+		calls = append(calls, w.get(s.ID))
+	}
+	if got := statuses(calls); got != want {
+		w.t.Errorf("calls are %s, want %s", got, want)
+	}
+	return calls
+}
+
+// A track notes what happens, in order.
+type track struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+func (r *track) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+func (r *track) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.notes, " ")
+}
+
+// tool notes when it begins and ends, and yields in between so that others could.
+func (r *track) tool(id string, e tool.Effects) tool.Tool {
+	return made(id, e, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		r.note("+%s", id)
+		time.Sleep(time.Millisecond)
+		r.note("-%s", id)
+		return &tool.Result{Status: tool.StatusSuccess, Data: c.Arguments.Text()}, nil
+	})
+}
+
+// gate notes whom it is asked about and lets next decide; nil allows.
+func (r *track) gate(next gate) hook.Entry[hook.Gate] {
+	return namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
+		r.note("?%s", in.Descriptor.ID)
+		if next == nil {
+			return hook.Allow(), nil
+		}
+		return next(in)
+	})
+}
+
+// S8: ExecuteBatch takes the calls of one model turn in model order; SEQUENTIAL is the default.
+func TestBatchSequentialIsTheDefault(t *testing.T) {
+	var r track
+	inBubble(t, []tool.Tool{r.tool("a", mutating), r.tool("b", reading), r.tool("c", mutating)}, gates(r.gate(nil)), func(t *testing.T, w *world) {
+		b := batchOf("", of("a", "b", "c")...)
+		done := w.batch(b)
+		if got := statuses(done.Calls); got != "SUCCEEDED SUCCEEDED SUCCEEDED" || len(done.Open) > 0 {
+			t.Errorf("finished %s, open %v", got, done.Open)
+		}
+		if got := r.String(); got != "?a +a -a ?b +b -b ?c +c -c" {
+			t.Errorf("happened: %s", got)
+		}
+		for i, s := range b.Calls {
+			c := w.get(s.ID)
+			if c.BatchID != b.ID || c.BatchPosition != i+1 || c.Class != call.Sync || !c.Detached {
+				t.Errorf("record of call %d: %+v", i, c)
+			}
+			w.checkLog(s.ID)
+		}
+		record, err := w.store.Batch(t.Context(), call.Key{Namespace: "ns", ID: b.ID})
+		if err != nil || record.Ended.IsZero() {
+			t.Errorf("batch %+v, %v: want it ended", record, err)
+		}
+	})
+}

@@ -1,0 +1,373 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// standing is where a call of a batch is, as its batch sees it.
+type standing int
+
+const (
+	over    standing = iota // it has ended, or cannot be read
+	fresh                   // it has not begun
+	asking                  // a gate's question is open
+	halting                 // its tool's own question is open, or what became of it
+	decided                 // a decision is stored, and nothing carries the call on
+	moving                  // a pass runs
+	stuck                   // the journal did not take its end: recovery decides
+)
+
+func (l *live) standing() standing {
+	if l == nil {
+		return over
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.lost != nil:
+		return stuck
+	case l.cancel != nil:
+		return moving
+	case l.c.Status.Terminal():
+		return over
+	}
+	switch l.c.Status {
+	case call.New:
+		return fresh
+	case call.Resuming:
+		return decided
+	case call.Suspended:
+		if asksOfRun(l.c.Open()) {
+			return halting
+		}
+		return asking
+	}
+	return stuck
+}
+
+// standings is where all calls of a batch are.
+type standings []standing
+
+func (b *batch) look() standings {
+	at := make(standings, len(b.lives))
+	for i, l := range b.lives {
+		at[i] = l.standing()
+	}
+	return at
+}
+
+func (at standings) count(what ...standing) (n int) {
+	for _, s := range at {
+		for _, w := range what {
+			if s == w {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+func (b *batch) parallel() bool { return b.record.Strategy == call.Parallel }
+
+// room reports whether one call more may execute.
+func (b *batch) room(at standings) bool {
+	most := b.record.MaxParallel
+	return most == 0 || at.count(moving)-len(b.pending) < most
+}
+
+// advance does what can be done, and returns when nothing moves.
+func (b *batch) advance() {
+	for {
+		held := b.stopped()
+		if held {
+			b.withdraw()
+		} else {
+			b.serve()
+		}
+		at := b.look()
+		switch {
+		case !held && b.resume(at):
+		case !held && b.mayBegin(at):
+			b.begin()
+		case at.count(moving) > 0:
+			<-b.signal
+		case at.count(over) == len(at):
+			b.end()
+			return
+		default:
+			return
+		}
+	}
+}
+
+// stopped reports whether nothing may begin: the daemon stops, or the store is a copy whose calls an operator did not release.
+func (b *batch) stopped() bool {
+	if b.e.Draining() || b.e.failure() != nil {
+		return true
+	}
+	for _, l := range b.lives {
+		if l != nil && b.e.holds(l.record()) {
+			return true
+		}
+	}
+	return false
+}
+
+// serve ends what was cancelled or will not run, and executes what has room.
+func (b *batch) serve() {
+	b.interrupt()
+	for i, s := range b.look() {
+		if l := b.lives[i]; (s == fresh || s == decided) && l.record().Cancel != nil {
+			m := b.enter(l)
+			b.launch(m) // which ends it: the wish was first
+		}
+	}
+	for len(b.pending) > 0 && b.room(b.look()) {
+		m := b.pending[0]
+		b.pending = b.pending[1:]
+		b.launch(m)
+	}
+	b.pending = slices.DeleteFunc(b.pending, func(m *member) bool {
+		gone := m.ctx.Err() != nil
+		if gone {
+			b.launch(m)
+		}
+		return gone
+	})
+}
+
+// interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all that have
+// not started.
+func (b *batch) interrupt() {
+	last, failed := -1, false
+	for i, l := range b.lives {
+		if l == nil {
+			continue
+		}
+		c := l.record()
+		if !c.Status.Terminal() || c.Result == nil {
+			continue
+		}
+		failed = failed || c.Status != call.Succeeded
+		if e := c.Result.Error; e != nil && e.TerminateRun && last < 0 {
+			last = i
+		}
+	}
+	failed = failed && b.record.FailFast
+	if last < 0 && !failed {
+		return
+	}
+	why := "Not run: an earlier call was blocked"
+	if last < 0 {
+		why = "Not run: another call of the batch failed"
+	}
+	for i, s := range b.look() {
+		if s == fresh && (failed || i > last) || s == decided && failed {
+			b.skip(b.lives[i], why)
+		}
+	}
+	if failed {
+		for _, m := range b.pending {
+			out := interrupted(why)
+			m.p.early = &out
+			b.launch(m)
+		}
+		b.pending = nil
+	}
+}
+
+// skip ends a call without running it.
+func (b *batch) skip(l *live, why string) {
+	p, asked := l.lookupPass(), l.record().LastRound()
+	l.finishFound(context.Background(), p, interrupted(why))
+	if asked != nil {
+		p.abandoned(&asked.Suspension)
+	}
+}
+
+// interrupted is the end of a call that was not run because of another call of its batch.
+func interrupted(why string) end {
+	return end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: call.ReasonBatch, Aborted: true, Message: why,
+	})}
+}
+
+// resume carries decided calls on, and reports whether there was something to do. In a batch that is not PARALLEL they
+// run as its strategy has it: alone, or neighbours that are safe together.
+func (b *batch) resume(at standings) bool {
+	waits := b.record.Replay == call.AllDecided
+	if at.count(decided) == 0 || waits && (at.count(asking, halting) > 0 || at.count(moving) > 0 || b.mayBegin(at)) {
+		return false
+	}
+	if !b.parallel() && at.count(moving, stuck) > 0 {
+		return false
+	}
+	began := 0
+	for i, s := range at {
+		if s != decided {
+			continue
+		}
+		l := b.lives[i]
+		c := l.record()
+		safe := b.record.Strategy == call.Auto && together(c.Assessment)
+		if !b.parallel() && began > 0 && !safe || !b.room(b.look()) {
+			break
+		}
+		l.goOn(context.Background(), *c.LastRound().Decision)
+		if began++; !b.parallel() && !safe {
+			break
+		}
+	}
+	return began > 0
+}
+
+// together reports whether calls with these effects run together in a batch of the strategy AUTO.
+func together(e tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
+
+// mayBegin reports whether calls that have not begun may do so.
+func (b *batch) mayBegin(at standings) bool {
+	if at.count(fresh) == 0 {
+		return false
+	}
+	if b.parallel() {
+		return true
+	}
+	if at.count(moving, stuck) > 0 || at.count(decided) > 0 && b.record.Replay == call.Immediate {
+		return false
+	}
+	return b.record.Strategy != call.Sequential || !b.halted(at)
+}
+
+// halted reports whether a tool's own question, open or with a decision that waits, stops a batch whose calls need one another.
+func (b *batch) halted(at standings) bool {
+	for i, s := range at {
+		if s == halting || s == decided && asksOfRun(&b.lives[i].record().LastRound().Suspension) {
+			return true
+		}
+	}
+	return false
+}
+
+// A member is a call of the batch with the pass that it is in.
+type member struct {
+	l   *live
+	p   *pass
+	ctx context.Context
+}
+
+// enter begins the pass of a call from the start of its path.
+func (b *batch) enter(l *live) *member {
+	p := l.lookupPass()
+	p.fromStart()
+	return &member{l: l, p: p, ctx: l.start(b.e.follow(context.Background(), l.record()))}
+}
+
+// walk takes the pass on to where so many steps are behind it, and returns how it ended on the way, or nil. It has a goroutine
+// of its own, because a hook may end it.
+func (m *member) walk(to int) *end {
+	done := make(chan struct{})
+	m.l.e.workers.run(func() {
+		defer close(done)
+		m.p.early = m.p.check(m.ctx, to)
+	})
+	<-done
+	return m.p.early
+}
+
+// launch carries a pass to its end, without waiting.
+func (b *batch) launch(m *member) {
+	b.e.workers.run(func() { m.l.run(m.ctx, m.p) })
+}
+
+// settle carries a pass that needs no tool to its end.
+func (b *batch) settle(m *member) {
+	done := make(chan struct{})
+	b.e.workers.run(func() {
+		defer close(done)
+		m.l.run(m.ctx, m.p)
+	})
+	<-done
+}
+
+// release ends a pass that leaves the call as it was.
+func (m *member) release() {
+	for _, release := range m.p.releases {
+		_, _ = bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+	}
+	m.l.passed(m.ctx)
+	m.l.e.leave()
+	m.l.release()
+}
+
+// withdraw takes the calls back that wait for room to execute.
+func (b *batch) withdraw() {
+	for _, m := range b.pending {
+		m.release()
+	}
+	b.pending = nil
+}
+
+// begin asks the gates of calls that have not begun, in model order, and executes those that may run now: of a PARALLEL
+// batch all when all gates were asked, of the others one, or neighbours that are safe together. A call that a gate intercepts
+// behind others that may run is left as it was: they run first, and then it is asked anew.
+func (b *batch) begin() {
+	var group []*member
+	for i, s := range b.look() {
+		if s != fresh {
+			continue
+		}
+		m := b.enter(b.lives[i])
+		m.p.tentative = !b.parallel() && len(group) > 0
+		out := m.walk(stepGate)
+		alone := b.record.Strategy == call.Sequential || b.record.Strategy == call.Auto && out == nil && !together(m.p.in.Assessment)
+		if m.p.tentative && out == nil && alone {
+			m.release()
+			break
+		}
+		if out == nil {
+			out = m.walk(stepGate + 1)
+		}
+		if out != nil && (out.back || m.drained()) {
+			m.release()
+			break
+		}
+		if out != nil {
+			b.settle(m)
+			if out.block != "" || !b.parallel() && len(group) == 0 {
+				break // what follows from it is seen to first
+			}
+			continue
+		}
+		if group = append(group, m); alone {
+			break
+		}
+	}
+	b.execute(group)
+}
+
+// execute runs calls that were allowed: together, all of their Before hooks run before the first of their tools.
+func (b *batch) execute(group []*member) {
+	if len(group) == 1 && !b.parallel() {
+		b.launch(group[0])
+		return
+	}
+	for _, m := range group {
+		m.p.group = b.key.ID + "/" + group[0].l.key.ID
+		switch out := m.walk(groupMeets); {
+		case out == nil:
+			b.pending = append(b.pending, m)
+		case m.drained():
+			m.release()
+		default:
+			b.settle(m)
+		}
+	}
+}
+
+// drained reports whether the pass was stopped because the daemon stops: the next one begins the call.
+func (m *member) drained() bool { return errors.Is(context.Cause(m.ctx), causeDrained) }
