@@ -152,7 +152,7 @@ func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, sp
 		}
 		b.record.Calls = append(b.record.Calls, s.ID)
 	}
-	if err := e.reserve(b, &spec.Calls[0].Run); err != nil {
+	if err := e.reserve(b, &spec.Calls[0].Run, e.wantOf(&p, &spec.Calls[0])); err != nil {
 		return err
 	}
 	err := e.claim(ctx, p, &spec.Calls[0].Run, p.Subject)
@@ -175,7 +175,7 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(b *batch, run *tool.Run) error {
+func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
 	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
 		<-taken.ready // none is held meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
@@ -187,7 +187,7 @@ func (e *Engine) reserve(b *batch, run *tool.Run) error {
 			return knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(b.lives[0], run); err != nil {
+	if err := e.room(b.lives[0], run, w); err != nil {
 		e.unreserve(b)
 		return err
 	}
@@ -255,11 +255,10 @@ func (e *Engine) storeBatch(ctx context.Context, b *batch, p tool.Principal, spe
 // creation is the first change of a call of a batch, which nobody else knows yet.
 func (l *live) creation(c *call.Call) *store.Change {
 	l.c = c
-	events := l.siftStep([]call.Event{acceptance(c)})
+	events, kept := l.siftStep([]call.Event{acceptance(c)})
 	c.Epochs = l.numberWith(events, c.Epochs)
 	c.Revision, c.LastSequence = 1, l.last
-	change := &store.Change{Key: l.key, Call: c, Create: true, Events: events, Durability: store.Full, Run: l.reopen, Records: l.records}
-	l.records = nil
+	change := &store.Change{Key: l.key, Call: c, Create: true, Events: events, Durability: store.Full, Run: l.reopen, Records: kept}
 	return change
 }
 

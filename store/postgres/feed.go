@@ -67,7 +67,7 @@ func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
 		r.complete = true
 		return nil
 	}
-	if r.f.Run != "" || r.f.Thread != "" {
+	if r.f.Run != "" || r.f.Thread != "" || r.f.Batch != "" {
 		return r.seek(ctx, conn)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (r *feedReader) cut() bool {
 	return true
 }
 
-const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6)"
+const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6) AND ($8 = ''::bytea OR c.batch_id = $8)"
 
 // scan reads what of the feed is at some positions, up to as many of each kind as are wanted.
 func (r *feedReader) scan(ctx context.Context, conn *pgx.Conn, where string, to int64) error {
@@ -92,7 +92,7 @@ func (r *feedReader) scan(ctx context.Context, conn *pgx.Conn, where string, to 
 		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM events e JOIN calls c ON c.position = e.call WHERE e.position `
 		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c WHERE c.events_last IS NOT NULL AND c.position `
 	)
-	args := bind([]any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit})
+	args := bind([]any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch})
 	return r.run(ctx, conn, "("+events+where+feedFilter+" ORDER BY e.position LIMIT $7) UNION ALL ("+calls+where+feedFilter+" ORDER BY c.position LIMIT $7)", args)
 }
 
@@ -106,20 +106,23 @@ func (r *feedReader) run(ctx context.Context, conn *pgx.Conn, text string, args 
 	}, args...)
 }
 
-// seek finds what comes next through the calls of the run or thread.
+// seek finds what comes next through the calls of the run, thread or batch.
 func (r *feedReader) seek(ctx context.Context, conn *pgx.Conn) error {
 	which, id := "run_id", r.f.Run
-	if id == "" {
+	switch {
+	case r.f.Batch != "":
+		which, id = "batch_id", r.f.Batch
+	case id == "":
 		which, id = "thread_id", r.f.Thread
 	}
 	const (
 		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM calls c JOIN events e ON e.call = c.position`
 		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c`
 	)
-	of := " WHERE c.namespace = $3 AND c." + which + " = $8" + feedFilter
+	of := " WHERE c.namespace = $3 AND c." + which + " = $9" + feedFilter
 	text := "(" + events + of + " AND e.position > $1 AND e.position <= $2 ORDER BY e.position LIMIT $7) UNION ALL (" + calls + of +
 		" AND c.events_last IS NOT NULL AND c.position > $1 AND c.position <= $2 ORDER BY c.position LIMIT $7)"
-	if err := r.run(ctx, conn, text, bind([]any{r.after, r.newest, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, id})); err != nil {
+	if err := r.run(ctx, conn, text, bind([]any{r.after, r.newest, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch, id})); err != nil {
 		return err
 	}
 	if !r.cut() {

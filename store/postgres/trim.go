@@ -27,7 +27,9 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 }
 
 const selectOld = "SELECT " + callColumnList + `, ended FROM calls WHERE ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t
-	WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED')) ORDER BY ended LIMIT $2`
+	WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED'))
+	AND NOT (batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))
+	ORDER BY ended LIMIT $2`
 
 // trimCalls puts tombstones in the place of calls.
 func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
@@ -74,6 +76,9 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, do
 		{"DELETE FROM policies t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id)", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'THREAD' AND changed < $1 AND " + ofThread + "scope_id)", []any{calls}},
 		{"DELETE FROM actions WHERE state = 'DEAD' AND created < $1", []any{calls}},
+		{`UPDATE batches b SET trimmed = $1, record = ''::bytea, crc = 0 WHERE ended < $2 AND trimmed IS NULL
+			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.clock.now().UnixNano(), calls}},
+		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
 		// Positions follow the clock, so what is old is at the beginning.
 		{"DELETE FROM records WHERE position < coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807)", []any{tombstones}},

@@ -175,3 +175,18 @@ CREATE UNIQUE INDEX actions_id ON actions (namespace, id);
 CREATE INDEX actions_due ON actions (due) WHERE state = 'PENDING' AND due IS NOT NULL;
 CREATE INDEX actions_ends ON actions (namespace, phase, ends) WHERE state = 'PENDING' AND ends IS NOT NULL;
 CREATE INDEX actions_dead ON actions (namespace, position) WHERE state = 'DEAD';
+
+-- Which calls came together. What became of them is in their own rows; a trimmed batch keeps its row without a record.
+CREATE TABLE batches (
+  namespace bytea  NOT NULL,
+  batch_id  bytea  NOT NULL,
+  created   bigint NOT NULL,
+  ended     bigint,          -- NULL while there is something to do
+  trimmed   bigint,
+  crc       bigint NOT NULL, -- over namespace, batch_id, record
+  record    bytea  NOT NULL,
+  PRIMARY KEY (namespace, batch_id)
+);
+
+CREATE INDEX batches_open ON batches (namespace, batch_id) WHERE ended IS NULL;
+CREATE INDEX batches_ended ON batches (ended) WHERE ended IS NOT NULL;
