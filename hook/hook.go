@@ -198,6 +198,12 @@ func (v Verdict) Under(policy string) Verdict {
 	return v
 }
 
+// Because gives the verdict a reason for the record. The model does not read it.
+func (v Verdict) Because(reason string) Verdict {
+	v.reason = reason
+	return v
+}
+
 // Policy returns what Under named.
 func (v Verdict) Policy() string { return v.policy }
 

@@ -157,6 +157,7 @@ func (l *live) writeBehind(done func()) {
 	change := &store.Change{Key: l.key, Call: l.c, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records}
 	l.unwritten, l.size, l.records = nil, 0, nil
 	l.mu.Unlock()
+	l.e.stored.addChange(change)
 	l.e.store.Submit(change, func(err error) {
 		l.behindWritten(change, err)
 		l.unslot()

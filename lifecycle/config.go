@@ -96,6 +96,8 @@ type Config struct {
 	// Calls that wait of a namespace and of a principal; 0 means three quarters and half of QueueLength.
 	NamespaceQueue, PrincipalQueue int
 
+	// StoredBytes is about what a namespace may have in the journal and the spool; 0: any number. See [Engine.MeasureStored].
+	StoredBytes int64
 	// Open questions of a namespace and of a principal; 0: any number.
 	NamespaceQuestions, PrincipalQuestions int
 	// CircuitFailures in a row with UPSTREAM open the circuit of a source, and after CircuitOpen one call tries. 0: none; 30 s.
@@ -128,6 +130,7 @@ type Engine struct {
 	circuits  circuits
 	lanes     lanes
 	batches   batches
+	stored    stored
 	workers   workers
 	owners    owners
 
@@ -197,6 +200,7 @@ func New(cfg Config) (*Engine, error) {
 		actions:  acting{woken: make(chan struct{}, 1)},
 	}
 	e.questions.namespace, e.questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
+	e.stored.most = cfg.StoredBytes
 	e.circuits.after, e.circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)

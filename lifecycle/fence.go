@@ -89,6 +89,8 @@ func (e *Engine) refusal(run string, w want, draining, blocked bool, failed erro
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")
+	case e.stored.full(w.namespace):
+		return refuseStored(e.stored.most)
 	case e.behind.full():
 		err = queueFull("too many calls are waiting for the journal; send the call again later")
 	default:

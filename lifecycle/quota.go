@@ -42,6 +42,9 @@ func (l *live) print(stream string, b []byte) (offset int64, err error) {
 	if err := l.spend(stream, len(b)); err != nil {
 		return 0, err
 	}
+	if err := l.storedOut(len(b)); err != nil {
+		return 0, err
+	}
 	if !l.e.cfg.Full() {
 		offset, err = l.e.spool.Append(l.key, stream, b)
 		if !errors.Is(err, store.ErrFull) {

@@ -46,7 +46,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			}),
 			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
 			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
-			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen),
+			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
 		},
 	}
 	return resp, nil

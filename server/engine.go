@@ -317,6 +317,7 @@ type Limits struct {
 	SuspensionsNamespace, SuspensionsPrincipal int // 0: any number
 	CircuitFailures                            int // 0: never
 	CircuitOpen                                time.Duration
+	StoredNamespace                            int64 // bytes; 0: any number
 }
 
 // A ToolLimit bounds how many calls of the tools run at once that a pattern matches, of each.

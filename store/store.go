@@ -306,6 +306,12 @@ type Store interface {
 	Close() error
 }
 
+// A SpoolSizer is a [Spool] that says what it holds; every spool of this module is one.
+type SpoolSizer interface {
+	// Sizes calls visit with each call that has streams, and their bytes.
+	Sizes(ctx context.Context, visit func(key call.Key, bytes int64)) error
+}
+
 // A Spool holds what calls print and save: one append-only stream for each (call, name).
 type Spool interface {
 	// Append adds b to a stream and returns the offset it begins at. What was appended survives kill -9.

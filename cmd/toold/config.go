@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/loopguard"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
+	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
+	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -83,6 +86,7 @@ type Limits struct {
 	QueuePrincipal       int               `koanf:"queue_principal"`       // those of one principal; 0: half of QueueLength
 	QuestionsNamespace   int               `koanf:"questions_namespace"`   // open questions of one namespace; 0: any number
 	QuestionsPrincipal   int               `koanf:"questions_principal"`   // those of one principal; 0: any number
+	StoredBytes          int               `koanf:"stored_bytes"`          // about what one namespace may have in journal and output; 0: any number
 	CircuitFailures      int               `koanf:"circuit_failures"`      // of a source in a row, with UPSTREAM; 0: any number
 	CircuitOpen          time.Duration     `koanf:"circuit_open"`          // for which such a source is not asked; 0: 30 s
 }
@@ -189,6 +193,7 @@ func defaults() Config {
 		Log:       Log{Level: "info"},
 		Bash:      Bash{Timeout: 10 * time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
+		Cache:     Cache{Entries: cache.DefaultEntries, Bytes: cache.DefaultBytes},
 	}
 }
 

@@ -152,6 +152,10 @@ func listText(line, margin string, v any) (head, below string) {
 		b.WriteString(elementsText(margin, list))
 	case []ToolConcurrency:
 		b.WriteString(elementsText(margin, list))
+	case []CacheRule:
+		b.WriteString(elementsText(margin, list))
+	case []Reminder:
+		b.WriteString(elementsText(margin, list))
 	case []string:
 		for _, e := range list {
 			if name, _, isVariable := strings.Cut(e, "="); isVariable {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/loopguard"
 	"github.com/toold-dev/toold/plugins/ratelimit"
+	"github.com/toold-dev/toold/plugins/remind"
+	"github.com/toold-dev/toold/tool"
 )
 
 // RateLimit is one limit of the plugin ratelimit.
@@ -30,6 +34,33 @@ type Loopguard struct {
 	Runs     int           `koanf:"runs"`     // that are remembered; 0: 10,000
 }
 
+// Cache is what the plugin cache keeps.
+type Cache struct {
+	Rules   []CacheRule `koanf:"rules"`   // which results; none: none
+	Entries int         `koanf:"entries"` // at most; 0: 1,000
+	Bytes   int         `koanf:"bytes"`   // at most; 0: 16 MiB
+}
+
+// CacheRule says which results are kept.
+type CacheRule struct {
+	Tools     []string      `koanf:"tools"`      // globs on tool ids; required
+	TTL       time.Duration `koanf:"ttl"`        // required
+	Share     string        `koanf:"share"`      // run, thread, caller, namespace; "": caller
+	Documents []string      `koanf:"documents"`  // SCOPE/key, on whose revisions the result depends; none: on none
+	OpenWorld bool          `koanf:"open_world"` // also what reaches the open world; then Tools are ids
+}
+
+// Reminder is one text of the plugin remind.
+type Reminder struct {
+	Name      string        `koanf:"name"`      // told in the metadata of results; required, once
+	Text      string        `koanf:"text"`      // what the model reads; required
+	Tools     []string      `koanf:"tools"`     // globs on tool ids; none: all
+	Arguments string        `koanf:"arguments"` // regular expression; "": any
+	Result    string        `koanf:"result"`    // regular expression; "": any
+	On        string        `koanf:"on"`        // SUCCEEDED, FAILED; "": both
+	Cooldown  time.Duration `koanf:"cooldown"`  // within a run; 0: none
+}
+
 // guards reports whether anything is counted.
 func (l *Loopguard) guards() bool { return l.Repeats+l.Calls+l.Failures > 0 }
 
@@ -48,3 +79,26 @@ func (c *Config) ratelimit() ratelimit.Config {
 }
 
 func (c *Config) loopguard() loopguard.Config { return loopguard.Config(c.Loopguard) }
+
+func (c *Config) cache() cache.Config {
+	out := cache.Config{Entries: c.Cache.Entries, Bytes: int64(c.Cache.Bytes)}
+	for _, r := range c.Cache.Rules {
+		rule := cache.Rule{Tools: r.Tools, TTL: r.TTL, Share: cache.Share(r.Share), OpenWorld: r.OpenWorld}
+		for _, d := range r.Documents {
+			scope, key, _ := strings.Cut(d, "/")
+			rule.Documents = append(rule.Documents, cache.Document{Scope: tool.Scope(scope), Key: key})
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	return out
+}
+
+func (c *Config) remind() remind.Config {
+	var out remind.Config
+	for _, r := range c.Remind {
+		out.Reminders = append(out.Reminders, remind.Reminder{
+			Name: r.Name, Text: r.Text, Tools: r.Tools, Arguments: r.Arguments, Result: r.Result, On: remind.On(r.On), Cooldown: r.Cooldown,
+		})
+	}
+	return out
+}

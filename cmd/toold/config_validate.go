@@ -171,6 +171,7 @@ func (c *Config) validateShares(wrong complaint) {
 		{"limits.queue_principal", l.QueuePrincipal, l.QueueLength},
 		{"limits.questions_namespace", l.QuestionsNamespace, 100_000_000},
 		{"limits.questions_principal", l.QuestionsPrincipal, 100_000_000},
+		{"limits.stored_bytes", l.StoredBytes, 1 << 50},
 		{"limits.circuit_failures", l.CircuitFailures, 1000},
 	} {
 		if n.value < 0 || n.value > n.most {

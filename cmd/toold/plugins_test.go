@@ -105,6 +105,51 @@ func TestLoopguardSettings(t *testing.T) {
 	}
 }
 
+func TestCacheSettings(t *testing.T) {
+	p := newPluginSite(t, "cache: {rules: [{tools: [glob], ttl: 1h}]}\n")
+	glob := func() *tooldv1.ToolResult { return p.call("glob", `{"pattern":"*"}`) }
+	if r := glob(); r.GetError() != nil || r.GetMetadata()["cache_call_id"] != "" {
+		t.Fatalf("the first call: %v", r)
+	}
+	must(t, os.WriteFile(filepath.Join(p.workspace, "new.txt"), nil, 0o600))
+	second := glob()
+	if second.GetMetadata()["cache_call_id"] != "plugin-tests-call-1" || strings.Contains(second.GetMessage(), "new.txt") {
+		t.Errorf("the second call: %v", second)
+	}
+	c, err := p.p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "plugin-tests-call-2"})
+	must(t, err)
+	if text := c.String(); !strings.Contains(text, "from the cache: the result of call plugin-tests-call-1") || len(c.GetCall().GetAttempts()) != 0 ||
+		c.GetCall().GetExecuted() != tooldv1.Executed_EXECUTED_NOT_STARTED || c.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+		t.Errorf("the record does not say it: %s", text)
+	}
+	p.write("cache: {rules: [{tools: [glob], ttl: 1h, documents: [THREAD/todo]}]}\nlog: {level: debug}\n")
+	if _, err := p.p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), "needs a restart") {
+		t.Errorf("documents: %v", err)
+	}
+	p.reload("cache: {rules: [{tools: [glob], ttl: 2h}]}\n", "[cache] []")
+	if r := glob(); !strings.Contains(r.GetMessage(), "new.txt") {
+		t.Errorf("after the reload: %v", r)
+	}
+	if _, err := p.p.admin.Purge(within(t), &tooldv1.PurgeRequest{CallIds: []string{"plugin-tests-call-3"}}); err != nil {
+		t.Fatal(err)
+	}
+	if r := glob(); r.GetMetadata()["cache_call_id"] != "" {
+		t.Errorf("what was purged is given again: %v", r)
+	}
+}
+
+func TestRemindSettings(t *testing.T) {
+	p := newPluginSite(t, "remind: [{name: look, text: Look closer., tools: [glob], cooldown: 1h}]\n")
+	says := func() string { return p.call("glob", `{"pattern":"*"}`).GetMessage() }
+	if first, second := says(), says(); !strings.HasSuffix(first, "\n\nReminder: Look closer.") || strings.Contains(second, "Reminder") {
+		t.Errorf("the model reads %q, then %q", first, second)
+	}
+	p.reload("remind: [{name: other, text: Look again., tools: [glob]}]\n", "[remind] []")
+	if got := says(); !strings.HasSuffix(got, "Reminder: Look again.") {
+		t.Errorf("after the reload the model reads %q", got)
+	}
+}
+
 func TestPluginsNeedARestart(t *testing.T) {
 	p := newPluginSite(t, "")
 	p.reload("ratelimit: [{name: all, calls: 1, per: 1h}]\n", "[] [ratelimit]")
@@ -118,11 +163,14 @@ func TestPluginsNeedARestart(t *testing.T) {
 // TestPluginSettings: what is wrong is named, and config show prints a file that means the same.
 func TestPluginSettings(t *testing.T) {
 	for config, want := range map[string]string{
-		"ratelimit: [{calls: 1, per: 1h}]":                         `ratelimit: limit 1 (""): want a name`,
-		"ratelimit: [{name: a, calls: 1, per: 10}]":                `"10" is not a duration`,
-		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]": `by: "subject" is not namespace, principal, tool or run`,
-		"loopguard: {repeats: 30}":                                 "loopguard: repeats: among 20 calls (window)",
-		"ratelimit: [{name: a, cals: 1}]":                          `did you mean "ratelimit[0].calls"?`,
+		"ratelimit: [{calls: 1, per: 1h}]":                           `ratelimit: limit 1 (""): want a name`,
+		"ratelimit: [{name: a, calls: 1, per: 10}]":                  `"10" is not a duration`,
+		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]":   `by: "subject" is not namespace, principal, tool or run`,
+		"cache: {rules: [{tools: [x], ttl: 1m, documents: [todo]}]}": "cache: rule 1: documents: want a scope",
+		"cache: {rules: [{tools: [x]}]}":                             "cache: rule 1: ttl: 0s",
+		"remind: [{name: a, text: b, result: '('}]":                  "remind: reminder 1 (\"a\"): result: error parsing regexp",
+		"loopguard: {repeats: 30}":                                   "loopguard: repeats: among 20 calls (window)",
+		"ratelimit: [{name: a, cals: 1}]":                            `did you mean "ratelimit[0].calls"?`,
 	} {
 		cfg, err := load(t, config+"\n", nil)
 		if err == nil {

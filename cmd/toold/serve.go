@@ -85,6 +85,11 @@ func (d *daemon) run(ctx context.Context) error {
 	loops.Go(func() { _ = d.engine.Act(background) })
 	loops.Go(func() { d.trim(background) })
 	loops.Go(func() { d.checkStore(background) })
+	loops.Go(func() {
+		if err := d.engine.MeasureStored(background); err != nil && background.Err() == nil {
+			d.log.Warn("not known what namespaces have stored; will try again", zap.Error(err))
+		}
+	})
 	loops.Go(func() { d.hangups(background) })
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
@@ -239,7 +244,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 			}
 		}
 		if len(gone) < trimPage {
-			return d.engine.RefreshPolicies(ctx)
+			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.MeasureStored(ctx))
 		}
 	}
 	return nil

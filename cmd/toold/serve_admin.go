@@ -185,6 +185,9 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	if err == nil {
 		_, err = newPlugins(next)
 	}
+	if err == nil {
+		err = d.plugins.takes(next)
+	}
 	var hooks outsiders
 	if err == nil {
 		if hooks, err = newOutsiders(next, processes{d.runner}, d.log, *d.outside.Load()); err == nil {

@@ -125,6 +125,11 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 	for _, source := range s.OpenCircuits {
 		t.Value("circuit_open", 1, "source", source)
 	}
+	t.Gauge("stored_bytes", "About what the calls of a namespace have in the journal and with their output, when that is limited.")
+	stored := d.engine.Stored()
+	for _, namespace := range slices.Sorted(maps.Keys(stored)) {
+		t.Value("stored_bytes", float64(stored[namespace]), "namespace", namespace)
+	}
 	counter("queue_refused_total", "Calls that were refused because too many wait.", s.QueueRefused)
 	gauge("calls_live", "Calls that are in memory.", int64(s.Live))
 	gauge("calls_unwritten", "Read-only calls with something that the journal does not have yet.", int64(s.Unwritten))

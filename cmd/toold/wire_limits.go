@@ -16,7 +16,7 @@ func (c *Config) limit(to *lifecycle.Config) {
 	}
 	to.NamespaceQueue, to.PrincipalQueue = l.QueueNamespace, l.QueuePrincipal
 	to.NamespaceQuestions, to.PrincipalQuestions = l.QuestionsNamespace, l.QuestionsPrincipal
-	to.CircuitFailures, to.CircuitOpen = l.CircuitFailures, l.CircuitOpen
+	to.CircuitFailures, to.CircuitOpen, to.StoredBytes = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
 }
 
 // showLimits puts them where GetInfo finds them.
@@ -31,5 +31,5 @@ func (c *Config) showLimits(to *server.Limits) {
 	c.limit(&engine)
 	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
 	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal
-	to.CircuitFailures, to.CircuitOpen = l.CircuitFailures, l.CircuitOpen
+	to.CircuitFailures, to.CircuitOpen, to.StoredNamespace = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
 }

@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/loopguard"
 	"github.com/toold-dev/toold/plugins/ratelimit"
+	"github.com/toold-dev/toold/plugins/remind"
+	"github.com/toold-dev/toold/tool"
 )
 
 // plugins are the hooks that the configuration asks for beside those that every daemon has. What it does not name at the
@@ -23,12 +26,26 @@ type livePlugin struct {
 	of      func(*Config) any
 	swap    func(*Config) error
 	now     any // the settings in force
+	// takes returns why other settings need a restart; nil: none do.
+	takes func(*Config) error
+}
+
+// takes returns why settings that newPlugins accepts need a restart all the same.
+func (p *plugins) takes(c *Config) error {
+	for _, l := range p.live {
+		if l.takes != nil {
+			if err := l.takes(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // newPlugins makes the plugins of a configuration. An error is the user's to correct.
 func newPlugins(c *Config) (*plugins, error) {
 	p := &plugins{}
-	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c))
+	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c))
 }
 
 // add notes that a plugin takes new settings.
@@ -57,6 +74,47 @@ func (p *plugins) addLoopguard(c *Config) error {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "loopguard", Hook: g, Deadline: hook.NoDeadline})
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "loopguard", Hook: g})
 		p.add(c, "loopguard", func(c *Config) any { return c.Loopguard }, func(c *Config) error { return g.Swap(c.loopguard()) })
+	}
+	return nil
+}
+
+// addCache adds the cache. It keeps results before reminders are added to them. Only a rule that names documents makes the gate
+// read the journal; the first such rule needs a restart, because only then the gate has a deadline.
+func (p *plugins) addCache(c *Config) error {
+	cfg := c.cache()
+	kept, err := cache.New(cfg)
+	if err != nil {
+		return usagef("cache: %w", err)
+	}
+	if len(c.Cache.Rules) == 0 {
+		return nil
+	}
+	gate := hook.Entry[hook.Gate]{Name: "cache", Hook: kept, OnFailure: hook.FailAllow, Match: readOnlyCalls()}
+	if !cfg.ReadsDocuments() {
+		gate.Deadline = hook.NoDeadline
+	}
+	p.set.Gate = append(p.set.Gate, gate)
+	p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "cache", Hook: kept, Match: readOnlyCalls()})
+	p.add(c, "cache", func(c *Config) any { return c.Cache }, func(c *Config) error { return kept.Swap(c.cache()) })
+	p.live[len(p.live)-1].takes = func(c *Config) error {
+		if next := c.cache(); next.ReadsDocuments() && !cfg.ReadsDocuments() {
+			return usagef("cache: the first rule with documents needs a restart")
+		}
+		return nil
+	}
+	return nil
+}
+
+func readOnlyCalls() hook.Match { return hook.Match{Mutability: []tool.Mutability{tool.ReadOnly}} }
+
+func (p *plugins) addRemind(c *Config) error {
+	r, err := remind.New(c.remind())
+	if err != nil {
+		return usagef("remind: %w", err)
+	}
+	if len(c.Remind) > 0 {
+		p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "remind", Hook: r})
+		p.add(c, "remind", func(c *Config) any { return c.Remind }, func(c *Config) error { return r.Swap(c.remind()) })
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"io"
 	"sync"
 
@@ -15,7 +16,10 @@ type Spool struct {
 	closed  bool
 }
 
-var _ store.Spool = (*Spool)(nil)
+var (
+	_ store.Spool      = (*Spool)(nil)
+	_ store.SpoolSizer = (*Spool)(nil)
+)
 
 // NewSpool returns an empty spool.
 func NewSpool() *Spool { return &Spool{streams: map[call.Key]map[string][]byte{}} }
@@ -99,5 +103,22 @@ func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	return nil
+}
+
+// Sizes implements [store.SpoolSizer].
+func (s *Spool) Sizes(_ context.Context, visit func(call.Key, int64)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return store.ErrClosed
+	}
+	for key, streams := range s.streams {
+		n := 0
+		for _, b := range streams {
+			n += len(b)
+		}
+		visit(key, int64(n))
+	}
 	return nil
 }

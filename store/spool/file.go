@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,9 +156,21 @@ func (s *Spool) discard(dir string) (string, error) {
 // Sweep removes the streams of calls that keep does not want, and what a crash left half made. It is for the start,
 // before calls run.
 func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error) {
+	err = s.calls(func(dir string) error {
+		gone, err := s.sweep(dir, keep)
+		if gone {
+			removed++
+		}
+		return err
+	})
+	return removed, err
+}
+
+// calls visits the directories of calls.
+func (s *Spool) calls(visit func(dir string) error) error {
 	fans, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, fan := range fans {
 		if _, err := strconv.ParseUint(fan.Name(), 16, 8); err != nil || !fan.IsDir() {
@@ -165,19 +178,41 @@ func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error
 		}
 		dirs, err := os.ReadDir(filepath.Join(s.cfg.Dir, fan.Name()))
 		if err != nil {
-			return removed, err
+			return err
 		}
 		for _, d := range dirs {
-			gone, err := s.sweep(filepath.Join(s.cfg.Dir, fan.Name(), d.Name()), keep)
-			if err != nil {
-				return removed, err
-			}
-			if gone {
-				removed++
+			if err := visit(filepath.Join(s.cfg.Dir, fan.Name(), d.Name())); err != nil {
+				return err
 			}
 		}
 	}
-	return removed, nil
+	return nil
+}
+
+// Sizes implements [store.SpoolSizer]. Calls that are removed meanwhile may be left out.
+func (s *Spool) Sizes(ctx context.Context, visit func(call.Key, int64)) error {
+	return s.calls(func(dir string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var key call.Key
+		b, err := os.ReadFile(filepath.Join(dir, owner))
+		if err != nil || json.Unmarshal(b, &key) != nil {
+			return nil //nolint:nilerr // gone, or what a crash left half made
+		}
+		files, err := os.ReadDir(dir)
+		if err != nil {
+			return nil //nolint:nilerr // gone
+		}
+		bytes := int64(0)
+		for _, f := range files {
+			if info, err := f.Info(); err == nil && f.Name() != owner {
+				bytes += info.Size()
+			}
+		}
+		visit(key, bytes)
+		return nil
+	})
 }
 
 func (s *Spool) sweep(dir string, keep func(call.Key) (bool, error)) (bool, error) {

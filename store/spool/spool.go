@@ -36,7 +36,10 @@ type Spool struct {
 	closed  bool
 }
 
-var _ store.Spool = (*Spool)(nil)
+var (
+	_ store.Spool      = (*Spool)(nil)
+	_ store.SpoolSizer = (*Spool)(nil)
+)
 
 // A stream is one that is in use, or was lately.
 type stream struct {

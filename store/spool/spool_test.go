@@ -205,3 +205,22 @@ func TestHalfAppend(t *testing.T) {
 		t.Errorf("stream holds %q, %v", p, err)
 	}
 }
+
+func TestSizes(t *testing.T) {
+	s := newSpool(t, filepath.Join(t.TempDir(), "spool"), 4)
+	for i := range 3 {
+		appendTo(t, s, key("two"), fmt.Sprint("stream-", i%2))
+	}
+	appendTo(t, s, key("gone"), "stdout")
+	if err := s.Remove(key("gone")); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, s, call.Key{Namespace: "other", ID: "one"}, "stdout")
+	sizes := map[call.Key]int64{}
+	if err := s.Sizes(t.Context(), func(k call.Key, n int64) { sizes[k] += n }); err != nil {
+		t.Fatal(err)
+	}
+	if len(sizes) != 2 || sizes[key("two")] != 3 || sizes[call.Key{Namespace: "other", ID: "one"}] != 1 {
+		t.Errorf("%v", sizes)
+	}
+}

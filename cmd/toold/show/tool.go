@@ -227,6 +227,9 @@ func shares(l *tooldv1.Limits) string {
 	for _, t := range l.GetRunningCallsTools() {
 		of("tool "+Line(t.GetTools()), t.GetCalls(), 0, 0)
 	}
+	if n := l.GetStoredBytesNamespace(); n > 0 {
+		lines = append(lines, "namespace: "+Size(n)+" stored")
+	}
 	if n := l.GetCircuitFailures(); n > 0 {
 		lines = append(lines, fmt.Sprintf("source: not asked for %s after %s upstream failures", Duration(l.GetCircuitOpen().AsDuration()), Number(int64(n))))
 	}

@@ -374,9 +374,11 @@ type Limits struct {
 	// Failures of a source with UPSTREAM, in a row, after which its calls are refused for a time; 0 is never.
 	CircuitFailures int32 `protobuf:"varint,18,opt,name=circuit_failures,json=circuitFailures,proto3" json:"circuit_failures,omitempty"`
 	// For how long they are refused before one tries.
-	CircuitOpen   *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	CircuitOpen *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
+	// About what the calls of one namespace may take in the journal and with their output; 0 is any number.
+	StoredBytesNamespace int64 `protobuf:"varint,20,opt,name=stored_bytes_namespace,json=storedBytesNamespace,proto3" json:"stored_bytes_namespace,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -540,6 +542,13 @@ func (x *Limits) GetCircuitOpen() *durationpb.Duration {
 		return x.CircuitOpen
 	}
 	return nil
+}
+
+func (x *Limits) GetStoredBytesNamespace() int64 {
+	if x != nil {
+		return x.StoredBytesNamespace
+	}
+	return 0
 }
 
 // ToolLimit bounds how many calls of a tool run at once.
@@ -1560,7 +1569,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xe2\x06\n" +
+	"\x03tls\x18\x03 \x01(\bR\x03tls\"\x98\a\n" +
 	"\x06Limits\x12\x1c\n" +
 	"\targuments\x18\x01 \x01(\x03R\targuments\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\x03R\x06result\x12\x16\n" +
@@ -1583,7 +1592,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x1aopen_suspensions_namespace\x18\x10 \x01(\x05R\x18openSuspensionsNamespace\x12<\n" +
 	"\x1aopen_suspensions_principal\x18\x11 \x01(\x05R\x18openSuspensionsPrincipal\x12)\n" +
 	"\x10circuit_failures\x18\x12 \x01(\x05R\x0fcircuitFailures\x12<\n" +
-	"\fcircuit_open\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vcircuitOpen\"7\n" +
+	"\fcircuit_open\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vcircuitOpen\x124\n" +
+	"\x16stored_bytes_namespace\x18\x14 \x01(\x03R\x14storedBytesNamespace\"7\n" +
 	"\tToolLimit\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\tR\x05tools\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\"\x0f\n" +
