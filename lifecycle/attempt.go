@@ -54,6 +54,7 @@ func (a *attempt) stopped() {
 	if a.p.owner.Load() != attemptRuns || a.stopping.Swap(true) {
 		return
 	}
+	a.reporter.hangUp() // a tool that waits for keys is not to wait for the grace period
 	p := a.p
 	time.AfterFunc(p.l.e.cfg.Grace, func() {
 		p.l.retain()

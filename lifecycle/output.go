@@ -23,9 +23,21 @@ type reporter struct {
 	// order keeps the pieces of one Output together. It is held over a write to this call's own spool and nothing else
 	// waits for it.
 	order sync.Mutex
+
+	keys atomic.Pointer[keyboard] // nil: the tool takes no input
 }
 
-func (r *reporter) close() { r.closed.Store(true) }
+func (r *reporter) close() {
+	r.closed.Store(true)
+	r.hangUp()
+}
+
+// hangUp ends what can be typed.
+func (r *reporter) hangUp() {
+	if k := r.keys.Load(); k != nil {
+		k.Close()
+	}
+}
 
 func (r *reporter) tell(ev call.Event) error {
 	if r.closed.Load() {

@@ -109,7 +109,7 @@ func (s *screen) output(stream string, chunk []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.text == nil {
-		s.text = map[string]*bytes.Buffer{"stdout": {}, "stderr": {}}
+		s.text = map[string]*bytes.Buffer{"stdout": {}, "stderr": {}, "pty": {}}
 	}
 	s.text[stream].Write(chunk)
 	return nil
@@ -218,4 +218,11 @@ func mustBeDead(t *testing.T, exit *sandbox.Exit) {
 		}
 		return true
 	})
+}
+
+func contextWithCause(t *testing.T) (context.Context, context.CancelCauseFunc) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { cancel(nil) })
+	return ctx, cancel
 }

@@ -18,6 +18,7 @@ const chunkSize = 32 << 10
 type stream struct {
 	name  string
 	pipe  *os.File
+	peer  string      // path of the other end of a terminal
 	late  atomic.Bool // nobody of the run lives: only what is in the pipe is still wanted
 	done  chan struct{}
 	stuck bool // ended without end of file; read after done
@@ -26,6 +27,18 @@ type stream struct {
 // openPipes returns the child's descriptors 0, 1 and 2 and keeps our ends in run. After an error both are to be closed.
 func (run *run) openPipes() ([]*os.File, error) {
 	var theirs []*os.File
+	if run.spec.Terminal != nil {
+		ours, its, err := openTerminal(*run.spec.Terminal)
+		if err != nil {
+			return nil, err
+		}
+		run.terminal = ours
+		run.streams = []*stream{{name: "pty", pipe: ours, peer: its.Name(), done: make(chan struct{})}}
+		if run.spec.Stdin != nil {
+			run.stdin = ours
+		}
+		return []*os.File{its, its, its}, nil
+	}
 	if run.spec.Stdin == nil {
 		null, err := os.Open(os.DevNull)
 		if err != nil {
@@ -63,6 +76,14 @@ func (run *run) closePipes() {
 func feed(pipe *os.File, in io.Reader) {
 	_, _ = io.Copy(pipe, in) // the process may stop reading when it likes
 	pipe.Close()
+}
+
+// typeIn is feed for a terminal, whose descriptor is also that of its output.
+func typeIn(terminal *os.File, in io.Reader) {
+	const ctrlD = "\x04"
+	if _, err := io.Copy(terminal, in); err == nil {
+		_, _ = io.WriteString(terminal, ctrlD)
+	}
 }
 
 // read hands everything from the pipe to output until end of file, an error of output, or, late, until nothing comes.
@@ -128,9 +149,12 @@ func (run *run) finishOutput() []Process {
 // holders returns the processes that hold the other end. They are told and not killed: a descriptor can be sent to a
 // process that is not ours.
 func (s *stream) holders() []Process {
-	link, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(s.pipe.Fd())))
-	if err != nil {
-		return []Process{{Command: "unknown holder of " + s.name + ": " + err.Error()}}
+	link := s.peer
+	if link == "" {
+		var err error
+		if link, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(s.pipe.Fd()))); err != nil {
+			return []Process{{Command: "unknown holder of " + s.name + ": " + err.Error()}}
+		}
 	}
 	var found []Process
 	paths, _ := filepath.Glob("/proc/[0-9]*/fd/*") // the pattern is well formed

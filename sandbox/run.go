@@ -16,20 +16,22 @@ import (
 // run is one process being run and all that descends from it.
 type run struct {
 	pack
-	spec    Spec
-	id      string     // new for each run, so that two attempts of one call are told apart
-	tag     string     // value of TagVariable
-	record  *os.File   // guarded by pack.mu once started, as is noted
-	noted   []identity // what the record names beside main
-	handle  *os.Process
-	main    process // its pid is also its group and its session; guarded by Runner.starting until start returned
-	began   time.Time
-	stdin   *os.File
-	streams []*stream
-	broken  chan error // the first error of Output
-	ended   chan struct{}
-	endedAt time.Time // set before ended is closed
-	killed  map[int]bool
+	spec   Spec
+	id     string     // new for each run, so that two attempts of one call are told apart
+	tag    string     // value of TagVariable
+	record *os.File   // guarded by pack.mu once started, as is noted
+	noted  []identity // what the record names beside main
+	handle *os.Process
+	main   process // its pid is also its group and its session; guarded by Runner.starting until start returned
+	began  time.Time
+	stdin  *os.File
+	// terminal is our end of the pseudo-terminal, if there is one; it is stdin and the only stream then.
+	terminal *os.File
+	streams  []*stream
+	broken   chan error // the first error of Output
+	ended    chan struct{}
+	endedAt  time.Time // set before ended is closed
+	killed   map[int]bool
 }
 
 func (r *Runner) enter(spec Spec) (*run, error) {
@@ -97,9 +99,14 @@ func (r *Runner) start(run *run) error {
 	for _, s := range run.streams {
 		go s.read(run.spec.Output, run.broken)
 	}
-	if run.stdin != nil {
+	switch {
+	case run.stdin == nil:
+	case run.terminal != nil:
+		go typeIn(run.terminal, run.spec.Stdin)
+	default:
 		go feed(run.stdin, run.spec.Stdin)
 	}
+	run.spec.Control.attach(run)
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -118,7 +125,7 @@ func (r *Runner) fork(run *run, files []*os.File) error {
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
 	})
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
@@ -185,6 +192,7 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 		r.terminate(run)
 		left = r.end(run.main.pid, run.killed, r.finder(run))
 	}
+	run.spec.Control.attach(nil)
 	exit := &Exit{Code: -1, Unverified: run.finishOutput()}
 	for _, p := range left {
 		exit.Unverified = append(exit.Unverified, describe(p))

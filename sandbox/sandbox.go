@@ -64,6 +64,11 @@ type Spec struct {
 	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
 	// goroutine ends when the Read does.
 	Stdin io.Reader
+	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. What the
+	// processes write comes as the stream "pty"; the end of Stdin is typed as Ctrl-D.
+	Terminal *Size
+	// Control reaches into the run while it lasts; may be nil.
+	Control *Control
 	// Output gets what the process writes to "stdout" and "stderr": in order for each stream, from one goroutine for
 	// each, in chunks of at most 32 KiB that are valid during the call, and never after Run returned. Run waits for
 	// it. An error ends the process as a cancel does. nil discards.

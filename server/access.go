@@ -87,6 +87,7 @@ func table() map[string]access {
 		tooldv1.CallService_CancelCalls_FullMethodName:  {roles: end, limit: quick},
 		tooldv1.CallService_DescribeCall_FullMethodName: {roles: caller | delegate, limit: quick},
 		tooldv1.CallService_ReadArtifact_FullMethodName: {roles: see, limit: quick},
+		tooldv1.CallService_SendInput_FullMethodName:    {roles: caller | delegate, limit: quick},
 		tooldv1.CallService_GetRun_FullMethodName:       {roles: see, limit: quick},
 		tooldv1.CallService_EndRun_FullMethodName:       {roles: end, limit: quick},
 

@@ -41,6 +41,8 @@ type Engine interface {
 	// ReadLines returns count lines from the first, at most limit bytes of them.
 	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (Part, error)
 	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q Search) (Found, error)
+	// SendInput types into a running call of the principal's own.
+	SendInput(ctx context.Context, p tool.Principal, id string, in Input) (InputState, error)
 	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
@@ -194,6 +196,23 @@ type Match struct {
 	Line, Offset int64
 	Text         string
 	Cut          bool
+}
+
+// An Input is what happens at the keyboard of a running call, in the order of its fields.
+type Input struct {
+	Data          []byte
+	Position      *int64 // of Data in all that is sent to the attempt; nil is behind what was taken
+	Attempt       int    // that it is for; 0 is the running one
+	Rows, Columns int    // of the terminal; 0 leaves them
+	Signal        string // such as SIGINT
+	End           bool
+}
+
+// An InputState says how far the input of a call has come.
+type InputState struct {
+	Position int64
+	Attempt  int
+	Unread   int
 }
 
 // A Run says where a run stands.

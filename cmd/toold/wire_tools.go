@@ -108,7 +108,7 @@ func splitCommand(args tool.Arguments) (list []permission.Part, ok bool) {
 	for _, p := range parts {
 		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
 	}
-	return list, ok
+	return list, ok && !shell.TakesInput(args) // no rule for commands allows what will be typed
 }
 
 // isolationFacts lists what is known to hold around processes.

@@ -4,6 +4,7 @@ package tooltest
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -15,6 +16,9 @@ import (
 type Recorder struct {
 	// Err, when set, is what every report answers, as if the call were over.
 	Err error
+	// Keys, when set, is what is typed into the call; Controls is what the tool takes beside it.
+	Keys     io.ReadCloser
+	Controls tool.Controls
 
 	mu         sync.Mutex
 	progress   []tool.Progress
@@ -76,6 +80,14 @@ func (r *Recorder) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 		r.artifacts[name] = bytes.Clone(b)
 	})
 	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, err
+}
+
+// Input implements [tool.Interactor].
+func (r *Recorder) Input(c tool.Controls) (io.ReadCloser, error) {
+	if r.Keys == nil {
+		return nil, tool.ErrNoReporter
+	}
+	return r.Keys, r.keep(func() { r.Controls = c })
 }
 
 // ProgressTold returns the progress so far, in order.

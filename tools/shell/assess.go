@@ -22,6 +22,9 @@ var (
 // A command that only reads, but may read what lies outside the working directory, needs a person's consent all the same.
 func (s *shell) assess(args arguments) tool.Effects {
 	worst := analyse(args.Command, s.cfg.Dir).worst
+	if args.takesInput() { // what will be typed cannot be read, and need not be what the command reads like
+		worst = worst.and(destroys(typedLater))
+	}
 	if worst.safety != tool.SafetyReadOnly {
 		e := worstEffects
 		e.Safety = worst.safety
@@ -33,6 +36,8 @@ func (s *shell) assess(args arguments) tool.Effects {
 	}
 	return e
 }
+
+const typedLater = "what will be typed into it is not known"
 
 const (
 	titleLength = 80
@@ -59,6 +64,9 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 		Notes:   []string{"Runs without isolation, with the rights of the user that runs toold."},
 	}
 	d.Notes = append(d.Notes, analyse(args.Command, s.cfg.Dir).notes()...)
+	if args.takesInput() {
+		d.Notes = append(d.Notes, "Takes input while it runs: "+typedLater+".")
+	}
 	if args.Description != "" {
 		d.Notes = append(d.Notes, "The model says: "+args.Description)
 	}

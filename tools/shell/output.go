@@ -14,7 +14,7 @@ import (
 type Data struct {
 	ExitCode int    `json:"exit_code"` // -1 when a signal ended the command
 	Signal   string `json:"signal,omitempty"`
-	Stdout   string `json:"stdout"` // head and tail when it is long; what is not UTF-8 became U+FFFD
+	Stdout   string `json:"stdout"` // head and tail when it is long; what is not UTF-8 became U+FFFD; all of a terminal
 	Stderr   string `json:"stderr"`
 	TimedOut bool   `json:"timed_out"`
 	// Truncated says that Stdout or Stderr left something out. The call's streams have all of it.
@@ -26,6 +26,7 @@ type Data struct {
 const (
 	stdout = "stdout"
 	stderr = "stderr"
+	pty    = "pty" // of a terminal, in place of the two
 )
 
 // An output gathers both streams for the result. Each stream has one writer; the result is made after both.
@@ -36,8 +37,12 @@ type output struct {
 	stdout, stderr keeper
 }
 
-func newOutput(call string, budget int) *output {
-	return &output{budget: budget, stdout: keeper{call: call, name: stdout, most: budget / 2}, stderr: keeper{call: call, name: stderr, most: budget / 2}}
+func newOutput(call string, budget int, terminal bool) *output {
+	first := stdout
+	if terminal {
+		first = pty
+	}
+	return &output{budget: budget, stdout: keeper{call: call, name: first, most: budget / 2}, stderr: keeper{call: call, name: stderr, most: budget / 2}}
 }
 
 func (o *output) stream(name string) *keeper {
@@ -104,7 +109,11 @@ func (o *output) fit(exit *sandbox.Exit, timedOut bool, build func(Data, string)
 		d.Stdout, cut = o.stdout.text(most, cut)
 		d.Stderr, cut = o.stderr.text(most, cut)
 		d.Truncated = len(cut) > 0
-		r := build(d, both(d.Stdout, d.Stderr))
+		first := d.Stdout
+		if o.stdout.name == pty {
+			first = strings.ReplaceAll(first, "\r\n", "\n") // the terminal made them so
+		}
+		r := build(d, both(first, d.Stderr))
 		size := len(r.Data) + len(r.Message)
 		if r.Error != nil {
 			size += len(r.Error.Message)

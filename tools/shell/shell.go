@@ -11,6 +11,7 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/toold-dev/toold/sandbox"
@@ -74,14 +76,41 @@ type arguments struct {
 	Command     string `json:"command"`
 	Timeout     int    `json:"timeout,omitempty"`
 	Description string `json:"description,omitempty"`
+	// PTY gives the command a terminal.
+	PTY *terminal `json:"pty,omitempty"`
+	// Input says whether people may type while it runs; nil: with a terminal they may.
+	Input *bool `json:"input,omitempty"`
+}
+
+type terminal struct {
+	Rows    int `json:"rows,omitempty"`
+	Columns int `json:"columns,omitempty"`
+}
+
+// takesInput reports whether something can be typed that nobody has seen when the call is assessed.
+func (a *arguments) takesInput() bool {
+	if a.Input != nil {
+		return *a.Input
+	}
+	return a.PTY != nil
 }
 
 const parameters = `{
 	"type": "object",
 	"properties": {
-		"command": {"type": "string", "description": "The command line for bash. Standard input is empty.", "minLength": 1},
+		"command": {"type": "string", "description": "The command line for bash. Standard input is empty unless input or pty says otherwise.", "minLength": 1},
 		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; 120 when left out.", "minimum": 1, "maximum": 600},
-		"description": {"type": "string", "description": "What the command is for, in a few words.", "maxLength": 500}
+		"description": {"type": "string", "description": "What the command is for, in a few words.", "maxLength": 500},
+		"pty": {
+			"type": "object",
+			"description": "Run on a terminal, for programs that need one. Output and errors come together then.",
+			"properties": {
+				"rows": {"type": "integer", "description": "24 when left out.", "minimum": 1, "maximum": 1000},
+				"columns": {"type": "integer", "description": "80 when left out.", "minimum": 1, "maximum": 1000}
+			},
+			"additionalProperties": false
+		},
+		"input": {"type": "boolean", "description": "Take what is typed while it runs. When left out: true with pty, else false."}
 	},
 	"required": ["command"],
 	"additionalProperties": false
@@ -91,7 +120,7 @@ const description = "Runs a bash command in the workspace and returns its output
 	"Processes that the command leaves behind are killed. There is no isolation: the command has all rights of the user that runs toold."
 
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
-	"Do not start programs that wait for input."
+	"Do not start programs that wait for input, unless somebody is there to type."
 
 // New returns the tool bash.
 func New(cfg Config) (tool.Tool, error) {
@@ -138,25 +167,30 @@ type shell struct{ cfg Config }
 var errTimedOut = errors.New("command timed out")
 
 func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
-	out := newOutput(call.ID, s.cfg.OutputBudget)
+	out := newOutput(call.ID, s.cfg.OutputBudget, args.PTY != nil)
 	limit := time.Duration(args.Timeout) * time.Second
 	if args.Timeout == 0 {
 		limit = DefaultTimeout * time.Second
 	}
 	clock, stop := context.WithTimeoutCause(ctx, limit, errTimedOut)
 	defer stop()
-	exit, err := s.cfg.Exec.Run(clock, sandbox.Spec{
-		Path: s.cfg.Shell,
-		// Without -- a command that begins with a dash would be read as an option.
-		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
-		Dir:  s.cfg.Dir,
-		Env:  s.cfg.Env,
-		Tag:  call.ID,
-		Output: func(stream string, chunk []byte) error {
-			out.stream(stream).write(chunk)
-			return call.Output(stream, chunk)
-		},
-	})
+	spec := s.spec(call, &args)
+	spec.Output = func(stream string, chunk []byte) error {
+		out.stream(stream).write(chunk)
+		return call.Output(stream, chunk)
+	}
+	if args.takesInput() {
+		in, err := call.Input(controls(spec.Control))
+		switch {
+		case errors.Is(err, tool.ErrNoReporter): // nobody could type: the input is empty
+		case err != nil:
+			return nil, err
+		default:
+			spec.Stdin = in
+			defer in.Close()
+		}
+	}
+	exit, err := s.cfg.Exec.Run(clock, spec)
 	switch {
 	case exit == nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
@@ -170,6 +204,52 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 	default:
 		// The call is over; what is known of its processes goes into its record.
 		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
+	}
+}
+
+// spec is the process of a command, without its input and output.
+func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
+	spec := sandbox.Spec{
+		Path: s.cfg.Shell,
+		// Without -- a command that begins with a dash would be read as an option.
+		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
+		Dir:  s.cfg.Dir,
+		Env:  s.cfg.Env,
+		Tag:  call.ID,
+	}
+	if args.takesInput() || args.PTY != nil {
+		spec.Control = &sandbox.Control{}
+	}
+	if p := args.PTY; p != nil {
+		spec.Terminal = &sandbox.Size{Rows: cmp.Or(p.Rows, 24), Columns: cmp.Or(p.Columns, 80)}
+		spec.Env = slices.Clone(spec.Env)
+		for i, pair := range spec.Env {
+			if pair == "TERM=dumb" { // of DefaultEnv, where there is no terminal
+				spec.Env[i] = "TERM=xterm-256color"
+			}
+		}
+	}
+	return spec
+}
+
+// controls are what the keyboard can do with a process.
+func controls(c *sandbox.Control) tool.Controls {
+	return tool.Controls{
+		Resize: func(rows, columns int) error { return c.Resize(sandbox.Size{Rows: rows, Columns: columns}) },
+		Signal: func(name string) error {
+			sig, ok := signals()[name]
+			if !ok {
+				return fmt.Errorf("%s cannot be sent", name)
+			}
+			return c.Signal(sig)
+		},
+	}
+}
+
+func signals() map[string]syscall.Signal {
+	return map[string]syscall.Signal{
+		"SIGINT": syscall.SIGINT, "SIGQUIT": syscall.SIGQUIT, "SIGTERM": syscall.SIGTERM, "SIGHUP": syscall.SIGHUP,
+		"SIGTSTP": syscall.SIGTSTP, "SIGCONT": syscall.SIGCONT, "SIGUSR1": syscall.SIGUSR1, "SIGUSR2": syscall.SIGUSR2,
 	}
 }
 
@@ -195,4 +275,12 @@ func validate(args arguments) error {
 	}
 	return &tool.Error{Code: tool.InvalidArguments, Message: "The command was not run.",
 		Violations: []tool.Violation{{Field: "command", Description: problem}}}
+}
+
+// TakesInput reports whether a call of bash with these arguments can be typed into: then its text does not say all that it
+// may do.
+func TakesInput(args tool.Arguments) bool {
+	input, said := args.Value()["input"].(bool)
+	_, terminal := args.Value()["pty"].(map[string]any)
+	return said && input || !said && terminal
 }

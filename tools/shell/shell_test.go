@@ -124,7 +124,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range schema.Properties {
-		if !slices.Contains([]string{"command", "timeout", "description"}, name) {
+		if !slices.Contains([]string{"command", "timeout", "description", "pty", "input"}, name) {
 			t.Errorf("the model may choose %q", name)
 		}
 	}

@@ -104,6 +104,11 @@ func (e *engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name 
 	return out, err
 }
 
+func (e *engine) SendInput(ctx context.Context, p tool.Principal, id string, in server.Input) (server.InputState, error) {
+	state, err := e.Engine.SendInput(ctx, p, id, lifecycle.Input(in))
+	return server.InputState(state), err
+}
+
 func (e *engine) Run(ctx context.Context, p tool.Principal, id string) (*server.Run, error) {
 	r, err := e.Engine.Run(ctx, p, id)
 	if err != nil {

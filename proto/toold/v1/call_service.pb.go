@@ -2367,7 +2367,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2516,7 +2516,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xe9\t\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xaf\n" +
+	"\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
@@ -2531,7 +2532,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"CancelCall\x12\x1b.toold.v1.CancelCallRequest\x1a\x1c.toold.v1.CancelCallResponse\x12J\n" +
 	"\vCancelCalls\x12\x1c.toold.v1.CancelCallsRequest\x1a\x1d.toold.v1.CancelCallsResponse\x12M\n" +
 	"\fDescribeCall\x12\x1d.toold.v1.DescribeCallRequest\x1a\x1e.toold.v1.DescribeCallResponse\x12M\n" +
-	"\fReadArtifact\x12\x1d.toold.v1.ReadArtifactRequest\x1a\x1e.toold.v1.ReadArtifactResponse\x12;\n" +
+	"\fReadArtifact\x12\x1d.toold.v1.ReadArtifactRequest\x1a\x1e.toold.v1.ReadArtifactResponse\x12D\n" +
+	"\tSendInput\x12\x1a.toold.v1.SendInputRequest\x1a\x1b.toold.v1.SendInputResponse\x12;\n" +
 	"\x06GetRun\x12\x17.toold.v1.GetRunRequest\x1a\x18.toold.v1.GetRunResponse\x12;\n" +
 	"\x06EndRun\x12\x17.toold.v1.EndRunRequest\x1a\x18.toold.v1.EndRunResponse\x12D\n" +
 	"\tListRules\x12\x1a.toold.v1.ListRulesRequest\x1a\x1b.toold.v1.ListRulesResponse\x12G\n" +
@@ -2609,7 +2611,9 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*Rule)(nil),                      // 51: toold.v1.Rule
 	(*status.Status)(nil),             // 52: google.rpc.Status
 	(*ReadArtifactRequest)(nil),       // 53: toold.v1.ReadArtifactRequest
-	(*ReadArtifactResponse)(nil),      // 54: toold.v1.ReadArtifactResponse
+	(*SendInputRequest)(nil),          // 54: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 55: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 56: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
 	34, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
@@ -2663,31 +2667,33 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	17, // 48: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
 	19, // 49: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
 	53, // 50: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	21, // 51: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 52: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	25, // 53: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	27, // 54: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	29, // 55: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	31, // 56: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 57: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 58: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 59: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 60: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	10, // 61: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	12, // 62: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	14, // 63: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	16, // 64: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	18, // 65: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	20, // 66: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	54, // 67: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	22, // 68: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 69: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	26, // 70: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	28, // 71: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	30, // 72: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	33, // 73: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	57, // [57:74] is the sub-list for method output_type
-	40, // [40:57] is the sub-list for method input_type
+	54, // 51: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	21, // 52: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	23, // 53: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	25, // 54: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	27, // 55: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	29, // 56: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	31, // 57: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 58: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 59: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 60: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 61: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	10, // 62: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	12, // 63: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	14, // 64: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	16, // 65: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	18, // 66: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	20, // 67: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	55, // 68: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	56, // 69: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	22, // 70: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	24, // 71: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	26, // 72: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	28, // 73: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	30, // 74: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	33, // 75: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	58, // [58:76] is the sub-list for method output_type
+	40, // [40:58] is the sub-list for method input_type
 	40, // [40:40] is the sub-list for extension type_name
 	40, // [40:40] is the sub-list for extension extendee
 	0,  // [0:40] is the sub-list for field type_name
@@ -2703,6 +2709,7 @@ func file_toold_v1_call_service_proto_init() {
 	file_toold_v1_batch_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_event_proto_init()
+	file_toold_v1_input_proto_init()
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()

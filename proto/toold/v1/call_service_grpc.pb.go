@@ -30,6 +30,7 @@ const (
 	CallService_CancelCalls_FullMethodName       = "/toold.v1.CallService/CancelCalls"
 	CallService_DescribeCall_FullMethodName      = "/toold.v1.CallService/DescribeCall"
 	CallService_ReadArtifact_FullMethodName      = "/toold.v1.CallService/ReadArtifact"
+	CallService_SendInput_FullMethodName         = "/toold.v1.CallService/SendInput"
 	CallService_GetRun_FullMethodName            = "/toold.v1.CallService/GetRun"
 	CallService_EndRun_FullMethodName            = "/toold.v1.CallService/EndRun"
 	CallService_ListRules_FullMethodName         = "/toold.v1.CallService/ListRules"
@@ -55,8 +56,6 @@ const (
 //
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
-//
-// Names kept for later: SendInput.
 type CallServiceClient interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -112,6 +111,13 @@ type CallServiceClient interface {
 	//
 	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(ctx context.Context, in *ReadArtifactRequest, opts ...grpc.CallOption) (*ReadArtifactResponse, error)
+	// Types into a running call, resizes its terminal, or signals its processes. Bytes are taken once, however often they are
+	// sent: see SendInputRequest.position. Roles: caller, delegate, of their own calls.
+	//
+	// FAILED_PRECONDITION: NO_INPUT (the call takes none), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED
+	// INPUT_FULL: the call has not read what it has; nothing was taken, send it again later. OUT_OF_RANGE INPUT_GAP: the
+	// position is beyond what was taken, which the metadata of the ErrorInfo says as `position`.
+	SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error)
 	// Where a run stands. Roles: as GetCall.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// Ends a run: cancels what still runs or waits in it, lifts a block, drops its documents. Ending an ended run changes
@@ -297,6 +303,16 @@ func (c *callServiceClient) ReadArtifact(ctx context.Context, in *ReadArtifactRe
 	return out, nil
 }
 
+func (c *callServiceClient) SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SendInputResponse)
+	err := c.cc.Invoke(ctx, CallService_SendInput_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *callServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetRunResponse)
@@ -377,8 +393,6 @@ type CallService_SessionClient = grpc.BidiStreamingClient[SessionRequest, Sessio
 //
 // What streams events may also answer RESOURCE_EXHAUSTED TOO_MANY_WATCHERS, or end with WATCHER_LAGGED when its client took
 // nothing for a while: the metadata of the ErrorInfo has the cursor to watch again from.
-//
-// Names kept for later: SendInput.
 type CallServiceServer interface {
 	// Starts the call, or attaches when its call_id is known, and streams what happens. Ends after `finished`, or after
 	// `suspended` unless wait_for_decision. Attaching without cursor begins with a snapshot. Roles: caller, delegate.
@@ -434,6 +448,13 @@ type CallServiceServer interface {
 	//
 	// NOT_FOUND: no such artifact. OUT_OF_RANGE: the offset is beyond the end.
 	ReadArtifact(context.Context, *ReadArtifactRequest) (*ReadArtifactResponse, error)
+	// Types into a running call, resizes its terminal, or signals its processes. Bytes are taken once, however often they are
+	// sent: see SendInputRequest.position. Roles: caller, delegate, of their own calls.
+	//
+	// FAILED_PRECONDITION: NO_INPUT (the call takes none), NOT_RUNNING, INPUT_ENDED, OTHER_ATTEMPT. RESOURCE_EXHAUSTED
+	// INPUT_FULL: the call has not read what it has; nothing was taken, send it again later. OUT_OF_RANGE INPUT_GAP: the
+	// position is beyond what was taken, which the metadata of the ErrorInfo says as `position`.
+	SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error)
 	// Where a run stands. Roles: as GetCall.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// Ends a run: cancels what still runs or waits in it, lifts a block, drops its documents. Ending an ended run changes
@@ -505,6 +526,9 @@ func (UnimplementedCallServiceServer) DescribeCall(context.Context, *DescribeCal
 }
 func (UnimplementedCallServiceServer) ReadArtifact(context.Context, *ReadArtifactRequest) (*ReadArtifactResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadArtifact not implemented")
+}
+func (UnimplementedCallServiceServer) SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SendInput not implemented")
 }
 func (UnimplementedCallServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
@@ -715,6 +739,24 @@ func _CallService_ReadArtifact_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CallService_SendInput_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendInputRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).SendInput(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_SendInput_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).SendInput(ctx, req.(*SendInputRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CallService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetRunRequest)
 	if err := dec(in); err != nil {
@@ -846,6 +888,10 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReadArtifact",
 			Handler:    _CallService_ReadArtifact_Handler,
+		},
+		{
+			MethodName: "SendInput",
+			Handler:    _CallService_SendInput_Handler,
 		},
 		{
 			MethodName: "GetRun",

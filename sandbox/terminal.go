@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+)
+
+// A Size is that of a terminal, in characters.
+type Size struct{ Rows, Columns int }
+
+// ErrNotRunning means that there is no process to reach.
+var ErrNotRunning = errors.New("the process does not run")
+
+// A Control reaches into a run while it lasts. The zero value is ready and belongs to one Spec. Its methods may be called
+// at any time, from any goroutine.
+type Control struct {
+	mu  sync.Mutex
+	run *run // from its start until its main process is reaped
+}
+
+// Resize changes the size of the run's terminal, which tells its foreground processes. A run without terminal has no size
+// to change.
+func (c *Control) Resize(s Size) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.run == nil:
+		return ErrNotRunning
+	case c.run.terminal == nil:
+		return nil
+	}
+	return resize(c.run.terminal, s)
+}
+
+// Signal signals the foreground processes of the run's terminal, as its keys would; without a terminal the process group of
+// the main process.
+func (c *Control) Signal(sig syscall.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.run == nil {
+		return ErrNotRunning
+	}
+	group := c.run.main.pid // nobody else's as long as it is not reaped
+	if c.run.terminal != nil {
+		if keySignal(c.run.terminal, sig) == nil {
+			return nil
+		}
+		var front int32
+		if err := ioctl(c.run.terminal, syscall.TIOCGPGRP, unsafe.Pointer(&front)); err != nil {
+			return err
+		}
+		if p, err := readProcess(int(front)); err == nil && p.session == group {
+			group = int(front)
+		}
+	}
+	if err := syscall.Kill(-group, sig); err != nil {
+		return ErrNotRunning
+	}
+	return nil
+}
+
+// keySignal lets the kernel signal the foreground group, as for a key. It does so for SIGINT, SIGQUIT and SIGTSTP alone.
+func keySignal(ours *os.File, sig syscall.Signal) error {
+	return control(ours, func(fd uintptr) error {
+		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, ioctlSignal, uintptr(sig))
+		return result(errno)
+	})
+}
+
+func (c *Control) attach(run *run) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.run = run
+}
+
+// openTerminal makes a pseudo-terminal: our end, and that of the process.
+func openTerminal(s Size) (ours, theirs *os.File, err error) {
+	ours, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			ours.Close()
+		}
+	}()
+	var locked int32
+	if err = ioctl(ours, syscall.TIOCSPTLCK, unsafe.Pointer(&locked)); err != nil {
+		return nil, nil, fmt.Errorf("unlock terminal: %w", err)
+	}
+	if err = resize(ours, s); err != nil {
+		return nil, nil, err
+	}
+	// By descriptor, not by path: /dev/pts of this mount namespace may be another one.
+	var fd uintptr
+	err = control(ours, func(master uintptr) error {
+		var errno syscall.Errno
+		fd, _, errno = syscall.Syscall(syscall.SYS_IOCTL, master, ioctlPeer, syscall.O_RDWR|syscall.O_NOCTTY|syscall.O_CLOEXEC)
+		return result(errno)
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open terminal: %w", err)
+	}
+	name, _ := terminalName(ours)
+	return ours, os.NewFile(fd, name), nil
+}
+
+// TIOCGPTPEER and TIOCSIG, which package syscall lacks; the same on every architecture that we build for.
+const (
+	ioctlPeer   = 0x5441
+	ioctlSignal = 0x40045436
+)
+
+// terminalName returns the path of the other end.
+func terminalName(ours *os.File) (string, error) {
+	var n int32
+	err := ioctl(ours, syscall.TIOCGPTN, unsafe.Pointer(&n))
+	return "/dev/pts/" + strconv.Itoa(int(n)), err
+}
+
+func resize(ours *os.File, s Size) error {
+	size := [4]uint16{uint16(min(max(s.Rows, 1), 1<<15)), uint16(min(max(s.Columns, 1), 1<<15))} //nolint:gosec // within bounds
+	return ioctl(ours, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
+}
+
+func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
+	return control(f, func(fd uintptr) error {
+		_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, fd, request, uintptr(arg))
+		return result(errno)
+	})
+}
+
+// control calls f with the descriptor without taking it out of the poller.
+func control(f *os.File, do func(fd uintptr) error) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var inner error
+	if err := raw.Control(func(fd uintptr) { inner = do(fd) }); err != nil {
+		return err
+	}
+	return inner
+}
+
+func result(errno syscall.Errno) error {
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

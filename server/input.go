@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// SendInput types into a running call.
+func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*tooldv1.SendInputResponse, error) {
+	if err := required("call_id", req.GetCallId()); err != nil {
+		return nil, err
+	}
+	in := Input{Data: req.GetData(), Position: req.Position, Attempt: int(req.GetAttempt()), End: req.GetEndOfInput()}
+	if size := req.GetResize(); size != nil {
+		if min(size.GetRows(), size.GetColumns()) < 1 {
+			return nil, call.InvalidField("resize", "is %d by %d; want 1 to 1,000 each", size.GetRows(), size.GetColumns())
+		}
+		in.Rows, in.Columns = int(size.GetRows()), int(size.GetColumns())
+	}
+	if req.Signal != nil {
+		if in.Signal = signalName(req.GetSignal()); in.Signal == "" {
+			return nil, call.InvalidField("signal", "%v is not a signal that can be sent", req.GetSignal())
+		}
+	}
+	state, err := s.engine.SendInput(ctx, principal(ctx).Principal, req.GetCallId(), in)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.SendInputResponse{Position: state.Position, Attempt: int32(state.Attempt), Unread: int64(state.Unread)}, nil //nolint:gosec // attempts are few
+}
+
+func signalName(s tooldv1.InputSignal) string {
+	return map[tooldv1.InputSignal]string{
+		tooldv1.InputSignal_INPUT_SIGNAL_INTERRUPT: "SIGINT", tooldv1.InputSignal_INPUT_SIGNAL_QUIT: "SIGQUIT",
+		tooldv1.InputSignal_INPUT_SIGNAL_TERMINATE: "SIGTERM", tooldv1.InputSignal_INPUT_SIGNAL_HANGUP: "SIGHUP",
+		tooldv1.InputSignal_INPUT_SIGNAL_STOP: "SIGTSTP", tooldv1.InputSignal_INPUT_SIGNAL_CONTINUE: "SIGCONT",
+		tooldv1.InputSignal_INPUT_SIGNAL_USER_1: "SIGUSR1", tooldv1.InputSignal_INPUT_SIGNAL_USER_2: "SIGUSR2",
+	}[s]
+}

@@ -1,0 +1,77 @@
+package shell_test
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/tooltest"
+	"github.com/toold-dev/toold/tool/typed"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+// On a terminal a command sees one, people can type, and all that it writes is one stream.
+func TestTerminal(t *testing.T) {
+	x := bash(t, shell.Config{})
+	keys, typist := io.Pipe()
+	rec := &tooltest.Recorder{Keys: keys}
+	go func() {
+		io.WriteString(typist, "hello\n")
+		_ = typist.Close()
+	}()
+	res, err := x.Execute(t.Context(), newCall(rec, object{"command": `stty -echo size; echo $TERM >&2; read x; echo "got $x"; cat; echo end`, "pty": object{"rows": 10}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "10 80\nxterm-256color\ngot hello\nend"; strings.TrimPrefix(res.Message, "hello\n") != want { // perhaps it was echoed
+		t.Errorf("message %q, want %q", res.Message, want)
+	}
+	if got := rec.Stream("pty"); !strings.HasSuffix(got, "end\r\n") || rec.Stream("stdout")+rec.Stream("stderr") != "" {
+		t.Errorf("stream pty %q, stdout %q", got, rec.Stream("stdout"))
+	}
+	if rec.Controls.Signal == nil || rec.Controls.Signal("SIGINT") == nil || rec.Controls.Signal("SIGNOSE") == nil {
+		t.Error("a signal to what has ended, or to nobody, is taken")
+	}
+}
+
+// Without a terminal a command that is to have input reads it from a pipe; one that is not to have any reads nothing.
+func TestInput(t *testing.T) {
+	x := bash(t, shell.Config{})
+	for _, tt := range []struct {
+		args object
+		want string
+	}{
+		{object{"command": "cat", "input": true}, "typed"},
+		{object{"command": "cat"}, "(no output)"},
+		{object{"command": "[ -t 0 ] && echo terminal; exit", "pty": object{}, "input": false}, "terminal"},
+	} {
+		rec := &tooltest.Recorder{Keys: io.NopCloser(strings.NewReader("typed"))}
+		res, err := x.Execute(t.Context(), newCall(rec, tt.args))
+		if err != nil || res.Message != tt.want {
+			t.Errorf("%v: %v, %v, want %q", tt.args, res, err, tt.want)
+		}
+	}
+}
+
+// What will be typed is in no text: such a call is never taken for one that reads, whatever its command.
+func TestInputIsNotReadFromTheText(t *testing.T) {
+	x := bash(t, shell.Config{})
+	for _, tt := range []struct {
+		args   object
+		letter string
+	}{
+		{object{"command": "ls"}, "R"},
+		{object{"command": "ls", "pty": object{}}, "D"},
+		{object{"command": "ls", "input": true}, "D"},
+		{object{"command": "ls", "pty": object{}, "input": false}, "R"},
+	} {
+		args := typed.Args(tt.args)
+		if got := x.(tool.Assessor).Assess(args); got != effects[tt.letter] {
+			t.Errorf("%v: %+v, want %s", tt.args, got, tt.letter)
+		}
+		if shell.TakesInput(args) != (tt.letter == "D") {
+			t.Errorf("%v: takes input %t", tt.args, shell.TakesInput(args))
+		}
+	}
+}
