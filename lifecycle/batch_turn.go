@@ -74,22 +74,25 @@ func (at standings) count(what ...standing) (n int) {
 
 func (b *batch) parallel() bool { return b.record.Strategy == call.Parallel }
 
-// room reports whether one call more may execute.
-func (b *batch) room(at standings) bool {
-	most := b.record.MaxParallel
-	return most == 0 || at.count(moving)-len(b.pending) < most
+// room returns how many calls more may execute.
+func (b *batch) room(at standings) int {
+	if b.record.MaxParallel == 0 {
+		return len(at)
+	}
+	return b.record.MaxParallel - at.count(moving) + len(b.pending)
 }
 
-// advance does what can be done, and returns when nothing moves.
+// advance does what can be done, and returns when nothing moves. What it does follows from a look that was taken before it was
+// asked who ended how: a call that is seen to have made room is seen to have failed, too.
 func (b *batch) advance() {
 	for {
+		at := b.look()
 		held := b.stopped()
 		if held {
 			b.withdraw()
-		} else {
-			b.serve()
+		} else if b.serve(at) {
+			continue
 		}
-		at := b.look()
 		switch {
 		case !held && b.resume(at):
 		case !held && b.mayBegin(at):
@@ -118,49 +121,36 @@ func (b *batch) stopped() bool {
 	return false
 }
 
-// serve ends what was cancelled or will not run, and executes what has room.
-func (b *batch) serve() {
-	b.interrupt()
-	for i, s := range b.look() {
-		if l := b.lives[i]; (s == fresh || s == decided) && l.record().Cancel != nil {
-			m := b.enter(l)
-			b.launch(m) // which ends it: the wish was first
-		}
+// serve ends what was cancelled or will not run, and executes what has room. It reports whether there was something to do.
+func (b *batch) serve(at standings) (did bool) {
+	room := b.room(at)
+	if b.interrupt() {
+		return true
 	}
-	for len(b.pending) > 0 && b.room(b.look()) {
-		m := b.pending[0]
-		b.pending = b.pending[1:]
-		b.launch(m)
+	for i, s := range at {
+		if l := b.lives[i]; (s == fresh || s == decided) && l.record().Cancel != nil {
+			b.launch(b.enter(l)) // which ends it: the wish was first
+			did = true
+		}
 	}
 	b.pending = slices.DeleteFunc(b.pending, func(m *member) bool {
-		gone := m.ctx.Err() != nil
-		if gone {
-			b.launch(m)
+		if room <= 0 && m.ctx.Err() == nil {
+			return false
 		}
-		return gone
+		b.launch(m)
+		room--
+		did = true
+		return true
 	})
+	return did
 }
 
 // interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all that have
-// not started.
-func (b *batch) interrupt() {
-	last, failed := -1, false
-	for i, l := range b.lives {
-		if l == nil {
-			continue
-		}
-		c := l.record()
-		if !c.Status.Terminal() || c.Result == nil {
-			continue
-		}
-		failed = failed || c.Status != call.Succeeded
-		if e := c.Result.Error; e != nil && e.TerminateRun && last < 0 {
-			last = i
-		}
-	}
-	failed = failed && b.record.FailFast
+// not started. It reports whether there were some.
+func (b *batch) interrupt() (did bool) {
+	last, failed := b.failed()
 	if last < 0 && !failed {
-		return
+		return false
 	}
 	why := "Not run: an earlier call was blocked"
 	if last < 0 {
@@ -169,16 +159,40 @@ func (b *batch) interrupt() {
 	for i, s := range b.look() {
 		if s == fresh && (failed || i > last) || s == decided && failed {
 			b.skip(b.lives[i], why)
+			did = true
 		}
 	}
-	if failed {
-		for _, m := range b.pending {
-			out := interrupted(why)
-			m.p.early = &out
-			b.launch(m)
-		}
-		b.pending = nil
+	if !failed {
+		return did
 	}
+	for _, m := range b.pending {
+		out := interrupted(why)
+		m.p.early = &out
+		b.launch(m)
+		did = true
+	}
+	b.pending = nil
+	return did
+}
+
+// failed returns the first call that a gate blocked, -1 when there is none, and whether a call that did not succeed stops the
+// others.
+func (b *batch) failed() (blocked int, failed bool) {
+	blocked = -1
+	for i, l := range b.lives {
+		if l == nil {
+			continue
+		}
+		c := l.record()
+		if !c.Status.Terminal() || c.Result == nil {
+			continue
+		}
+		failed = failed || c.Status != call.Succeeded && b.record.FailFast
+		if e := c.Result.Error; e != nil && e.TerminateRun && blocked < 0 {
+			blocked = i
+		}
+	}
+	return blocked, failed
 }
 
 // skip ends a call without running it.
@@ -207,15 +221,15 @@ func (b *batch) resume(at standings) bool {
 	if !b.parallel() && at.count(moving, stuck) > 0 {
 		return false
 	}
-	began := 0
+	began, room := 0, b.room(at)
 	for i, s := range at {
-		if s != decided {
+		if s != decided || b.lives[i].standing() != decided {
 			continue
 		}
 		l := b.lives[i]
 		c := l.record()
 		safe := b.record.Strategy == call.Auto && together(c.Assessment)
-		if !b.parallel() && began > 0 && !safe || !b.room(b.look()) {
+		if !b.parallel() && began > 0 && !safe || began >= room {
 			break
 		}
 		l.goOn(context.Background(), *c.LastRound().Decision)

@@ -27,21 +27,21 @@ func (a *app) batchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "batch [FILE | -]",
 		Short: "Run the calls of one model turn",
-		Long: `Runs calls that belong together, in their order, and shows what became of each. They
-are read from a file or standard input: a JSON list, or one object after the other.
-Each has tool and arguments (an object, or its JSON text), and may have call_id and
-model_call_id.
+		Long: `Runs calls that belong together, in their order, and shows what became of
+each. They are read from a file or standard input: a JSON list, or one object
+after the other. Each has tool and arguments (an object, or its JSON text), and
+may have call_id and model_call_id.
 
-A call that has to wait for a decision lets the others finish; then the command ends
-with exit code 3, and the batch goes on when it is answered. --watch waits with it.
-The same --batch-id with the same calls attaches to a batch instead of starting it
-again.
+A call that has to wait for a decision lets the others finish; then the command
+ends with exit code 3, and the batch goes on when it is answered. --watch waits
+with it. The same --batch-id with the same calls attaches to a batch instead of
+starting it again.
 
 Strategies: sequential (one after the other), auto (neighbours that only read
 together), parallel (all together).`,
 		Example: `  toold batch turn.json
-  echo '{"tool":"read","arguments":{"path":"a"}} {"tool":"read","arguments":{"path":"b"}}' | toold batch --strategy auto
-  toold batch turn.json --batch-id turn-0000000017 --watch -o json`,
+  toold batch turn.json --batch-id turn-0000000017 --watch -o json
+  jq -c '.[]' turn.json | toold batch - --strategy auto`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("%s takes one FILE", c.CommandPath())

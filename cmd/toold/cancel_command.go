@@ -19,7 +19,7 @@ func (a *app) cancelCommand() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "cancel CALL | --run RUN | --thread THREAD | --batch BATCH",
-		Short: "End a call and its processes, or all open calls of a run, thread or batch",
+		Short: "End a call, or all open calls of a run, thread or batch",
 		Long: `Asks for the end of a call. With --wait the command ends when the call has, and
 says which processes were killed and when they were seen to be gone. A result
 that was complete before stands.`,

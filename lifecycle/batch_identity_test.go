@@ -1,0 +1,263 @@
+package lifecycle_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// S8: batch_id is an identity like call_id: the same batch attaches, other content is a reuse; what is refused stores nothing.
+func TestBatchIdentity(t *testing.T) {
+	p := &probe{}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+		alone := spec("t", `{}`)
+		w.do(alone)
+		b := batchOf(call.Sequential, of("t", "t")...)
+		w.batch(b)
+		for range 2 {
+			w.batch(b)
+			if n := p.runs.Load(); n != 3 {
+				t.Fatalf("%d runs, want 3", n)
+			}
+			for name, change := range map[string]func(*call.BatchSpec){
+				"strategy":  func(b *call.BatchSpec) { b.Strategy = call.Parallel },
+				"bound":     func(b *call.BatchSpec) { b.MaxParallel = 2 },
+				"fail fast": func(b *call.BatchSpec) { b.FailFast = true },
+				"replay":    func(b *call.BatchSpec) { b.Replay = call.AllDecided },
+				"fewer":     func(b *call.BatchSpec) { b.Calls = b.Calls[:1] },
+				"order":     func(b *call.BatchSpec) { slices.Reverse(b.Calls) },
+				"arguments": func(b *call.BatchSpec) { b.Calls[0].Arguments = `{"x":1}` },
+				"call id":   func(b *call.BatchSpec) { b.Calls[0].ID = newCallID() },
+			} {
+				other := b
+				other.Calls = slices.Clone(b.Calls)
+				change(&other)
+				_, err := w.e.ExecuteBatch(t.Context(), alice, other, lifecycle.ExecuteOptions{})
+				if err == nil {
+					t.Errorf("%s: accepted", name)
+					continue
+				}
+				wantRefusal(t, err, call.AlreadyExists, "BATCH_ID_REUSED")
+			}
+			w.crash()
+		}
+		for _, known := range []string{alone.ID, b.Calls[0].ID} {
+			taken := batchOf(call.Sequential, of("t", "t")...)
+			taken.Calls[1].ID = known
+			_, err := w.e.ExecuteBatch(t.Context(), alice, taken, lifecycle.ExecuteOptions{})
+			wantRefusal(t, err, call.AlreadyExists, "CALL_ID_REUSED")
+			_, err = w.e.Get(t.Context(), alice, taken.Calls[0].ID)
+			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
+		}
+		again := b.Calls[0] // a call of a batch is a call
+		watcher := w.start(again, lifecycle.ExecuteOptions{})
+		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.BatchID != b.ID {
+			t.Errorf("call of the batch sent alone: %+v, %v", c, err)
+		}
+	})
+}
+
+// S10: batches are kept and tombstoned like calls.
+func TestBatchLeavesATombstone(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("t", "t")...)
+		w.batch(b)
+		synctest.Wait()
+		time.Sleep(8 * 24 * time.Hour)
+		for range 2 { // calls, then the batch that has none
+			if _, err := w.store.Trim(t.Context(), w.store.Now().Add(-7*24*time.Hour), w.store.Now().Add(-year), w.store.Now(), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+		wantRefusal(t, err, call.FailedPrecondition, "BATCH_EXPIRED")
+	})
+}
+
+// S8: reattach by batch id: a watcher goes on behind its cursor, and who comes late hears all of it.
+func TestBatchReattach(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("ok", "t", "ok")...)
+		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		cursor, first := "", 0
+		for first < 5 { // three accepted, one call to its end
+			f, err := watcher.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cursor, first = f.Cursor, first+len(f.Events)
+		}
+		watcher.Close()
+		synctest.Wait()
+		w.crash() // the call that ran is in doubt
+		synctest.Wait()
+		_, err := w.e.WatchBatch(t.Context(), eve, b.ID, "", true)
+		wantRefusal(t, err, call.NotFound, "BATCH_NOT_FOUND")
+		_, err = w.e.WatchBatch(t.Context(), alice, b.ID, "c1.1.0", true)
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+		again, err := w.e.WatchBatch(t.Context(), alice, b.ID, cursor, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest, done := followed(t, again)
+		all, told := followed(t, w.turn(b, lifecycle.ExecuteOptions{}))
+		n := 0
+		for _, c := range w.wantBatch(b, "SUCCEEDED FAILED/IN_DOUBT SUCCEEDED") {
+			n += len(rest[c.ID])
+			if got, want := contents(all[c.ID]), contents(w.checkLog(c.ID)); got != want {
+				t.Errorf("call %s:\n%s\nwant\n%s", c.ID, got, want)
+			}
+		}
+		if sum := len(all[b.Calls[0].ID]) + len(all[b.Calls[1].ID]) + len(all[b.Calls[2].ID]); n != sum-first {
+			t.Errorf("%d events behind the cursor, %d before it, %d in all", n, first, sum)
+		}
+		if done == nil || told == nil || len(done.Open)+len(told.Open) > 0 {
+			t.Errorf("ended %+v and %+v", done, told)
+		}
+		p.free()
+	})
+}
+
+// S8: batch_finished reports every call, in model order, and ends the stream when nothing can move; with wait_for_decision when
+// nothing will.
+func TestBatchFinishedReportsInCallOrder(t *testing.T) {
+	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
+		time.Sleep(time.Minute)
+		return tool.Text("ok"), nil
+	})
+	inBubble(t, []tool.Tool{slow, echo("quick", mutating), echo("ask", mutating)}, gates(asking("ask")), func(t *testing.T, w *world) {
+		b := batchOf(call.Parallel, of("slow", "ask", "quick")...)
+		patient := w.turn(b, lifecycle.ExecuteOptions{WaitForDecision: true})
+		done := w.batch(b)
+		var ids []string
+		for _, c := range done.Calls {
+			ids = append(ids, c.ID)
+		}
+		if want := []string{b.Calls[0].ID, b.Calls[1].ID, b.Calls[2].ID}; !slices.Equal(ids, want) || !slices.Equal(done.Open, want[1:2]) || done.BatchID != b.ID {
+			t.Errorf("finished %v, open %v", ids, done.Open)
+		}
+		w.decide(bob, b.Calls[1].ID, yes())
+		if _, done = followed(t, patient); statuses(done.Calls) != "SUCCEEDED SUCCEEDED SUCCEEDED" || len(done.Open) > 0 {
+			t.Errorf("the patient heard %s, open %v", statuses(done.Calls), done.Open)
+		}
+	})
+}
+
+// S8: CancelCalls of a batch ends what runs and what waits; what has not begun never does.
+func TestBatchCancel(t *testing.T) {
+	for _, strategy := range strategies {
+		p := held()
+		inBubble(t, []tool.Tool{echo("ok", mutating), p.tool("t", mutating), echo("ask", mutating)}, gates(asking("ask")), func(t *testing.T, w *world) {
+			b := batchOf(strategy, of("ok", "ask", "t", "t", "t")...)
+			b.MaxParallel = 1
+			w.launch(b)
+			runs := p.runs.Load()
+			if _, err := w.e.CancelBatch(t.Context(), bob, b.ID, "", ""); err == nil {
+				t.Error("somebody else cancelled it")
+			}
+			ids, err := w.e.CancelBatch(t.Context(), alice, b.ID, "enough", "")
+			synctest.Wait()
+			if err != nil || len(ids) != 4 || p.runs.Load() != runs {
+				t.Errorf("%s: cancelled %v, %v; %d runs, %d before", strategy, ids, err, p.runs.Load(), runs)
+			}
+			w.wantBatch(b, "SUCCEEDED CANCELLED/CANCELLED CANCELLED/CANCELLED CANCELLED/CANCELLED CANCELLED/CANCELLED")
+			if record, err := w.store.Batch(t.Context(), call.Key{Namespace: "ns", ID: b.ID}); err != nil || record.Ended.IsZero() {
+				t.Errorf("batch %+v, %v", record, err)
+			}
+		})
+	}
+}
+
+// One call of a batch that has not begun is cancelled at once, whatever runs before it.
+func TestBatchCancelOfOneThatHasNotBegun(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("t", "t", "t")...)
+		w.launch(b)
+		if c, err := w.e.Cancel(t.Context(), alice, b.Calls[1].ID, "", time.Minute); err != nil || c.Status != call.Cancelled || c.Executed != call.NotStarted {
+			t.Errorf("%+v, %v", c, err)
+		}
+		p.free()
+		synctest.Wait()
+		w.wantBatch(b, "SUCCEEDED CANCELLED/CANCELLED SUCCEEDED")
+	})
+}
+
+// S10: NEW in an open batch: the batch goes on. Whatever step a crash takes, each call has one result and no mutating one
+// ran twice.
+func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
+	for _, strategy := range strategies {
+		for at := range 14 {
+			p := &probe{}
+			inBubble(t, []tool.Tool{p.tool("a", mutating), p.tool("r", reading)}, nil, func(t *testing.T, w *world) {
+				var n atomic.Int64
+				w.useStore(nil, func(*store.Change) error {
+					if n.Add(1) == int64(at)+3 { // those of the calls are stored with the batch
+						return store.ErrFatal
+					}
+					return nil
+				})
+				b := batchOf(strategy, of("a", "r", "a")...)
+				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+				if err == nil {
+					watcher.Close()
+				}
+				synctest.Wait()
+				w.past = append(w.past, w.e)
+				n.Store(1 << 20)
+				w.store = w.store.Crash()
+				w.open()
+				synctest.Wait()
+				w.batch(b) // also when a crash took the whole of it
+				seen := map[string]int{}
+				for _, c := range p.seen() {
+					if c.Tool == "a" {
+						seen[c.ID]++
+					}
+				}
+				for i, s := range b.Calls {
+					c := w.get(s.ID)
+					if !c.Status.Terminal() || seen[s.ID] > 1 {
+						t.Errorf("%s, crash at %d: call %d is %s and ran %d times", strategy, at, i, c.Status, seen[s.ID])
+					}
+					w.checkLog(s.ID)
+				}
+			})
+		}
+	}
+}
+
+// A drain begins nothing more; the next daemon goes on.
+func TestBatchDrain(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("t", "ok", "ok")...)
+		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		synctest.Wait()
+		go func() {
+			time.Sleep(time.Second)
+			p.free()
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w.e.Drain(ctx)
+		logs, done := followed(t, watcher)
+		if done != nil || !strings.HasSuffix(types(t, 1, logs[b.Calls[0].ID]), "finished") {
+			t.Errorf("told %v, %+v", logs, done)
+		}
+		w.store = w.store.Reopen()
+		w.open()
+		synctest.Wait()
+		w.wantBatch(b, "SUCCEEDED SUCCEEDED SUCCEEDED")
+	})
+}
