@@ -50,6 +50,7 @@ func rows() []row {
 
 		// What is beside the daemon and is not linked into it.
 		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
+		{folder: "examples/hooks/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
 		{folder: "bench/...", ours: []string{anything}, proto: true, starts: true},

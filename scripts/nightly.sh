@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql
+scripts/need.sh git bash gcc make initdb=postgresql python3 jq
 export TOOLD_NIGHTLY=1 TOOLD_CRASH_KILLS=${TOOLD_CRASH_KILLS:-2000}
 fuzztime=${1:-60s}
 failed=()

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql
+scripts/need.sh git bash gcc make initdb=postgresql python3 jq
 scripts/providers.sh
 go tool -modfile=build/grpcurl/go.mod grpcurl -version # what takes long to build is built before a test's time counts
 

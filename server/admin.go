@@ -49,7 +49,17 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
 		},
 	}
+	if principal(ctx).roles&(operator|viewer) != 0 {
+		resp.Hooks = each(i.Hooks, fromHookState)
+	}
 	return resp, nil
+}
+
+func fromHookState(h *HookState) *tooldv1.HookState {
+	return &tooldv1.HookState{
+		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: fromTime(h.Changed), LastError: h.LastError,
+		Asked: h.Asked, Failed: h.Failed, Running: int32(h.Running), Waiting: int32(h.Waiting),
+	}
 }
 
 // Reload reads rules and configuration again.

@@ -314,8 +314,19 @@ type Info struct {
 	Addresses       []Address
 	Limits          Limits
 	Features        []string
+	Hooks           []HookState // outside the daemon
 	Isolation       []IsolationFact
 	Draining        bool
+}
+
+// A HookState is how a hook outside the daemon fares.
+type HookState struct {
+	Name, Place, LastError string
+	Kinds                  []string
+	Failing                bool
+	Changed                time.Time
+	Asked, Failed          int64
+	Running, Waiting       int
 }
 
 // An Address is where a daemon listens.

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -38,6 +45,9 @@ func TestHooksOfCommands(t *testing.T) {
 	if _, err := p.p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), "config:2:5") {
 		t.Errorf("a program that is not there: %v", err)
 	}
+	if r := new(run).do(t, p.data, "hooks", "-o", "table"); r.code != 0 || !strings.Contains(r.out, "friday") || !strings.Contains(r.out, "good") {
+		t.Errorf("toold hooks: %+v", r)
+	}
 	p.reload("hooks: []\n", "[hooks] []")
 	if e := p.call("bash", `{"command":"true # deploy"}`).GetError(); e != nil {
 		t.Errorf("without the hook: %v", e)
@@ -45,6 +55,90 @@ func TestHooksOfCommands(t *testing.T) {
 	p.reload(fmt.Sprintf("hooks:\n  - {name: stop, command: [%s]}\n", stop), "[hooks] []")
 	if e := p.call("glob", `{"pattern":"*"}`).GetError(); e.GetMessage() != "Blocked: stop" || !e.GetTerminateRun() {
 		t.Errorf("a hook that blocks: %v", e)
+	}
+}
+
+// A service is asked like a program, and GetInfo, the metrics and the log say how it fares.
+func TestHooksOfServices(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte("hunter2\n"), 0o600))
+	lis, err := net.Listen("unix", filepath.Join(dir, "s"))
+	must(t, err)
+	policy := &policyServer{}
+	server := grpc.NewServer()
+	tooldv1.RegisterHookServiceServer(server, policy)
+	go server.Serve(lis)
+	defer server.Stop()
+	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\nhooks:\n  - name: policy\n    kinds: [gate, filter]\n    remote: {address: 'unix:%s/s', token_file: %s/token}\n", dir, dir)
+	p := newPluginSite(t, config)
+	if e := p.call("bash", `{"command":"rm -r x"}`).GetError(); e.GetMessage() != "nothing is removed here" {
+		t.Errorf("a call that the service refuses: %v", e)
+	}
+	if got := p.call("bash", `{"command":"echo a secret"}`); got.GetError() != nil || strings.Contains(got.String(), "secret") {
+		t.Errorf("a result that the service filters: %v", got)
+	}
+	if token := policy.token.Load(); token != "Bearer hunter2" {
+		t.Errorf("token %v", token)
+	}
+	info, err := p.p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if h := info.GetHooks(); len(h) != 1 || h[0].GetName() != "policy" || h[0].GetFailing() || h[0].GetAsked() < 3 || h[0].GetPlace() != "unix:"+dir+"/s" {
+		t.Errorf("state %v", h)
+	}
+	server.Stop()
+	if e := p.call("bash", `{"command":"true"}`).GetError(); e.GetReason() != "HOOK_FAILED" {
+		t.Errorf("without the service: %v", e)
+	}
+	info, err = p.p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if h := info.GetHooks(); !h[0].GetFailing() || h[0].GetLastError() == "" || h[0].GetFailed() == 0 {
+		t.Errorf("state %v", h)
+	}
+	if !strings.Contains(p.p.log.String(), "hook fails") {
+		t.Error("the log does not tell")
+	}
+	if _, text := getMetrics(t, p.p, http.MethodGet, "/metrics", p.p.ready.Metrics); !strings.Contains(text, `toold_hook_failing{hook="policy"} 1`) {
+		t.Errorf("metrics:\n%s", text)
+	}
+	p.reload(config+"  - {name: stop, command: [/bin/false], on_failure: allow}\n", "[hooks] []")
+	info, err = p.p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if h := info.GetHooks(); len(h) != 2 || h[0].GetFailed() == 0 {
+		t.Errorf("what did not change was forgotten: %v", h)
+	}
+}
+
+// policyServer refuses to remove and takes the secret out of results.
+type policyServer struct {
+	tooldv1.UnimplementedHookServiceServer
+	token atomic.Value
+}
+
+func (s *policyServer) Gate(ctx context.Context, q *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		s.token.Store(strings.Join(md.Get("authorization"), " "))
+	}
+	if strings.Contains(q.GetInput().GetArguments(), "rm ") {
+		return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Deny{Deny: &tooldv1.GateDeny{Reason: "nothing is removed here"}}}, nil
+	}
+	return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Allow{Allow: &tooldv1.GateAllow{}}}, nil
+}
+
+func (s *policyServer) Filter(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {
+	for {
+		q, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		var events []*tooldv1.FilterEvent
+		if q.GetEvent().GetFinished() != nil {
+			events = []*tooldv1.FilterEvent{{Event: &tooldv1.FilterEvent_Finished{Finished: &tooldv1.HookResult{Message: "done"}}}}
+		}
+		if q.GetBegin() == nil {
+			if err := stream.Send(&tooldv1.FilterResponse{Events: events}); err != nil {
+				return err
+			}
+		}
 	}
 }
 
@@ -89,6 +183,19 @@ func TestHookSettings(t *testing.T) {
 	if a, b := fmt.Sprint(cfg.Hooks), fmt.Sprint(again.Hooks); a != b || len(cfg.Hooks) != 2 {
 		t.Errorf("shown as %s, was %s", b, a)
 	}
+}
+
+// The examples' configuration is good, but for where it stands.
+func TestHookExample(t *testing.T) {
+	text, err := os.ReadFile("../../examples/hooks/toold.yaml")
+	must(t, err)
+	dir, err := filepath.Abs("../../examples/hooks")
+	must(t, err)
+	cfg, err := load(t, strings.ReplaceAll(string(text), "/etc/toold/hooks", dir), nil)
+	if err == nil {
+		_, err = newOutsiders(cfg, nowhere{}, nil, nil)
+	}
+	must(t, err)
 }
 
 // TestHookOrder: what the list does not name comes first, then everything in its order.

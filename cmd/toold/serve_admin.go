@@ -42,6 +42,13 @@ func (a adminOf) Info(context.Context) server.Info {
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}
+	for _, o := range d.outside.Load().hooks() {
+		h := o.hook.Health()
+		info.Hooks = append(info.Hooks, server.HookState{
+			Name: o.entry.Name, Kinds: o.entry.kinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
+			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
+		})
+	}
 	facts := isolationFacts(d.runner.Facts())
 	for _, name := range slices.Sorted(maps.Keys(facts)) {
 		fact := server.IsolationFact{Name: name, Held: facts[name].Held, Mechanism: facts[name].Mechanism}

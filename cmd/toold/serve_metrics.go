@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toold-dev/toold/hook/outside"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/metric"
 )
@@ -78,6 +79,7 @@ func (d *daemon) metrics(ctx context.Context) string {
 	t := metric.NewText("toold_")
 	d.metricsOfTools(t)
 	d.metricsOfEngine(t)
+	d.metricsOfHooks(t)
 	d.metricsOfStore(ctx, t)
 	d.metricsOfDoor(t)
 	d.metricsOfProcess(t)
@@ -114,6 +116,35 @@ func (d *daemon) metricsOfTools(t *metric.Text) {
 	}
 	times("call_seconds", "From accepted to ended, of calls that asked nobody.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Call })
 	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Attempt })
+}
+
+// metricsOfHooks has a series for each hook outside the daemon.
+func (d *daemon) metricsOfHooks(t *metric.Text) {
+	list := d.outside.Load().hooks()
+	health := make([]outside.Health, len(list))
+	for i, o := range list {
+		health[i] = o.hook.Health()
+	}
+	each := func(head func(name, help string), name, help string, of func(h *outside.Health) float64) {
+		head(name, help)
+		for i, o := range list {
+			t.Value(name, of(&health[i]), "hook", o.entry.Name)
+		}
+	}
+	each(t.Counter, "hook_asked_total", "Questions to hooks outside the daemon that ended.", func(h *outside.Health) float64 { return float64(h.Asked) })
+	each(t.Counter, "hook_failed_total", "Those without a good answer.", func(h *outside.Health) float64 { return float64(h.Failed) })
+	each(t.Gauge, "hook_running", "Questions that are asked now.", func(h *outside.Health) float64 { return float64(h.Running) })
+	each(t.Gauge, "hook_waiting", "Questions that wait for a place.", func(h *outside.Health) float64 { return float64(h.Waiting) })
+	each(t.Gauge, "hook_failing", "1 when the newest question had no good answer.", func(h *outside.Health) float64 {
+		if h.Failing {
+			return 1
+		}
+		return 0
+	})
+	t.Histogram("hook_seconds", "From a place to the answer.")
+	for i, o := range list {
+		t.Observations("hook_seconds", health[i].Times, nanoseconds, "hook", o.entry.Name)
+	}
 }
 
 func (d *daemon) metricsOfEngine(t *metric.Text) {

@@ -32,6 +32,24 @@ type outsider struct {
 	}
 }
 
+// hooks are those of the list that are outside.
+func (list *outsiders) hooks() (found outsiders) {
+	for _, o := range *list {
+		if o.hook != nil {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// place is where the hook is, for people.
+func (o *outsider) place() string {
+	if len(o.entry.Command) > 0 {
+		return o.entry.Command[0]
+	}
+	return o.entry.Remote.Address
+}
+
 // newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
 // error is the user's to correct.
 func newOutsiders(c *Config, start command.Starter, log *zap.Logger, earlier outsiders) (outsiders, error) {

@@ -6,6 +6,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -99,7 +100,7 @@ func New(cfg Config) (*Hook, error) {
 		return nil, err
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(secure), grpc.WithAuthority(host), grpc.WithUserAgent("toold"),
+		grpc.WithTransportCredentials(secure), grpc.WithAuthority(cmp.Or(cfg.ServerName, host)), grpc.WithUserAgent("toold"),
 		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithPerRPCCredentials(token(cfg.Token)),
 		grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
 			return (&net.Dialer{Control: userTimeout}).DialContext(ctx, network, at)
@@ -159,10 +160,7 @@ func (c *Config) credentials(network, host string) (credentials.TransportCredent
 	case c.Plaintext, here(network, host) && !asked:
 		return insecure.NewCredentials(), nil
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName}
-	if out.ServerName == "" {
-		out.ServerName = host
-	}
+	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(c.ServerName, host)}
 	if len(c.CA) > 0 {
 		out.RootCAs = x509.NewCertPool()
 		if !out.RootCAs.AppendCertsFromPEM(c.CA) {

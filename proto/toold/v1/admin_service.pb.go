@@ -144,7 +144,9 @@ type GetInfoResponse struct {
 	// The namespace of the principal that asks.
 	Namespace string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// Unfinished calls of that namespace which wait for an operator because the store was copied or restored; see ReleaseCalls.
-	HeldCalls     int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
+	HeldCalls int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
+	// The hooks outside the daemon, in configured order; for operators and viewers.
+	Hooks         []*HookState `protobuf:"bytes,14,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +272,140 @@ func (x *GetInfoResponse) GetHeldCalls() int64 {
 	return 0
 }
 
+func (x *GetInfoResponse) GetHooks() []*HookState {
+	if x != nil {
+		return x.Hooks
+	}
+	return nil
+}
+
+// HookState is how a hook outside the daemon fares.
+type HookState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As configured.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// `rewrite`, `gate`, `admit`, `before`, `after`, `filter`.
+	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// The program, or the address of the service.
+	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
+	// True when the newest question had no good answer.
+	Failing bool `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
+	// When `failing` changed last; absent when it never did.
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// What was wrong the last time; stays when it answers again.
+	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// Questions that ended since the daemon started, or since the hook was changed.
+	Asked int64 `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Those without a good answer.
+	Failed int64 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Questions that are asked now.
+	Running int32 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
+	// Questions that wait for a place.
+	Waiting       int32 `protobuf:"varint,10,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookState) Reset() {
+	*x = HookState{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookState) ProtoMessage() {}
+
+func (x *HookState) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookState.ProtoReflect.Descriptor instead.
+func (*HookState) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *HookState) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *HookState) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *HookState) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+func (x *HookState) GetFailing() bool {
+	if x != nil {
+		return x.Failing
+	}
+	return false
+}
+
+func (x *HookState) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
+func (x *HookState) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *HookState) GetAsked() int64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *HookState) GetFailed() int64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *HookState) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *HookState) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
 // Address is where a daemon listens.
 type Address struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -285,7 +421,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[2]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -297,7 +433,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[2]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -310,7 +446,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{2}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Address) GetNetwork() string {
@@ -383,7 +519,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[3]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -395,7 +531,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[3]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -408,7 +544,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Limits) GetArguments() int64 {
@@ -564,7 +700,7 @@ type ToolLimit struct {
 
 func (x *ToolLimit) Reset() {
 	*x = ToolLimit{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -576,7 +712,7 @@ func (x *ToolLimit) String() string {
 func (*ToolLimit) ProtoMessage() {}
 
 func (x *ToolLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[4]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -589,7 +725,7 @@ func (x *ToolLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolLimit.ProtoReflect.Descriptor instead.
 func (*ToolLimit) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ToolLimit) GetTools() string {
@@ -615,7 +751,7 @@ type ReloadRequest struct {
 
 func (x *ReloadRequest) Reset() {
 	*x = ReloadRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +763,7 @@ func (x *ReloadRequest) String() string {
 func (*ReloadRequest) ProtoMessage() {}
 
 func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[5]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +776,7 @@ func (x *ReloadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadRequest.ProtoReflect.Descriptor instead.
 func (*ReloadRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{6}
 }
 
 // ReloadResponse says what changed.
@@ -656,7 +792,7 @@ type ReloadResponse struct {
 
 func (x *ReloadResponse) Reset() {
 	*x = ReloadResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +804,7 @@ func (x *ReloadResponse) String() string {
 func (*ReloadResponse) ProtoMessage() {}
 
 func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[6]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +817,7 @@ func (x *ReloadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadResponse.ProtoReflect.Descriptor instead.
 func (*ReloadResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReloadResponse) GetChanged() []string {
@@ -709,7 +845,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +857,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[7]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +870,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *DrainRequest) GetPeriod() *durationpb.Duration {
@@ -757,7 +893,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +905,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[8]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +918,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *DrainResponse) GetDeadline() *timestamppb.Timestamp {
@@ -810,7 +946,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +958,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[9]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +971,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SetLogLevelRequest) GetLevel() LogLevel {
@@ -856,7 +992,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +1004,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[10]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +1017,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetLogLevelResponse) GetPrevious() LogLevel {
@@ -906,7 +1042,7 @@ type ListQuarantinedToolsRequest struct {
 
 func (x *ListQuarantinedToolsRequest) Reset() {
 	*x = ListQuarantinedToolsRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1054,7 @@ func (x *ListQuarantinedToolsRequest) String() string {
 func (*ListQuarantinedToolsRequest) ProtoMessage() {}
 
 func (x *ListQuarantinedToolsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[11]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1067,7 @@ func (x *ListQuarantinedToolsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedToolsRequest.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedToolsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListQuarantinedToolsRequest) GetTool() string {
@@ -968,7 +1104,7 @@ type ListQuarantinedToolsResponse struct {
 
 func (x *ListQuarantinedToolsResponse) Reset() {
 	*x = ListQuarantinedToolsResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1116,7 @@ func (x *ListQuarantinedToolsResponse) String() string {
 func (*ListQuarantinedToolsResponse) ProtoMessage() {}
 
 func (x *ListQuarantinedToolsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[12]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1129,7 @@ func (x *ListQuarantinedToolsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuarantinedToolsResponse.ProtoReflect.Descriptor instead.
 func (*ListQuarantinedToolsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListQuarantinedToolsResponse) GetTools() []*QuarantinedTool {
@@ -1024,7 +1160,7 @@ type QuarantinedTool struct {
 
 func (x *QuarantinedTool) Reset() {
 	*x = QuarantinedTool{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1036,7 +1172,7 @@ func (x *QuarantinedTool) String() string {
 func (*QuarantinedTool) ProtoMessage() {}
 
 func (x *QuarantinedTool) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[13]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1049,7 +1185,7 @@ func (x *QuarantinedTool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuarantinedTool.ProtoReflect.Descriptor instead.
 func (*QuarantinedTool) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *QuarantinedTool) GetTrusted() *Descriptor {
@@ -1079,7 +1215,7 @@ type AcceptToolRequest struct {
 
 func (x *AcceptToolRequest) Reset() {
 	*x = AcceptToolRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1227,7 @@ func (x *AcceptToolRequest) String() string {
 func (*AcceptToolRequest) ProtoMessage() {}
 
 func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[14]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1240,7 @@ func (x *AcceptToolRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolRequest.ProtoReflect.Descriptor instead.
 func (*AcceptToolRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AcceptToolRequest) GetTool() string {
@@ -1132,7 +1268,7 @@ type AcceptToolResponse struct {
 
 func (x *AcceptToolResponse) Reset() {
 	*x = AcceptToolResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1280,7 @@ func (x *AcceptToolResponse) String() string {
 func (*AcceptToolResponse) ProtoMessage() {}
 
 func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[15]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1293,7 @@ func (x *AcceptToolResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptToolResponse.ProtoReflect.Descriptor instead.
 func (*AcceptToolResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AcceptToolResponse) GetTool() *Descriptor {
@@ -1189,7 +1325,7 @@ type ReleaseCallsRequest struct {
 
 func (x *ReleaseCallsRequest) Reset() {
 	*x = ReleaseCallsRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1337,7 @@ func (x *ReleaseCallsRequest) String() string {
 func (*ReleaseCallsRequest) ProtoMessage() {}
 
 func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[16]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1350,7 @@ func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReleaseCallsRequest) GetAll() bool {
@@ -1272,7 +1408,7 @@ type ReleaseCallsResponse struct {
 
 func (x *ReleaseCallsResponse) Reset() {
 	*x = ReleaseCallsResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1420,7 @@ func (x *ReleaseCallsResponse) String() string {
 func (*ReleaseCallsResponse) ProtoMessage() {}
 
 func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1433,7 @@ func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReleaseCallsResponse) GetReleased() int64 {
@@ -1325,7 +1461,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1337,7 +1473,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1350,7 +1486,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackupRequest) GetDirectory() string {
@@ -1375,7 +1511,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1523,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1536,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackupResponse) GetCalls() int64 {
@@ -1439,7 +1575,7 @@ type PurgeRequest struct {
 
 func (x *PurgeRequest) Reset() {
 	*x = PurgeRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1451,7 +1587,7 @@ func (x *PurgeRequest) String() string {
 func (*PurgeRequest) ProtoMessage() {}
 
 func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1464,7 +1600,7 @@ func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeRequest.ProtoReflect.Descriptor instead.
 func (*PurgeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PurgeRequest) GetCallIds() []string {
@@ -1501,7 +1637,7 @@ type PurgeResponse struct {
 
 func (x *PurgeResponse) Reset() {
 	*x = PurgeResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1649,7 @@ func (x *PurgeResponse) String() string {
 func (*PurgeResponse) ProtoMessage() {}
 
 func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1662,7 @@ func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeResponse.ProtoReflect.Descriptor instead.
 func (*PurgeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PurgeResponse) GetPurged() int64 {
@@ -1548,7 +1684,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
 	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18toold/v1/isolation.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
-	"\x0eGetInfoRequest\"\xd7\x03\n" +
+	"\x0eGetInfoRequest\"\x82\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
 	"\x06commit\x18\x02 \x01(\tR\x06commit\x12\x19\n" +
@@ -1565,7 +1701,22 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\bdraining\x18\v \x01(\bR\bdraining\x12\x1c\n" +
 	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x1d\n" +
 	"\n" +
-	"held_calls\x18\r \x01(\x03R\theldCalls\"O\n" +
+	"held_calls\x18\r \x01(\x03R\theldCalls\x12)\n" +
+	"\x05hooks\x18\x0e \x03(\v2\x13.toold.v1.HookStateR\x05hooks\"\xa1\x02\n" +
+	"\tHookState\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05kinds\x18\x02 \x03(\tR\x05kinds\x12\x14\n" +
+	"\x05place\x18\x03 \x01(\tR\x05place\x12\x18\n" +
+	"\afailing\x18\x04 \x01(\bR\afailing\x129\n" +
+	"\n" +
+	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tR\tlastError\x12\x14\n" +
+	"\x05asked\x18\a \x01(\x03R\x05asked\x12\x16\n" +
+	"\x06failed\x18\b \x01(\x03R\x06failed\x12\x18\n" +
+	"\arunning\x18\t \x01(\x05R\arunning\x12\x18\n" +
+	"\awaiting\x18\n" +
+	" \x01(\x05R\awaiting\"O\n" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
@@ -1680,76 +1831,79 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
 	(*GetInfoResponse)(nil),              // 2: toold.v1.GetInfoResponse
-	(*Address)(nil),                      // 3: toold.v1.Address
-	(*Limits)(nil),                       // 4: toold.v1.Limits
-	(*ToolLimit)(nil),                    // 5: toold.v1.ToolLimit
-	(*ReloadRequest)(nil),                // 6: toold.v1.ReloadRequest
-	(*ReloadResponse)(nil),               // 7: toold.v1.ReloadResponse
-	(*DrainRequest)(nil),                 // 8: toold.v1.DrainRequest
-	(*DrainResponse)(nil),                // 9: toold.v1.DrainResponse
-	(*SetLogLevelRequest)(nil),           // 10: toold.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),          // 11: toold.v1.SetLogLevelResponse
-	(*ListQuarantinedToolsRequest)(nil),  // 12: toold.v1.ListQuarantinedToolsRequest
-	(*ListQuarantinedToolsResponse)(nil), // 13: toold.v1.ListQuarantinedToolsResponse
-	(*QuarantinedTool)(nil),              // 14: toold.v1.QuarantinedTool
-	(*AcceptToolRequest)(nil),            // 15: toold.v1.AcceptToolRequest
-	(*AcceptToolResponse)(nil),           // 16: toold.v1.AcceptToolResponse
-	(*ReleaseCallsRequest)(nil),          // 17: toold.v1.ReleaseCallsRequest
-	(*ReleaseCallsResponse)(nil),         // 18: toold.v1.ReleaseCallsResponse
-	(*BackupRequest)(nil),                // 19: toold.v1.BackupRequest
-	(*BackupResponse)(nil),               // 20: toold.v1.BackupResponse
-	(*PurgeRequest)(nil),                 // 21: toold.v1.PurgeRequest
-	(*PurgeResponse)(nil),                // 22: toold.v1.PurgeResponse
-	(*timestamppb.Timestamp)(nil),        // 23: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 24: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 25: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 26: toold.v1.Descriptor
+	(*HookState)(nil),                    // 3: toold.v1.HookState
+	(*Address)(nil),                      // 4: toold.v1.Address
+	(*Limits)(nil),                       // 5: toold.v1.Limits
+	(*ToolLimit)(nil),                    // 6: toold.v1.ToolLimit
+	(*ReloadRequest)(nil),                // 7: toold.v1.ReloadRequest
+	(*ReloadResponse)(nil),               // 8: toold.v1.ReloadResponse
+	(*DrainRequest)(nil),                 // 9: toold.v1.DrainRequest
+	(*DrainResponse)(nil),                // 10: toold.v1.DrainResponse
+	(*SetLogLevelRequest)(nil),           // 11: toold.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),          // 12: toold.v1.SetLogLevelResponse
+	(*ListQuarantinedToolsRequest)(nil),  // 13: toold.v1.ListQuarantinedToolsRequest
+	(*ListQuarantinedToolsResponse)(nil), // 14: toold.v1.ListQuarantinedToolsResponse
+	(*QuarantinedTool)(nil),              // 15: toold.v1.QuarantinedTool
+	(*AcceptToolRequest)(nil),            // 16: toold.v1.AcceptToolRequest
+	(*AcceptToolResponse)(nil),           // 17: toold.v1.AcceptToolResponse
+	(*ReleaseCallsRequest)(nil),          // 18: toold.v1.ReleaseCallsRequest
+	(*ReleaseCallsResponse)(nil),         // 19: toold.v1.ReleaseCallsResponse
+	(*BackupRequest)(nil),                // 20: toold.v1.BackupRequest
+	(*BackupResponse)(nil),               // 21: toold.v1.BackupResponse
+	(*PurgeRequest)(nil),                 // 22: toold.v1.PurgeRequest
+	(*PurgeResponse)(nil),                // 23: toold.v1.PurgeResponse
+	(*timestamppb.Timestamp)(nil),        // 24: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 25: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 26: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 27: toold.v1.Descriptor
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	23, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
-	3,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
-	4,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	24, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
-	25, // 4: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	25, // 5: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
-	5,  // 6: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
-	25, // 7: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
-	25, // 8: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	23, // 9: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 10: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
-	0,  // 11: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
-	14, // 12: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	26, // 13: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	26, // 14: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	26, // 15: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	1,  // 16: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	6,  // 17: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	8,  // 18: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	10, // 19: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	12, // 20: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	15, // 21: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	17, // 22: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	19, // 23: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	21, // 24: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	2,  // 25: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	7,  // 26: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	9,  // 27: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	11, // 28: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	13, // 29: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	16, // 30: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	18, // 31: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	20, // 32: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	22, // 33: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	25, // [25:34] is the sub-list for method output_type
-	16, // [16:25] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	4,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
+	5,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
+	25, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	3,  // 4: toold.v1.GetInfoResponse.hooks:type_name -> toold.v1.HookState
+	24, // 5: toold.v1.HookState.changed_at:type_name -> google.protobuf.Timestamp
+	26, // 6: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	26, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	6,  // 8: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
+	26, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
+	26, // 10: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	24, // 11: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 12: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
+	0,  // 13: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
+	15, // 14: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
+	27, // 15: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	27, // 16: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	27, // 17: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	1,  // 18: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	7,  // 19: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	9,  // 20: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	11, // 21: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	13, // 22: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	16, // 23: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	18, // 24: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 25: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 26: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	2,  // 27: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 28: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 29: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 30: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 31: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 32: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	19, // 33: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 34: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 35: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -1765,7 +1919,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,176 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/remote"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+)
+
+// toolbox is the registry as cmd/toold wires it.
+type toolbox struct{ *registry.Registry }
+
+func (b toolbox) Lookup(id string) (*lifecycle.Definition, bool) {
+	e, ok := b.Registry.Lookup(id)
+	if !ok {
+		return nil, false
+	}
+	return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
+}
+
+type answers struct{}
+
+func (answers) Compile(schema json.RawMessage) error {
+	_, err := registry.CompileSchema(schema)
+	return err
+}
+
+func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error) {
+	s, err := registry.CompileSchema(schema)
+	if err != nil {
+		return nil, err
+	}
+	return s.Validate(v), nil
+}
+
+var alice = tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller"}}
+
+func newEngine(t *testing.T, hooks hook.Set, tools ...tool.Tool) *lifecycle.Engine {
+	t.Helper()
+	r := registry.New(registry.Config{})
+	if err := r.Register("test", tools...); err != nil {
+		t.Fatal(err)
+	}
+	e, err := lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: toolbox{r}, Answers: answers{}, Hooks: hooks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		e.Drain(ctx)
+	})
+	return e
+}
+
+func echo(id string) tool.Tool {
+	d := tool.Descriptor{ID: id, Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}, Parameters: json.RawMessage(`{"type":"object"}`)}
+	return tool.Func(d, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		_ = c.Output("stdout", []byte("a sec"))
+		_ = c.Output("stdout", []byte("ret"))
+		return tool.Text("the secret"), nil
+	})
+}
+
+// TestT94HangingGate: ten thousand calls whose gate hangs to its deadline all end refused, take a bounded number of goroutines,
+// and the calls of another tool do not wait for them.
+func TestT94HangingGate(t *testing.T) {
+	address := serve(t, &service{gate: func(ctx context.Context, _ *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	h := newHook(t, address, func(c *remote.Config) { c.AtOnce = 64 })
+	e := newEngine(t, hook.Set{Gate: []hook.Entry[hook.Gate]{{
+		Name: "far", Hook: h, Deadline: 3 * time.Second, Match: hook.Match{Tools: []string{"gated"}},
+	}}}, echo("gated"), echo("free"))
+	const many = 10_000
+	before, most := runtime.NumGoroutine(), 0
+	do := func(id string, n int) (*lifecycle.Watcher, error) {
+		return e.Execute(t.Context(), alice, call.Spec{Tool: id, ID: fmt.Sprintf("%s-call-%012d", id, n)}, lifecycle.ExecuteOptions{})
+	}
+	var watchers []*lifecycle.Watcher
+	for n := range many {
+		w, err := do("gated", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		watchers = append(watchers, w)
+		if n%100 == 0 {
+			w, err := do("free", n)
+			if err == nil {
+				var c *call.Call
+				if c, err = w.Wait(t.Context(), time.Minute); err == nil && c.Status != call.Succeeded {
+					t.Errorf("a call of another tool: %s %+v", c.Status, c.Result)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		most = max(most, runtime.NumGoroutine())
+	}
+	busy := 0
+	for _, w := range watchers {
+		c, err := w.Wait(t.Context(), time.Minute)
+		if err != nil || c.Status != call.Failed || c.Result.Error.Code != tool.Denied || c.Result.Error.Reason != "HOOK_FAILED" {
+			t.Fatalf("call %+v, %v", c, err)
+		}
+		if c.Result.Error.DeveloperMessage == outside.ErrBusy.Error() {
+			busy++
+		}
+	}
+	// A pass and its gate for each that waits; grpc's few; and those that have not heard yet that nobody more is let in.
+	if bound := 3 * (64 + outside.MaxWaiting); most-before > bound {
+		t.Errorf("%d goroutines more, want at most %d", most-before, bound)
+	}
+	if busy == 0 || h.Health().Asked != many {
+		t.Errorf("%d were not let in, of %d", busy, h.Health().Asked)
+	}
+}
+
+// TestT112RemoteFilterInTheEngine: what a service takes out is in no event and no record, and a service that fails hides what it
+// did not see.
+func TestT112RemoteFilterInTheEngine(t *testing.T) {
+	var fails atomic.Bool
+	s := &service{filter: func(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {
+		if fails.Load() {
+			return fmt.Errorf("no database")
+		}
+		return redacting(stream)
+	}}
+	h := newHook(t, serve(t, s))
+	e := newEngine(t, hook.Set{Filter: []hook.Entry[hook.Filter]{{Name: "far", Hook: h}}}, echo("t"))
+	for _, broken := range []bool{false, true} {
+		fails.Store(broken)
+		w, err := e.Execute(t.Context(), alice, call.Spec{Tool: "t", ID: fmt.Sprintf("call-%t-000000000001", broken)}, lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := w.Wait(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "the ***"
+		if broken {
+			want = `The result is not shown: the hook "far" failed`
+		}
+		if c.Status != call.Succeeded || c.Result.ModelText() != want {
+			t.Errorf("broken %t: call %s %+v", broken, c.Status, c.Result)
+		}
+		printed, err := e.ReadArtifact(t.Context(), alice, c.ID, "stdout", 0, 100)
+		switch {
+		case !broken && (err != nil || string(printed.Bytes) != "a ***"):
+			t.Errorf("stdout %q, %v", printed.Bytes, err)
+		case broken && err == nil && len(printed.Bytes) > 0:
+			t.Errorf("stdout of a call whose filter failed: %q", printed.Bytes)
+		}
+	}
+}
