@@ -74,6 +74,7 @@ const long = time.Hour
 func table() map[string]access {
 	see := caller | delegate | approver | viewer | operator
 	end := caller | delegate | operator
+	look := caller | delegate | viewer | operator
 	return map[string]access{
 		tooldv1.CallService_ExecuteTool_FullMethodName:  {roles: caller | delegate},
 		tooldv1.CallService_ExecuteBatch_FullMethodName: {roles: caller | delegate},
@@ -99,6 +100,14 @@ func table() map[string]access {
 		tooldv1.ToolService_GetTool_FullMethodName:     {roles: see, limit: quick},
 		tooldv1.ToolService_ExportTools_FullMethodName: {roles: see, limit: quick},
 		tooldv1.ToolService_WatchTools_FullMethodName:  {roles: see, unending: true},
+
+		tooldv1.DocumentService_GetDocument_FullMethodName:    {roles: look, limit: quick},
+		tooldv1.DocumentService_ListDocuments_FullMethodName:  {roles: look, limit: quick},
+		tooldv1.DocumentService_PutDocument_FullMethodName:    {roles: end, limit: quick},
+		tooldv1.DocumentService_DeleteDocument_FullMethodName: {roles: end, limit: quick},
+
+		tooldv1.AdminService_ListDeadLetters_FullMethodName: {roles: operator, limit: quick},
+		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {roles: operator, limit: quick},
 
 		tooldv1.AdminService_GetInfo_FullMethodName:              {roles: anyRole, limit: quick},
 		tooldv1.AdminService_Reload_FullMethodName:               {roles: operator, limit: quick},

@@ -39,6 +39,7 @@ func mayCall() map[string][]string {
 	see := []string{"caller", "delegate", "approver", "viewer", "operator"}
 	start := []string{"caller", "delegate"}
 	end := []string{"caller", "delegate", "operator"}
+	look := []string{"caller", "delegate", "viewer", "operator"}
 	return map[string][]string{
 		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
 		"/toold.v1.CallService/ResumeTool": {"approver", "operator", "caller", "delegate"},
@@ -50,9 +51,12 @@ func mayCall() map[string][]string {
 		"/toold.v1.CallService/RevokeRule":        {"caller", "delegate", "approver", "operator"},
 		"/toold.v1.CallService/SetPermissionMode": {"caller", "delegate", "approver", "operator"},
 		"/toold.v1.ToolService/ListTools":         see, "/toold.v1.ToolService/GetTool": see, "/toold.v1.ToolService/WatchTools": see,
-		"/toold.v1.ToolService/ExportTools": see,
-		"/toold.v1.AdminService/GetInfo":    everyRole,
-		"/toold.v1.AdminService/Reload":     {"operator"}, "/toold.v1.AdminService/Drain": {"operator"}, "/toold.v1.AdminService/SetLogLevel": {"operator"},
+		"/toold.v1.ToolService/ExportTools":     see,
+		"/toold.v1.DocumentService/GetDocument": look, "/toold.v1.DocumentService/ListDocuments": look,
+		"/toold.v1.DocumentService/PutDocument": end, "/toold.v1.DocumentService/DeleteDocument": end,
+		"/toold.v1.AdminService/ListDeadLetters": {"operator"}, "/toold.v1.AdminService/RetryDeadLetter": {"operator"},
+		"/toold.v1.AdminService/GetInfo": everyRole,
+		"/toold.v1.AdminService/Reload":  {"operator"}, "/toold.v1.AdminService/Drain": {"operator"}, "/toold.v1.AdminService/SetLogLevel": {"operator"},
 		"/toold.v1.AdminService/ListQuarantinedTools": {"operator"}, "/toold.v1.AdminService/AcceptTool": {"operator"},
 		"/toold.v1.AdminService/ReleaseCalls": {"operator"}, "/toold.v1.AdminService/Backup": {"operator"}, "/toold.v1.AdminService/Purge": {"operator"},
 		"/grpc.health.v1.Health/Check": {""}, "/grpc.health.v1.Health/List": everyRole, "/grpc.health.v1.Health/Watch": everyRole,

@@ -60,6 +60,7 @@ type Engine interface {
 	Rules(p tool.Principal) []*call.Rule
 	// RevokeRule ends one; it returns when no gate finds it any more.
 	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
+	Documents
 	// SetMode chooses the permission mode of a run or a thread and returns the one before.
 	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
 }

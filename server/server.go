@@ -83,6 +83,7 @@ func New(cfg Config) (*Server, error) {
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
 	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine})
+	tooldv1.RegisterDocumentServiceServer(s.grpc, &documents{documents: cfg.Engine})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.SetReady(false)
@@ -155,7 +156,8 @@ func (s *Server) Serve(lis net.Listener) error {
 }
 
 // services are the names that the health service knows; "" is the daemon as a whole.
-var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName}
+var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
+	tooldv1.DocumentService_ServiceDesc.ServiceName}
 
 // SetReady tells who asks for the daemon's health whether to send requests.
 func (s *Server) SetReady(ready bool) {

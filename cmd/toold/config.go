@@ -22,6 +22,7 @@ type Config struct {
 	Rules      string      `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
 	SingleUser bool        `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
 	Limits     Limits      `koanf:"limits"`
+	Documents  Documents   `koanf:"documents"`
 	Timeouts   Timeouts    `koanf:"timeouts"`
 	Retention  Retention   `koanf:"retention"`
 	Log        Log         `koanf:"log"`
@@ -95,6 +96,14 @@ type Limits struct {
 type ToolConcurrency struct {
 	Tools string `koanf:"tools"` // glob on ids; each tool is counted alone; required
 	Calls int    `koanf:"calls"` // required
+}
+
+// Documents bound what hooks and tools keep. None of the numbers may be zero.
+type Documents struct {
+	Size             int      `koanf:"size"`              // bytes of a document; at most 1 MiB
+	Count            int      `koanf:"count"`             // documents of a run, thread or namespace
+	Total            int      `koanf:"total"`             // bytes of those together; at most 64 MiB
+	NamespaceWriters []string `koanf:"namespace_writers"` // globs of tools that may write the namespace's documents
 }
 
 // Timeouts are the clocks of calls. None may be zero but Linger.
@@ -185,6 +194,7 @@ func defaults() Config {
 		Workspace: "./workspace",
 		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
 		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024, CircuitOpen: 30 * time.Second},
+		Documents: Documents{Size: 256 << 10, Count: 256, Total: 4 << 20},
 		Timeouts: Timeouts{
 			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
 			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second, Stall: 30 * time.Second,

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/tool"
 )
@@ -122,12 +123,20 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"limits.output_quota", c.Limits.OutputQuota, 1 << 40},
 		{"limits.watchers", c.Limits.Watchers, 1_000_000},
 		{"limits.watchers_each", c.Limits.WatchersEach, 1_000_000},
+		{"documents.size", c.Documents.Size, lifecycle.MaxDocumentSize},
+		{"documents.count", c.Documents.Count, lifecycle.MaxDocuments},
+		{"documents.total", c.Documents.Total, lifecycle.MaxDocumentsTotal},
 	} {
 		if n.value < 1 || n.value > n.most {
 			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)
 		}
 	}
 	c.validateShares(wrong)
+	for _, g := range c.Documents.NamespaceWriters {
+		if _, err := path.Match(g, ""); err != nil || g == "" {
+			wrong("documents.namespace_writers", "%q is no pattern of tool ids", g)
+		}
+	}
 	const year = 365 * 24 * time.Hour
 	for _, d := range []struct {
 		key               string

@@ -47,6 +47,7 @@ type client struct {
 	calls  tooldv1.CallServiceClient
 	tools  tooldv1.ToolServiceClient
 	admin  tooldv1.AdminServiceClient
+	docs   tooldv1.DocumentServiceClient
 	health healthv1.HealthClient
 }
 
@@ -87,7 +88,7 @@ func (a *app) dial() (*client, error) {
 	}
 	return &client{
 		conn: conn, calls: tooldv1.NewCallServiceClient(conn), tools: tooldv1.NewToolServiceClient(conn),
-		admin: tooldv1.NewAdminServiceClient(conn), health: healthv1.NewHealthClient(conn),
+		admin: tooldv1.NewAdminServiceClient(conn), docs: tooldv1.NewDocumentServiceClient(conn), health: healthv1.NewHealthClient(conn),
 	}, nil
 }
 

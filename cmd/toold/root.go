@@ -64,7 +64,7 @@ exit-codes" lists the exit codes.`,
 		}
 	}
 	group(groupCalls, a.callCommand(), a.batchCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
-		a.cancelCommand(), a.inputCommand(), a.artifactCommand(), a.runsCommand())
+		a.cancelCommand(), a.inputCommand(), a.artifactCommand(), a.runsCommand(), a.documentsCommand())
 	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand(), a.modeCommand())
 	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.hooksCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
 	group(groupDaemon, a.salvageCommand(), a.backupCommand(), a.restoreCommand(), a.releaseCommand(), a.purgeCommand())

@@ -28,6 +28,8 @@ const (
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
 	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
+	AdminService_ListDeadLetters_FullMethodName      = "/toold.v1.AdminService/ListDeadLetters"
+	AdminService_RetryDeadLetter_FullMethodName      = "/toold.v1.AdminService/RetryDeadLetter"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -37,7 +39,7 @@ const (
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: ListDeadLetters, RetryDeadLetter.
+// CallService names.
 type AdminServiceClient interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
@@ -86,6 +88,13 @@ type AdminServiceClient interface {
 	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
 	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
 	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error)
+	// The actions of the caller's namespace that failed for good, in pages, oldest first. They go when their calls go. Role:
+	// operator.
+	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
+	// Has an action tried again, at once and under its old id. Role: operator.
+	//
+	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
+	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
 }
 
 type adminServiceClient struct {
@@ -186,6 +195,26 @@ func (c *adminServiceClient) Purge(ctx context.Context, in *PurgeRequest, opts .
 	return out, nil
 }
 
+func (c *adminServiceClient) ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDeadLettersResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListDeadLetters_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryDeadLetterResponse)
+	err := c.cc.Invoke(ctx, AdminService_RetryDeadLetter_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -193,7 +222,7 @@ func (c *adminServiceClient) Purge(ctx context.Context, in *PurgeRequest, opts .
 // AdminService is for those who run the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
-// CallService names. Names kept for later: ListDeadLetters, RetryDeadLetter.
+// CallService names.
 type AdminServiceServer interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
@@ -242,6 +271,13 @@ type AdminServiceServer interface {
 	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
 	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
 	Purge(context.Context, *PurgeRequest) (*PurgeResponse, error)
+	// The actions of the caller's namespace that failed for good, in pages, oldest first. They go when their calls go. Role:
+	// operator.
+	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
+	// Has an action tried again, at once and under its old id. Role: operator.
+	//
+	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
+	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -278,6 +314,12 @@ func (UnimplementedAdminServiceServer) Backup(context.Context, *BackupRequest) (
 }
 func (UnimplementedAdminServiceServer) Purge(context.Context, *PurgeRequest) (*PurgeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Purge not implemented")
+}
+func (UnimplementedAdminServiceServer) ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDeadLetters not implemented")
+}
+func (UnimplementedAdminServiceServer) RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryDeadLetter not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -462,6 +504,42 @@ func _AdminService_Purge_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListDeadLetters_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDeadLettersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListDeadLetters(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListDeadLetters_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListDeadLetters(ctx, req.(*ListDeadLettersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RetryDeadLetter_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryDeadLetterRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RetryDeadLetter(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RetryDeadLetter_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RetryDeadLetter(ctx, req.(*RetryDeadLetterRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -504,6 +582,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Purge",
 			Handler:    _AdminService_Purge_Handler,
+		},
+		{
+			MethodName: "ListDeadLetters",
+			Handler:    _AdminService_ListDeadLetters_Handler,
+		},
+		{
+			MethodName: "RetryDeadLetter",
+			Handler:    _AdminService_RetryDeadLetter_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,232 @@
+package server
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Documents are what hooks and tools keep, and what is to be done because of calls.
+type Documents interface {
+	Document(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID, key string) (tool.Document, error)
+	// Documents returns those of a scope, sorted by key.
+	Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error)
+	// ChangeDocument carries out a set or delete and returns the new revision, 0 when there was nothing to delete.
+	ChangeDocument(ctx context.Context, p tool.Principal, scopeID string, c tool.Command) (revision int64, err error)
+	// DeadLetters returns those behind a position, oldest first.
+	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]DeadLetter, error)
+	RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*DeadLetter, error)
+}
+
+// A DeadLetter is an action that failed for good.
+type DeadLetter struct {
+	tool.Action
+	ID, CallID, Run, Thread, Caller string
+	Round, Attempts                 int
+	Error                           string
+	Created                         time.Time
+	Position                        int64
+}
+
+// documents is the DocumentService.
+type documents struct {
+	tooldv1.UnsafeDocumentServiceServer
+	documents Documents
+}
+
+// scopeRequest is what all requests about documents name.
+type scopeRequest interface {
+	GetScope() tooldv1.DocumentScope
+	GetScopeId() string
+}
+
+func toDocumentScope(req scopeRequest) (scope tool.Scope, err error) {
+	switch req.GetScope() {
+	case tooldv1.DocumentScope_DOCUMENT_SCOPE_RUN:
+		scope = tool.RunScope
+	case tooldv1.DocumentScope_DOCUMENT_SCOPE_THREAD:
+		scope = tool.ThreadScope
+	case tooldv1.DocumentScope_DOCUMENT_SCOPE_NAMESPACE:
+		if req.GetScopeId() != "" {
+			return "", call.InvalidField("scope_id", "must be empty: the namespace is the principal's")
+		}
+		return tool.NamespaceScope, nil
+	case tooldv1.DocumentScope_DOCUMENT_SCOPE_UNSPECIFIED:
+		return "", call.InvalidField("scope", "is required: RUN, THREAD or NAMESPACE")
+	default:
+		return "", unknownEnum("scope", int32(req.GetScope()))
+	}
+	if err := required("scope_id", req.GetScopeId()); err != nil {
+		return "", err
+	}
+	return scope, short("scope_id", req.GetScopeId(), maxRunID)
+}
+
+// keyRequest names a document.
+type keyRequest interface {
+	scopeRequest
+	GetKey() string
+}
+
+func toDocumentKey(req keyRequest) (tool.Scope, error) {
+	scope, err := toDocumentScope(req)
+	if err == nil {
+		err = required("key", req.GetKey())
+	}
+	if err == nil {
+		err = short("key", req.GetKey(), call.MaxDocumentKey)
+	}
+	return scope, err
+}
+
+// GetDocument returns one document.
+func (s *documents) GetDocument(ctx context.Context, req *tooldv1.GetDocumentRequest) (*tooldv1.GetDocumentResponse, error) {
+	scope, err := toDocumentKey(req)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.documents.Document(ctx, principal(ctx).Principal, scope, req.GetScopeId(), req.GetKey())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.GetDocumentResponse{Document: fromDocument(&d)}, nil
+}
+
+// ListDocuments returns a page of the documents of a scope.
+func (s *documents) ListDocuments(ctx context.Context, req *tooldv1.ListDocumentsRequest) (*tooldv1.ListDocumentsResponse, error) {
+	scope, err := toDocumentScope(req)
+	if err == nil {
+		err = short("key_prefix", req.GetKeyPrefix(), call.MaxDocumentKey)
+	}
+	if err != nil {
+		return nil, err
+	}
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	p := principal(ctx)
+	bound := bind("documents", p.Namespace, p.Subject, string(scope), req.GetScopeId(), req.GetKeyPrefix())
+	after, err := open(req.GetPageToken(), bound)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := s.documents.Documents(ctx, p.Principal, scope, req.GetScopeId())
+	if err != nil {
+		return nil, err
+	}
+	resp, room := &tooldv1.ListDocumentsResponse{}, pageBytes
+	for i := range docs {
+		d := &docs[i]
+		if d.Key <= string(after) || !strings.HasPrefix(d.Key, req.GetKeyPrefix()) {
+			continue
+		}
+		if room -= len(d.Value); len(resp.Documents) == size || room < 0 && len(resp.Documents) > 0 {
+			resp.NextPageToken = seal([]byte(resp.Documents[len(resp.Documents)-1].GetKey()), bound)
+			return resp, nil
+		}
+		resp.Documents = append(resp.Documents, fromDocument(d))
+	}
+	return resp, nil
+}
+
+// PutDocument sets a document.
+func (s *documents) PutDocument(ctx context.Context, req *tooldv1.PutDocumentRequest) (*tooldv1.PutDocumentResponse, error) {
+	scope, err := toDocumentKey(req)
+	if err == nil {
+		err = checkRevision(req.ExpectedRevision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := call.ParseJSON(req.GetValue(), 0); err != nil {
+		return nil, call.InvalidField("value", "is not JSON: %v", err)
+	}
+	c := tool.Command{Op: tool.OpSet, Scope: scope, Key: req.GetKey(), Value: req.GetValue(), Expected: req.ExpectedRevision}
+	revision, err := s.documents.ChangeDocument(ctx, principal(ctx).Principal, req.GetScopeId(), c)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.PutDocumentResponse{Revision: revision}, nil
+}
+
+// DeleteDocument removes a document.
+func (s *documents) DeleteDocument(ctx context.Context, req *tooldv1.DeleteDocumentRequest) (*tooldv1.DeleteDocumentResponse, error) {
+	scope, err := toDocumentKey(req)
+	if err == nil {
+		err = checkRevision(req.ExpectedRevision)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := tool.Command{Op: tool.OpDelete, Scope: scope, Key: req.GetKey(), Expected: req.ExpectedRevision}
+	revision, err := s.documents.ChangeDocument(ctx, principal(ctx).Principal, req.GetScopeId(), c)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.DeleteDocumentResponse{Deleted: revision > 0}, nil
+}
+
+func checkRevision(expected *int64) error {
+	if expected != nil && *expected < 0 {
+		return call.InvalidField("expected_revision", "must not be negative")
+	}
+	return nil
+}
+
+func fromDocument(d *tool.Document) *tooldv1.Document {
+	return &tooldv1.Document{Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, Value: d.Value, Revision: d.Revision}
+}
+
+// ListDeadLetters returns a page of the actions that failed for good.
+func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLettersRequest) (*tooldv1.ListDeadLettersResponse, error) {
+	size, err := pageSize(req.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	p := principal(ctx)
+	bound := bind("dead letters", p.Namespace, p.Subject)
+	after, err := openToken(req.GetPageToken(), bound)
+	if err != nil {
+		return nil, err
+	}
+	dead, err := s.engine.DeadLetters(ctx, p.Principal, after, size+1)
+	if err != nil {
+		return nil, err
+	}
+	resp, room := &tooldv1.ListDeadLettersResponse{}, pageBytes
+	for i := range dead {
+		if room -= len(dead[i].Payload); i == size || room < 0 && i > 0 {
+			resp.NextPageToken = sealToken(dead[i-1].Position, bound)
+			break
+		}
+		resp.DeadLetters = append(resp.DeadLetters, fromDeadLetter(&dead[i]))
+	}
+	return resp, nil
+}
+
+// RetryDeadLetter has an action tried again.
+func (s *admin) RetryDeadLetter(ctx context.Context, req *tooldv1.RetryDeadLetterRequest) (*tooldv1.RetryDeadLetterResponse, error) {
+	if err := required("action_id", req.GetActionId()); err != nil {
+		return nil, err
+	}
+	if err := short("action_id", req.GetActionId(), maxRuleID); err != nil {
+		return nil, err
+	}
+	d, err := s.engine.RetryDeadLetter(ctx, principal(ctx).Principal, req.GetActionId())
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.RetryDeadLetterResponse{DeadLetter: fromDeadLetter(d)}, nil
+}
+
+func fromDeadLetter(d *DeadLetter) *tooldv1.DeadLetter {
+	return &tooldv1.DeadLetter{
+		ActionId: d.ID, CallId: d.CallID, RunId: d.Run, ThreadId: d.Thread, Caller: d.Caller, Handler: d.Handler, Phase: string(d.Phase), Payload: d.Payload,
+		Round: int32(d.Round), Attempts: int32(d.Attempts), Error: d.Error, CreatedAt: fromTime(d.Created),
+	}
+}
