@@ -28,7 +28,7 @@ func rows() []row {
 	return []row{
 		{folder: "tool", onlyStd: true},
 		{folder: "tool/typed", ours: []string{"tool"}, onlyStd: true, theirs: []string{"github.com/google/jsonschema-go"}},
-		{folder: "tool/tooltest", ours: []string{"tool"}, onlyStd: true},
+		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // for what commands do
 		{folder: "call", ours: []string{"tool"}, onlyStd: true},
 		{folder: "metric", onlyStd: true},
 		{folder: "hook", ours: []string{"call", "tool"}, onlyStd: true},

@@ -86,6 +86,9 @@ func (a *acting) again(at time.Time) {
 // Act carries out the actions of calls that have committed. It blocks until ctx is done; the attempts that ctx cuts off are made
 // again by the next daemon.
 func (e *Engine) Act(ctx context.Context) error {
+	if due, err := e.store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && e.held.on.Load() {
+		e.log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
+	}
 	for {
 		if err := e.actDue(ctx); err != nil && ctx.Err() == nil {
 			e.log.Warn("actions not carried out; will try again", zap.Error(err))

@@ -15,7 +15,7 @@ const describeDeadline = 200 * time.Millisecond
 // makeInput builds what hooks see. Until the call is assessed the effects are the descriptor's.
 func (p *pass) makeInput() {
 	c := p.l.peek()
-	p.documents = newSnapshot(p.l.e, c)
+	p.see(c)
 	p.in = p.unread
 	if p.in == nil {
 		p.in = newInput(c, p.def)

@@ -51,3 +51,38 @@ func BenchmarkReadOnly(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkDocuments is what a call pays for documents: one that touches none, one that reads one of three, one that adds to one.
+func BenchmarkDocuments(b *testing.B) {
+	key := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
+	for name, run := range map[string]func(*tool.Call) *tool.Result{
+		"none": func(*tool.Call) *tool.Result { return &tool.Result{Status: tool.StatusSuccess} },
+		"get": func(c *tool.Call) *tool.Result {
+			_, _, _ = key.Get(c)
+			return &tool.Result{Status: tool.StatusSuccess}
+		},
+		"add": func(*tool.Call) *tool.Result {
+			return (&tool.Result{Status: tool.StatusSuccess}).With(key.Add(1))
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			tools := &toolbox{}
+			tools.put(made("t", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) { return run(c), nil }))
+			e, err := lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: tools, Answers: answers{}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				w, err := e.Execute(b.Context(), alice, call.Spec{Tool: "t", Run: tool.Run{ID: "run-1"}}, lifecycle.ExecuteOptions{Attended: true})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for err == nil {
+					_, err = w.Next(b.Context())
+				}
+				w.Close()
+			}
+		})
+	}
+}

@@ -57,8 +57,14 @@ type snapshot struct {
 	docs map[store.DocumentKey]tool.Document // nil: not read yet
 }
 
-func newSnapshot(e *Engine, c *call.Call) *snapshot {
-	return &snapshot{e: e, namespace: c.Namespace, run: c.Run.ID, thread: c.Run.Thread}
+// see gives a pass the snapshot that its hooks and its tool see.
+func (p *pass) see(c *call.Call) {
+	s := &p.seen
+	if p.documents != nil {
+		s = new(snapshot) // a hook may hold the first one still
+	}
+	s.e, s.namespace, s.run, s.thread = p.l.e, c.Namespace, c.Run.ID, c.Run.Thread
+	p.documents = s
 }
 
 // Get implements [tool.Documents].

@@ -30,6 +30,7 @@ type pass struct {
 	in        *hook.Input
 	unread    *hook.Input // the same before the arguments were read, when nobody holds it
 	documents *snapshot
+	seen      snapshot       // what documents is in the beginning: a call that reads none pays nothing
 	commands  []tool.Command // of Before hooks, which commit with the call
 	releases  []func()       // of Admit hooks
 	attempt   int

@@ -188,5 +188,6 @@ func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, er
 		}
 	}
 	e.held.on.Store(false)
+	e.actions.wake()
 	return 0, nil
 }

@@ -125,9 +125,9 @@ func (a *app) documentsPutCommand() *cobra.Command {
 	var expect *int64
 	c := &cobra.Command{
 		Use: "put KEY JSON | -", Short: "Make a document, or replace its value", Args: exactArgs("a KEY", "JSON, or - for standard input"),
-		Long: `Makes a document or replaces its value. With --expect it is left alone when it has
-another revision by now: read it again then. Calls that run already go on seeing
-what they saw.`,
+		Long: `Makes a document or replaces its value. With --expect it is left alone when it
+has another revision by now: read it again then. Calls that run already go on
+seeing what they saw.`,
 		Example: "  toold documents put limits '{\"daily\": 20}' --namespace\n  toold documents put todo - --thread t-17 --expect 3 < todo.json",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			scope, id, err := place.scope()

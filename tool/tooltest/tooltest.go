@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -146,22 +147,23 @@ func (s snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error)
 // Snapshot returns what a call that starts now sees.
 func (d *Documents) Snapshot() tool.Documents { return maps.Clone(d.stored) }
 
-// Commit applies the commands of a result, and returns those that lost because the document has another revision than
-// they expect.
+// Commit applies the commands of a result, and returns those that lost: the document has another revision than they expect, or
+// is no number to add to, or no array to append to.
 func (d *Documents) Commit(commands ...tool.Command) (lost []tool.Command) {
 	if d.stored == nil {
 		d.stored = snapshot{}
 	}
 	for _, c := range commands {
 		k := documentKey{c.Scope, c.Key}
-		revision := d.stored[k].Revision
+		before := d.stored[k]
+		value, err := call.Apply(before.Value, &c)
 		switch {
-		case c.Expected != nil && *c.Expected != revision:
+		case c.Expected != nil && *c.Expected != before.Revision, err != nil, call.CheckCommand(&c) != nil:
 			lost = append(lost, c)
 		case c.Op == tool.OpDelete:
 			delete(d.stored, k)
 		default:
-			d.stored[k] = tool.Document{Scope: c.Scope, Key: c.Key, Value: c.Value, Revision: revision + 1}
+			d.stored[k] = tool.Document{Scope: c.Scope, Key: c.Key, Value: value, Revision: before.Revision + 1}
 		}
 	}
 	return lost

@@ -64,6 +64,12 @@ func TestDocuments(t *testing.T) {
 	if v != 3 || revision != 2 || err != nil {
 		t.Errorf("Get = %d, %d, %v", v, revision, err)
 	}
+	if lost := docs.Commit(k.Add(4), k.Append(1), k.Merge(map[string]any{"a": 1}), k.Add(1), k.Set(7)); len(lost) != 2 {
+		t.Errorf("lost %+v, want an append to a number and an addition to an object", lost)
+	}
+	if v, revision, err := k.Get(&tool.Call{Documents: docs.Snapshot()}); v != 7 || revision != 5 || err != nil {
+		t.Errorf("Get = %d, %d, %v", v, revision, err)
+	}
 	docs.Commit(k.Delete())
 	if _, revision, _ := k.Get(&tool.Call{Documents: docs.Snapshot()}); revision != 0 {
 		t.Error("deleted document is there")
