@@ -36,7 +36,7 @@ func (a adminOf) Info(context.Context) server.Info {
 			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
 			Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
 		},
-		Features: []string{"artifacts", "definitions", "describe", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
+		Features: []string{"artifacts", "definitions", "describe", "documents", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}
 	d.cfg.showLimits(&info.Limits)
 	if d.cfg.SingleUser {
