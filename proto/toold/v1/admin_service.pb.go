@@ -1683,7 +1683,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18toold/v1/isolation.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
+	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\x82\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -1805,7 +1805,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\x87\x05\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xb7\x06\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -1816,7 +1816,9 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12M\n" +
 	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponse\x12;\n" +
 	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponse\x128\n" +
-	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponse\x12V\n" +
+	"\x0fListDeadLetters\x12 .toold.v1.ListDeadLettersRequest\x1a!.toold.v1.ListDeadLettersResponse\x12V\n" +
+	"\x0fRetryDeadLetter\x12 .toold.v1.RetryDeadLetterRequest\x1a!.toold.v1.RetryDeadLetterResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -1861,6 +1863,10 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*IsolationFact)(nil),                // 25: toold.v1.IsolationFact
 	(*durationpb.Duration)(nil),          // 26: google.protobuf.Duration
 	(*Descriptor)(nil),                   // 27: toold.v1.Descriptor
+	(*ListDeadLettersRequest)(nil),       // 28: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 29: toold.v1.RetryDeadLetterRequest
+	(*ListDeadLettersResponse)(nil),      // 30: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 31: toold.v1.RetryDeadLetterResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	24, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
@@ -1890,17 +1896,21 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	18, // 24: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
 	20, // 25: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
 	22, // 26: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	2,  // 27: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 28: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 29: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 30: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 31: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 32: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	19, // 33: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 34: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 35: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
+	28, // 27: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	29, // 28: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	2,  // 29: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 30: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 31: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 32: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 33: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 34: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	19, // 35: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 36: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 37: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	30, // 38: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	31, // 39: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	29, // [29:40] is the sub-list for method output_type
+	18, // [18:29] is the sub-list for method input_type
 	18, // [18:18] is the sub-list for extension type_name
 	18, // [18:18] is the sub-list for extension extendee
 	0,  // [0:18] is the sub-list for field type_name
@@ -1911,6 +1921,7 @@ func file_toold_v1_admin_service_proto_init() {
 	if File_toold_v1_admin_service_proto != nil {
 		return
 	}
+	file_toold_v1_dead_letter_proto_init()
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_tool_service_proto_init()
 	type x struct{}
