@@ -26,6 +26,7 @@ func rows() []row {
 		{"suspend, decide, finish / the same commits straight", "≥ 0.4", cycles},
 		{"durable transitions, 64 writers / append + fdatasync", "≥ 0.12", durable(64)},
 		{"durable transitions, 1 writer / append + fdatasync", "≥ 0.40", durable(1)},
+		{"PostgreSQL journal, 64 writers, grouped / direct", "≥ 2.5", postgresJournal},
 		{"oldest 50 waiting of 1,000,000 calls", "≤ 150 µs", inbox},
 		{"get a call by id, of 1,000,000", "≤ 30 µs", byID},
 		{"100,000 suspended calls: start; memory each", "≤ 1 s; ≤ 1 KB", suspendedStart},

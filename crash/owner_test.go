@@ -41,7 +41,7 @@ func TestT108SecondDaemon(t *testing.T) {
 // TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed: what had not ended may have gone on
 // elsewhere, so that it is held until an operator says that the store was only moved.
 func TestT108CopiedStore(t *testing.T) {
-	holdsElsewhere(t, 108, func(from, to string) {
+	holdsElsewhere(t, 108, func(_ *loop, from, to string) {
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
 			t.Fatalf("cp: %v\n%s", err, out)
 		}
@@ -50,7 +50,7 @@ func TestT108CopiedStore(t *testing.T) {
 
 // TestT86SalvagedStore is the same after "toold salvage" of a store whose header is broken, which no daemon opens.
 func TestT86SalvagedStore(t *testing.T) {
-	holdsElsewhere(t, 86, func(from, to string) {
+	holdsElsewhere(t, 86, func(_ *loop, from, to string) {
 		path := filepath.Join(from, "journal.db")
 		b, err := os.ReadFile(path)
 		must(t, err)
@@ -90,7 +90,7 @@ func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
 }
 
 // holdsElsewhere brings a store with unfinished calls to another place.
-func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
+func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to string)) {
 	t.Helper()
 	l := newLoop(t, seed)
 	items := map[string]*item{}
@@ -101,7 +101,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
 		}
 	})
 	copied := filepath.Join(l.dir, "copy")
-	bring(l.data, copied)
+	bring(l, l.data, copied)
 	must(t, os.RemoveAll(l.data)) // so that the copy is the only one, and may be said to have been moved
 	l.data = copied
 	gated, endless := items["gated"], items["endless"]
@@ -119,7 +119,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(from, to string)) {
 		t.Errorf("the log does not say what to do:\n%s", d.log)
 	}
 
-	l.serveWith = []string{"--moved"}
+	l.serveWith = append(l.serveWith, "--moved")
 	l.live(t, "", func(life *life, rng *rand.Rand) {
 		must(t, life.verify(rng, true))
 		if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {

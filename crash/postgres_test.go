@@ -3,8 +3,11 @@ package crash_test
 import (
 	"context"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -195,5 +198,27 @@ func TestT89StoppedOwnerIsFenced(t *testing.T) {
 		if end := fresh.Ended(); end == nil || end.Status != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 			t.Errorf("a new call ended %+v", end)
 		}
+	})
+}
+
+// TestT108StoreCopy moves a store into PostgreSQL: what had not ended is held, as in any copy, until an operator says that
+// nothing has gone on since.
+func TestT108StoreCopy(t *testing.T) {
+	holdsElsewhere(t, 8108, func(l *loop, from, to string) {
+		server := l.onPostgres(t)
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil { // for the output of calls
+			t.Fatalf("cp: %v\n%s", err, out)
+		}
+		store := func() (string, error) {
+			out, err := exec.Command(binary, "store", "copy", to, server.URL("crash")).CombinedOutput()
+			return string(out), err
+		}
+		if out, err := store(); err != nil || !strings.Contains(out, "calls               3 rows\n") {
+			t.Fatalf("store copy: %v\n%s", err, out)
+		}
+		if out, err := store(); err == nil || !strings.Contains(out, "has a store already") {
+			t.Errorf("a second copy: %v\n%s", err, out)
+		}
+		must(t, os.Remove(filepath.Join(to, "journal.db")))
 	})
 }

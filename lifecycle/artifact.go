@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/toold-dev/toold/call"
@@ -62,6 +63,9 @@ func (a *artifact) part(offset, limit int64) (Part, error) {
 
 func (e *Engine) artifactOf(c *call.Call, name string) (*artifact, error) {
 	size, err := e.spool.Size(c.Key(), name)
+	if errors.Is(err, store.ErrNotFound) && has(c, name) {
+		return nil, call.Refuse(call.NotFound, "ARTIFACT_ELSEWHERE", "artifact %q of call %q is not on this machine: a daemon on another one wrote it", name, c.ID)
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, call.Refuse(call.NotFound, "ARTIFACT_NOT_FOUND", "call %q has no artifact %q%s", c.ID, name, named(c))
 	}
@@ -123,6 +127,11 @@ func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name s
 // related reports whether two runs are of one conversation: of one thread, or of a thread and one that it began.
 func related(a, b tool.Run) bool {
 	return a.Thread == b.Thread || a.Thread != "" && a.Thread == b.ParentThread || b.Thread != "" && b.Thread == a.ParentThread
+}
+
+// has reports whether the record of a call names an artifact.
+func has(c *call.Call, name string) bool {
+	return c.Result != nil && slices.ContainsFunc(c.Result.Artifacts, func(a tool.Artifact) bool { return a.Name == name })
 }
 
 func named(c *call.Call) string {

@@ -179,5 +179,11 @@ func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 				t.Errorf("%s learns that the call is there: %q", what, err)
 			}
 		}
+		// The store went to another machine, and what the call printed did not.
+		if err := w.store.Spool().Remove(call.Key{Namespace: alice.Namespace, ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.e.OpenArtifact(t.Context(), reader(func(*tool.Call) {}), id, name)
+		wantRefusal(t, err, call.NotFound, "ARTIFACT_ELSEWHERE")
 	})
 }

@@ -74,13 +74,13 @@ func TestModelPostgres(t *testing.T) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(200 * time.Millisecond):
 			}
 		}
 	})
 	defer spoiling.Wait()
 	defer cancel()
-	games := 12 // rapid draws a hundred
+	games := 8 // rapid draws a hundred
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		games = 1000
 	}

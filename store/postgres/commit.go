@@ -19,7 +19,7 @@ func (w *writer) writeGroup(group []*op) {
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(w.s.cfg.Patience); ; pause = min(2*pause, 500*time.Millisecond) {
 		err = w.transaction(group)
-		if err == nil || !lost(err) {
+		if err == nil || !lost(err) || group[0].bare { // who asked for what is bare asks again
 			break
 		}
 		if time.Now().After(until) || w.s.refusal() != nil {
@@ -54,6 +54,9 @@ func (w *writer) writeGroup(group []*op) {
 func (w *writer) transaction(group []*op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.s.cfg.Patience)
 	defer cancel()
+	if group[0].bare { // it takes as long as it takes
+		ctx = context.Background()
+	}
 	if w.conn == nil {
 		there, err := w.reconnect(ctx)
 		if err != nil || there {

@@ -24,7 +24,8 @@ func newCall(id string) *call.Call {
 }
 
 func creation(c *call.Call) *store.Change {
-	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}
+	as := *c
+	return &store.Change{Call: &as, Create: true, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}
 }
 
 // step moves c on by one event.
@@ -32,7 +33,8 @@ func step(c *call.Call, to call.Status) *store.Change {
 	c.Status = to
 	c.Revision++
 	c.LastSequence++
-	return &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventProgress}}}
+	as := *c
+	return &store.Change{Call: &as, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventProgress}}}
 }
 
 func key(id string) call.Key { return call.Key{Namespace: "ns", ID: id} }
@@ -166,13 +168,25 @@ func TestT88TerminatedBackends(t *testing.T) {
 	t.Logf("ran: all connections ended %d times", ended)
 }
 
-// TestUnknownOutcomeIsFatal: when nobody can tell whether a group is there, the store ends, and says so once.
-func TestUnknownOutcomeIsFatal(t *testing.T) {
+// TestServer spoils a server of its own in several ways, one after the other.
+func TestServer(t *testing.T) {
 	own := startOwn(t)
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, *pgtest.Server)
+	}{
+		{"restarts", testRestarts}, {"unsafe", testUnsafe}, {"refuses", testRefuses}, {"unknown", testUnknownOutcome},
+	} {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, own) })
+	}
+}
+
+// testUnknownOutcome: when nobody can tell whether a group is there, the store ends, and says so once.
+func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	var gone atomic.Bool
 	lost := make(chan error, 2)
 	s, err := postgres.Open(t.Context(), postgres.Config{
-		URL: own.URL("s"), Dir: t.TempDir(), Patience: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
+		URL: own.URL("unknown"), Dir: t.TempDir(), Patience: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
 		FailPoint: func(point string) error {
 			if point == "commit" && gone.CompareAndSwap(true, false) {
 				return errors.Join(errors.New("connection reset by peer"), own.Stop(syscall.SIGQUIT))
@@ -201,10 +215,9 @@ func TestUnknownOutcomeIsFatal(t *testing.T) {
 	}
 }
 
-// TestServerRestarts stops the server in the middle of work, in order and at once, and starts it again.
-func TestServerRestarts(t *testing.T) {
-	own := startOwn(t)
-	s, err := postgres.Open(t.Context(), postgres.Config{URL: own.URL("s"), Dir: t.TempDir()})
+// testRestarts stops the server in the middle of work, in order and at once, and starts it again.
+func testRestarts(t *testing.T, own *pgtest.Server) {
+	s, err := postgres.Open(t.Context(), postgres.Config{URL: own.URL("restarts"), Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,10 +255,9 @@ func startOwn(t *testing.T, settings ...string) *pgtest.Server {
 	return own
 }
 
-// TestUnsafeServer: a server that loses what it acknowledges is refused, whoever set it so and whenever.
-func TestUnsafeServer(t *testing.T) {
-	own := startOwn(t)
-	url, dir := own.URL("s"), t.TempDir()
+// testUnsafe: a server that loses what it acknowledges is refused, whoever set it so and whenever.
+func testUnsafe(t *testing.T, own *pgtest.Server) {
+	url, dir := own.URL("unsafe"), t.TempDir()
 	for on, off := range map[string]string{
 		"ALTER SYSTEM RESET fsync":                      "ALTER SYSTEM SET fsync = off",
 		"ALTER SYSTEM RESET full_page_writes":           "ALTER SYSTEM SET full_page_writes = off",
@@ -273,6 +285,11 @@ func TestUnsafeServer(t *testing.T) {
 	if err := s.Commit(t.Context(), creation(newCall("a"))); err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		if err := own.Exec("ALTER SYSTEM RESET synchronous_commit", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.1)"); err != nil {
+			t.Error(err)
+		}
+	}()
 	if err := own.Exec("ALTER SYSTEM SET synchronous_commit = off", "SELECT pg_reload_conf()", "SELECT pg_sleep(0.1)"); err != nil {
 		t.Fatal(err)
 	}
@@ -282,11 +299,10 @@ func TestUnsafeServer(t *testing.T) {
 	<-lost
 }
 
-// TestServerRefuses: a full disk is told as such and goes by; a server that can only be read, or has no connection left,
+// testRefuses: a full disk is told as such and goes by; a server that can only be read, or has no connection left,
 // is waited for.
-func TestServerRefuses(t *testing.T) {
-	own := startOwn(t)
-	url := own.URL("s")
+func testRefuses(t *testing.T, own *pgtest.Server) {
+	url := own.URL("refuses")
 	s, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

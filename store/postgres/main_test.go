@@ -19,6 +19,9 @@ import (
 var server *pgtest.Server
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(childURL); url != "" {
+		child(url)
+	}
 	var err error
 	if server, err = pgtest.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,3 +61,14 @@ func open(t testing.TB, cfg postgres.Config) *postgres.Store {
 }
 
 var errKilled = errors.New("killed")
+
+// shortDir is a directory for a socket: a test's own may be too long.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "toold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -16,7 +16,7 @@ func TestStore(t *testing.T) {
 	stores := map[store.Store]opened{}
 	start := func(t *testing.T, cfg postgres.Config, o storetest.Options) store.Store {
 		crash := new(bool)
-		cfg.Now, cfg.MaxOpen = o.Now, 8
+		cfg.Now, cfg.MaxOpen, cfg.Readers = o.Now, 8, 2
 		cfg.FailPoint = func(point string) error {
 			if point == "close" && *crash {
 				return errKilled

@@ -62,10 +62,10 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 
 // schemaVersion returns the version of the journal in a schema, which is made when it is not there. 0 is a new one.
 func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, err error) {
-	var there bool
+	var there, made bool
 	var tables int
-	err = tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($2)::oid)`,
-		name+".toold_journal", name).Scan(&there, &tables)
+	err = tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL, to_regnamespace($2) IS NOT NULL, (SELECT count(*) FROM pg_class WHERE relnamespace = to_regnamespace($2)::oid)`,
+		name+".toold_journal", name).Scan(&there, &made, &tables)
 	switch {
 	case err != nil:
 		return 0, err
@@ -75,11 +75,11 @@ func schemaVersion(ctx context.Context, tx pgx.Tx, name string) (version int, er
 	case tables > 0:
 		return 0, fmt.Errorf("%w: the schema has %d tables and indexes of others; name an empty one with search_path", ErrForeign, tables)
 	}
-	for _, text := range []string{
-		"CREATE SCHEMA IF NOT EXISTS " + pgx.Identifier{name}.Sanitize(),
-		"CREATE TABLE toold_journal (version integer NOT NULL)",
-		"INSERT INTO toold_journal VALUES (0)",
-	} {
+	statements := []string{"CREATE TABLE toold_journal (version integer NOT NULL)", "INSERT INTO toold_journal VALUES (0)"}
+	if !made { // which takes a right that who was given a schema need not have
+		statements = append([]string{"CREATE SCHEMA " + pgx.Identifier{name}.Sanitize()}, statements...)
+	}
+	for _, text := range statements {
 		if _, err := tx.Exec(ctx, text); err != nil {
 			return 0, err
 		}

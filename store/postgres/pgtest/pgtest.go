@@ -129,7 +129,7 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 // Resume starts a server that was stopped and returns when it answers.
 func (s *Server) Resume() error {
-	settings := append([]string{"listen_addresses=", "unix_socket_directories=" + s.dir, "unix_socket_permissions=0777", "shared_buffers=32MB", "log_min_messages=warning"}, s.settings...)
+	settings := append([]string{"listen_addresses=", "unix_socket_directories=" + s.dir, "unix_socket_permissions=0777", "shared_buffers=32MB", "wal_level=minimal", "max_wal_senders=0", "log_min_messages=warning"}, s.settings...)
 	args := []string{"-D", s.data()}
 	for _, setting := range settings {
 		args = append(args, "-c", setting)

@@ -1,0 +1,246 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var (
+	// ErrOccupied means that a store would have to be copied to where one is already.
+	ErrOccupied = errors.New("has a store already")
+	// ErrInUse means that a daemon has the store.
+	ErrInUse = errors.New("is in use")
+)
+
+// Rows is a journal as the rows of its tables: integers, strings, bytes and nil.
+type Rows interface {
+	Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error]
+}
+
+// An Imported says how many rows of a table were copied.
+type Imported struct {
+	Table string
+	Rows  int64
+}
+
+// Import makes a store of another one, in one transaction: when it fails there is none. What was written is read back and
+// compared before that. Positions stay, so do the ids of the store and of its events; a daemon that is started on it begins
+// a new epoch, beyond all that the other store may come to, in which the unfinished calls are held.
+func Import(ctx context.Context, url string, from Rows) (done []Imported, err error) {
+	target, err := parse(url, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := target.connect(ctx, func(p map[string]string) { // the other store may be slow to read
+		p["idle_in_transaction_session_timeout"] = "0"
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer closeConn(conn)
+	if err := lock(ctx, conn, target); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, conn, target.schema, schema, func(string) error { return nil }); err != nil {
+		return nil, err
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+		done, err = importAll(ctx, tx, target, from)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", target, err)
+	}
+	_, err = conn.Exec(ctx, "ANALYZE")
+	return done, err
+}
+
+// lockWithin bounds the wait for an owner that has just left: the server hears of it a moment later.
+const lockWithin = 2 * time.Second
+
+func lock(ctx context.Context, conn *pgx.Conn, target *target) error {
+	class, id := target.lockKey()
+	for until := time.Now().Add(lockWithin); ; time.Sleep(20 * time.Millisecond) {
+		var mine bool
+		if err := conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1::int, $2::int)", class, id).Scan(&mine); err != nil || mine {
+			return err
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("%s %w", target, ErrInUse)
+		}
+	}
+}
+
+func importAll(ctx context.Context, tx pgx.Tx, target *target, from Rows) (done []Imported, err error) {
+	var there int
+	if err := tx.QueryRow(ctx, "SELECT count(*) FROM meta").Scan(&there); err != nil {
+		return nil, err
+	}
+	if there > 0 {
+		return nil, ErrOccupied
+	}
+	names, err := tables(ctx, tx, target.schema)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		n, err := importTable(ctx, tx, target.schema, name, from)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		done = append(done, Imported{name, n})
+	}
+	return done, importMeta(ctx, tx, from)
+}
+
+// tables are all that hold what a journal knows.
+func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err error) {
+	rows, err := tx.Query(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND table_name NOT IN ('meta', 'toold_journal') ORDER BY table_name", schema)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// importTable copies a table and compares what is there with what came.
+func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from Rows) (n int64, err error) {
+	var columns, types []string
+	var column, kind string
+	err = scan(ctx, tx.Conn(), "SELECT column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = $1 AND table_name = $2 ORDER BY ordinal_position",
+		[]any{&column, &kind}, func() error {
+			columns, types = append(columns, column), append(types, kind)
+			return nil
+		}, schema, name)
+	if err != nil {
+		return 0, err
+	}
+	came := newFingerprint()
+	next, stop := iter.Pull2(from.Table(ctx, name, columns))
+	defer stop()
+	var unreadable error
+	n, err = tx.CopyFrom(ctx, pgx.Identifier{name}, columns, pgx.CopyFromFunc(func() ([]any, error) {
+		values, err, more := next()
+		if more && err == nil {
+			err = convert(values, types)
+		}
+		if unreadable = err; !more || err != nil {
+			return nil, err
+		}
+		came.add(values)
+		return values, nil
+	}))
+	if unreadable != nil {
+		return 0, unreadable
+	}
+	if err != nil {
+		return 0, err
+	}
+	is := newFingerprint()
+	is.seed = came.seed
+	rows, err := tx.Query(ctx, "SELECT * FROM "+pgx.Identifier{name}.Sanitize())
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return 0, err
+		}
+		is.add(values)
+	}
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	if *is != *came || n != came.rows {
+		return 0, fmt.Errorf("what was read back is not what was written: %d rows of %d", is.rows, came.rows)
+	}
+	return n, nil
+}
+
+// convert makes of values what the columns take.
+func convert(values []any, types []string) error {
+	for i, v := range values {
+		ok := false
+		switch v := v.(type) {
+		case nil:
+			ok = true
+		case string:
+			if ok = types[i] == "text" || types[i] == "bytea"; types[i] == "bytea" {
+				values[i] = []byte(v)
+			}
+		case []byte:
+			if ok = types[i] == "bytea"; v == nil {
+				values[i] = []byte{}
+			}
+		case int64:
+			if ok = types[i] == "bigint" || types[i] == "boolean"; types[i] == "boolean" {
+				values[i] = v != 0
+			}
+		}
+		if !ok {
+			return fmt.Errorf("a value of the type %T for a column of the type %s", v, types[i])
+		}
+	}
+	return nil
+}
+
+// A fingerprint is the same for the same rows in any order.
+type fingerprint struct {
+	seed maphash.Seed
+	rows int64
+	sum  uint64
+}
+
+func newFingerprint() *fingerprint { return &fingerprint{seed: maphash.MakeSeed()} }
+
+func (f *fingerprint) add(values []any) {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	word := func(kind byte, b []byte) {
+		h.WriteByte(kind)
+		h.Write(appendLength(nil, len(b)))
+		h.Write(b)
+	}
+	for _, v := range values {
+		switch v := v.(type) {
+		case nil:
+			h.WriteByte('n')
+		case string:
+			word('s', []byte(v))
+		case []byte:
+			word('b', v)
+		case int64:
+			word('i', binary.BigEndian.AppendUint64(nil, uint64(v)))
+		default:
+			word('v', fmt.Append(nil, v))
+		}
+	}
+	f.rows++
+	f.sum += h.Sum64()
+}
+
+// importMeta makes the copy a store whose place has changed. Its epochs begin beyond all that the original may have come
+// to since: nobody starts a daemon more than once a second for long.
+func importMeta(ctx context.Context, tx pgx.Tx, from Rows) error {
+	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
+		if err != nil {
+			return err
+		}
+		epoch, ok := values[1].(int64)
+		if !ok {
+			return fmt.Errorf("epoch %v", values[1])
+		}
+		_, err = tx.Exec(ctx, "INSERT INTO meta (id, store_id, epoch, clock, position, groups, place, clean) VALUES (1, $1, $2, $3, $4, 0, 'copied', false)",
+			values[0], max(epoch, time.Now().Unix()), values[2], values[3])
+		return err
+	}
+	return errors.New("the other store has never been used")
+}

@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// Rows shows a journal that no daemon has open as the rows of its tables, for who copies it into another store.
+type Rows struct {
+	files *files
+	conn  *sqlite.Conn
+}
+
+// OpenRows opens the journal in dir. The caller closes it.
+func OpenRows(dir string) (_ *Rows, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "journal.db")); err != nil {
+		return nil, err
+	}
+	f, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rows{files: f}
+	if r.conn, err = openConn(f.database, 0); err == nil {
+		err = migrate(r.conn, schema)
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Close gives the journal up.
+func (r *Rows) Close() (err error) {
+	if r.conn != nil {
+		err = r.conn.Close()
+	}
+	return errors.Join(err, r.files.close())
+}
+
+// Table gives the rows of a table with these columns: integers, strings, bytes and nil. Calls are rows of the table calls
+// wherever they are.
+func (r *Rows) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		r.conn.SetInterrupt(ctx.Done())
+		defer r.conn.SetInterrupt(nil)
+		chosen := strings.Join(columns, ", ")
+		if name == "calls" { // what ended as it was created says so by its last change
+			chosen = strings.Replace(chosen, "ended", "CASE WHEN status IN ('SUCCEEDED', 'FAILED', 'CANCELLED') THEN coalesce(ended, updated) END", 1)
+		}
+		err := query(r.conn, "SELECT "+chosen+" FROM "+name, func(st *sqlite.Stmt) error {
+			if !yield(row(st, 0), nil) {
+				return errStopped
+			}
+			return nil
+		})
+		if err == nil && name == "calls" {
+			err = r.packed(columns, yield)
+		}
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, fmt.Errorf("%s: %w", name, known(err)))
+		}
+	}
+}
+
+var errStopped = errors.New("no more rows are wanted")
+
+// packed gives the calls in packs.
+func (r *Rows) packed(columns []string, yield func([]any, error) bool) error {
+	return query(r.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
+		var p pack
+		p.read(st)
+		for at := p.position; at <= p.last; at++ {
+			m, err := p.named(r.conn, at)
+			if err != nil {
+				return err
+			}
+			if !yield(m.columns(columns), nil) {
+				return errStopped
+			}
+		}
+		return nil
+	})
+}
+
+// columns are those of the row that a call of a pack would have been.
+func (m *packed) columns(names []string) []any {
+	c := &call.Call{}
+	if r := m.row(); r.call != nil {
+		c = r.call
+	}
+	values := map[string]any{
+		"position": m.position, "namespace": m.pack.namespace, "call_id": m.id, "status": string(call.Succeeded), "revision": int64(1),
+		"last_sequence": m.eventsLast, "created": nanos(c.Created), "updated": m.pack.updated, "ended": m.pack.updated, "epoch": m.pack.epoch,
+		"tool": c.Tool, "caller": c.Caller.Subject, "crc": int64(m.crc), "record": append([]byte{}, m.record...),
+		"events_last": m.eventsLast, "events_crc": int64(m.eventsCRC), "events": append([]byte{}, m.events...),
+	}
+	for name, id := range map[string]string{"run_id": c.Run.ID, "thread_id": c.Run.Thread} {
+		if id != "" {
+			values[name] = id
+		}
+	}
+	out := make([]any, len(names))
+	for i, name := range names {
+		out[i] = values[name]
+	}
+	return out
+}
