@@ -157,7 +157,7 @@ func (b *batch) interrupt() (did bool) {
 		why = "Not run: another call of the batch failed"
 	}
 	for i, s := range b.look() {
-		if s == fresh && (failed || i > last) || s == decided && failed {
+		if (s == fresh && (failed || i > last) || s == decided && failed) && b.lives[i].record().Cancel == nil {
 			b.skip(b.lives[i], why)
 			did = true
 		}

@@ -1,0 +1,252 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+	"pgregory.net/rapid"
+)
+
+// The model of batches knows how each call of a batch must stand when nothing moves, after any sequence of decisions,
+// cancels, repeats, crashes and restarts, and that no call ran twice without a decision.
+
+var batchTools = []string{"plain", "read", "gated", "asker", "fails"}
+
+// batchOp is one thing that happens to a batch.
+type batchOp struct {
+	kind string
+	call int
+}
+
+// batchPlan is a batch and what happens to it.
+type batchPlan struct {
+	options call.BatchOptions
+	tools   []string
+	ops     []batchOp
+}
+
+func drawBatch(t *rapid.T) batchPlan {
+	p := batchPlan{
+		options: call.BatchOptions{
+			Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"),
+			FailFast: rapid.IntRange(0, 3).Draw(t, "fail fast") == 0,
+			Replay:   rapid.SampledFrom([]call.Replay{call.Immediate, call.AllDecided}).Draw(t, "replay"),
+		},
+		tools: rapid.SliceOfN(rapid.SampledFrom(batchTools), 1, 6).Draw(t, "tools"),
+	}
+	p.ops = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) batchOp {
+		return batchOp{
+			kind: rapid.SampledFrom([]string{"yes", "yes", "no", "cancel", "cancel all", "again", "crash", "restart"}).Draw(t, "kind"),
+			call: rapid.IntRange(0, len(p.tools)-1).Draw(t, "call"),
+		}
+	}), 0, 12).Draw(t, "ops")
+	return p
+}
+
+// batchModel is how the calls must stand.
+type batchModel struct {
+	batchPlan
+	at      []string // status, with the error code of an end
+	decided []int    // decisions of each
+	no      []bool   // the last one declined it
+}
+
+func (m *batchModel) open(i int) bool {
+	return m.at[i] == "SUSPENDED" || m.at[i] == "RESUMING" || m.at[i] == "NEW"
+}
+
+func (m *batchModel) any(holds func(i int) bool) bool {
+	for i := range m.at {
+		if holds(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// settle moves what can be moved.
+func (m *batchModel) settle() {
+	for m.step() {
+	}
+}
+
+func (m *batchModel) step() bool {
+	if m.options.FailFast && m.any(func(i int) bool { return !m.open(i) && m.at[i] != "SUCCEEDED" }) {
+		did := false
+		for i, s := range m.at {
+			if s == "NEW" || s == "RESUMING" {
+				m.at[i], did = "FAILED/INTERRUPTED", true
+			}
+		}
+		if did {
+			return true
+		}
+	}
+	halted := m.options.Strategy == call.Sequential && m.any(func(i int) bool { return m.tools[i] == "asker" && (m.at[i] == "SUSPENDED" || m.at[i] == "RESUMING") })
+	fresh := !halted && m.any(func(i int) bool { return m.at[i] == "NEW" })
+	waits := m.options.Replay == call.AllDecided && (fresh || m.any(func(i int) bool { return m.at[i] == "SUSPENDED" }))
+	for i, s := range m.at {
+		if s == "RESUMING" && !waits {
+			m.at[i] = map[bool]string{true: "CANCELLED/CANCELLED", false: "SUCCEEDED"}[m.no[i]]
+			return true
+		}
+	}
+	if !fresh {
+		return false
+	}
+	for i, s := range m.at {
+		if s != "NEW" {
+			continue
+		}
+		m.at[i] = map[string]string{"plain": "SUCCEEDED", "read": "SUCCEEDED", "gated": "SUSPENDED", "asker": "SUSPENDED", "fails": "FAILED/EXECUTION_FAILED"}[m.tools[i]]
+		if m.options.Strategy != call.Parallel {
+			return true
+		}
+	}
+	return true
+}
+
+// batchGame plays a plan on the real engine.
+type batchGame struct {
+	*game
+	*bubble
+	m    *batchModel
+	spec call.BatchSpec
+	n    int
+}
+
+func (g *batchGame) play() error {
+	g.runs, g.ran, g.gates = map[string]int{}, map[string]map[string]bool{}, map[string]chan struct{}{}
+	e, err := g.d.open(g.config())
+	if err != nil {
+		return err
+	}
+	g.e = e
+	g.spec = call.BatchSpec{ID: "model-batch-00001", BatchOptions: g.m.options}
+	for i, id := range g.m.tools {
+		g.spec.Calls = append(g.spec.Calls, call.Spec{Tool: id, Arguments: `{"n":1}`, ID: fmt.Sprintf("model-batch-call-%d", i), Run: tool.Run{ID: "run", Thread: "thread"}})
+		g.m.at, g.m.decided, g.m.no = append(g.m.at, "NEW"), append(g.m.decided, 0), append(g.m.no, false)
+	}
+	if err := g.send(); err != nil {
+		return err
+	}
+	for i, o := range append([]batchOp{{kind: "start"}}, g.m.ops...) {
+		if err := g.do(o); err != nil {
+			return fmt.Errorf("step %d %v: %w", i, o, err)
+		}
+		g.m.settle()
+		if err := g.d.settle(g.check); err != nil {
+			return fmt.Errorf("after step %d %v: %w", i, o, err)
+		}
+	}
+	g.d.cut(g.e, false)
+	return nil
+}
+
+func (g *batchGame) send() error {
+	w, err := g.e.ExecuteBatch(g.t.Context(), alice, g.spec, lifecycle.ExecuteOptions{})
+	if err == nil {
+		w.Close()
+	}
+	return err
+}
+
+func (g *batchGame) do(o batchOp) error {
+	id := g.spec.Calls[o.call].ID
+	switch o.kind {
+	case "again":
+		return g.send()
+	case "yes", "no":
+		if g.m.at[o.call] == "SUSPENDED" {
+			return g.decide(o, id)
+		}
+	case "cancel":
+		if g.m.open(o.call) {
+			g.m.at[o.call] = "CANCELLED/CANCELLED"
+		}
+		_, err := g.e.Cancel(g.t.Context(), alice, id, "", 0)
+		return err
+	case "cancel all":
+		for i := range g.m.at {
+			if g.m.open(i) {
+				g.m.at[i] = "CANCELLED/CANCELLED"
+			}
+		}
+		_, err := g.e.CancelBatch(g.t.Context(), alice, g.spec.ID, "", "")
+		return err
+	case "crash", "restart":
+		g.d.cut(g.e, o.kind == "crash")
+		e, err := g.d.open(g.config())
+		g.e = e
+		return err
+	}
+	return nil
+}
+
+func (g *batchGame) decide(o batchOp, id string) error {
+	c, err := g.e.Get(g.t.Context(), alice, id)
+	if err != nil {
+		return err
+	}
+	g.n++
+	d := tool.Decision{ID: fmt.Sprintf("model-batch-decision-%d", g.n), Action: tool.Resume, ExpectedDigest: c.Open().Digest}
+	g.m.at[o.call] = "RESUMING"
+	g.m.decided[o.call]++
+	if o.kind == "no" {
+		d.Action = tool.Cancel
+		g.m.no[o.call] = true
+	}
+	w, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
+	if err == nil {
+		w.Close()
+	}
+	return err
+}
+
+func (g *batchGame) check() error {
+	var got []string
+	for i, s := range g.spec.Calls {
+		c, err := g.e.Get(g.t.Context(), alice, s.ID)
+		if err != nil {
+			return err
+		}
+		got = append(got, statuses([]*call.Call{c}))
+		g.mu.Lock()
+		runs := g.runs[s.ID]
+		g.mu.Unlock()
+		if most := 1 + g.m.decided[i]; runs > most {
+			return fmt.Errorf("call %d ran %d times, at most %d are right", i, runs, most)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(g.m.at) {
+		return fmt.Errorf("calls are %v, want %v", got, g.m.at)
+	}
+	record, err := g.store.Batch(g.t.Context(), call.Key{Namespace: "ns", ID: g.spec.ID})
+	if err == nil && record.Ended.IsZero() == !g.m.any(g.m.open) {
+		err = errors.New("the batch has ended and its calls have not, or the other way round")
+	}
+	return err
+}
+
+// TestModelOfBatches plays random batches on the journal in memory.
+func TestModelOfBatches(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := drawBatch(rt)
+		var failed error
+		synctest.Test(t, func(t *testing.T) {
+			b := &bubble{}
+			g := &batchGame{game: &game{t: t, d: b}, bubble: b, m: &batchModel{batchPlan: plan}}
+			if failed = g.play(); failed != nil {
+				g.d.cut(g.e, false)
+			}
+		})
+		if failed != nil {
+			rt.Fatalf("%+v: %v", plan, failed)
+		}
+	})
+}
