@@ -150,6 +150,25 @@ func TestRemindSettings(t *testing.T) {
 	}
 }
 
+// T111: to ask what would happen spends nothing, however often.
+func TestT111DescribeSpendsNoBudget(t *testing.T) {
+	p := newPluginSite(t, "ratelimit: [{name: one, calls: 1, per: 1h}]\nloopguard: {repeats: 1, calls: 1}\n")
+	for range 500 {
+		d, err := p.p.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{
+			Tool: "glob", Arguments: `{"pattern":"*"}`, Run: &tooldv1.Run{RunId: "run"},
+		}})
+		if err != nil || d.GetOutcome() != tooldv1.VerdictAction_VERDICT_ACTION_ALLOW {
+			t.Fatal(d.GetOutcome(), err)
+		}
+	}
+	if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+		t.Errorf("the first call: %v", e)
+	}
+	if e := p.call("glob", `{"pattern":"*"}`).GetError(); e.GetReason() != "RATE_LIMITED" {
+		t.Errorf("the second call: %v", e)
+	}
+}
+
 func TestPluginsNeedARestart(t *testing.T) {
 	p := newPluginSite(t, "")
 	p.reload("ratelimit: [{name: all, calls: 1, per: 1h}]\n", "[] [ratelimit]")
