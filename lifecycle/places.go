@@ -29,6 +29,7 @@ type places struct {
 	taken   int
 	waiting int
 	held    map[holder]int // running calls of what is limited
+	aside   map[holder]int // calls that wait for something else, such as their turn in a thread; the zero holder has all
 	lines   map[string]*crowd
 	order   list.List // of *crowd, whose turn is next first
 }
@@ -98,24 +99,47 @@ func (s *places) count() (taken, waiting int) {
 func (s *places) full(w want) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if len(s.aside) > 0 {
+		err := s.tooMany(s.aside[holder{}], s.aside[holder{namespace: w.namespace}], s.aside[holder{namespace: w.namespace, principal: w.principal}])
+		if err != nil {
+			return err // whether this one would have to wait, too, is not known yet
+		}
+	}
 	if s.freeLocked(&w) {
 		return nil
 	}
-	message := ""
 	c := s.lines[w.namespace]
+	if c == nil {
+		return s.tooMany(s.waiting, 0, 0)
+	}
+	return s.tooMany(s.waiting, c.waiting, c.principals[w.principal])
+}
+
+// tooMany returns which of those that wait are as many as may.
+func (s *places) tooMany(all, ofNamespace, ofPrincipal int) error {
 	switch {
-	case s.waiting >= s.length:
-		message = "too many calls are waiting; send the call again later"
-	case c == nil:
-	case c.waiting >= s.namespaceQueue:
-		message = "too many calls of this namespace are waiting; send the call again later"
-	case c.principals[w.principal] >= s.principalQueue:
-		message = "too many of your calls are waiting; send the call again later"
+	case all >= s.length:
+		return queueFull("too many calls are waiting; send the call again later")
+	case ofNamespace >= s.namespaceQueue:
+		return queueFull("too many calls of this namespace are waiting; send the call again later")
+	case ofPrincipal >= s.principalQueue:
+		return queueFull("too many of your calls are waiting; send the call again later")
 	}
-	if message == "" {
-		return nil
+	return nil
+}
+
+// besides counts n more calls that wait for something else: the fence holds them to the same numbers.
+func (s *places) besides(w want, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.aside == nil {
+		s.aside = map[holder]int{}
 	}
-	return queueFull(message)
+	for _, k := range [...]holder{{}, {namespace: w.namespace}, {namespace: w.namespace, principal: w.principal}} {
+		if s.aside[k] += n; s.aside[k] == 0 {
+			delete(s.aside, k)
+		}
+	}
 }
 
 // take reports whether there was a place. Nobody waits for the same then: who does would have it.

@@ -236,6 +236,44 @@ func TestQueueLengthOfEach(t *testing.T) {
 	})
 }
 
+// Calls that wait for their turn in a thread are held to the same numbers, though there are places.
+func TestQueueLengthOfThreads(t *testing.T) {
+	d := newWard()
+	change := func(c *lifecycle.Config) { c.QueueLength, c.PrincipalQueue, c.QueueTimeout = 100, 6, time.Hour }
+	inBubble(t, []tool.Tool{d.tool("t")}, change, func(t *testing.T, w *world) {
+		of := func(subject, thread string) error {
+			s := spec("t", "")
+			s.Run = tool.Run{Thread: thread}
+			watcher, err := w.e.Execute(t.Context(), tool.Principal{Namespace: "ns", Subject: subject, Roles: []string{"caller"}}, s, lifecycle.ExecuteOptions{})
+			if err == nil {
+				watcher.Close()
+			}
+			synctest.Wait()
+			return err
+		}
+		for _, thread := range []string{"a", "b"} {
+			for range 4 { // one runs
+				if err := of("alice", thread); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		wantRefusal(t, of("alice", "c"), call.ResourceExhausted, "QUEUE_FULL")
+		if err := of("bob", "d"); err != nil {
+			t.Errorf("somebody else: %v", err)
+		}
+		d.next()
+		if err := of("alice", "c"); err != nil {
+			t.Errorf("when one less waits: %v", err)
+		}
+		for d.next() {
+		}
+		if n := len(strings.Fields(d.came())); n != 10 {
+			t.Errorf("%d calls ran, want 10", n)
+		}
+	})
+}
+
 func TestQueueDeadlineNamesItsClock(t *testing.T) {
 	d := newWard()
 	change := func(c *lifecycle.Config) { c.PrincipalConcurrency, c.QueueTimeout = 1, 30*time.Second }

@@ -75,7 +75,11 @@ func (p *pass) takeLane(ctx context.Context) *end {
 	select {
 	case <-turn:
 	default:
-		if out := p.wait(ctx, turn, leave); out != nil {
+		w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		p.l.e.places.besides(w, 1)
+		out := p.wait(ctx, turn, leave)
+		p.l.e.places.besides(w, -1)
+		if out != nil {
 			return out
 		}
 	}

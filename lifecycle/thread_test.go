@@ -3,7 +3,6 @@ package lifecycle_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,13 +125,12 @@ func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 // The calls that wait in a thread are bounded like those that wait for a place.
 func TestTooManyWaitForATurn(t *testing.T) {
 	p := held()
-	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.QueueLength = 3 }, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.QueueLength, c.NamespaceQueue, c.PrincipalQueue = 3, 3, 3 }, func(t *testing.T, w *world) {
 		for range 4 {
 			w.begin(spec("t", ""))
 		}
-		if c := w.do(spec("t", "")); c.Status != call.Failed || c.Result.Error.Code != tool.ResourceExhausted || !strings.Contains(c.Result.Error.Message, "thread") {
-			t.Errorf("%s %+v", c.Status, c.Result.Error)
-		}
+		_, err := w.e.Execute(t.Context(), alice, spec("t", ""), lifecycle.ExecuteOptions{})
+		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
 		p.free()
 	})
 }
