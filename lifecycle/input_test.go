@@ -122,6 +122,7 @@ func TestInputIsRefused(t *testing.T) {
 	p, deaf := &typist{}, held()
 	inBubble(t, []tool.Tool{p.tool(), deaf.tool("deaf", mutating)}, nil, func(t *testing.T, w *world) {
 		s, other := spec("types", ""), spec("deaf", "")
+		other.Run = tool.Run{} // or it would wait for its turn in the thread
 		w.begin(s)
 		w.begin(other)
 		try := func(who tool.Principal, id string, in lifecycle.Input) error {
