@@ -188,7 +188,7 @@ func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
 			return nil
 		}
 		f := h.Filter(in)
-		next = func(ev call.Event) ([]call.Event, []hook.Record, error) {
+		next = func(ev call.Event) ([]call.Event, []hook.Record, error) { //nolint:unparam // this one cannot fail
 			kept, records := f(ev)
 			return kept, records, nil
 		}

@@ -174,6 +174,29 @@ func (d *daemon) reloads(key string) bool {
 	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || d.plugins.reloads(key) || d.secrets != nil && strings.HasPrefix(key, "redact.")
 }
 
+// needRestart lists the settings that changed and hold after a restart alone.
+func (d *daemon) needRestart(next *Config) (keys []string) {
+	before, after := valuesOf(*d.cfg), valuesOf(*next)
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (d *daemon) reloadDescriptions(next *Config) (swapped bool, err error) {
+	if reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
+		return false, nil
+	}
+	if err := d.tools.Describe(next.descriptions()); err != nil {
+		return false, err
+	}
+	d.reload.descriptions = next.descriptions()
+	d.warnOfDescriptions()
+	return true, nil
+}
+
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
 func (d *daemon) reloadAll() (server.Reloaded, error) {
 	d.reload.mu.Lock()
@@ -190,33 +213,22 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		swapSecrets, err = d.readSecrets(next)
 	}
 	if err == nil {
-		_, err = newPlugins(next)
-	}
-	if err == nil {
-		err = d.plugins.takes(next)
+		if _, err = newPlugins(next); err == nil {
+			err = d.plugins.takes(next)
+		}
 	}
 	var hooks outsiders
 	if err == nil {
-		if hooks, err = newOutsiders(next, processes{d.runner}, d.log, *d.outside.Load()); err == nil {
-			_, err = hooks.arrange(d.hooks())
-		}
+		hooks, err = d.readHooks(next)
 	}
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
-	before, after := valuesOf(*d.cfg), valuesOf(*next)
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
-			done.NeedsRestart = append(done.NeedsRestart, key)
-		}
-	}
-	if !reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
-		if err := d.tools.Describe(next.descriptions()); err != nil {
-			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
-		}
-		d.reload.descriptions = next.descriptions()
-		d.warnOfDescriptions()
+	done.NeedsRestart = d.needRestart(next)
+	if swapped, err := d.reloadDescriptions(next); err != nil {
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
+	} else if swapped {
 		done.Changed = append(done.Changed, "tools.descriptions")
 	}
 	changed, err := d.plugins.reload(next)
@@ -224,10 +236,9 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	done.Changed = append(done.Changed, changed...)
-	if !hooks.same(*d.outside.Load()) {
-		if err := d.reloadHooks(hooks); err != nil {
-			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
-		}
+	if swapped, err := d.reloadHooks(hooks); err != nil {
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
+	} else if swapped {
 		done.Changed = append(done.Changed, "hooks")
 	}
 	if swapSecrets != nil {

@@ -271,8 +271,21 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 	return e
 }
 
-// reloadHooks puts the hooks of a configuration in force. Calls that are on their way keep those that they began with.
-func (d *daemon) reloadHooks(next outsiders) error {
+// readHooks makes the hooks of a configuration that are to be put in force.
+func (d *daemon) readHooks(next *Config) (outsiders, error) {
+	list, err := newOutsiders(next, processes{d.runner}, d.log, *d.outside.Load())
+	if err == nil {
+		_, err = list.arrange(d.hooks())
+	}
+	return list, err
+}
+
+// reloadHooks puts them in force and reports whether that changed anything. Calls that are on their way keep those that they
+// began with.
+func (d *daemon) reloadHooks(next outsiders) (swapped bool, err error) {
+	if next.same(*d.outside.Load()) {
+		return false, nil
+	}
 	set, err := next.arrange(d.hooks())
 	if err == nil {
 		err = d.engine.SetHooks(set)
@@ -280,5 +293,5 @@ func (d *daemon) reloadHooks(next outsiders) error {
 	if err == nil {
 		d.outside.Store(&next)
 	}
-	return err
+	return err == nil, err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,7 +132,7 @@ func redacting(stream grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.Fi
 			err = let(output(kept))
 			kept = nil
 		case ev.GetOutput() != nil:
-			all := append(kept, ev.GetOutput().GetData()...)
+			all := slices.Concat(kept, ev.GetOutput().GetData())
 			end := bytes.LastIndexByte(all, 's')
 			if end < 0 || bytes.HasPrefix(all[end:], secret) {
 				end = len(all)
