@@ -9,6 +9,7 @@
 //   - [Filter] sees each event before it is numbered, stored, logged or told.
 //
 // A [Handler] is no part of a call's path: it carries out, after the commit, the actions that tools and After hooks asked for.
+// Neither is a [Notifier], which says what others have to hear of it.
 //
 // A hook never opens the store. What must commit with a call it returns as documents and [Record]s.
 package hook
@@ -263,4 +264,6 @@ type Set struct {
 	After   []Entry[After]
 	Filter  []Entry[Filter]
 	Handler []Entry[Handler]
+	// Notifier entries use their name and hook alone.
+	Notifier []Entry[Notifier]
 }

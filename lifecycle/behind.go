@@ -154,7 +154,10 @@ func (l *live) writeBehind(done func()) {
 	l.c.Revision++
 	l.c.LastSequence = l.last
 	l.lent = true // to the store
-	change := &store.Change{Key: l.key, Call: l.c, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records}
+	change := &store.Change{
+		Key: l.key, Call: l.c, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records,
+		Actions: l.e.posts(l.c, l.unwritten),
+	}
 	l.unwritten, l.size, l.records = nil, 0, nil
 	l.mu.Unlock()
 	l.e.stored.addChange(change)
@@ -175,6 +178,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 			l.written = change.Events[n-1].Sequence
 		}
 		l.e.feed.wake(l.c)
+		l.e.posted(change.Actions)
 		return
 	}
 	current := *l.c

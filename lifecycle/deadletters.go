@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -29,6 +30,9 @@ func (e *Engine) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 		return nil, call.Refuse(call.DataLoss, "ACTION_CORRUPT", "the stored row of action %q is damaged", id)
 	}
 	a.State, a.Attempts, a.Round, a.Error, a.Due = store.ActionPending, 0, 1, "", e.store.Now()
+	if a.Queue != "" {
+		a.Due = time.Time{}
+	}
 	_, err = e.store.Amend(ctx, &store.Amendment{Namespace: p.Namespace, Done: id, Actions: []store.Action{a}})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, missing
@@ -40,5 +44,6 @@ func (e *Engine) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 		return nil, storeRefusal(err, id)
 	}
 	e.actions.wake()
+	e.posted([]store.Action{a})
 	return &a, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -92,12 +93,17 @@ func checkHooks(s *hook.Set) error {
 		}
 		handlers[h.Name] = true
 	}
+	for _, n := range s.Notifier {
+		if tool.ValidName(n.Name) != nil {
+			return fmt.Errorf("notifier %q: it needs a name of letters and digits", n.Name)
+		}
+	}
 	return nil
 }
 
 // keepers returns the hooks of all kinds that are a T.
 func keepers[T any](s *hook.Set) []T {
-	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter), are[T](s.Handler))
+	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter), are[T](s.Handler), are[T](s.Notifier))
 }
 
 func are[T, H any](entries []hook.Entry[H]) (found []T) {

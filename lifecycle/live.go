@@ -380,6 +380,9 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *stor
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
 		Run: l.runLocked(s.run), Records: slices.Concat(l.records, s.kept, s.records), Policies: s.policies, Actions: s.actions,
 	}
+	if posts := l.e.posts(next, events); len(posts) > 0 {
+		change.Actions = slices.Concat(s.actions, posts)
+	}
 	if len(s.documents) > 0 {
 		change.Limits, change.Group = l.e.cfg.Documents.limits(), s.group
 		change.OnDocuments = func(told []call.DocumentNotice) { tellDocuments(change, told) }
@@ -409,6 +412,7 @@ func (l *live) submit(change *store.Change) error {
 	}
 	if err == nil {
 		l.e.feed.wake(l.record())
+		l.e.posted(change.Actions)
 	}
 	return err
 }

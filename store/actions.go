@@ -22,9 +22,11 @@ type Action struct {
 	Attempts int       `json:"attempts"` // that failed
 	Error    string    `json:"error,omitempty"`
 	Created  time.Time `json:"created"`
+	// Queue is where somebody takes the action from when he can: one that has a queue is never due.
+	Queue string `json:"queue,omitempty"`
 
 	State ActionState `json:"-"`
-	// Due is when a pending action may be tried; zero waits for the end of its batch or run.
+	// Due is when a pending action may be tried; zero waits for the end of its batch or run, or in its queue.
 	Due      time.Time `json:"-"`
 	Position int64     `json:"-"` // set by the store
 	// Broken means that the stored row is damaged: only its id, its place and its state are known.
@@ -40,7 +42,7 @@ const (
 	ActionDead    ActionState = "DEAD" // until somebody wants it tried again, or retention
 )
 
-// End returns the batch or run at whose end the action is carried out; "" when it waits for none.
+// End returns the batch or run at whose end the action is carried out, or the queue in which it waits; "" when it waits for none.
 func (a *Action) End() string {
 	switch a.Phase {
 	case tool.BatchEnd:
@@ -48,7 +50,7 @@ func (a *Action) End() string {
 	case tool.RunEnd:
 		return a.Run
 	}
-	return ""
+	return a.Queue
 }
 
 // Validate refuses an action that could not be found again.
@@ -64,7 +66,7 @@ type ActionQuery struct {
 	Namespace, ID string
 	State         ActionState
 	Due           bool   // those that the store's clock has come to; State is ActionPending
-	End           string // the batch or run that they wait for, with Phase
+	End           string // the batch or run that they wait for, or their queue, with Phase; those that wait alone
 	Phase         tool.Phase
 	After         int64 // the position of the last one of the page before
 	Limit         int   // 0 means 50

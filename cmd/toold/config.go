@@ -33,6 +33,7 @@ type Config struct {
 	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
 	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
+	Notify     Notify      `koanf:"notify"`    // who hears of calls by webhook; zero: nobody
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
 	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none

@@ -148,6 +148,10 @@ func listText(line, margin string, v any) (head, below string) {
 		}
 	case []Hook:
 		b.WriteString(hooksText(margin, list))
+	case []NotifyTarget:
+		for i := range list {
+			fmt.Fprintf(&b, "%s  - %s\n", margin, flowText(reflect.ValueOf(list[i])))
+		}
 	case []RateLimit:
 		b.WriteString(elementsText(margin, list))
 	case []ToolConcurrency:

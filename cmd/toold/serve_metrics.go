@@ -80,6 +80,7 @@ func (d *daemon) metrics(ctx context.Context) string {
 	d.metricsOfTools(t)
 	d.metricsOfEngine(t)
 	d.metricsOfHooks(t)
+	d.metricsOfNotify(t)
 	d.metricsOfStore(ctx, t)
 	d.metricsOfDoor(t)
 	d.metricsOfProcess(t)

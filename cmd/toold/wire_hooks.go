@@ -190,7 +190,7 @@ func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
 	return hook.Set{
 		Rewrite: arranged(base.Rewrite, list, "rewrite"), Gate: arranged(base.Gate, list, "gate"), Admit: arranged(base.Admit, list, "admit"),
 		Before: arranged(base.Before, list, "before"), After: arranged(base.After, list, "after"), Filter: arranged(base.Filter, list, "filter"),
-		Handler: base.Handler,
+		Handler: base.Handler, Notifier: base.Notifier,
 	}, nil
 }
 

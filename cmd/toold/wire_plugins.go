@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/loopguard"
+	"github.com/toold-dev/toold/plugins/notify"
 	"github.com/toold-dev/toold/plugins/ratelimit"
 	"github.com/toold-dev/toold/plugins/remind"
 	"github.com/toold-dev/toold/tool"
@@ -16,8 +17,9 @@ import (
 // plugins are the hooks that the configuration asks for beside those that every daemon has. What it does not name at the
 // start is asked about no call, and costs none.
 type plugins struct {
-	set  hook.Set
-	live []livePlugin
+	set    hook.Set
+	live   []livePlugin
+	notify *notify.Notifier // nil: nobody is notified
 }
 
 // A livePlugin takes new settings without a restart.
@@ -45,7 +47,7 @@ func (p *plugins) takes(c *Config) error {
 // newPlugins makes the plugins of a configuration. An error is the user's to correct.
 func newPlugins(c *Config) (*plugins, error) {
 	p := &plugins{}
-	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c))
+	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c))
 }
 
 // add notes that a plugin takes new settings.

@@ -76,5 +76,5 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 
 func selects(q *store.ActionQuery, a *store.Action, now time.Time) bool {
 	return (q.Namespace == "" || a.Namespace == q.Namespace) && (q.ID == "" || a.ID == q.ID) && (q.State == "" || a.State == q.State) &&
-		(q.End == "" || a.Phase == q.Phase && a.End() == q.End) && (!q.Due || a.State == store.ActionPending && !a.Due.IsZero() && !a.Due.After(now))
+		(q.End == "" || a.State == store.ActionPending && a.Phase == q.Phase && a.End() == q.End) && (!q.Due || a.State == store.ActionPending && !a.Due.IsZero() && !a.Due.After(now))
 }

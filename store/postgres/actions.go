@@ -110,7 +110,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 	case q.Due:
 		text, args = "state = 'PENDING' AND due <= $1 ORDER BY due, position LIMIT $2", []any{s.clock.now(), limit}
 	case q.End != "":
-		text = "namespace = $1 AND phase = $2 AND ends = $3 AND state = 'PENDING' AND position > $4 ORDER BY position LIMIT $5"
+		text = "($1::bytea = '' OR namespace = $1) AND phase = $2 AND ends = $3 AND state = 'PENDING' AND position > $4 ORDER BY position LIMIT $5"
 		args = []any{q.Namespace, word(q.Phase), q.End, q.After, limit}
 	}
 	var position, crc int64

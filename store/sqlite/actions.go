@@ -85,7 +85,7 @@ func (w *writer) amend(a *store.Amendment) (told []call.DocumentNotice, err erro
 const (
 	selectActions = "SELECT position, namespace, id, call_id, state, due, crc, record FROM actions"
 	dueActions    = selectActions + " INDEXED BY actions_due WHERE state = 'PENDING' AND due IS NOT NULL AND due <= ? ORDER BY due, position LIMIT ?"
-	endActions    = selectActions + " INDEXED BY actions_ends WHERE namespace = ? AND phase = ? AND ends = ? AND state = 'PENDING' AND position > ? ORDER BY position LIMIT ?"
+	endActions    = selectActions + " INDEXED BY actions_ends WHERE (? = '' OR namespace = ?) AND phase = ? AND ends = ? AND state = 'PENDING' AND position > ? ORDER BY position LIMIT ?"
 	deadActions   = selectActions + " INDEXED BY actions_dead WHERE namespace = ? AND state = 'DEAD' AND position > ? ORDER BY position LIMIT ?"
 	oneAction     = selectActions + " INDEXED BY actions_id WHERE namespace = ? AND id = ?"
 	allActions    = selectActions + " WHERE position > ? AND (? = '' OR namespace = ?) AND (? = '' OR state = ?) ORDER BY position LIMIT ?"
@@ -101,7 +101,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 	case q.Due:
 		text, args = dueActions, []any{nanos(s.clock.now()), limit}
 	case q.End != "":
-		text, args = endActions, []any{q.Namespace, string(q.Phase), q.End, q.After, limit}
+		text, args = endActions, []any{q.Namespace, q.Namespace, string(q.Phase), q.End, q.After, limit}
 	case q.State == store.ActionDead && q.Namespace != "":
 		text, args = deadActions, []any{q.Namespace, q.After, limit}
 	}

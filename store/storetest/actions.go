@@ -135,6 +135,39 @@ func testAmend(t *testing.T, f *fixture) {
 	f.wantActions(store.ActionQuery{Due: true}, "next")
 }
 
+// A queue is read in the order of the commits, whatever the namespace; what waits in it is never due.
+func testQueues(t *testing.T, f *fixture) {
+	queued := func(id, queue string) store.Action {
+		a := action(id, tool.AfterCommit)
+		a.Due, a.Queue = time.Time{}, queue
+		return a
+	}
+	f.create("c1")
+	f.commit(&store.Change{Key: ns("c1"), Actions: []store.Action{queued("a", "q"), queued("b", "p"), action("due", tool.AfterCommit), queued("c", "q")}})
+	other := queued("d", "q")
+	other.Namespace = "other"
+	if _, err := f.Amend(t.Context(), &store.Amendment{Namespace: "other", Actions: []store.Action{other}}); err != nil {
+		t.Fatal(err)
+	}
+	q := store.ActionQuery{Phase: tool.AfterCommit, End: "q"}
+	f.wantActions(q, "a c d")
+	f.reopen()
+	list, err := f.Actions(t.Context(), q)
+	if err != nil || len(list) != 3 || list[0].Queue != "q" || !list[0].Due.IsZero() {
+		t.Fatalf("actions of a queue %+v, %v", list, err)
+	}
+	f.wantActions(store.ActionQuery{Phase: tool.AfterCommit, End: "q", After: list[0].Position, Limit: 1}, "c")
+	f.wantActions(store.ActionQuery{Namespace: "other", Phase: tool.AfterCommit, End: "q"}, "d")
+	f.wantActions(store.ActionQuery{Phase: tool.AfterCommit, End: "no"}, "")
+	f.wantActions(store.ActionQuery{Due: true}, "due")
+	f.amend(store.Amendment{Done: "a"})
+	dead := list[1]
+	dead.State = store.ActionDead
+	f.amend(store.Amendment{Done: "c", Actions: []store.Action{dead}})
+	f.wantActions(q, "d")
+	f.wantActions(store.ActionQuery{Namespace: "ns", State: store.ActionDead}, "c")
+}
+
 func testActionsGo(t *testing.T, f *fixture) {
 	for _, id := range []string{"c1", "c2"} {
 		c := f.create(id)

@@ -77,6 +77,7 @@ func promises() []promise {
 		{"DocumentNamespace", testDocumentNamespace},
 		{"Actions", testActions},
 		{"Amend", testAmend},
+		{"Queues", testQueues},
 		{"ActionsGo", testActionsGo},
 		{"Events", testEvents},
 		{"FeedSelects", testFeedSelects},

@@ -164,8 +164,8 @@ CREATE TABLE actions (
   call_id   bytea  NOT NULL,
   state     text   COLLATE "C" NOT NULL, -- PENDING, DEAD
   phase     text   COLLATE "C" NOT NULL,
-  ends      bytea,           -- the batch or run at whose end it is done
-  due       bigint,          -- NULL: not before that end
+  ends      bytea,           -- the batch or run at whose end it is done, or its queue
+  due       bigint,          -- NULL: not before that end, or never
   created   bigint NOT NULL,
   crc       bigint NOT NULL, -- over namespace, id, record
   record    bytea  NOT NULL
@@ -173,7 +173,7 @@ CREATE TABLE actions (
 
 CREATE UNIQUE INDEX actions_id ON actions (namespace, id);
 CREATE INDEX actions_due ON actions (due) WHERE state = 'PENDING' AND due IS NOT NULL;
-CREATE INDEX actions_ends ON actions (namespace, phase, ends) WHERE state = 'PENDING' AND ends IS NOT NULL;
+CREATE INDEX actions_ends ON actions (phase, ends, position) WHERE state = 'PENDING' AND ends IS NOT NULL;
 CREATE INDEX actions_dead ON actions (namespace, position) WHERE state = 'DEAD';
 
 -- Which calls came together. What became of them is in their own rows; a trimmed batch keeps its row without a record.

@@ -10,8 +10,8 @@ CREATE TABLE actions (
   call_id   TEXT    NOT NULL,
   state     TEXT    NOT NULL, -- PENDING, DEAD
   phase     TEXT    NOT NULL,
-  ends      TEXT,             -- the batch or run at whose end it is done
-  due       INTEGER,          -- NULL: not before that end
+  ends      TEXT,             -- the batch or run at whose end it is done, or its queue
+  due       INTEGER,          -- NULL: not before that end, or never
   created   INTEGER NOT NULL,
   crc       INTEGER NOT NULL, -- over namespace, id, record
   record    BLOB    NOT NULL
@@ -19,5 +19,5 @@ CREATE TABLE actions (
 
 CREATE UNIQUE INDEX actions_id ON actions (namespace, id);
 CREATE INDEX actions_due ON actions (due) WHERE state = 'PENDING' AND due IS NOT NULL;
-CREATE INDEX actions_ends ON actions (namespace, phase, ends) WHERE state = 'PENDING' AND ends IS NOT NULL;
+CREATE INDEX actions_ends ON actions (phase, ends) WHERE state = 'PENDING' AND ends IS NOT NULL;
 CREATE INDEX actions_dead ON actions (namespace, position) WHERE state = 'DEAD';

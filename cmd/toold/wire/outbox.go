@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/notify"
+)
+
+// Outbox keeps letters as the engine's posts.
+func Outbox(e *lifecycle.Engine) notify.Outbox { return outbox{e} }
+
+type outbox struct{ e *lifecycle.Engine }
+
+// Letters implements [notify.Outbox].
+func (o outbox) Letters(ctx context.Context, target string, after int64, limit int) (letters []notify.Letter, err error) {
+	posts, err := o.e.Posts(ctx, notify.Name, target, after, limit)
+	for i := range posts {
+		p := &posts[i]
+		letters = append(letters, notify.Letter{
+			Namespace: p.Namespace, ID: p.ID, CallID: p.CallID, Position: p.Position, Created: p.Created, Body: p.Payload, Broken: p.Broken,
+		})
+	}
+	return letters, err
+}
+
+// Settle implements [notify.Outbox].
+func (o outbox) Settle(ctx context.Context, l *notify.Letter, attempts int, failed string) error {
+	return o.e.SettlePost(ctx, l.Namespace, l.ID, attempts, failed)
+}
+
+// Keep implements [notify.Outbox].
+func (o outbox) Keep(ctx context.Context, targets []string) error {
+	return o.e.KeepQueues(ctx, notify.Name, targets)
+}

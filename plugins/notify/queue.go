@@ -1,0 +1,303 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+)
+
+const (
+	// window is how many letters of a target are in memory.
+	window = 256
+	// readEvery is how often a queue looks for letters of which nobody told it.
+	readEvery = 15 * time.Second
+	// leastAttempts are made at a letter however old it is: the daemon may have been away for days.
+	leastAttempts = 5
+	// settleTime bounds one write to the outbox after the daemon was asked to end.
+	settleTime = 5 * time.Second
+)
+
+// queue delivers the letters of one target.
+type queue struct {
+	target Target
+	log    *zap.Logger // of who runs it
+	client *http.Client
+	woken  chan struct{} // has room for one
+	unread atomic.Bool   // there may be letters that are not in memory
+	gone   atomic.Bool
+
+	delivered, failed, dead atomic.Int64
+
+	mu      sync.Mutex
+	waiting []*waiting // by position
+	after   int64      // the last position that was read
+	flying  int
+	rest    time.Time // nothing is sent before
+	broken  bool      // the last attempt failed
+}
+
+// waiting is a letter in memory.
+type waiting struct {
+	Letter
+	failures int
+	hurried  int // how often a success of another letter brought it forward
+	due      time.Time
+	stop     context.CancelFunc // of the attempt that is made now
+	taken    bool               // by the receiver; the outbox does not know yet
+}
+
+func newQueue(t Target, n *Notifier) (*queue, error) {
+	client, err := newClient(&t, n.dial)
+	if err != nil {
+		return nil, err
+	}
+	return &queue{target: t, client: client, woken: make(chan struct{}, 1)}, nil
+}
+
+func (q *queue) wake() {
+	q.unread.Store(true)
+	signal(q.woken)
+}
+
+// run delivers until ctx is done.
+func (q *queue) run(ctx context.Context, outbox Outbox, log *zap.Logger) {
+	q.log = log.With(zap.String("target", q.target.Name))
+	var attempts sync.WaitGroup
+	defer q.client.CloseIdleConnections()
+	defer attempts.Wait()
+	q.unread.Store(true)
+	read := time.NewTicker(readEvery)
+	defer read.Stop()
+	for {
+		q.read(ctx, outbox)
+		next := time.NewTimer(q.launch(ctx, outbox, &attempts))
+		select {
+		case <-ctx.Done():
+			next.Stop()
+			return
+		case <-q.woken:
+		case <-next.C:
+		case <-read.C:
+			q.unread.Store(true)
+		}
+		next.Stop()
+	}
+}
+
+// read fills the window.
+func (q *queue) read(ctx context.Context, outbox Outbox) {
+	for {
+		q.mu.Lock()
+		room, after := window-len(q.waiting), q.after
+		q.mu.Unlock()
+		if room <= 0 || !q.unread.Swap(false) {
+			return
+		}
+		page, err := outbox.Letters(ctx, q.target.Name, after, room)
+		if err != nil {
+			if ctx.Err() == nil {
+				q.log.Warn("letters not read; will try again", zap.Error(err))
+			}
+			return
+		}
+		if len(page) == room {
+			q.unread.Store(true)
+		}
+		q.mu.Lock()
+		for i := range page {
+			q.after = page[i].Position
+			if page[i].Broken {
+				q.log.Error("a stored letter is damaged and cannot be sent", zap.String("action_id", page[i].ID), zap.String("call_id", page[i].CallID))
+				continue
+			}
+			q.waiting = append(q.waiting, &waiting{Letter: page[i]})
+		}
+		q.mu.Unlock()
+	}
+}
+
+// launch begins the attempts that are due, as far as there are places. It returns when the next one may be.
+func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGroup) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, wait := time.Now(), readEvery
+	earlier := map[call.Key]bool{}
+	for _, w := range q.waiting {
+		key := call.Key{Namespace: w.Namespace, ID: w.CallID}
+		if earlier[key] {
+			continue // the letters of a call go one after the other
+		}
+		earlier[key] = true
+		if w.stop != nil {
+			continue
+		}
+		due := w.due
+		switch {
+		case q.gone.Load() && !w.taken:
+			due = now // to become a dead one
+		case q.rest.After(due) && !w.taken:
+			due = q.rest
+		}
+		if due.After(now) {
+			wait = min(wait, due.Sub(now))
+			continue
+		}
+		if q.flying == q.target.AtOnce {
+			break // the end of an attempt wakes the queue
+		}
+		own, stop := context.WithCancel(ctx)
+		w.stop = stop
+		q.flying++
+		attempts.Go(func() {
+			defer stop()
+			q.attempt(own, outbox, w)
+		})
+	}
+	return wait
+}
+
+// attempt makes one attempt at a letter and settles what came of it.
+func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
+	defer func() {
+		q.mu.Lock()
+		w.stop = nil
+		q.flying--
+		q.mu.Unlock()
+		signal(q.woken)
+	}()
+	failed := ""
+	switch {
+	case w.taken:
+	case q.gone.Load():
+		failed = errGone.Error()
+	default:
+		got := q.send(ctx, &w.Letter)
+		if got.err != nil && ctx.Err() != nil {
+			return // it is nobody's fault
+		}
+		if failed = q.heard(w, got); got.err != nil && failed == "" {
+			return
+		}
+	}
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	err := outbox.Settle(settling, &w.Letter, w.failures, failed)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		w.due = time.Now().Add(q.target.First)
+		q.log.Warn("letter not settled; it may be sent again", zap.String("action_id", w.ID), zap.Error(err))
+		return
+	}
+	if failed != "" {
+		q.dead.Add(1)
+	}
+	q.drop(w)
+}
+
+// heard notes what came of an attempt. It returns why the letter is given up, if it is.
+func (q *queue) heard(w *waiting, got answer) (failed string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	if got.err == nil {
+		w.taken = true
+		q.delivered.Add(1)
+		q.recovered(now)
+		return ""
+	}
+	q.failed.Add(1)
+	w.failures++
+	switch {
+	case errors.Is(got.err, errGone):
+		q.log.Error("the receiver wants nothing any more: it is told nothing until it is configured anew or the daemon starts again")
+		q.gone.Store(true)
+		return got.err.Error()
+	case w.failures >= leastAttempts && now.Sub(w.Created) >= q.target.GiveUp:
+		return got.err.Error()
+	}
+	if !q.broken {
+		q.log.Warn("not delivered; will try again", zap.String("action_id", w.ID), zap.String("call_id", w.CallID), zap.Error(got.err))
+	}
+	q.broken = true
+	w.due = now.Add(jitter(backoff(q.target.First, q.target.Most, w.failures-1)))
+	if got.rest > 0 {
+		q.rest = now.Add(got.rest)
+	}
+	return ""
+}
+
+// recovered brings letters forward that wait because the receiver was away: it is there again. One that it refuses, and takes
+// others, is brought forward later each time.
+func (q *queue) recovered(now time.Time) {
+	if q.broken {
+		q.log.Info("delivered again")
+	}
+	q.broken = false
+	for _, w := range q.waiting {
+		if w.failures == 0 || w.stop != nil || w.taken {
+			continue
+		}
+		sooner := now.Add(jitter(backoff(q.target.First, q.target.Most, w.hurried)))
+		if sooner.Before(w.due) {
+			w.due = sooner
+			w.hurried++
+		}
+	}
+}
+
+// backoff is first, doubled n times, and at most most.
+func backoff(first, most time.Duration, n int) time.Duration {
+	for range n {
+		if first >= most {
+			break
+		}
+		first *= 2
+	}
+	return min(first, most)
+}
+
+// jitter is a time between the half of d and d.
+func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
+
+// drop takes a letter out of the window. The caller has q.mu.
+func (q *queue) drop(gone *waiting) {
+	for i, w := range q.waiting {
+		if w == gone {
+			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// forget drops the letters of calls, and breaks off what is on its way.
+func (q *queue) forget(calls map[call.Key]bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var kept []*waiting
+	for _, w := range q.waiting {
+		switch {
+		case !calls[call.Key{Namespace: w.Namespace, ID: w.CallID}]:
+			kept = append(kept, w)
+		case w.stop != nil:
+			w.stop()
+		}
+	}
+	q.waiting = kept
+}
+
+func (q *queue) stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return Stats{
+		Target: q.target.Name, Delivered: q.delivered.Load(), Failed: q.failed.Load(), Dead: q.dead.Load(), Waiting: len(q.waiting), Gone: q.gone.Load(),
+	}
+}

@@ -1,0 +1,119 @@
+package notify
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxAnswer bounds what is read of an answer, maxHeader its header, in bytes.
+	maxAnswer = 64 << 10
+	maxHeader = 64 << 10
+	// maxRest is the longest that a receiver may put off all letters.
+	maxRest = 24 * time.Hour
+)
+
+// newClient makes what talks to one target. The environment's proxies do not count: an address is what the operator wrote.
+func newClient(t *Target, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*http.Client, error) {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return nil, err
+	}
+	secure := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA != nil {
+		secure.RootCAs = x509.NewCertPool()
+		secure.RootCAs.AppendCertsFromPEM(t.CA)
+	}
+	if dial == nil {
+		d := &net.Dialer{Timeout: t.Timeout}
+		if u.Scheme == "http" {
+			d.Control = thisMachine
+		}
+		dial = d.DialContext
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: dial, TLSClientConfig: secure, TLSHandshakeTimeout: t.Timeout, ForceAttemptHTTP2: true, DisableCompression: true,
+			MaxIdleConnsPerHost: t.AtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: maxHeader,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// thisMachine refuses to talk without TLS to another machine, whatever localhost means today.
+func thisMachine(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err == nil && !at.Addr().Unmap().IsLoopback() {
+		err = fmt.Errorf("%s is not this machine", at.Addr())
+	}
+	return err
+}
+
+// An answer is what came of an attempt.
+type answer struct {
+	err  error         // nil: the receiver took it
+	rest time.Duration // the receiver wants nothing for so long
+}
+
+// send makes one attempt.
+func (q *queue) send(ctx context.Context, l *Letter) answer {
+	ctx, cancel := context.WithTimeout(ctx, q.target.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.target.URL, strings.NewReader(l.Body))
+	if err != nil {
+		return answer{err: err}
+	}
+	now := time.Now()
+	req.Header.Set("Content-Type", "application/cloudevents+json")
+	req.Header.Set("User-Agent", "toold")
+	req.Header.Set("Webhook-Id", l.ID)
+	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
+	req.Header.Set("Webhook-Signature", signature(q.target.Secrets, l.ID, now, l.Body))
+	resp, err := q.client.Do(req)
+	if err != nil {
+		return answer{err: withoutURL(err)}
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // so that the connection can be used again; the status has said all
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return answer{}
+	case code == http.StatusGone:
+		return answer{err: errGone}
+	default:
+		return answer{err: fmt.Errorf("the receiver answered %d %s", code, http.StatusText(code)), rest: retryAfter(resp.Header.Get("Retry-After"), now)}
+	}
+}
+
+// withoutURL leaves the address out of an error: it may hold what is not for the log.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// retryAfter reads seconds or a date; what is neither, or in the past, is 0.
+func retryAfter(text string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return min(max(time.Duration(min(seconds, int(maxRest/time.Second)))*time.Second, 0), maxRest)
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRest)
+}

@@ -1,0 +1,55 @@
+package notify
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Secret is a key that the receiver has too.
+type Secret []byte
+
+const (
+	secretPrefix = "whsec_"
+	maxSecrets   = 2
+)
+
+// ParseSecrets reads the text of a secret file: one line of whsec_ and base64, or two while one takes the other's place.
+func ParseSecrets(text []byte) (secrets []Secret, err error) {
+	for line := range bytes.Lines(text) {
+		word := strings.TrimSpace(string(line))
+		if word == "" {
+			continue
+		}
+		digits, ok := strings.CutPrefix(word, secretPrefix)
+		key, err := base64.StdEncoding.DecodeString(digits)
+		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
+			return nil, fmt.Errorf("line %d is not whsec_ and the base64 of 24 to 64 bytes", len(secrets)+1) // and nothing of what it is
+		}
+		secrets = append(secrets, key)
+	}
+	switch {
+	case len(secrets) == 0:
+		return nil, errors.New("holds no secret")
+	case len(secrets) > maxSecrets:
+		return nil, fmt.Errorf("holds %d secrets; %d are allowed: the new one and the one before", len(secrets), maxSecrets)
+	}
+	return secrets, nil
+}
+
+// signature is the value of webhook-signature: one of version 1 for each secret.
+func signature(secrets []Secret, id string, at time.Time, body string) string {
+	var all []string
+	for _, secret := range secrets {
+		mac := hmac.New(sha256.New, secret)
+		mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "." + body))
+		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	return strings.Join(all, " ")
+}
