@@ -75,7 +75,7 @@ func (w *writer) transaction(group []*op) error {
 	if err == nil {
 		w.sizes.Observe(int64(len(group)))
 		w.syncs.Observe(int64(time.Since(began)))
-		_ = w.point("committed")
+		_ = w.point("committed") // there is nothing left to fail
 		return nil
 	}
 	return w.settle(ctx, err)
@@ -150,7 +150,7 @@ func (w *writer) reconnect(ctx context.Context) (there bool, err error) {
 	defer cancel()
 	if w.pid != 0 { // one of the same role, or the server refuses; there may be none
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
-		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil { //nolint:gosec // as the server gave it
+		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
 			w.disconnect() // the session that was lost is still the other one
 			return false, said(err)
 		}
@@ -243,7 +243,7 @@ func (w *writer) administer(ctx context.Context, o *op) error {
 		return o.err
 	} else if o.err != nil {
 		w.rollback(ctx)
-		return nil
+		return nil //nolint:nilerr // it is told as the op's own
 	}
 	if err := w.point("write"); err != nil {
 		return said(err)

@@ -75,7 +75,7 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 	err = o.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1::int, $2::int)", class, id).Scan(&mine)
 	if err == nil && !mine {
 		holder = "somebody"
-		if err = o.conn.QueryRow(ctx, selectHolder, int64(class), int64(uint32(id))).Scan(&holder); errors.Is(err, pgx.ErrNoRows) { //nolint:gosec // the same bits
+		if err = o.conn.QueryRow(ctx, selectHolder, int64(class), int64(uint32(id))).Scan(&holder); errors.Is(err, pgx.ErrNoRows) {
 			err = nil
 		}
 	}

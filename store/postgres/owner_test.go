@@ -17,7 +17,7 @@ import (
 )
 
 // standBy opens a store that another one has and returns once it waits. What it opens comes through the channel.
-func standBy(t *testing.T, ctx context.Context, cfg postgres.Config) <-chan *postgres.Store {
+func standBy(ctx context.Context, t *testing.T, cfg postgres.Config) <-chan *postgres.Store {
 	t.Helper()
 	waits, opened := make(chan string, 1), make(chan *postgres.Store, 1)
 	cfg.Dir, cfg.Waiting = t.TempDir(), func(holder string) { waits <- holder }
@@ -42,8 +42,8 @@ func TestOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaving, leave := context.WithCancel(t.Context())
-	gone := standBy(t, leaving, cfg)
-	next := standBy(t, t.Context(), cfg)
+	gone := standBy(leaving, t, cfg)
+	next := standBy(t.Context(), t, cfg)
 	leave()
 	if s := <-gone; s != nil {
 		t.Error("who left has the store")
@@ -180,7 +180,7 @@ func TestT89CutOffOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waiting := standBy(t, t.Context(), postgres.Config{URL: direct})
+	waiting := standBy(t.Context(), t, postgres.Config{URL: direct})
 	w.set(true)
 	late := make(chan error, 1)
 	result := *c
