@@ -56,8 +56,11 @@ type Config struct {
 	Tools   Tools       // required
 	Answers Answers     // required
 	Hooks   hook.Set    // [Engine.SetHooks] replaces them
-	People  People      // nil: there is always somebody
-	Modes   Modes       // nil: there are no permission modes
+	// Keepers hear of runs that ended and calls that were purged when they are a hook.RunKeeper or hook.CallKeeper: what keeps
+	// something of calls and is no hook.
+	Keepers []any
+	People  People // nil: there is always somebody
+	Modes   Modes  // nil: there are no permission modes
 	// Policies are what gates may have been given already; nil makes some.
 	Policies *Policies
 	Log      *zap.Logger // nil drops

@@ -106,6 +106,16 @@ func keepers[T any](s *hook.Set) []T {
 	return slices.Concat(are[T](s.Rewrite), are[T](s.Gate), are[T](s.Admit), are[T](s.Before), are[T](s.After), are[T](s.Filter), are[T](s.Handler), are[T](s.Notifier))
 }
 
+// beside returns those of the configured keepers that are of a kind.
+func beside[T any](kept []any) (found []T) {
+	for _, k := range kept {
+		if k, ok := k.(T); ok {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
 func are[T, H any](entries []hook.Entry[H]) (found []T) {
 	for i := range entries {
 		if k, ok := any(entries[i].Hook).(T); ok {

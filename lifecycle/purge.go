@@ -223,7 +223,7 @@ func (e *Engine) shred(ctx context.Context, namespace string, found *purging) er
 	for _, key := range found.keys {
 		s.Calls = append(s.Calls, key.ID)
 	}
-	for _, k := range keepers[hook.CallKeeper](&e.hooks.Load().Set) {
+	for _, k := range append(keepers[hook.CallKeeper](&e.hooks.Load().Set), beside[hook.CallKeeper](e.cfg.Keepers)...) {
 		k.PurgeCalls(namespace, s.Calls)
 	}
 	if err := e.store.Shred(ctx, s); err != nil {

@@ -97,7 +97,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.noteRun(&ended)
 	e.policies.dropRun(p.Namespace, id)
-	for _, k := range keepers[hook.RunKeeper](&e.hooks.Load().Set) {
+	for _, k := range append(keepers[hook.RunKeeper](&e.hooks.Load().Set), beside[hook.RunKeeper](e.cfg.Keepers)...) {
 		k.EndRun(p.Namespace, id)
 	}
 	return ids, nil

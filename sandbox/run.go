@@ -107,6 +107,9 @@ func (r *Runner) start(run *run) error {
 		go feed(run.stdin, run.spec.Stdin)
 	}
 	run.spec.Control.attach(run)
+	if run.spec.Started != nil {
+		run.spec.Started()
+	}
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -69,6 +69,8 @@ type Spec struct {
 	Terminal *Size
 	// Control reaches into the run while it lasts; may be nil.
 	Control *Control
+	// Started is called once, when there is a process; may be nil.
+	Started func()
 	// Output gets what the process writes to "stdout" and "stderr": in order for each stream, from one goroutine for
 	// each, in chunks of at most 32 KiB that are valid during the call, and never after Run returned. Run waits for
 	// it. An error ends the process as a cancel does. nil discards.

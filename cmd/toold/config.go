@@ -134,6 +134,10 @@ type Log struct {
 type Bash struct {
 	Env     []string      `koanf:"env"`     // NAME=value, added to the small environment of commands
 	Timeout time.Duration `koanf:"timeout"` // the longest that a command may run; 0 is refused, at most 10 min
+	// BackgroundEach is how many commands of one thread may run in the background; 0 is none. BackgroundTime is the longest
+	// that one of them runs; at most 24 h.
+	BackgroundEach int           `koanf:"background_each"`
+	BackgroundTime time.Duration `koanf:"background_time"`
 }
 
 // Tools is about what models read of tools.
@@ -202,7 +206,7 @@ func defaults() Config {
 		},
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},
-		Bash:      Bash{Timeout: 10 * time.Minute},
+		Bash:      Bash{Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
 		Cache:     Cache{Entries: cache.DefaultEntries, Bytes: cache.DefaultBytes},
 	}

@@ -146,6 +146,8 @@ func usageOf(key string) string {
 		"log.level":                    "debug, info, warn or error",
 		"log.format":                   "json or console; empty is console on a terminal",
 		"bash.timeout":                 "longest time of a command",
+		"bash.background_each":         "commands of a thread that run in the background; 0 is none",
+		"bash.background_time":         "longest time of one of them",
 		"redact.tokens":                "take well-known tokens out of all that calls tell",
 		"loopguard.repeats":            "calls of a run that may be alike among the last ones; 0 is off",
 		"loopguard.window":             "how many the last ones are",

@@ -132,6 +132,9 @@ func (c *Config) validateNumbers(wrong complaint) {
 			wrong(n.key, "%d is not between 1 and %d", n.value, n.most)
 		}
 	}
+	if n := c.Bash.BackgroundEach; n < 0 || n > 1000 {
+		wrong("bash.background_each", "%d is not between 0 and 1000", n)
+	}
 	c.validateShares(wrong)
 	for _, g := range c.Documents.NamespaceWriters {
 		if _, err := path.Match(g, ""); err != nil || g == "" {
@@ -154,6 +157,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},
 		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},
 		{"bash.timeout", c.Bash.Timeout, time.Second, 10 * time.Minute},
+		{"bash.background_time", c.Bash.BackgroundTime, time.Second, 24 * time.Hour},
 	} {
 		switch {
 		case d.value < 0 && d.from >= 0:

@@ -252,7 +252,7 @@ func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error
 		return nil, nil, err
 	}
 	tools = registry.New(registry.Config{})
-	if err := registerTools(tools, cfg, path, root, noExec{}, nil); err != nil {
+	if _, err := registerTools(tools, cfg, path, root, needs{exec: noExec{}}); err != nil {
 		return nil, nil, errors.Join(err, root.Close())
 	}
 	return tools, func() { _ = root.Close() }, nil // nothing was written

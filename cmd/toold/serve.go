@@ -144,6 +144,7 @@ func (d *daemon) drain(period time.Duration) error {
 		d.engine.Drain(ctx)
 		close(drained)
 	}()
+	killed := d.endBackground(ctx, drained, period)
 	late := time.NewTimer(period + overtime)
 	defer late.Stop()
 	var err error
@@ -155,10 +156,32 @@ func (d *daemon) drain(period time.Duration) error {
 		err = fmt.Errorf("%d calls did not end in time; the next start decides what becomes of them", d.engine.Stats().Running)
 		d.kill()
 	}
+	<-killed
 	closing, cancelClosing := context.WithTimeout(context.Background(), closeDoors)
 	defer cancelClosing()
 	d.server.Shutdown(closing)
 	return err
+}
+
+// endBackground ends the shells in the background when no call runs any more, or the drain period is over: until then calls
+// may need them. The channel is closed when they are dead, or it is time to go on.
+func (d *daemon) endBackground(over context.Context, drained <-chan struct{}, period time.Duration) <-chan struct{} {
+	killed := make(chan struct{})
+	if d.jobs == nil {
+		close(killed)
+		return killed
+	}
+	bound, stop := context.WithTimeout(context.Background(), period+overtime)
+	go func() {
+		defer close(killed)
+		defer stop()
+		select {
+		case <-drained:
+		case <-over.Done():
+		}
+		d.jobs.Close(bound)
+	}()
+	return killed
 }
 
 // abort ends the daemon after a failure that recovery has to sort out: what runs is killed, nothing is written.

@@ -29,6 +29,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/shell"
 )
 
 // heartbeatEvery is how long a stream may be silent.
@@ -50,6 +51,7 @@ type daemon struct {
 	store   journal
 	runner  *sandbox.Runner
 	tools   *registry.Registry
+	jobs    *shell.Jobs // nil: no command runs in the background
 	gate    *permission.Gate
 	plugins *plugins
 	outside atomic.Pointer[outsiders]
@@ -154,7 +156,10 @@ func (d *daemon) openTools(ctx context.Context) error {
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
 	}
-	return registerTools(d.tools, d.cfg, path, root, runner, wire.Artifacts(func() *lifecycle.Engine { return d.engine }))
+	d.jobs, err = registerTools(d.tools, d.cfg, path, root, needs{
+		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets,
+	})
+	return err
 }
 
 // openEngine makes the engine with its plugins.
@@ -201,7 +206,7 @@ func (d *daemon) openEngine(context.Context) error {
 	}
 	cfg := lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
-		Hooks:    hooks,
+		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
@@ -330,4 +335,12 @@ func (d *daemon) recover(ctx context.Context) error {
 			zap.Int("calls", found.Held))
 	}
 	return nil
+}
+
+// keepers are what keeps something of calls beside the hooks.
+func (d *daemon) keepers() []any {
+	if d.jobs == nil {
+		return nil
+	}
+	return []any{d.jobs}
 }

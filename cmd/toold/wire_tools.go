@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
@@ -47,24 +48,38 @@ func openWorkspace(cfg *Config) (string, *os.Root, error) {
 	return path, root, nil
 }
 
-// registerTools makes the built-in tools.
-func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, exec shell.Exec, artifacts files.Artifacts) error {
-	bash, err := shell.New(shell.Config{
-		Exec: limited{exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
-		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10),
+// needs is what the built-in tools need of the other parts.
+type needs struct {
+	exec      shell.Exec
+	artifacts files.Artifacts
+	secrets   *redact.Live // nil: nothing is secret
+}
+
+// registerTools makes the built-in tools. The jobs are nil when no command may run in the background.
+func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, o needs) (*shell.Jobs, error) {
+	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
+	if cfg.Bash.BackgroundEach > 0 {
+		background.Exec = o.exec
+	}
+	if o.secrets != nil {
+		background.Clean = func() shell.Cleaner { return o.secrets.Stream() }
+	}
+	commands, jobs, err := shell.New(shell.Config{
+		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
+		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: artifacts})
-	tools = append(tools, bash, ask.New(), todo.Read(), todo.Write())
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: o.artifacts})
+	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
 	if err := r.Register(builtin, tools...); err != nil {
-		return err
+		return nil, err
 	}
 	if extra := extraTools(); len(extra) > 0 {
-		return r.Register(benchSource, extra...)
+		return jobs, r.Register(benchSource, extra...)
 	}
-	return nil
+	return jobs, nil
 }
 
 // limited gives a command the operator's time at most, whatever the model asked for.
@@ -100,7 +115,16 @@ func readRules(cfg *Config) (*permission.Rules, []byte, error) {
 
 // commands says how the calls of tools that take commands are split into simple ones.
 func commands() map[string]permission.Splitter {
-	return map[string]permission.Splitter{"bash": splitCommand}
+	return map[string]permission.Splitter{"bash": splitCommand, "bash_input": splitTyped}
+}
+
+// splitTyped shows the parts of what is typed to rules that deny. None allows it: what reads it is not known.
+func splitTyped(args tool.Arguments) (list []permission.Part, ok bool) {
+	parts, _ := shell.Split(args.String("text"))
+	for _, p := range parts {
+		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
+	}
+	return list, false
 }
 
 func splitCommand(args tool.Arguments) (list []permission.Part, ok bool) {

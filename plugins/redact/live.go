@@ -41,3 +41,6 @@ func (l *Live) Result(in *tool.Result) *tool.Result { return l.now.Load().Result
 
 // Artifact returns bytes that are a text without their secrets.
 func (l *Live) Artifact(mimeType string, b []byte) []byte { return l.now.Load().Artifact(mimeType, b) }
+
+// Stream returns what takes the secrets, as they are known now, out of a text that comes in chunks.
+func (l *Live) Stream() *Stream { return l.now.Load().Stream() }

@@ -59,7 +59,7 @@ func exported(t *testing.T, f export.Format, tools []*tool.Descriptor) (*export.
 // builtin are the tools that the daemon brings along, as it registers them.
 func builtin(t *testing.T) []*tool.Descriptor {
 	t.Helper()
-	bash, err := shell.New(shell.Config{Exec: nothing{}, Dir: "/workspace"})
+	commands, _, err := shell.New(shell.Config{Exec: nothing{}, Dir: "/workspace", Background: shell.Background{Exec: nothing{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func builtin(t *testing.T) []*tool.Descriptor {
 	t.Cleanup(func() { root.Close() })
 	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: "/workspace"})
 	r := registry.New(registry.Config{})
-	if err := r.Register("builtin", append(tools, bash, ask.New(), todo.Read(), todo.Write())...); err != nil {
+	if err := r.Register("builtin", append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())...); err != nil {
 		t.Fatal(err)
 	}
 	entries, _ := r.View(registry.Offer{}).List(registry.Filter{}, registry.Page{})

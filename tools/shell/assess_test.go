@@ -179,10 +179,11 @@ func TestPartsAddUp(t *testing.T) {
 }
 
 func BenchmarkAssess(b *testing.B) {
-	x, err := shell.New(shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	tools, _, err := shell.New(shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	if err != nil {
 		b.Fatal(err)
 	}
+	x := tools[0]
 	for _, command := range []string{"ls -la", "cd src && go test ./... 2>&1 | tail -20", strings.Repeat("echo hello | grep h; ", 500)} {
 		b.Run(fmt.Sprint(len(command)), func(b *testing.B) {
 			args := typed.Args(object{"command": command})

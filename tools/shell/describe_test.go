@@ -114,7 +114,7 @@ func TestNewRefuses(t *testing.T) {
 		"relative shell":     {Exec: script{}, Dir: "/", Shell: "bash"},
 		"tiny budget":        {Exec: script{}, Dir: "/", OutputBudget: 100},
 	} {
-		if _, err := shell.New(cfg); err == nil {
+		if _, _, err := shell.New(cfg); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -17,10 +17,11 @@ func FuzzAssess(f *testing.F) {
 	for _, r := range table(f) {
 		f.Add(r.command)
 	}
-	x, err := shell.New(shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	tools, _, err := shell.New(shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	if err != nil {
 		f.Fatal(err)
 	}
+	x := tools[0]
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 64<<10 {
 			return

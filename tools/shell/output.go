@@ -21,6 +21,9 @@ type Data struct {
 	Truncated   bool  `json:"truncated"`
 	StdoutBytes int64 `json:"stdout_bytes"` // of the whole stream
 	StderrBytes int64 `json:"stderr_bytes"`
+	// Shell is that of a command which runs on in the background; ExitCode is -1 then.
+	Shell   string `json:"shell_id,omitempty"`
+	Running bool   `json:"running,omitempty"`
 }
 
 const (

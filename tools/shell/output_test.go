@@ -60,12 +60,12 @@ func TestResultKeepsHeadAndTail(t *testing.T) {
 			text[stream] += b
 		}
 		budget := rapid.IntRange(1<<10, 16<<10).Draw(t, "budget")
-		x, err := shell.New(shell.Config{Exec: s, Dir: "/", OutputBudget: budget})
+		tools, _, err := shell.New(shell.Config{Exec: s, Dir: "/", OutputBudget: budget})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := &tooltest.Recorder{}
-		res, err := x.Execute(context.Background(), newCall(r, object{"command": "x"}))
+		res, err := tools[0].Execute(context.Background(), newCall(r, object{"command": "x"}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,6 +44,8 @@ type Config struct {
 	// OutputBudget bounds data and text of a result, in bytes; 0 means 48 KiB. All output goes to the streams stdout
 	// and stderr of the call, whatever its size.
 	OutputBudget int
+	// Background says what may outlive its call.
+	Background Background
 }
 
 // The clocks of a command, in seconds. The call's own deadline lies behind the longest.
@@ -80,6 +82,9 @@ type arguments struct {
 	PTY *terminal `json:"pty,omitempty"`
 	// Input says whether people may type while it runs; nil: with a terminal they may.
 	Input *bool `json:"input,omitempty"`
+	// Background returns at once, BackgroundAfter after so many seconds; the command goes on.
+	Background      bool `json:"background,omitempty"`
+	BackgroundAfter int  `json:"background_after,omitempty"`
 }
 
 type terminal struct {
@@ -87,19 +92,23 @@ type terminal struct {
 	Columns int `json:"columns,omitempty"`
 }
 
-// takesInput reports whether something can be typed that nobody has seen when the call is assessed.
-func (a *arguments) takesInput() bool {
+// typed reports whether standard input is what is typed while the command runs.
+func (a *arguments) typed() bool {
 	if a.Input != nil {
 		return *a.Input
 	}
 	return a.PTY != nil
 }
 
+// takesInput reports whether something can be typed that nobody sees when a call is assessed. Into the background only
+// bash_input types, which is a call of its own.
+func (a *arguments) takesInput() bool { return a.typed() && !a.inBackground() }
+
 const parameters = `{
 	"type": "object",
 	"properties": {
 		"command": {"type": "string", "description": "The command line for bash. Standard input is empty unless input or pty says otherwise.", "minLength": 1},
-		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; 120 when left out.", "minimum": 1, "maximum": 600},
+		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; 120 when left out, longer in the background.", "minimum": 1, "maximum": 600},
 		"description": {"type": "string", "description": "What the command is for, in a few words.", "maxLength": 500},
 		"pty": {
 			"type": "object",
@@ -110,7 +119,9 @@ const parameters = `{
 			},
 			"additionalProperties": false
 		},
-		"input": {"type": "boolean", "description": "Take what is typed while it runs. When left out: true with pty, else false."}
+		"input": {"type": "boolean", "description": "Take what is typed while it runs. When left out: true with pty, else false."},
+		"background": {"type": "boolean", "description": "Return at once with a shell_id and let the command run on, such as a server. See bash_output, bash_input and bash_kill."},
+		"background_after": {"type": "integer", "description": "Seconds to wait for the end; a command that takes longer runs on in the background.", "minimum": 1, "maximum": 600}
 	},
 	"required": ["command"],
 	"additionalProperties": false
@@ -122,16 +133,17 @@ const description = "Runs a bash command in the workspace and returns its output
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
 	"Do not start programs that wait for input, unless somebody is there to type."
 
-// New returns the tool bash.
-func New(cfg Config) (tool.Tool, error) {
+// New returns the tool bash and, when commands can run in the background, bash_output, bash_input and bash_kill with the
+// jobs that they share; the caller closes these.
+func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 	if cfg.Exec == nil {
-		return nil, errors.New("shell: an Exec is required")
+		return nil, nil, errors.New("shell: an Exec is required")
 	}
 	if cfg.Shell == "" {
 		cfg.Shell = defaultShell
 	}
 	if !filepath.IsAbs(cfg.Dir) || !filepath.IsAbs(cfg.Shell) {
-		return nil, fmt.Errorf("shell: directory %q and shell %q must be absolute", cfg.Dir, cfg.Shell)
+		return nil, nil, fmt.Errorf("shell: directory %q and shell %q must be absolute", cfg.Dir, cfg.Shell)
 	}
 	if cfg.Env == nil {
 		cfg.Env = DefaultEnv(cfg.Dir)
@@ -140,11 +152,12 @@ func New(cfg Config) (tool.Tool, error) {
 		cfg.OutputBudget = defaultBudget
 	}
 	if cfg.OutputBudget < smallBudget {
-		return nil, fmt.Errorf("shell: output budget %d is below %d", cfg.OutputBudget, smallBudget)
+		return nil, nil, fmt.Errorf("shell: output budget %d is below %d", cfg.OutputBudget, smallBudget)
 	}
+	cfg.Background.fill()
 	s := &shell{cfg: cfg}
 	mildest := mildestEffects
-	return typed.New(tool.Descriptor{
+	bash := typed.New(tool.Descriptor{
 		ID:                "bash",
 		DisplayName:       "Run a command",
 		Description:       description,
@@ -158,15 +171,26 @@ func New(cfg Config) (tool.Tool, error) {
 		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
 		Guidance: guidance,
 		Metadata: map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
-	}, s.run, typed.WithValidate(validate), typed.WithAssess(s.assess), typed.WithDescribe(s.describe)), nil
+	}, s.run, typed.WithValidate(validate), typed.WithAssess(s.assess), typed.WithDescribe(s.describe))
+	if cfg.Background.Exec == nil {
+		return []tool.Tool{bash}, nil, nil
+	}
+	s.jobs = &Jobs{cfg: cfg.Background}
+	return append([]tool.Tool{bash}, s.companions()...), s.jobs, nil
 }
 
-type shell struct{ cfg Config }
+type shell struct {
+	cfg  Config
+	jobs *Jobs // nil: nothing runs in the background
+}
 
 // errTimedOut is the cause by which a command's own clock ends it.
 var errTimedOut = errors.New("command timed out")
 
 func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool.Result, error) {
+	if args.inBackground() {
+		return s.runJob(ctx, call, &args)
+	}
 	out := newOutput(call.ID, s.cfg.OutputBudget, args.PTY != nil)
 	limit := time.Duration(args.Timeout) * time.Second
 	if args.Timeout == 0 {
@@ -191,20 +215,7 @@ func (s *shell) run(ctx context.Context, call *tool.Call, args arguments) (*tool
 		}
 	}
 	exit, err := s.cfg.Exec.Run(clock, spec)
-	switch {
-	case exit == nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case exit == nil:
-		return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true,
-			Message: "The command could not be started.", DeveloperMessage: err.Error()}
-	case err == nil:
-		return out.finished(exit), nil
-	case ctx.Err() == nil && errors.Is(err, errTimedOut):
-		return out.timedOut(exit, limit), nil
-	default:
-		// The call is over; what is known of its processes goes into its record.
-		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
-	}
+	return s.ended(ctx, out, exit, err, limit)
 }
 
 // spec is the process of a command, without its input and output.
@@ -217,7 +228,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		Env:  s.cfg.Env,
 		Tag:  call.ID,
 	}
-	if args.takesInput() || args.PTY != nil {
+	if args.typed() || args.PTY != nil || args.inBackground() {
 		spec.Control = &sandbox.Control{}
 	}
 	if p := args.PTY; p != nil {
@@ -277,10 +288,12 @@ func validate(args arguments) error {
 		Violations: []tool.Violation{{Field: "command", Description: problem}}}
 }
 
-// TakesInput reports whether a call of bash with these arguments can be typed into: then its text does not say all that it
-// may do.
+// TakesInput reports whether a call of bash with these arguments can be typed into by others than bash_input: then its text
+// does not say all that it may do.
 func TakesInput(args tool.Arguments) bool {
 	input, said := args.Value()["input"].(bool)
 	_, terminal := args.Value()["pty"].(map[string]any)
-	return said && input || !said && terminal
+	background, _ := args.Value()["background"].(bool)
+	_, after := args.Value()["background_after"]
+	return (said && input || !said && terminal) && !background && !after
 }

@@ -41,11 +41,11 @@ func bash(t *testing.T, cfg shell.Config) tool.Tool {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	x, err := shell.New(cfg)
+	tools, _, err := shell.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return x
+	return tools[0]
 }
 
 func newCall(r tool.Reporter, args object) *tool.Call {
@@ -124,7 +124,7 @@ func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range schema.Properties {
-		if !slices.Contains([]string{"command", "timeout", "description", "pty", "input"}, name) {
+		if !slices.Contains([]string{"command", "timeout", "description", "pty", "input", "background", "background_after"}, name) {
 			t.Errorf("the model may choose %q", name)
 		}
 	}

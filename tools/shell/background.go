@@ -1,0 +1,108 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// inBackground reports whether a command may outlive its call.
+func (a *arguments) inBackground() bool { return a.Background || a.BackgroundAfter > 0 }
+
+// runJob runs a command that may outlive its call: it ends with the command, or leaves it in the background.
+func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*tool.Result, error) {
+	if s.jobs == nil {
+		return nil, &tool.Error{Code: tool.InvalidArguments, Reason: "NO_BACKGROUND", Message: "Nothing can run in the background here."}
+	}
+	out := newOutput(call.ID, s.cfg.OutputBudget, args.PTY != nil)
+	limit := s.cfg.Background.Lifetime
+	if args.Timeout > 0 {
+		limit = min(limit, time.Duration(args.Timeout)*time.Second)
+	}
+	spec := s.spec(call, args)
+	if args.typed() { // by bash_input, which gates see, and by nobody else
+		spec.Stdin = newKeys()
+	}
+	n, err := s.jobs.start(call, args.Command, spec, limit, func(stream string, chunk []byte) error {
+		out.stream(stream).write(chunk)
+		return call.Output(stream, chunk)
+	})
+	if err != nil {
+		return nil, err
+	}
+	wait := time.NewTimer(time.Duration(args.BackgroundAfter) * time.Second)
+	defer wait.Stop()
+	begun := n.started
+	for {
+		select {
+		case <-n.ended:
+			s.jobs.forget(n)
+			return s.ended(ctx, out, n.exit, n.err, limit)
+		case <-ctx.Done():
+			n.cancel(context.Cause(ctx))
+			<-n.ended // a run ends in bounded time
+			s.jobs.forget(n)
+			return s.ended(ctx, out, n.exit, n.err, limit)
+		case <-begun:
+			begun = nil
+			if args.Background {
+				n.detach()
+				return out.leftRunning(n), nil
+			}
+		case <-wait.C:
+			if !args.Background {
+				n.detach()
+				return out.leftRunning(n), nil
+			}
+		}
+	}
+}
+
+// ended is how a call ends whose command has.
+func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err error, limit time.Duration) (*tool.Result, error) {
+	switch {
+	case exit == nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case exit == nil:
+		return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true,
+			Message: "The command could not be started.", DeveloperMessage: err.Error()}
+	case err == nil:
+		return out.finished(exit), nil
+	case ctx.Err() == nil && (errors.Is(err, errTimedOut) || errors.Is(err, errLifetime)):
+		return out.timedOut(exit, limit), nil
+	default:
+		// The call is over; what is known of its processes goes into its record.
+		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
+	}
+}
+
+// leftRunning is the result of a call whose command goes on in the background.
+func (o *output) leftRunning(n *job) *tool.Result {
+	return o.fit(&sandbox.Exit{Code: -1}, false, func(d Data, text string) *tool.Result {
+		d.Shell, d.Running = n.id, true
+		if text != "" {
+			text += "\n"
+		}
+		return tool.SuccessMessage(d, "%s[Runs on in the background as shell %s. bash_output shows what it writes from now on, bash_kill ends it.]", text, n.id)
+	})
+}
+
+// state says in a few words where a shell stands.
+func (n *job) state() (status, text string, code int) {
+	switch {
+	case !n.over():
+		return "running", "running since " + n.began.UTC().Format(time.RFC3339), -1
+	case n.exit == nil:
+		return "failed", "it could not be started", -1
+	case n.err != nil:
+		return "killed", "ended: " + n.err.Error(), n.exit.Code
+	case n.exit.Signal != "":
+		return "exited", "ended by " + n.exit.Signal, n.exit.Code
+	default:
+		return "exited", fmt.Sprintf("ended with exit code %d", n.exit.Code), n.exit.Code
+	}
+}

@@ -1,0 +1,277 @@
+package shell
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Background says what commands may do that outlive their call.
+type Background struct {
+	// Exec runs them; nil: no command can run in the background.
+	Exec Exec
+	// Lifetime is the longest that one runs; 0 means 1 h.
+	Lifetime time.Duration
+	// Each is how many may run for one thread, All how many are kept in all, ended ones that nobody has asked about
+	// included; 0 means 8 and 64.
+	Each, All int
+	// Log is how much of the newest output of each is kept, in bytes; 0 means 128 KiB.
+	Log int
+	// Clean makes what takes secrets out of one stream of output, which no filter of a call sees; nil takes nothing out.
+	Clean func() Cleaner
+}
+
+// A Cleaner takes secrets out of a text that comes in chunks. What it keeps back comes with the next chunk, or at the end.
+type Cleaner interface {
+	Next(chunk []byte) []byte
+	End() []byte
+}
+
+func (b *Background) fill() {
+	b.Lifetime = cmp.Or(b.Lifetime, time.Hour)
+	b.Each, b.All = cmp.Or(b.Each, 8), cmp.Or(b.All, 64)
+	b.Log = cmp.Or(b.Log, 128<<10)
+}
+
+// Why a background shell was ended.
+var (
+	errKilled   = errors.New("it was killed by bash_kill")
+	errRunEnded = errors.New("its run ended")
+	errStopping = errors.New("the daemon stops")
+	errLifetime = errors.New("its time was over")
+)
+
+// Jobs are the commands that run in the background. Each belongs to the thread that began it: for another caller, person or
+// thread there is none.
+type Jobs struct {
+	cfg Background
+
+	mu     sync.Mutex
+	closed bool
+	jobs   []*job // in the order of their start
+}
+
+// owner is who a job belongs to. Without a thread it is the run.
+type owner struct{ namespace, caller, onBehalfOf, thread, run string }
+
+func ownerOf(c *tool.Call) owner {
+	o := owner{c.Namespace, c.Caller.Subject, c.OnBehalfOf, c.Run.Thread, ""}
+	if o.thread == "" {
+		o.run = c.Run.ID
+	}
+	return o
+}
+
+// A job is one command that may outlive its call.
+type job struct {
+	id      string
+	owner   owner
+	run     string // that ends it
+	call    string // that began it
+	command string
+	began   time.Time
+	cancel  context.CancelCauseFunc
+	control *sandbox.Control
+	keys    *keys // nil: it takes no input
+	started chan struct{}
+	ended   chan struct{}
+
+	mu       sync.Mutex
+	log      log
+	clean    map[string]Cleaner
+	attached func(stream string, chunk []byte) error // of the call that began it, while that lasts
+	read     int64                                   // to where bash_output has shown it
+	more     chan struct{}                           // closed with the next output
+	exit     *sandbox.Exit                           // read after ended
+	err      error
+}
+
+// start runs a command for a call. What it writes goes to attached until detach.
+func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit time.Duration, attached func(string, []byte) error) (*job, error) {
+	ctx, cancel := context.WithCancelCause(context.Background()) // it outlives the call; Close and its time end it
+	n := &job{
+		id: "sh-" + strings.ToLower(rand.Text()[:10]), owner: ownerOf(call), run: call.Run.ID, call: call.ID, command: command, began: time.Now(),
+		cancel: cancel, control: spec.Control, started: make(chan struct{}), ended: make(chan struct{}),
+		log: log{most: j.cfg.Log}, clean: map[string]Cleaner{}, attached: attached, more: make(chan struct{}),
+	}
+	if in, ok := spec.Stdin.(*keys); ok {
+		n.keys = in
+	}
+	if err := j.admit(n); err != nil {
+		cancel(err)
+		return nil, err
+	}
+	spec.Started = func() { close(n.started) }
+	spec.Output = func(stream string, chunk []byte) error { return n.output(j.cfg.Clean, stream, chunk) }
+	go func() {
+		timed, stop := context.WithTimeoutCause(ctx, limit, errLifetime)
+		defer stop()
+		exit, err := j.cfg.Exec.Run(timed, spec)
+		n.finish(exit, err)
+	}()
+	return n, nil
+}
+
+// admit adds a job, in the place of the oldest ended one when all places are taken.
+func (j *Jobs) admit(n *job) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.closed {
+		return &tool.Error{Code: tool.ResourceExhausted, Reason: "DRAINING", Message: "The daemon is stopping; nothing can be started in the background."}
+	}
+	running := 0
+	for _, o := range j.jobs {
+		if o.owner == n.owner && !o.over() {
+			running++
+		}
+	}
+	if running >= j.cfg.Each {
+		return &tool.Error{Code: tool.ResourceExhausted, Reason: "BACKGROUND_SHELLS",
+			Message: "Too many shells run in the background of this conversation. End one with bash_kill first."}
+	}
+	if len(j.jobs) >= j.cfg.All {
+		i := slices.IndexFunc(j.jobs, (*job).over)
+		if i < 0 {
+			return &tool.Error{Code: tool.ResourceExhausted, Reason: "BACKGROUND_SHELLS", Retryable: true, Message: "Too many shells run in the background here. Try again later."}
+		}
+		j.jobs = slices.Delete(j.jobs, i, i+1)
+	}
+	j.jobs = append(j.jobs, n)
+	return nil
+}
+
+func (j *Jobs) forget(n *job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.jobs = slices.DeleteFunc(j.jobs, func(o *job) bool { return o == n })
+}
+
+// find returns the job with this id that belongs to who calls.
+func (j *Jobs) find(call *tool.Call, id string) (*job, error) {
+	for _, n := range j.of(call) {
+		if n.id == id {
+			return n, nil
+		}
+	}
+	return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_SUCH_SHELL", Message: "There is no shell " + quoted(id) + " in the background of this conversation."}
+}
+
+// of returns the jobs that belong to who calls, the oldest first.
+func (j *Jobs) of(call *tool.Call) []*job {
+	o := ownerOf(call)
+	return j.where(func(n *job) bool { return n.owner == o })
+}
+
+func (j *Jobs) where(holds func(*job) bool) (found []*job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, n := range j.jobs {
+		if holds(n) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// EndRun begins to end the shells that calls of a run began; they are dead a few seconds later.
+func (j *Jobs) EndRun(namespace, run string) {
+	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && n.run == run }) {
+		n.cancel(errRunEnded)
+	}
+}
+
+// PurgeCalls ends the shells that these calls began and keeps nothing of what they wrote.
+func (j *Jobs) PurgeCalls(namespace string, ids []string) {
+	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && slices.Contains(ids, n.call) }) {
+		n.cancel(errKilled)
+		j.forget(n)
+	}
+}
+
+// Running counts the shells that run.
+func (j *Jobs) Running() int { return len(j.where(func(n *job) bool { return !n.over() })) }
+
+// Close ends all of them, refuses new ones, and returns when they are dead or ctx is done.
+func (j *Jobs) Close(ctx context.Context) {
+	j.mu.Lock()
+	j.closed = true
+	j.mu.Unlock()
+	all := j.where(func(*job) bool { return true })
+	for _, n := range all {
+		n.cancel(errStopping)
+	}
+	for _, n := range all {
+		select {
+		case <-n.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (n *job) over() bool {
+	select {
+	case <-n.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// output keeps a chunk, and shows it to the call that began the job while that lasts.
+func (n *job) output(clean func() Cleaner, stream string, chunk []byte) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kept := chunk
+	if clean != nil {
+		if n.clean[stream] == nil {
+			n.clean[stream] = clean()
+		}
+		kept = n.clean[stream].Next(chunk)
+	}
+	n.keepLocked(kept)
+	if n.attached != nil {
+		return n.attached(stream, chunk)
+	}
+	return nil
+}
+
+func (n *job) keepLocked(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	n.log.write(b)
+	close(n.more)
+	n.more = make(chan struct{})
+}
+
+// detach ends the showing to the call that began the job, and marks what was shown as read.
+func (n *job) detach() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.attached, n.read = nil, n.log.total
+}
+
+func (n *job) finish(exit *sandbox.Exit, err error) {
+	n.mu.Lock()
+	for _, name := range []string{stdout, stderr, pty} {
+		if c := n.clean[name]; c != nil {
+			n.keepLocked(c.End())
+		}
+	}
+	n.exit, n.err, n.attached = exit, err, nil
+	n.mu.Unlock()
+	if n.keys != nil {
+		n.keys.close()
+	}
+	n.cancel(nil)
+	close(n.ended)
+}
