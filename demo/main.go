@@ -41,6 +41,7 @@ func steps() []step {
 		{title: "A no: declined, and never run", play: (*stage).decline},
 		{title: "A yes to something else: approved with edited arguments", play: (*stage).approveEdited},
 		{title: "A lost connection, and a cancel that leaves nothing behind", play: (*stage).reattachAndCancel},
+		{title: "More output than a model can read: it pages and searches", play: (*stage).page},
 		{title: "The same call id twice: one execution", play: (*stage).sameCallTwice},
 	}
 }
