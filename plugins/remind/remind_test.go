@@ -136,7 +136,7 @@ func TestCooldownOfARun(t *testing.T) {
 		if !speaks(b) || !speaks(thread) || speaks(thread) {
 			t.Error("in each run, and in threads of calls without one")
 		}
-		if !speaks(none) || !speaks(none) {
+		if first, second := speaks(none), speaks(none); !first || !second {
 			t.Error("of a call without run and thread nobody knows what was said before")
 		}
 		time.Sleep(59 * time.Second)
