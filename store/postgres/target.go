@@ -66,12 +66,12 @@ func parse(text string, lease time.Duration) (*target, error) {
 	p["search_path"] = t.schema
 	p["application_name"] = fmt.Sprintf("toold %.32s %d", host, os.Getpid())
 	p["client_encoding"] = "UTF8"
-	p["jit"] = "off"              // it takes longer than any statement of ours
-	p["enable_seqscan"] = "off"   // there is an index for each statement, and statistics of a young table mislead
-	p["enable_hashjoin"] = "off"  //
-	p["enable_mergejoin"] = "off" //
+	p["jit"] = "off"                           // it takes longer than any statement of ours
+	p["enable_seqscan"] = "off"                // there is an index for each statement, and statistics of a young table mislead
+	p["enable_hashjoin"] = "off"               //
+	p["enable_mergejoin"] = "off"              //
 	p["plan_cache_mode"] = "force_custom_plan" // a plan that was made for an empty table would be kept as it grows
-	p["lock_timeout"] = "10s"     // nobody else has reason to hold a lock on a table of ours
+	p["lock_timeout"] = "10s"                  // nobody else has reason to hold a lock on a table of ours
 	p["idle_in_transaction_session_timeout"] = millis(lease)
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"
 	return t, nil
