@@ -107,14 +107,12 @@ func (e *Engine) Act(ctx context.Context) error {
 
 // actDue carries out what is due, until nothing is.
 func (e *Engine) actDue(ctx context.Context) error {
-	for limit := actPage; !e.held.on.Load(); { // those of a copy are the original's
+	for limit := actPage; ctx.Err() == nil && !e.held.on.Load(); { // those of a copy are the original's
 		due, err := e.store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: limit})
 		if err != nil {
 			return err
 		}
 		switch moved := e.actAll(ctx, due); {
-		case ctx.Err() != nil || len(due) == 0:
-			return nil
 		case moved > 0:
 		case len(due) < limit:
 			return nil

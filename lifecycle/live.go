@@ -348,9 +348,6 @@ func (l *live) commitOnce(s step) error {
 	if err == nil && s.run != nil {
 		l.e.noteRun(s.run) // before the end is told: the next call may come at once
 	}
-	if err == nil && len(s.actions) > 0 {
-		l.e.actions.wake()
-	}
 
 	if err == nil && next.BatchID != "" {
 		defer l.e.movedInBatch(next, status)

@@ -10,6 +10,26 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
+// documentPromises are those of documents and of what is carried out after a commit.
+func documentPromises() []promise {
+	return []promise{
+		{"Documents", testDocuments},
+		{"DocumentConflict", testDocumentConflict},
+		{"DocumentConflictWithoutCallback", testDocumentConflictSilent},
+		{"DocumentAgain", testDocumentAgain},
+		{"DocumentScopes", testDocumentScopes},
+		{"DocumentCommands", testDocumentCommands},
+		{"DocumentClaims", testDocumentClaims},
+		{"DocumentLimits", testDocumentLimits},
+		{"DocumentSnapshot", testDocumentSnapshot},
+		{"DocumentNamespace", testDocumentNamespace},
+		{"Actions", testActions},
+		{"Amend", testAmend},
+		{"Queues", testQueues},
+		{"ActionsGo", testActionsGo},
+	}
+}
+
 func command(op tool.CommandOp, key, value string) store.DocumentChange {
 	d := set(key, value)
 	d.Command.Op = op

@@ -30,7 +30,7 @@ type Harness struct {
 
 // Run tests every promise of a store.
 func Run(t *testing.T, h Harness) {
-	for _, tt := range promises() {
+	for _, tt := range append(promises(), documentPromises()...) {
 		t.Run(tt.name, func(t *testing.T) {
 			clock := newClock()
 			f := &fixture{t: t, h: h, clock: clock, Store: h.Open(t, Options{Now: clock.Now})}
@@ -65,20 +65,6 @@ func promises() []promise {
 		{"ClockNeverBack", testClockNeverBack},
 		{"DueAndNextExpiry", testDue},
 		{"CallBySuspension", testCallBySuspension},
-		{"Documents", testDocuments},
-		{"DocumentConflict", testDocumentConflict},
-		{"DocumentConflictWithoutCallback", testDocumentConflictSilent},
-		{"DocumentAgain", testDocumentAgain},
-		{"DocumentScopes", testDocumentScopes},
-		{"DocumentCommands", testDocumentCommands},
-		{"DocumentClaims", testDocumentClaims},
-		{"DocumentLimits", testDocumentLimits},
-		{"DocumentSnapshot", testDocumentSnapshot},
-		{"DocumentNamespace", testDocumentNamespace},
-		{"Actions", testActions},
-		{"Amend", testAmend},
-		{"Queues", testQueues},
-		{"ActionsGo", testActionsGo},
 		{"Events", testEvents},
 		{"FeedSelects", testFeedSelects},
 		{"FeedFromFarBehind", testFeedBehind},
