@@ -151,10 +151,10 @@ func (d *daemon) notify(ctx context.Context) {
 }
 
 func (d *daemon) metricsOfNotify(t *metric.Text) {
-	if d.plugins.notify == nil {
-		return
+	var stats []notify.Stats
+	if d.plugins.notify != nil {
+		stats = d.plugins.notify.Stats()
 	}
-	stats := d.plugins.notify.Stats()
 	t.Counter("notify_attempts_total", "Attempts to deliver letters, by target and whether the receiver took them.")
 	for _, s := range stats {
 		t.Value("notify_attempts_total", float64(s.Delivered), "target", s.Target, "outcome", "delivered")

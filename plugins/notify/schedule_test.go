@@ -84,6 +84,7 @@ func TestSchedule(t *testing.T) {
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, at func() []time.Duration) {
 		o.put(n, finished("call-1"))
 		time.Sleep(74 * time.Hour)
+		synctest.Wait()
 		times := at()
 		for i := 1; i < len(times); i++ {
 			most := time.Hour
@@ -111,8 +112,12 @@ func TestOldLetters(t *testing.T) {
 		}
 	}
 	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, at func() []time.Duration) {
+		o.mu.Lock()
 		o.letters["ops"] = []notify.Letter{{Namespace: "ns", ID: "a-1", CallID: "call-1", Position: 1, Created: time.Now().AddDate(-1, 0, 0), Body: "{}"}}
+		o.mu.Unlock()
+		n.Wake("ops")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(at()) != 5 || len(o.dead) != 0 || n.Stats()[0].Delivered != 1 {
 			t.Errorf("%d attempts, dead %v", len(at()), o.dead)
 		}
