@@ -262,7 +262,7 @@ func (s *shell) typeInput(_ context.Context, call *tool.Call, args inputArgument
 	}
 	if args.Signal != "" {
 		if err := n.control.Signal(signals()[args.Signal]); err != nil {
-			return tool.FailCode("SHELL_ENDED", "Shell %s has ended; %s was not sent.", n.id, args.Signal), nil
+			return tool.FailCode("SHELL_ENDED", "Shell %s has ended; %s was not sent.", n.id, args.Signal), nil //nolint:nilerr // the model reads it
 		}
 	}
 	d, _ := n.page(nil, 0)
