@@ -127,7 +127,7 @@ func terminalName(ours *os.File) (string, error) {
 }
 
 func resize(ours *os.File, s Size) error {
-	size := [4]uint16{uint16(min(max(s.Rows, 1), 1<<15)), uint16(min(max(s.Columns, 1), 1<<15))} //nolint:gosec // within bounds
+	size := [4]uint16{uint16(min(max(s.Rows, 1), 1<<15)), uint16(min(max(s.Columns, 1), 1<<15))}
 	return ioctl(ours, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 }
 

@@ -21,13 +21,13 @@ type Artifacts interface {
 
 func isHandle(path string) bool { return strings.HasPrefix(path, tool.ArtifactScheme) }
 
-// target is locate for arguments that may name an artifact too.
-func (f *family) target(field, arg string) (string, error) {
+// target is locate for a path that may be the handle of an artifact too.
+func (f *family) target(arg string) (string, error) {
 	if !isHandle(arg) {
-		return f.locate(field, arg)
+		return f.locate("path", arg)
 	}
 	if _, _, err := tool.ParseArtifactHandle(arg); err != nil {
-		return "", invalid(field, "", "is no handle; want artifact://CALL/NAME as a result told it")
+		return "", invalid("path", "", "is no handle; want artifact://CALL/NAME as a result told it")
 	}
 	return arg, nil
 }

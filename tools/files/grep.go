@@ -124,7 +124,7 @@ func hasTextAnchor(re *syntax.Regexp) bool {
 
 // Validate implements [tool.Validator].
 func (t *grep) Validate(args tool.Arguments) error {
-	if _, err := t.target("path", text(args, "path", ".")); err != nil {
+	if _, err := t.target(text(args, "path", ".")); err != nil {
 		return err
 	}
 	_, err := queryOf(args)
@@ -133,7 +133,7 @@ func (t *grep) Validate(args tool.Arguments) error {
 
 // Describe implements [tool.Describer].
 func (t *grep) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
-	base, err := t.target("path", text(call.Arguments, "path", "."))
+	base, err := t.target(text(call.Arguments, "path", "."))
 	if err != nil {
 		return tool.Description{}, err
 	}

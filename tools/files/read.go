@@ -42,7 +42,7 @@ func (t *read) Descriptor() tool.Descriptor {
 
 // Validate implements [tool.Validator].
 func (t *read) Validate(args tool.Arguments) error {
-	if _, err := t.target("path", args.String("path")); err != nil {
+	if _, err := t.target(args.String("path")); err != nil {
 		return err
 	}
 	if _, err := searchOf(args); err != nil {
@@ -59,7 +59,7 @@ func (t *read) Validate(args tool.Arguments) error {
 
 // Describe implements [tool.Describer].
 func (t *read) Describe(_ context.Context, call *tool.Call) (tool.Description, error) {
-	name, err := t.target("path", call.Arguments.String("path"))
+	name, err := t.target(call.Arguments.String("path"))
 	if err != nil {
 		return tool.Description{}, err
 	}
