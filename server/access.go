@@ -118,6 +118,7 @@ func table() map[string]access {
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {roles: operator, limit: long},
 		tooldv1.AdminService_Backup_FullMethodName:       {roles: operator, limit: long},
+		tooldv1.AdminService_ReadAudit_FullMethodName:    {roles: operator, limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {roles: operator, limit: long},
 
 		// Probes have no credentials, and the answer is a word.

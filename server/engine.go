@@ -286,8 +286,18 @@ type Admin interface {
 	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
+	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.
+	Audit(ctx context.Context, namespace string, after int64, limit int) ([]AuditRecord, time.Time, error)
 	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
 	SetLogLevel(level string) (previous string)
+}
+
+// An AuditRecord is a link of the chain of a namespace.
+type AuditRecord struct {
+	Position     int64
+	Time         time.Time
+	Key, CallID  string
+	Link, Record []byte
 }
 
 // A Backup is what a copy of a store holds.

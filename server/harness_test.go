@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -307,6 +308,12 @@ func (a *admin) AcceptTool(_ tool.Principal, id, digest string) (server.Tool, er
 
 func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (server.Backup, error) {
 	return server.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
+}
+
+func (a *admin) Audit(_ context.Context, namespace string, after int64, limit int) ([]server.AuditRecord, time.Time, error) {
+	all := []server.AuditRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
+	all = slices.DeleteFunc(all, func(r server.AuditRecord) bool { return r.Position <= after })
+	return all[:min(limit, len(all))], time.Unix(1_700_000_000, 0), a.bad
 }
 
 func (a *admin) SetLogLevel(level string) (previous string) {

@@ -34,6 +34,7 @@ type Config struct {
 	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
 	Notify     Notify      `koanf:"notify"`    // who hears of calls by webhook; zero: nobody
+	Audit      Audit       `koanf:"audit"`     // the chain of audit records; zero: none is kept
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
 	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
@@ -207,6 +208,7 @@ func defaults() Config {
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},
 		Bash:      Bash{Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
+		Audit:     Audit{Every: time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
 		Cache:     Cache{Entries: cache.DefaultEntries, Bytes: cache.DefaultBytes},
 	}

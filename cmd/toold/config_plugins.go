@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -21,6 +23,20 @@ type RateLimit struct {
 	Calls      int           `koanf:"calls"`      // in Per; required
 	Per        time.Duration `koanf:"per"`        // required
 	Burst      int           `koanf:"burst"`      // 0: Calls
+}
+
+// Audit is what the plugin audit keeps.
+type Audit struct {
+	Enabled     bool          `koanf:"enabled"`
+	Checkpoints string        `koanf:"checkpoints"` // file that they are appended to; "": audit/checkpoints.jsonl in the data directory
+	Every       time.Duration `koanf:"every"`       // between two checkpoints
+}
+
+// auditKeyFile is the key with which checkpoints are signed.
+func (c *Config) auditKeyFile() string { return filepath.Join(c.Data, "audit", "key") }
+
+func (c *Config) checkpointFile() string {
+	return cmp.Or(c.Audit.Checkpoints, filepath.Join(c.Data, "audit", "checkpoints.jsonl"))
 }
 
 // Loopguard is what the plugin loopguard counts within a run.

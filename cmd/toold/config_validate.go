@@ -158,6 +158,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},
 		{"bash.timeout", c.Bash.Timeout, time.Second, 10 * time.Minute},
 		{"bash.background_time", c.Bash.BackgroundTime, time.Second, 24 * time.Hour},
+		{"audit.every", c.Audit.Every, time.Second, 24 * time.Hour},
 	} {
 		switch {
 		case d.value < 0 && d.from >= 0:

@@ -99,6 +99,11 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopWriting()
 	var lines sync.WaitGroup
 	lines.Go(func() { _ = d.lines.Run(writing) })
+	if err := d.keepAudit(writing, &lines); err != nil {
+		stopWriting()
+		lines.Wait()
+		return errors.Join(err, d.close())
+	}
 	for _, lis := range d.doors {
 		loops.Go(func() {
 			if err := d.server.Serve(lis); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/loopguard"
 	"github.com/toold-dev/toold/plugins/notify"
@@ -20,6 +21,7 @@ type plugins struct {
 	set    hook.Set
 	live   []livePlugin
 	notify *notify.Notifier // nil: nobody is notified
+	audit  *audit.Filter    // nil: no records
 }
 
 // A livePlugin takes new settings without a restart.
@@ -47,6 +49,10 @@ func (p *plugins) takes(c *Config) error {
 // newPlugins makes the plugins of a configuration. An error is the user's to correct.
 func newPlugins(c *Config) (*plugins, error) {
 	p := &plugins{}
+	if c.Audit.Enabled {
+		p.audit = audit.New()
+		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "audit", Hook: p.audit})
+	}
 	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c))
 }
 

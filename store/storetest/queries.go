@@ -376,11 +376,10 @@ func testChain(t *testing.T, f *fixture) {
 		}
 		var before []byte
 		for i, r := range records {
-			plain := store.Record{Kind: r.Kind, Key: r.Key, Bytes: r.Bytes[store.LinkSize:]}
-			if link := store.Link(before, namespace, r.CallID, r.Time, &plain); !bytes.Equal(link, r.Bytes[:store.LinkSize]) {
+			if link := call.Link(before, namespace, r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]); !bytes.Equal(link, r.Bytes[:call.LinkSize]) {
 				t.Errorf("record %d of %s (%s) is not linked to the one before it", i, namespace, r.Key)
 			}
-			before = r.Bytes[:store.LinkSize]
+			before = r.Bytes[:call.LinkSize]
 		}
 	}
 }

@@ -1679,6 +1679,207 @@ func (x *PurgeResponse) GetWithoutContent() int64 {
 	return 0
 }
 
+// ReadAuditRequest says from where.
+type ReadAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// AuditRecord.position of the last one that was read; 0 is from the beginning.
+	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// 0 is 500; more than 1,000 counts as 1,000.
+	PageSize      int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditRequest) Reset() {
+	*x = ReadAuditRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditRequest) ProtoMessage() {}
+
+func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditRequest.ProtoReflect.Descriptor instead.
+func (*ReadAuditRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ReadAuditRequest) GetAfter() int64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ReadAuditRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+// ReadAuditResponse is a page.
+type ReadAuditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most page_size; none: there are no more yet.
+	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	// Since when nothing has been taken by retention.
+	KeptSince     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadAuditResponse) Reset() {
+	*x = ReadAuditResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadAuditResponse) ProtoMessage() {}
+
+func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadAuditResponse.ProtoReflect.Descriptor instead.
+func (*ReadAuditResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ReadAuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *ReadAuditResponse) GetKeptSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeptSince
+	}
+	return nil
+}
+
+// AuditRecord is a link of the chain.
+type AuditRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Grows, with gaps.
+	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
+	// When the journal took it, by its clock.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The call that it tells of.
+	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
+	// The call with which it was stored; empty: with none.
+	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// SHA-256 over the link of the record before and all of this one; documented at the plugin.
+	Link []byte `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
+	// JSON text, byte by byte what the link covers.
+	Record        []byte `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AuditRecord) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *AuditRecord) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetLink() []byte {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetRecord() []byte {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
 var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
@@ -1799,13 +2000,27 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\tthread_id\x18\x03 \x01(\tR\bthreadId\"P\n" +
 	"\rPurgeResponse\x12\x16\n" +
 	"\x06purged\x18\x01 \x01(\x03R\x06purged\x12'\n" +
-	"\x0fwithout_content\x18\x02 \x01(\x03R\x0ewithoutContent*w\n" +
+	"\x0fwithout_content\x18\x02 \x01(\x03R\x0ewithoutContent\"E\n" +
+	"\x10ReadAuditRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x03R\x05after\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\"\x7f\n" +
+	"\x11ReadAuditResponse\x12/\n" +
+	"\arecords\x18\x01 \x03(\v2\x15.toold.v1.AuditRecordR\arecords\x129\n" +
+	"\n" +
+	"kept_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\"\xb0\x01\n" +
+	"\vAuditRecord\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\x03R\bposition\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\x12\x17\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x12\n" +
+	"\x04link\x18\x05 \x01(\fR\x04link\x12\x16\n" +
+	"\x06record\x18\x06 \x01(\fR\x06record*w\n" +
 	"\bLogLevel\x12\x19\n" +
 	"\x15LOG_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\xb7\x06\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xfd\x06\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -1818,7 +2033,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponse\x128\n" +
 	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponse\x12V\n" +
 	"\x0fListDeadLetters\x12 .toold.v1.ListDeadLettersRequest\x1a!.toold.v1.ListDeadLettersResponse\x12V\n" +
-	"\x0fRetryDeadLetter\x12 .toold.v1.RetryDeadLetterRequest\x1a!.toold.v1.RetryDeadLetterResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x0fRetryDeadLetter\x12 .toold.v1.RetryDeadLetterRequest\x1a!.toold.v1.RetryDeadLetterResponse\x12D\n" +
+	"\tReadAudit\x12\x1a.toold.v1.ReadAuditRequest\x1a\x1b.toold.v1.ReadAuditResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -1833,7 +2049,7 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
@@ -1859,61 +2075,69 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*BackupResponse)(nil),               // 21: toold.v1.BackupResponse
 	(*PurgeRequest)(nil),                 // 22: toold.v1.PurgeRequest
 	(*PurgeResponse)(nil),                // 23: toold.v1.PurgeResponse
-	(*timestamppb.Timestamp)(nil),        // 24: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 25: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 26: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 27: toold.v1.Descriptor
-	(*ListDeadLettersRequest)(nil),       // 28: toold.v1.ListDeadLettersRequest
-	(*RetryDeadLetterRequest)(nil),       // 29: toold.v1.RetryDeadLetterRequest
-	(*ListDeadLettersResponse)(nil),      // 30: toold.v1.ListDeadLettersResponse
-	(*RetryDeadLetterResponse)(nil),      // 31: toold.v1.RetryDeadLetterResponse
+	(*ReadAuditRequest)(nil),             // 24: toold.v1.ReadAuditRequest
+	(*ReadAuditResponse)(nil),            // 25: toold.v1.ReadAuditResponse
+	(*AuditRecord)(nil),                  // 26: toold.v1.AuditRecord
+	(*timestamppb.Timestamp)(nil),        // 27: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 28: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 29: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 30: toold.v1.Descriptor
+	(*ListDeadLettersRequest)(nil),       // 31: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 32: toold.v1.RetryDeadLetterRequest
+	(*ListDeadLettersResponse)(nil),      // 33: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 34: toold.v1.RetryDeadLetterResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	24, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	27, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	4,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	5,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	25, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	28, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
 	3,  // 4: toold.v1.GetInfoResponse.hooks:type_name -> toold.v1.HookState
-	24, // 5: toold.v1.HookState.changed_at:type_name -> google.protobuf.Timestamp
-	26, // 6: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	26, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	27, // 5: toold.v1.HookState.changed_at:type_name -> google.protobuf.Timestamp
+	29, // 6: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	29, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
 	6,  // 8: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
-	26, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
-	26, // 10: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	24, // 11: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	29, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
+	29, // 10: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	27, // 11: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 12: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 13: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
 	15, // 14: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	27, // 15: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	27, // 16: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	27, // 17: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	1,  // 18: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	7,  // 19: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	9,  // 20: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	11, // 21: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	13, // 22: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	16, // 23: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	18, // 24: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 25: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 26: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	28, // 27: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	29, // 28: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	2,  // 29: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 30: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 31: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 32: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 33: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 34: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	19, // 35: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 36: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 37: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	30, // 38: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	31, // 39: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	29, // [29:40] is the sub-list for method output_type
-	18, // [18:29] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	30, // 15: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	30, // 16: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	30, // 17: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	26, // 18: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
+	27, // 19: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
+	27, // 20: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	1,  // 21: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	7,  // 22: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	9,  // 23: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	11, // 24: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	13, // 25: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	16, // 26: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	18, // 27: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 28: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 29: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	31, // 30: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	32, // 31: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	24, // 32: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	2,  // 33: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 34: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 35: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 36: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 37: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 38: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	19, // 39: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 40: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 41: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	33, // 42: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	34, // 43: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	25, // 44: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	33, // [33:45] is the sub-list for method output_type
+	21, // [21:33] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -1930,7 +2154,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
 	AdminService_ListDeadLetters_FullMethodName      = "/toold.v1.AdminService/ListDeadLetters"
 	AdminService_RetryDeadLetter_FullMethodName      = "/toold.v1.AdminService/RetryDeadLetter"
+	AdminService_ReadAudit_FullMethodName            = "/toold.v1.AdminService/ReadAudit"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -95,6 +96,11 @@ type AdminServiceClient interface {
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
+	// The chain of audit records of the caller's namespace, oldest first, as the journal keeps it. Nothing is checked: see
+	// `toold audit verify`. Role: operator.
+	//
+	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
+	ReadAudit(ctx context.Context, in *ReadAuditRequest, opts ...grpc.CallOption) (*ReadAuditResponse, error)
 }
 
 type adminServiceClient struct {
@@ -215,6 +221,16 @@ func (c *adminServiceClient) RetryDeadLetter(ctx context.Context, in *RetryDeadL
 	return out, nil
 }
 
+func (c *adminServiceClient) ReadAudit(ctx context.Context, in *ReadAuditRequest, opts ...grpc.CallOption) (*ReadAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadAuditResponse)
+	err := c.cc.Invoke(ctx, AdminService_ReadAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -278,6 +294,11 @@ type AdminServiceServer interface {
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
+	// The chain of audit records of the caller's namespace, oldest first, as the journal keeps it. Nothing is checked: see
+	// `toold audit verify`. Role: operator.
+	//
+	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
+	ReadAudit(context.Context, *ReadAuditRequest) (*ReadAuditResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -320,6 +341,9 @@ func (UnimplementedAdminServiceServer) ListDeadLetters(context.Context, *ListDea
 }
 func (UnimplementedAdminServiceServer) RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryDeadLetter not implemented")
+}
+func (UnimplementedAdminServiceServer) ReadAudit(context.Context, *ReadAuditRequest) (*ReadAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadAudit not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -540,6 +564,24 @@ func _AdminService_RetryDeadLetter_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ReadAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ReadAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ReadAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ReadAudit(ctx, req.(*ReadAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -590,6 +632,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryDeadLetter",
 			Handler:    _AdminService_RetryDeadLetter_Handler,
+		},
+		{
+			MethodName: "ReadAudit",
+			Handler:    _AdminService_ReadAudit_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,241 @@
+package audit_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"pgregory.net/rapid"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/audit"
+	"github.com/toold-dev/toold/tool"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+
+// chain is what a journal holds.
+type chain []audit.Line
+
+func (c *chain) add(text string) {
+	l := audit.Line{Namespace: "ns", Position: 1, Time: start, Key: "call", CallID: "call", Record: json.RawMessage(text)}
+	var before []byte
+	if n := len(*c); n > 0 {
+		before = (*c)[n-1].Link
+		l.Position, l.Time = (*c)[n-1].Position+2, (*c)[n-1].Time.Add(time.Second)
+	}
+	l.Link = call.Link(before, "ns", l.Key, l.CallID, l.Time, l.Record)
+	*c = append(*c, l)
+}
+
+func (c chain) source(_ context.Context, namespace string, after int64) iter.Seq2[audit.Line, error] {
+	return func(yield func(audit.Line, error) bool) {
+		for _, l := range c {
+			if namespace == "ns" && l.Position > after && !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c chain) verify(t rapid.TB, signed []audit.Checkpoint) audit.Report {
+	r, err := audit.Verify("ns", c.source(context.Background(), "ns", 0), signed, start.Add(-time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func keeper(t rapid.TB, c *chain, dir string) *audit.Keeper {
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &audit.Keeper{
+		Store: "store", Key: key, File: filepath.Join(dir, "checkpoints.jsonl"), Every: time.Second, Now: func() time.Time { return start.Add(time.Hour) }, Log: zap.NewNop(),
+		Source: func(ctx context.Context, ns string, after int64) iter.Seq2[audit.Line, error] {
+			return c.source(ctx, ns, after)
+		},
+	}
+	if err := k.Open(); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func signedBy(t rapid.TB, k *audit.Keeper) []audit.Checkpoint {
+	f, err := os.Open(k.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	good, bad, err := audit.ReadCheckpoints(f, k.Key.Public().(ed25519.PublicKey))
+	if err != nil || len(bad) > 0 {
+		t.Fatal(bad, err)
+	}
+	return good
+}
+
+// Whatever a forger does to a chain behind its newest checkpoint's back is found, and a chain that nobody touched is clean.
+func TestEveryForgeryIsFound(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		var c chain
+		k := keeper(t, &c, dir)
+		_ = os.Remove(k.File)
+		for i := range rapid.IntRange(2, 20).Draw(t, "records") {
+			c.add(fmt.Sprintf(`{"n":%d}`, i))
+			if rapid.Bool().Draw(t, "sign") {
+				if err := k.Sign(t.Context(), []string{"ns"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := k.Sign(t.Context(), []string{"ns"}); err != nil {
+			t.Fatal(err)
+		}
+		signed := signedBy(t, k)
+		if r := c.verify(t, signed); len(r.Findings) > 0 || r.Records != len(c) || r.Checkpoints != len(signed) || r.Trimmed {
+			t.Fatalf("an honest chain: %+v", r)
+		}
+		forged := slices.Clone(c)
+		i := rapid.IntRange(0, len(c)-1).Draw(t, "at")
+		switch rapid.SampledFrom([]string{"change", "remove", "cut", "swap", "move", "rewrite"}).Draw(t, "forgery") {
+		case "change":
+			forged[i].Record = json.RawMessage(`{"n":-1}`)
+		case "remove":
+			forged = slices.Delete(forged, i, i+1)
+		case "cut":
+			forged = forged[:i]
+		case "swap":
+			j := (i + 1) % len(c)
+			forged[i].Record, forged[j].Record = c[j].Record, c[i].Record
+		case "move":
+			forged[i].Time = forged[i].Time.Add(time.Nanosecond)
+		case "rewrite":
+			var anew chain
+			for j, l := range c {
+				if j == i {
+					l.Record = json.RawMessage(`{"n":-1}`)
+				}
+				anew.add(string(l.Record))
+			}
+			forged = anew
+		}
+		if r := forged.verify(t, signed); len(r.Findings) == 0 {
+			t.Fatalf("not found: %+v", r)
+		}
+	})
+}
+
+// A crash may cut the last line off; what is signed next begins a line of its own. A checkpoint of another key is told.
+func TestCheckpointsSurviveACutLine(t *testing.T) {
+	var c chain
+	k := keeper(t, &c, t.TempDir())
+	for i := range 3 {
+		c.add(fmt.Sprintf(`{"n":%d}`, i))
+		if err := k.Sign(t.Context(), []string{"ns", "empty"}); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(k.File)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(k.File, append(b, `{"store_id":"sto`...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Open(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := signedBy(t, k); len(got) != 3 || got[2].Position != c[2].Position {
+		t.Errorf("checkpoints %+v", got)
+	}
+	f, err := os.Open(k.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	other, _, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if good, bad, err := audit.ReadCheckpoints(f, other); err != nil || len(good) != 0 || len(bad) != 3 || bad[0].Kind != "SIGNATURE" {
+		t.Errorf("another key: %v %v %v", good, bad, err)
+	}
+}
+
+// What retention took from the beginning is no forgery.
+func TestTrimmedBeginning(t *testing.T) {
+	var c chain
+	for i := range 5 {
+		c.add(fmt.Sprintf(`{"n":%d}`, i))
+	}
+	r, err := audit.Verify("ns", c[2:].source(t.Context(), "ns", 0), nil, start.Add(time.Hour))
+	if err != nil || len(r.Findings) > 0 || !r.Trimmed || r.Records != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func input() *hook.Input {
+	return &hook.Input{Namespace: "ns", CallID: "call", Requested: `{"secret":"s3cr3t"}`, Caller: tool.Principal{Namespace: "ns", Subject: "alice"}}
+}
+
+// A record tells who and what, never what was said.
+func TestRecordsTellNoContent(t *testing.T) {
+	record := audit.New().Record(input())
+	var told []string
+	for _, ev := range []call.Event{
+		{Type: call.EventAccepted, Accepted: &call.Accepted{Tool: "pay", Run: "r"}},
+		{Type: call.EventAttemptStarted, Attempt: 1},
+		{Type: call.EventProgress, Progress: &tool.Progress{Message: "s3cr3t"}},
+		{Type: call.EventOutput, Output: &call.Output{Bytes: []byte("s3cr3t")}},
+		{Type: call.EventSuspended, Suspension: &call.Suspension{ID: "s-1", Message: "s3cr3t", Digest: "d"}},
+		{Type: call.EventResumed, Decision: &tool.Decision{ID: "d-1", Action: tool.Resume, Reason: "s3cr3t", Result: `"s3cr3t"`, DecidedBy: tool.Principal{Subject: "bob"}}},
+		{Type: call.EventCancelRequested, Cancel: &call.CancelRequest{Reason: "s3cr3t", Cause: "CLIENT"}},
+		{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Failed, Executed: call.NotStarted, Result: &tool.Result{
+			Message: "s3cr3t", Error: &tool.Error{Code: tool.Denied, Reason: "NO", Message: "s3cr3t"}}}},
+	} {
+		for _, r := range record(&ev) {
+			if r.Kind != audit.Kind || r.Key != "call" || strings.Contains(string(r.Bytes), "s3cr3t") {
+				t.Errorf("record %s", r.Bytes)
+			}
+			var e audit.Entry
+			if err := json.Unmarshal(r.Bytes, &e); err != nil {
+				t.Error(err)
+			}
+			told = append(told, string(e.Event))
+		}
+	}
+	if want := "accepted attempt_started suspended resumed cancel_requested finished"; strings.Join(told, " ") != want {
+		t.Errorf("told %q", told)
+	}
+}
+
+// What a call that runs and ends pays: three records.
+func BenchmarkCall(b *testing.B) {
+	f := audit.New()
+	events := []call.Event{
+		{Type: call.EventAccepted, Accepted: &call.Accepted{Tool: "read", Run: "r"}},
+		{Type: call.EventAttemptStarted, Attempt: 1},
+		{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: &tool.Result{}}},
+	}
+	in := input()
+	b.ReportAllocs()
+	for b.Loop() {
+		record := f.Record(in)
+		for i := range events {
+			record(&events[i])
+		}
+	}
+}

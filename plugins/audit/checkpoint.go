@@ -1,0 +1,223 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A Checkpoint is where a chain stood, signed. It is a line of JSON in the file of checkpoints.
+type Checkpoint struct {
+	Store     string    `json:"store_id"`
+	Namespace string    `json:"namespace"`
+	Position  int64     `json:"position"` // of its newest record
+	Link      Hex       `json:"link"`
+	Time      time.Time `json:"time"`
+	Key       Hex       `json:"key"`       // public, Ed25519
+	Signature Hex       `json:"signature"` // of the fields above, as signed writes them
+}
+
+// signed is what is signed: "toold.checkpoint.v1", then store, namespace and link, each behind its length in four bytes, then
+// position and time in nanoseconds since 1970, eight bytes each.
+func (c *Checkpoint) signed() []byte {
+	b := []byte("toold.checkpoint.v1")
+	for _, word := range [...]string{c.Store, c.Namespace, string(c.Link)} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(word))), word...) //nolint:gosec // names
+	}
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Position))           //nolint:gosec // the same bits
+	return binary.BigEndian.AppendUint64(b, uint64(c.Time.UnixNano())) //nolint:gosec // the same bits
+}
+
+// genuine reports whether it was signed with this key; nil is the one that it names.
+func (c *Checkpoint) genuine(key ed25519.PublicKey) bool {
+	if key == nil {
+		key = ed25519.PublicKey(c.Key)
+	}
+	return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, c.signed(), c.Signature)
+}
+
+// ReadCheckpoints reads a file of checkpoints, by position within each namespace. Those that the key, nil for the one that each
+// names, did not sign are left out and found. A last line that was cut off by a crash is no error.
+func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad []Finding, err error) {
+	lines := bufio.NewReader(r)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, nil, err
+		}
+		if err != nil {
+			break
+		}
+		var c Checkpoint
+		if err := json.Unmarshal(line, &c); err != nil {
+			return nil, nil, fmt.Errorf("line %d is no checkpoint: %w", n, err)
+		}
+		if !c.genuine(key) {
+			bad = append(bad, Finding{"SIGNATURE", c.Position, fmt.Sprintf("line %d of the checkpoints was not signed with the key", n)})
+			continue
+		}
+		good = append(good, c)
+	}
+	slices.SortStableFunc(good, func(a, b Checkpoint) int { return int(min(max(a.Position-b.Position, -1), 1)) })
+	return good, bad, nil
+}
+
+// A Source reads a chain, oldest record first, from behind a position on.
+type Source func(ctx context.Context, namespace string, after int64) iter.Seq2[Line, error]
+
+// A Keeper signs where the chains stand.
+type Keeper struct {
+	Store  string
+	Source Source
+	Key    ed25519.PrivateKey
+	File   string // is appended to
+	Every  time.Duration
+	Now    func() time.Time
+	Log    *zap.Logger
+
+	stands map[string]Checkpoint // the newest of each namespace
+	broken map[string]bool       // namespaces in which something was found
+}
+
+// Open reads what was signed before.
+func (k *Keeper) Open() error {
+	k.stands, k.broken = map[string]Checkpoint{}, map[string]bool{}
+	f, err := os.Open(k.File)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	good, bad, err := ReadCheckpoints(f, k.Key.Public().(ed25519.PublicKey))
+	if err != nil {
+		return fmt.Errorf("%s: %w", k.File, err)
+	}
+	for _, finding := range bad {
+		k.Log.Error("audit", zap.String("file", k.File), zap.String("kind", finding.Kind), zap.String("finding", finding.Text))
+	}
+	for _, c := range good {
+		if c.Store == k.Store {
+			k.stands[c.Namespace] = c
+		}
+	}
+	return nil
+}
+
+// Run signs what is new every now and then, and a last time when ctx is done: the caller ends it when nothing is written any
+// more.
+func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
+	tick := time.NewTicker(k.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return k.Sign(context.WithoutCancel(ctx), namespaces())
+		case <-tick.C:
+			if err := k.Sign(ctx, namespaces()); err != nil && ctx.Err() == nil {
+				k.Log.Error("audit: nothing signed; will try again", zap.Error(err))
+			}
+		}
+	}
+}
+
+// Sign appends a checkpoint for each chain that has something new. What is new is compared with itself on the way; a finding is
+// logged once for each namespace, and signing goes on behind it.
+func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
+	var lines []byte
+	next := map[string]Checkpoint{}
+	for _, ns := range namespaces {
+		stand, known := k.stands[ns]
+		before, at := []byte(stand.Link), stand.Position
+		for l, err := range k.Source(ctx, ns, at) {
+			if err != nil {
+				return fmt.Errorf("%s: %w", ns, err)
+			}
+			if (known || before != nil) && !l.follows(before) && !k.broken[ns] {
+				k.broken[ns] = true
+				k.Log.Error("audit: the chain is broken; see toold audit verify", zap.String("namespace", ns), zap.Int64("position", l.Position))
+			}
+			before, at = l.Link, l.Position
+		}
+		if at == stand.Position {
+			continue
+		}
+		c := Checkpoint{Store: k.Store, Namespace: ns, Position: at, Link: before, Time: k.Now().UTC(), Key: Hex(k.Key.Public().(ed25519.PublicKey))}
+		c.Signature = ed25519.Sign(k.Key, c.signed())
+		line, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		lines, next[ns] = append(append(lines, line...), '\n'), c
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := appendTo(k.File, lines); err != nil {
+		return err
+	}
+	for ns, c := range next {
+		k.stands[ns] = c
+	}
+	return nil
+}
+
+// Namespaces are those in which something was signed before or a call was seen.
+func (k *Keeper) Namespaces(f *Filter) []string {
+	var all []string
+	for ns := range k.stands {
+		all = append(all, ns)
+	}
+	f.namespaces.Range(func(ns, _ any) bool {
+		all = append(all, ns.(string))
+		return true
+	})
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func appendTo(path string, b []byte) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := endLine(f); err != nil {
+		return err
+	}
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// endLine takes away a last line that a crash cut off.
+func endLine(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	size := info.Size()
+	tail := make([]byte, min(size, 4<<10))
+	if _, err := f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return err
+	}
+	for i := len(tail); i > 0; i-- {
+		if tail[i-1] == '\n' {
+			return f.Truncate(size - int64(len(tail)-i))
+		}
+	}
+	return f.Truncate(size - int64(len(tail)))
+}

@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// A Line is a record with its place in the chain; an export has one on each line, as JSON.
+type Line struct {
+	Namespace string          `json:"namespace"`
+	Position  int64           `json:"position"` // grows, with gaps
+	Time      time.Time       `json:"time"`
+	Key       string          `json:"key"`
+	CallID    string          `json:"call_id,omitempty"`
+	Link      Hex             `json:"link"`
+	Record    json.RawMessage `json:"record"` // an Entry, byte by byte
+}
+
+// Hex is bytes that JSON shows in hex.
+type Hex []byte
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hex) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hex) UnmarshalText(text []byte) (err error) {
+	*h, err = hex.AppendDecode(nil, text)
+	return err
+}
+
+// NewLine takes the stored form of a record apart: its link, then its bytes.
+func NewLine(namespace string, position int64, at time.Time, key, callID string, kept []byte) (Line, error) {
+	if len(kept) < call.LinkSize {
+		return Line{}, fmt.Errorf("record %d has %d bytes and no link", position, len(kept))
+	}
+	return Line{namespace, position, at, key, callID, kept[:call.LinkSize:call.LinkSize], kept[call.LinkSize:]}, nil
+}
+
+func (l *Line) follows(before []byte) bool {
+	return bytes.Equal(l.Link, call.Link(before, l.Namespace, l.Key, l.CallID, l.Time, l.Record))
+}
+
+// A Report is what a verification found of one namespace.
+type Report struct {
+	Namespace   string    `json:"namespace"`
+	Records     int       `json:"records"`
+	From        time.Time `json:"from,omitzero"` // of the first and the last record
+	To          time.Time `json:"to,omitzero"`
+	Checkpoints int       `json:"checkpoints"` // that were compared
+	// Trimmed says that the chain begins later than its first record: retention took what was before, as it may.
+	Trimmed  bool      `json:"trimmed,omitempty"`
+	Findings []Finding `json:"findings,omitempty"`
+}
+
+// A Finding is something that nobody but a forger, or a broken disk, could have left.
+type Finding struct {
+	Kind     string `json:"kind"` // CHANGED, MISSING_TAIL, MISSING_HEAD, REWRITTEN, SIGNATURE
+	Position int64  `json:"position,omitempty"`
+	Text     string `json:"text"`
+}
+
+// Verify compares a chain, oldest record first, with itself and with what was signed. kept is the oldest time from which no
+// retention has taken anything yet. An error is of the lines: the report goes as far as they did.
+func Verify(namespace string, lines iter.Seq2[Line, error], signed []Checkpoint, kept time.Time) (Report, error) {
+	r := Report{Namespace: namespace}
+	var mine []Checkpoint
+	for _, c := range signed {
+		if c.Namespace == namespace {
+			mine = append(mine, c)
+		}
+	}
+	r.Checkpoints = len(mine)
+	var before []byte
+	var last int64
+	for l, err := range lines {
+		if err != nil {
+			return r, err
+		}
+		for len(mine) > 0 && mine[0].Position < l.Position { // it named a record that is not there
+			r.missing(&mine[0], last, kept)
+			mine = mine[1:]
+		}
+		switch {
+		case l.follows(before):
+		case r.Records == 0 && l.Time.Before(kept):
+			r.Trimmed = true // its link cannot be checked, what follows can
+		case r.Records == 0:
+			r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
+		default:
+			r.find("CHANGED", l.Position, "record %d of %s was changed, or one between it and record %d taken out", l.Position, l.Time.Format(time.RFC3339), last)
+		}
+		for len(mine) > 0 && mine[0].Position == l.Position {
+			if !bytes.Equal(mine[0].Link, l.Link) {
+				r.find("REWRITTEN", l.Position, "the chain was written anew: up to record %d it is not what was signed at %s", l.Position, mine[0].Time.Format(time.RFC3339))
+			}
+			mine = mine[1:]
+		}
+		if r.Records == 0 {
+			r.From = l.Time
+		}
+		r.Records++
+		r.To, before, last = l.Time, l.Link, l.Position
+	}
+	for i := range mine {
+		r.find("MISSING_TAIL", mine[i].Position, "the end is missing: at %s the chain went on to record %d", mine[i].Time.Format(time.RFC3339), mine[i].Position)
+	}
+	return r, nil
+}
+
+// missing tells of a signed record that is not there, unless retention may have taken it.
+func (r *Report) missing(c *Checkpoint, last int64, kept time.Time) {
+	switch {
+	case r.Records > 0:
+		r.find("CHANGED", c.Position, "record %d, signed at %s, was taken out behind record %d", c.Position, c.Time.Format(time.RFC3339), last)
+	case !c.Time.Before(kept):
+		r.find("MISSING_HEAD", c.Position, "the beginning is missing: record %d was signed at %s", c.Position, c.Time.Format(time.RFC3339))
+	}
+}
+
+func (r *Report) find(kind string, position int64, format string, args ...any) {
+	const enough = 100
+	if len(r.Findings) < enough {
+		r.Findings = append(r.Findings, Finding{kind, position, fmt.Sprintf(format, args...)})
+	}
+}
