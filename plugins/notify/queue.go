@@ -266,7 +266,7 @@ func backoff(first, most time.Duration, n int) time.Duration {
 }
 
 // jitter is a time between the half of d and d.
-func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
+func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } //nolint:gosec // it spreads attempts, and hides nothing
 
 // drop takes a letter out of the window. The caller has q.mu.
 func (q *queue) drop(gone *waiting) {

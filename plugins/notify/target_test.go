@@ -55,7 +55,7 @@ func TestWrongTargets(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	for text, want := range map[string]string{
-		key: "", key + "\n": "", "\n" + key + "\r\n" + key: "", "": "holds no secret", " \n": "holds no secret",
+		key: "", key + "\n": "", "\n" + key + "\r\n" + key: "", "": "holds no secret", "\n\n": "holds no secret",
 		key + "\n" + key + "\n" + key: "holds 3", "whsec_AAAA": "line 1", strings.TrimPrefix(key, "whsec_"): "line 1", key + "\nwhsec_%": "line 2",
 		"whsec_" + strings.Repeat("AAAA", 22): "line 1",
 	} {
