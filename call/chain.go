@@ -15,9 +15,9 @@ func Link(before []byte, namespace, key, callID string, at time.Time, b []byte) 
 	text := append(make([]byte, 0, 256+len(b)), "toold.chain.v1"...)
 	text = append(text, before...)
 	for _, word := range [...]string{namespace, key, callID} {
-		text = append(binary.BigEndian.AppendUint32(text, uint32(len(word))), word...) //nolint:gosec // no key is so long
+		text = append(binary.BigEndian.AppendUint32(text, uint32(len(word))), word...)
 	}
-	text = binary.BigEndian.AppendUint64(text, uint64(at.UnixNano())) //nolint:gosec // the same bits
+	text = binary.BigEndian.AppendUint64(text, uint64(at.UnixNano()))
 	sum := sha256.Sum256(append(text, b...))
 	return sum[:]
 }

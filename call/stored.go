@@ -19,10 +19,7 @@ import (
 //
 // Memory is bounded by what is there: no length is believed that the bytes do not bear out. The strings of a decoded
 // record are parts of one copy of its bytes; who keeps one of them for long clones it.
-const (
-	callVersion  = 1
-	eventVersion = 1
-)
+const storedVersion = 1
 
 // ErrStoredForm means that stored bytes are of a version that this build does not know, or are not what they should be.
 var ErrStoredForm = errors.New("stored form not understood")
@@ -32,7 +29,7 @@ func EncodeCall(c *Call) ([]byte, error) { return AppendCall(nil, c) }
 
 // AppendCall appends to b what EncodeCall returns. When it fails b is as it was, but for what is beyond its end.
 func AppendCall(b []byte, c *Call) ([]byte, error) {
-	w := &wire{out: append(slices.Grow(b, roomFor(c)), callVersion)}
+	w := &wire{out: append(slices.Grow(b, roomFor(c)), storedVersion)}
 	start := w.open()
 	callFields(w, c)
 	w.close(start)
@@ -50,7 +47,7 @@ func roomFor(c *Call) int {
 
 // DecodeCall reads what EncodeCall wrote.
 func DecodeCall(b []byte) (*Call, error) {
-	body, err := unframe(b, callVersion)
+	body, err := unframe(b)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +66,7 @@ func EncodeEvents(events []Event) ([]byte, error) { return AppendEvents(nil, eve
 
 // AppendEvents appends to b what EncodeEvents returns, as AppendCall does.
 func AppendEvents(b []byte, events []Event) ([]byte, error) {
-	w := &wire{out: append(slices.Grow(b, 64+64*len(events)), eventVersion)}
+	w := &wire{out: append(slices.Grow(b, 64+64*len(events)), storedVersion)}
 	start := w.open()
 	writeItems(w, events, eventFields)
 	w.close(start)
@@ -78,7 +75,7 @@ func AppendEvents(b []byte, events []Event) ([]byte, error) {
 
 // DecodeEvents reads what EncodeEvents wrote.
 func DecodeEvents(b []byte) ([]Event, error) {
-	body, err := unframe(b, eventVersion)
+	body, err := unframe(b)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +94,7 @@ func decodeEvents(body []byte) ([]Event, error) {
 // DecodeEventsAfter returns the events with a sequence above after, at most limit of them; a limit of 0 means all. The
 // other events cost next to nothing: they are passed over, and what is wrong in them is not seen.
 func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
-	body, err := unframe(b, eventVersion)
+	body, err := unframe(b)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +120,9 @@ func DecodeEventsAfter(b []byte, after int64, limit int) ([]Event, error) {
 }
 
 // unframe returns what stands between the version and the end, which must be where it says.
-func unframe(b []byte, version byte) ([]byte, error) {
-	if len(b) == 0 || b[0] != version {
-		return nil, fmt.Errorf("%w: want version %d", ErrStoredForm, version)
+func unframe(b []byte) ([]byte, error) {
+	if len(b) == 0 || b[0] != storedVersion {
+		return nil, fmt.Errorf("%w: want version %d", ErrStoredForm, storedVersion)
 	}
 	length, size := binary.Uvarint(b[1:])
 	if size <= 0 || length != uint64(len(b)-1-size) {

@@ -1,10 +1,8 @@
 package call
 
-const batchVersion = 1
-
 // EncodeBatch returns the stored form of a batch without its end, which stores keep beside it. It fails as EncodeCall does.
 func EncodeBatch(b *Batch) ([]byte, error) {
-	w := &wire{out: []byte{batchVersion}}
+	w := &wire{out: []byte{storedVersion}}
 	start := w.open()
 	batchFields(w, b)
 	w.close(start)
@@ -13,7 +11,7 @@ func EncodeBatch(b *Batch) ([]byte, error) {
 
 // DecodeBatch reads what EncodeBatch wrote.
 func DecodeBatch(stored []byte) (*Batch, error) {
-	body, err := unframe(stored, batchVersion)
+	body, err := unframe(stored)
 	if err != nil {
 		return nil, err
 	}

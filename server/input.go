@@ -28,7 +28,7 @@ func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.SendInputResponse{Position: state.Position, Attempt: int32(state.Attempt), Unread: int64(state.Unread)}, nil //nolint:gosec // attempts are few
+	return &tooldv1.SendInputResponse{Position: state.Position, Attempt: int32(state.Attempt), Unread: int64(state.Unread)}, nil
 }
 
 func signalName(s tooldv1.InputSignal) string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -168,7 +169,8 @@ In place of CALL NAME stands also the handle that a model was told.`,
 				return nil
 			}
 			return exactArgs("a CALL", "a NAME")(c, args)
-		}, ValidArgsFunction: a.completeCalls,
+		},
+		ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			id, name, err := artifactArgs(args)
 			if err == nil {
@@ -190,10 +192,8 @@ In place of CALL NAME stands also the handle that a model was told.`,
 			}
 			if r.some {
 				err = readLines(ctx, c, id, name, r.line, r.lines, take)
-			} else if r.limit > 0 {
-				err = readArtifact(ctx, c, id, name, r.offset, r.limit, take)
 			} else {
-				err = readArtifact(ctx, c, id, name, r.offset, -1, take)
+				err = readArtifact(ctx, c, id, name, r.offset, cmp.Or(r.limit, -1), take)
 			}
 			if err == nil || errors.Is(err, errShort) { // who limits a read does not promise that there is so much
 				_, err = io.WriteString(a.out, escaper.Flush())

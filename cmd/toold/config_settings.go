@@ -104,7 +104,7 @@ func parseDuration(text string) (time.Duration, error) {
 
 // usageOf is the help text of a setting's flag.
 func usageOf(key string) string {
-	return map[string]string{
+	usage := map[string]string{
 		"data":                         "directory of the store",
 		"store":                        "postgres:// URL; empty is SQLite in data",
 		"workspace":                    "what the file tools see and where bash starts",
@@ -148,22 +148,32 @@ func usageOf(key string) string {
 		"bash.timeout":                 "longest time of a command",
 		"bash.background_each":         "commands of a thread that run in the background; 0 is none",
 		"bash.background_time":         "longest time of one of them",
-		"redact.tokens":                "take well-known tokens out of all that calls tell",
-		"audit.enabled":                "keep a chain of audit records",
-		"audit.checkpoints":            "file of its signed checkpoints; empty is one in the data directory",
-		"audit.every":                  "time between two of them",
-		"loopguard.repeats":            "calls of a run that may be alike among the last ones; 0 is off",
-		"loopguard.window":             "how many the last ones are",
-		"loopguard.calls":              "calls that a run may make; 0 is off",
-		"loopguard.failures":           "failures of a tool in a row; 0 is off",
-		"loopguard.idle":               "after which a run is forgotten",
-		"loopguard.runs":               "runs that are remembered",
-		"cache.entries":                "results that are kept",
-		"cache.bytes":                  "that they take",
 		"metrics.listen":               "host:port for Prometheus; empty is none",
 		"metrics.public":               "show the numbers to other machines too",
 		"tracing.ratio":                "share of calls to trace, 0 to 1; 0 is off",
 		"tracing.endpoint":             "URL of the OTLP receiver; empty is what OTEL_EXPORTER_OTLP_ENDPOINT says",
+	}[key]
+	if usage == "" {
+		usage = usageOfPlugin(key)
+	}
+	return usage
+}
+
+// usageOfPlugin is usageOf for the settings of plugins.
+func usageOfPlugin(key string) string {
+	return map[string]string{
+		"redact.tokens":      "take well-known tokens out of all that calls tell",
+		"audit.enabled":      "keep a chain of audit records",
+		"audit.checkpoints":  "file of its signed checkpoints; empty is one in the data directory",
+		"audit.every":        "time between two of them",
+		"loopguard.repeats":  "calls of a run that may be alike among the last ones; 0 is off",
+		"loopguard.window":   "how many the last ones are",
+		"loopguard.calls":    "calls that a run may make; 0 is off",
+		"loopguard.failures": "failures of a tool in a row; 0 is off",
+		"loopguard.idle":     "after which a run is forgotten",
+		"loopguard.runs":     "runs that are remembered",
+		"cache.entries":      "results that are kept",
+		"cache.bytes":        "that they take",
 	}[key]
 }
 

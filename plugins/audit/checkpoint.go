@@ -33,10 +33,10 @@ type Checkpoint struct {
 func (c *Checkpoint) signed() []byte {
 	b := []byte("toold.checkpoint.v1")
 	for _, word := range [...]string{c.Store, c.Namespace, string(c.Link)} {
-		b = append(binary.BigEndian.AppendUint32(b, uint32(len(word))), word...) //nolint:gosec // names
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(word))), word...)
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(c.Position))           //nolint:gosec // the same bits
-	return binary.BigEndian.AppendUint64(b, uint64(c.Time.UnixNano())) //nolint:gosec // the same bits
+	b = binary.BigEndian.AppendUint64(b, uint64(c.Position))
+	return binary.BigEndian.AppendUint64(b, uint64(c.Time.UnixNano()))
 }
 
 // genuine reports whether it was signed with this key; nil is the one that it names.
@@ -53,11 +53,11 @@ func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad
 	lines := bufio.NewReader(r)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, nil, err
+		if errors.Is(err, io.EOF) {
+			break
 		}
 		if err != nil {
-			break
+			return nil, nil, err
 		}
 		var c Checkpoint
 		if err := json.Unmarshal(line, &c); err != nil {
