@@ -25,6 +25,7 @@ func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit",
 		Short: "Read and verify the chain of audit records",
+		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
 		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
 decided, in a chain that shows what was changed later, and signs now and then
 where it stands. Copy the file of checkpoints to where the daemon cannot write:
@@ -102,12 +103,13 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Find what was changed, taken out or written anew",
-		Long: `Compares the chain of the running daemon, or of an export in FILE, with itself and
-with signed checkpoints. It ends with 1 when it finds something.
+		Long: `Compares the chain of the running daemon, or of an export in FILE, with itself
+and with signed checkpoints. It ends with 1 when it finds something.
 
-A record that was changed, or taken out of the middle, breaks the chain. That the
-end was cut off, or all of it written anew, only checkpoints show that were kept
-elsewhere, and --key shows that they are the daemon's: see "toold audit key".`,
+A record that was changed, or taken out of the middle, breaks the chain. That
+the end was cut off, or all of it written anew, only checkpoints show that were
+kept elsewhere, and --key shows that they are the daemon's: see
+"toold audit key".`,
 		Example: "  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl --key 5f0c…\n  toold audit verify audit.jsonl --checkpoints checkpoints.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
