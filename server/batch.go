@@ -24,18 +24,26 @@ type BatchFinished struct {
 // ExecuteBatch starts a batch or attaches to it, and streams it.
 func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteBatchResponse]) error {
 	ctx := stream.Context()
-	p := principal(ctx)
-	spec, err := toBatchSpec(p, req.GetSpec())
+	w, err := s.startBatch(ctx, principal(ctx), req)
 	if err != nil {
 		return err
-	}
-	w, err := s.engine.ExecuteBatch(ctx, p.Principal, spec, ExecuteOptions{Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision()})
-	if err != nil {
-		return inBatchSpec(err)
 	}
 	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
 		return stream.Send(&tooldv1.ExecuteBatchResponse{Frame: f})
 	})
+}
+
+// startBatch starts a batch or attaches to it.
+func (s *calls) startBatch(ctx context.Context, p *identity, req *tooldv1.ExecuteBatchRequest) (Watcher, error) {
+	spec, err := toBatchSpec(p, req.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.engine.ExecuteBatch(ctx, p.Principal, spec, ExecuteOptions{Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision()})
+	if err != nil {
+		return nil, inBatchSpec(err)
+	}
+	return w, nil
 }
 
 // toBatchSpec checks what an orchestrator asks for and translates it.

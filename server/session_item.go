@@ -52,6 +52,8 @@ func (c *session) method(req *tooldv1.SessionRequest) (string, func(*item) error
 	switch req.GetItem().(type) {
 	case *tooldv1.SessionRequest_Execute:
 		return tooldv1.CallService_ExecuteTool_FullMethodName, c.execute
+	case *tooldv1.SessionRequest_Batch:
+		return tooldv1.CallService_ExecuteBatch_FullMethodName, c.batch
 	case *tooldv1.SessionRequest_Resume:
 		return tooldv1.CallService_ResumeTool_FullMethodName, c.resume
 	case *tooldv1.SessionRequest_Watch:
@@ -60,7 +62,7 @@ func (c *session) method(req *tooldv1.SessionRequest) (string, func(*item) error
 		return tooldv1.CallService_CancelCall_FullMethodName, c.cancel
 	}
 	return tooldv1.CallService_Session_FullMethodName, func(*item) error {
-		return call.InvalidField("item", "is required: execute, resume, watch, cancel or leave")
+		return call.InvalidField("item", "is required: execute, batch, resume, watch, cancel or leave")
 	}
 }
 
@@ -70,6 +72,14 @@ func (c *session) execute(it *item) error {
 		return err
 	}
 	return c.follow(it, w, nil, true)
+}
+
+func (c *session) batch(it *item) error {
+	w, err := c.startBatch(it.ctx, c.id, it.req.GetBatch())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, nil, false)
 }
 
 func (c *session) resume(it *item) error {

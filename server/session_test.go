@@ -64,6 +64,8 @@ func itemOf(req proto.Message) *tooldv1.SessionRequest {
 	switch req := req.(type) {
 	case *tooldv1.ExecuteToolRequest:
 		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Execute{Execute: req}}
+	case *tooldv1.ExecuteBatchRequest:
+		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Batch{Batch: req}}
 	case *tooldv1.ResumeToolRequest:
 		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Resume{Resume: req}}
 	case *tooldv1.WatchCallsRequest:

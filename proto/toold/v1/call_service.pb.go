@@ -2095,7 +2095,7 @@ func (x *SetPermissionModeResponse) GetPrevious() string {
 	return ""
 }
 
-// SessionRequest begins an item, or leaves one. Number 6 is kept for batches.
+// SessionRequest begins an item, or leaves one.
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names the item in this session: 1 to 64 bytes, chosen by the client, used by no other item that is open. It is free again
@@ -2109,6 +2109,7 @@ type SessionRequest struct {
 	//	*SessionRequest_Resume
 	//	*SessionRequest_Watch
 	//	*SessionRequest_Cancel
+	//	*SessionRequest_Batch
 	//	*SessionRequest_Leave
 	Item          isSessionRequest_Item `protobuf_oneof:"item"`
 	unknownFields protoimpl.UnknownFields
@@ -2195,6 +2196,15 @@ func (x *SessionRequest) GetCancel() *CancelCallRequest {
 	return nil
 }
 
+func (x *SessionRequest) GetBatch() *ExecuteBatchRequest {
+	if x != nil {
+		if x, ok := x.Item.(*SessionRequest_Batch); ok {
+			return x.Batch
+		}
+	}
+	return nil
+}
+
 func (x *SessionRequest) GetLeave() *LeaveItem {
 	if x != nil {
 		if x, ok := x.Item.(*SessionRequest_Leave); ok {
@@ -2228,6 +2238,11 @@ type SessionRequest_Cancel struct {
 	Cancel *CancelCallRequest `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
 }
 
+type SessionRequest_Batch struct {
+	// As ExecuteBatch.
+	Batch *ExecuteBatchRequest `protobuf:"bytes,6,opt,name=batch,proto3,oneof"`
+}
+
 type SessionRequest_Leave struct {
 	// Ends the item with this correlation id as if its client had gone away. Nothing when there is none: it may have ended.
 	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
@@ -2240,6 +2255,8 @@ func (*SessionRequest_Resume) isSessionRequest_Item() {}
 func (*SessionRequest_Watch) isSessionRequest_Item() {}
 
 func (*SessionRequest_Cancel) isSessionRequest_Item() {}
+
+func (*SessionRequest_Batch) isSessionRequest_Item() {}
 
 func (*SessionRequest_Leave) isSessionRequest_Item() {}
 
@@ -2497,13 +2514,14 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
 	"\bselector\"7\n" +
 	"\x19SetPermissionModeResponse\x12\x1a\n" +
-	"\bprevious\x18\x01 \x01(\tR\bprevious\"\xc9\x02\n" +
+	"\bprevious\x18\x01 \x01(\tR\bprevious\"\x80\x03\n" +
 	"\x0eSessionRequest\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x128\n" +
 	"\aexecute\x18\x02 \x01(\v2\x1c.toold.v1.ExecuteToolRequestH\x00R\aexecute\x125\n" +
 	"\x06resume\x18\x03 \x01(\v2\x1b.toold.v1.ResumeToolRequestH\x00R\x06resume\x123\n" +
 	"\x05watch\x18\x04 \x01(\v2\x1b.toold.v1.WatchCallsRequestH\x00R\x05watch\x125\n" +
-	"\x06cancel\x18\x05 \x01(\v2\x1b.toold.v1.CancelCallRequestH\x00R\x06cancel\x12+\n" +
+	"\x06cancel\x18\x05 \x01(\v2\x1b.toold.v1.CancelCallRequestH\x00R\x06cancel\x125\n" +
+	"\x05batch\x18\x06 \x01(\v2\x1d.toold.v1.ExecuteBatchRequestH\x00R\x05batch\x12+\n" +
 	"\x05leave\x18\a \x01(\v2\x13.toold.v1.LeaveItemH\x00R\x05leaveB\x06\n" +
 	"\x04item\"\v\n" +
 	"\tLeaveItem\"\xd7\x01\n" +
@@ -2652,51 +2670,52 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	7,  // 33: toold.v1.SessionRequest.resume:type_name -> toold.v1.ResumeToolRequest
 	9,  // 34: toold.v1.SessionRequest.watch:type_name -> toold.v1.WatchCallsRequest
 	15, // 35: toold.v1.SessionRequest.cancel:type_name -> toold.v1.CancelCallRequest
-	32, // 36: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
-	35, // 37: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
-	16, // 38: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
-	52, // 39: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
-	1,  // 40: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 41: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 42: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 43: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	9,  // 44: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	11, // 45: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	13, // 46: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	15, // 47: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	17, // 48: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	19, // 49: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	53, // 50: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	54, // 51: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	21, // 52: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 53: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	25, // 54: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	27, // 55: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	29, // 56: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	31, // 57: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 58: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 59: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 60: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 61: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	10, // 62: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	12, // 63: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	14, // 64: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	16, // 65: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	18, // 66: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	20, // 67: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	55, // 68: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	56, // 69: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	22, // 70: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 71: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	26, // 72: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	28, // 73: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	30, // 74: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	33, // 75: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	58, // [58:76] is the sub-list for method output_type
-	40, // [40:58] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	5,  // 36: toold.v1.SessionRequest.batch:type_name -> toold.v1.ExecuteBatchRequest
+	32, // 37: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
+	35, // 38: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
+	16, // 39: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
+	52, // 40: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
+	1,  // 41: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 42: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 43: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 44: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	9,  // 45: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	11, // 46: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	13, // 47: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	15, // 48: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	17, // 49: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	19, // 50: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	53, // 51: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	54, // 52: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	21, // 53: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	23, // 54: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	25, // 55: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	27, // 56: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	29, // 57: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	31, // 58: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 59: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 60: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 61: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 62: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	10, // 63: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	12, // 64: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	14, // 65: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	16, // 66: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	18, // 67: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	20, // 68: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	55, // 69: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	56, // 70: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	22, // 71: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	24, // 72: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	26, // 73: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	28, // 74: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	30, // 75: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	33, // 76: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	59, // [59:77] is the sub-list for method output_type
+	41, // [41:59] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2734,6 +2753,7 @@ func file_toold_v1_call_service_proto_init() {
 		(*SessionRequest_Resume)(nil),
 		(*SessionRequest_Watch)(nil),
 		(*SessionRequest_Cancel)(nil),
+		(*SessionRequest_Batch)(nil),
 		(*SessionRequest_Leave)(nil),
 	}
 	type x struct{}

@@ -160,8 +160,8 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 			t.Errorf("%s streams something else than one frame", m.Name())
 		}
 	}
-	if streams != 3 {
-		t.Errorf("%d streams, want ExecuteTool, ResumeTool and WatchCalls", streams)
+	if streams != 4 {
+		t.Errorf("%d streams, want ExecuteTool, ExecuteBatch, ResumeTool and WatchCalls", streams)
 	}
 }
 
