@@ -23,8 +23,8 @@ import (
 
 func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "audit",
-		Short: "Read and verify the chain of audit records",
+		Use:     "audit",
+		Short:   "Read and verify the chain of audit records",
 		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
 		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
 decided, in a chain that shows what was changed later, and signs now and then
