@@ -54,6 +54,7 @@ type batchModel struct {
 	at      []string // status, with the error code of an end
 	decided []int    // decisions of each
 	no      []bool   // the last one declined it
+	raced   bool     // with fail_fast the first end of a cancel of all may stop the others before it comes to them
 }
 
 func (m *batchModel) open(i int) bool {
@@ -177,6 +178,7 @@ func (g *batchGame) do(o batchOp) error {
 				g.m.at[i] = "CANCELLED/CANCELLED"
 			}
 		}
+		g.m.raced = g.m.options.FailFast
 		_, err := g.e.CancelBatch(g.t.Context(), alice, g.spec.ID, "", "")
 		return err
 	case "crash", "restart":
@@ -221,6 +223,11 @@ func (g *batchGame) check() error {
 		g.mu.Unlock()
 		if most := 1 + g.m.decided[i]; runs > most {
 			return fmt.Errorf("call %d ran %d times, at most %d are right", i, runs, most)
+		}
+	}
+	for i := range got {
+		if g.m.raced && g.m.at[i] == "CANCELLED/CANCELLED" && got[i] == "FAILED/INTERRUPTED" {
+			g.m.at[i] = got[i]
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(g.m.at) {
