@@ -31,8 +31,9 @@ type batch struct {
 
 // batches are those in memory.
 type batches struct {
-	mu sync.Mutex
-	of map[call.Key]*batch
+	mu   sync.Mutex
+	of   map[call.Key]*batch
+	held map[call.Key]int // how many hold them still
 }
 
 // reference returns a batch in memory and whether it was not there: then the caller carries it, or takes it out again.
@@ -63,6 +64,31 @@ func (s *batches) poke(key call.Key) bool {
 	default:
 	}
 	return true
+}
+
+// hold keeps a batch as it is, whether it is in memory or not, until the function that it returns has been called.
+func (s *batches) hold(e *Engine, key call.Key) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		s.held = map[call.Key]int{}
+	}
+	s.held[key]++
+	return func() {
+		s.mu.Lock()
+		if s.held[key]--; s.held[key] == 0 {
+			delete(s.held, key)
+		}
+		s.mu.Unlock()
+		e.wakeBatch(key.Namespace, key.ID)
+	}
+}
+
+// still reports whether somebody holds a batch.
+func (s *batches) still(key call.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held[key] > 0
 }
 
 // drop takes a batch out of memory, unless something changed since it was looked at.

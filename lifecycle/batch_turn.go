@@ -108,9 +108,10 @@ func (b *batch) advance() {
 	}
 }
 
-// stopped reports whether nothing may begin: the daemon stops, or the store is a copy whose calls an operator did not release.
+// stopped reports whether nothing may begin: the daemon stops, somebody cancels all calls, or the store is a copy whose calls
+// an operator did not release.
 func (b *batch) stopped() bool {
-	if b.e.Draining() || b.e.failure() != nil {
+	if b.e.Draining() || b.e.failure() != nil || b.e.batches.still(b.key) {
 		return true
 	}
 	for _, l := range b.lives {
@@ -146,7 +147,7 @@ func (b *batch) serve(at standings) (did bool) {
 }
 
 // interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all that have
-// not started. It reports whether there were some.
+// not started and that nobody declined. It reports whether there were some.
 func (b *batch) interrupt() (did bool) {
 	last, failed := b.failed()
 	if last < 0 && !failed {
@@ -157,7 +158,7 @@ func (b *batch) interrupt() (did bool) {
 		why = "Not run: another call of the batch failed"
 	}
 	for i, s := range b.look() {
-		if (s == fresh && (failed || i > last) || s == decided && failed) && b.lives[i].record().Cancel == nil {
+		if (s == fresh && (failed || i > last) || s == decided && failed && !b.lives[i].declined()) && b.lives[i].record().Cancel == nil {
 			b.skip(b.lives[i], why)
 			did = true
 		}
@@ -221,13 +222,16 @@ func (b *batch) resume(at standings) bool {
 	if !b.parallel() && at.count(moving, stuck) > 0 {
 		return false
 	}
-	began, room := 0, b.room(at)
+	began, room, declines := 0, b.room(at), b.record.FailFast && b.declines(at)
 	for i, s := range at {
 		if s != decided || b.lives[i].standing() != decided {
 			continue
 		}
 		l := b.lives[i]
 		c := l.record()
+		if declines && !l.declined() {
+			continue
+		}
 		safe := b.record.Strategy == call.Auto && together(c.Assessment)
 		if !b.parallel() && began > 0 && !safe || began >= room {
 			break
@@ -238,6 +242,23 @@ func (b *batch) resume(at standings) bool {
 		}
 	}
 	return began > 0
+}
+
+// declines reports whether a decision ends a call and that is not done yet. With fail_fast the others end by it, so none of
+// them goes on before.
+func (b *batch) declines(at standings) bool {
+	for i, s := range at {
+		if (s == decided || s == moving) && b.lives[i].declined() {
+			return true
+		}
+	}
+	return false
+}
+
+// declined reports whether a decision has to end the call.
+func (l *live) declined() bool {
+	c := l.record()
+	return c.Status == call.Resuming && c.LastRound().Decision.Action == tool.Cancel
 }
 
 // together reports whether calls with these effects run together in a batch of the strategy AUTO.

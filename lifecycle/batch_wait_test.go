@@ -179,3 +179,47 @@ func TestBatchAtRestHoldsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Whoever cancels a batch cancels all of its calls: none ends by another one's end instead, however slowly the wishes come.
+func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
+	slowly := func(c *lifecycle.Config) {
+		c.FailPoint = func(name string) {
+			if name == "after-cancel" {
+				time.Sleep(time.Second) // all that can follow from the wish does
+			}
+		}
+	}
+	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("ok", mutating)}, slowly, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("asks", "ok", "ok")...)
+		b.FailFast = true
+		w.launch(b)
+		w.wantBatch(b, "SUSPENDED NEW NEW")
+		if _, err := w.e.CancelBatch(t.Context(), alice, b.ID, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.wantBatch(b, "CANCELLED/CANCELLED CANCELLED/CANCELLED CANCELLED/CANCELLED")
+	})
+}
+
+// With fail_fast what was declined ends the others, whichever of the decisions came first and whichever call comes first.
+func TestBatchDeclinesComeFirstWithFailFast(t *testing.T) {
+	for _, strategy := range strategies {
+		t.Run(string(strategy), func(t *testing.T) {
+			p := &probe{}
+			inBubble(t, []tool.Tool{p.tool("a", mutating)}, gates(asking("a")), func(t *testing.T, w *world) {
+				b := batchOf(strategy, of("a", "a", "a")...)
+				b.FailFast, b.Replay = true, call.AllDecided
+				w.launch(b)
+				calls := w.wantBatch(b, "SUSPENDED SUSPENDED SUSPENDED")
+				w.decide(bob, calls[0].ID, yes())
+				w.decide(bob, calls[1].ID, no("no"))
+				w.decide(bob, calls[2].ID, no("nor this"))
+				w.wantBatch(b, "FAILED/INTERRUPTED CANCELLED/CANCELLED CANCELLED/CANCELLED")
+				if n := p.runs.Load(); n != 0 {
+					t.Errorf("%d runs", n)
+				}
+			})
+		})
+	}
+}

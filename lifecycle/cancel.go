@@ -218,12 +218,14 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
-// CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not.
+// CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not, and end
+// CANCELLED, with fail_fast too: the wish for all of them comes before the end of the first.
 func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
 	if _, err := e.seeBatch(ctx, p, batch); err != nil {
 		return nil, err
 	}
 	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	defer e.batches.hold(e, call.Key{Namespace: p.Namespace, ID: batch})()
 	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
 }
 

@@ -54,7 +54,6 @@ type batchModel struct {
 	at      []string // status, with the error code of an end
 	decided []int    // decisions of each
 	no      []bool   // the last one declined it
-	raced   bool     // with fail_fast the first end of a cancel of all may stop the others before it comes to them
 }
 
 func (m *batchModel) open(i int) bool {
@@ -80,7 +79,7 @@ func (m *batchModel) step() bool {
 	if m.options.FailFast && m.any(func(i int) bool { return !m.open(i) && m.at[i] != "SUCCEEDED" }) {
 		did := false
 		for i, s := range m.at {
-			if s == "NEW" || s == "RESUMING" {
+			if s == "NEW" || s == "RESUMING" && !m.no[i] {
 				m.at[i], did = "FAILED/INTERRUPTED", true
 			}
 		}
@@ -91,8 +90,9 @@ func (m *batchModel) step() bool {
 	halted := m.options.Strategy == call.Sequential && m.any(func(i int) bool { return m.tools[i] == "asker" && (m.at[i] == "SUSPENDED" || m.at[i] == "RESUMING") })
 	fresh := !halted && m.any(func(i int) bool { return m.at[i] == "NEW" })
 	waits := m.options.Replay == call.AllDecided && (fresh || m.any(func(i int) bool { return m.at[i] == "SUSPENDED" }))
+	declines := m.options.FailFast && m.any(func(i int) bool { return m.at[i] == "RESUMING" && m.no[i] })
 	for i, s := range m.at {
-		if s == "RESUMING" && !waits {
+		if s == "RESUMING" && !waits && (m.no[i] || !declines) {
 			m.at[i] = map[bool]string{true: "CANCELLED/CANCELLED", false: "SUCCEEDED"}[m.no[i]]
 			return true
 		}
@@ -178,7 +178,6 @@ func (g *batchGame) do(o batchOp) error {
 				g.m.at[i] = "CANCELLED/CANCELLED"
 			}
 		}
-		g.m.raced = g.m.options.FailFast
 		_, err := g.e.CancelBatch(g.t.Context(), alice, g.spec.ID, "", "")
 		return err
 	case "crash", "restart":
@@ -223,11 +222,6 @@ func (g *batchGame) check() error {
 		g.mu.Unlock()
 		if most := 1 + g.m.decided[i]; runs > most {
 			return fmt.Errorf("call %d ran %d times, at most %d are right", i, runs, most)
-		}
-	}
-	for i := range got {
-		if g.m.raced && g.m.at[i] == "CANCELLED/CANCELLED" && got[i] == "FAILED/INTERRUPTED" {
-			g.m.at[i] = got[i]
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(g.m.at) {
