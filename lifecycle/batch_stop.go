@@ -1,0 +1,74 @@
+package lifecycle
+
+import (
+	"context"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all that have
+// not started and that nobody declined. It reports whether there were some.
+func (b *batch) interrupt() (did bool) {
+	last, failed := b.failed()
+	if last < 0 && !failed {
+		return false
+	}
+	why := "Not run: an earlier call was blocked"
+	if last < 0 {
+		why = "Not run: another call of the batch failed"
+	}
+	for i, s := range b.look() {
+		if (s == fresh && (failed || i > last) || s == decided && failed && !b.lives[i].declined()) && b.lives[i].record().Cancel == nil {
+			b.skip(b.lives[i], why)
+			did = true
+		}
+	}
+	if !failed {
+		return did
+	}
+	for _, m := range b.pending {
+		out := interrupted(why)
+		m.p.early = &out
+		b.launch(m)
+		did = true
+	}
+	b.pending = nil
+	return did
+}
+
+// failed returns the first call that a gate blocked, -1 when there is none, and whether a call that did not succeed stops the
+// others.
+func (b *batch) failed() (blocked int, failed bool) {
+	blocked = -1
+	for i, l := range b.lives {
+		if l == nil {
+			continue
+		}
+		c := l.record()
+		if !c.Status.Terminal() || c.Result == nil {
+			continue
+		}
+		failed = failed || c.Status != call.Succeeded && b.record.FailFast
+		if e := c.Result.Error; e != nil && e.TerminateRun && blocked < 0 {
+			blocked = i
+		}
+	}
+	return blocked, failed
+}
+
+// skip ends a call without running it.
+func (b *batch) skip(l *live, why string) {
+	p, asked := l.lookupPass(), l.record().LastRound()
+	l.finishFound(context.Background(), p, interrupted(why))
+	if asked != nil {
+		p.abandoned(&asked.Suspension)
+	}
+}
+
+// interrupted is the end of a call that was not run because of another call of its batch.
+func interrupted(why string) end {
+	return end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: call.ReasonBatch, Aborted: true, Message: why,
+	})}
+}
