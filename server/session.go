@@ -76,7 +76,8 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	return c.attend(ended)
 }
 
-// attend waits for the end, and cuts off a client that takes nothing.
+// attend waits for the end, and cuts off a client that takes nothing or whose credential has expired: what waits for such a
+// client to send or to take something ends with the stream alone.
 func (c *session) attend(ended <-chan error) error {
 	tick := time.NewTicker(c.watchers.stall / 4)
 	defer tick.Stop()
@@ -85,6 +86,9 @@ func (c *session) attend(ended <-chan error) error {
 		select {
 		case err := <-ended:
 			return err
+		case <-c.ctx.Done():
+			c.stopAll(context.Cause(c.ctx))
+			return context.Cause(c.ctx)
 		case <-stopping: // the engine is drained, so that each item ends by itself
 			c.stopAll(errStopping)
 			c.items.Wait()
@@ -106,14 +110,13 @@ func (c *session) receive() error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil {
-			if c.ctx.Err() != nil {
-				err = context.Cause(c.ctx)
-			}
-			c.stopAll(err)
-			return err
+		if c.ctx.Err() != nil {
+			err = context.Cause(c.ctx)
 		}
-		if err := c.begin(req); err != nil {
+		if err == nil {
+			err = c.begin(req)
+		}
+		if err != nil {
 			c.stopAll(err)
 			return err
 		}

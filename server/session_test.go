@@ -19,6 +19,7 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
 )
 
 // overSession asks for a method as an item of a session of its own, and for what no session carries as usual.
@@ -401,6 +402,29 @@ func TestSessionDrain(t *testing.T) {
 	go w.server.Shutdown(closing)
 	_, err := s.stream.Recv()
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
+}
+
+// T59: a session does not outlive its token either, whether something of it moves or nothing does, and begins nothing more.
+func TestT59TokenExpiresDuringSession(t *testing.T) {
+	for _, moves := range []bool{true, false} {
+		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, options{tokens: []server.Token{{
+				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(700 * time.Millisecond),
+				Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
+			}}})
+			s := w.session(t, "brief")
+			if moves {
+				s.send("hold", execute("hold", "brief-session"))
+				s.send("feed", &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true})
+			}
+			var err error
+			for err == nil {
+				_, err = s.stream.Recv()
+			}
+			wantRefusal(t, err, codes.Unauthenticated, "TOKEN_EXPIRED")
+		})
+	}
 }
 
 // A session takes so many open items and no more.
