@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/hex"
@@ -139,7 +140,7 @@ kept elsewhere, and --key shows that they are the daemon's: see
 	}
 	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints, best from elsewhere")
 	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed them; empty believes each checkpoint")
-	c.Flags().StringVar(&f.namespace, "namespace", "default", "of an export in FILE")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "of an export in FILE; empty is that of its first record")
 	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "for which records are kept, of an export in FILE")
 	a.outputFlag(c, formTable, formJSON)
 	return c
@@ -178,7 +179,15 @@ func (a *app) verifyFile(name string, f *auditFlags, signed []audit.Checkpoint, 
 		return err
 	}
 	defer file.Close()
-	report, err := audit.Verify(f.namespace, exported(file), signed, time.Now().Add(-f.retention))
+	namespace := f.namespace
+	for l := range exported(file) {
+		namespace = cmp.Or(namespace, l.Namespace)
+		break
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	report, err := audit.Verify(namespace, exported(file), signed, time.Now().Add(-f.retention))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -222,8 +231,11 @@ func (a *app) tellVerified(r audit.Report, bad []audit.Finding, compared bool) e
 		if r.Trimmed {
 			b.WriteString("what is older was taken by retention\n")
 		}
-		if !compared {
+		switch {
+		case !compared:
 			b.WriteString("without --checkpoints nobody can see that the end was cut off or all written anew\n")
+		case r.Checkpoints == 0:
+			fmt.Fprintf(&b, "the file has no checkpoint of %s: nobody can see that the end was cut off or all written anew\n", r.Namespace)
 		}
 		for _, f := range r.Findings {
 			fmt.Fprintf(&b, "%-12s %s\n", f.Kind, f.Text)

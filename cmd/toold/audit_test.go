@@ -117,6 +117,9 @@ func TestAuditFindsForgeries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	must(t, os.WriteFile(file, []byte(export), 0o600))
 	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", checkpoints).says(t, 0, "records of default")
+	none := filepath.Join(t.TempDir(), "none.jsonl")
+	must(t, os.WriteFile(none, nil, 0o600))
+	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", none).says(t, 0, "no checkpoint of default")
 	wantEntries(t, export)
 	d.stop()
 

@@ -175,7 +175,7 @@ func TestCheckpointsSurviveACutLine(t *testing.T) {
 	}
 }
 
-// What retention took from the beginning is no forgery.
+// What retention took from the beginning is no forgery: of what is old it leaves the newest.
 func TestTrimmedBeginning(t *testing.T) {
 	var c chain
 	for i := range 5 {

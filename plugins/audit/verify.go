@@ -53,7 +53,8 @@ type Report struct {
 	From        time.Time `json:"from,omitzero"` // of the first and the last record
 	To          time.Time `json:"to,omitzero"`
 	Checkpoints int       `json:"checkpoints"` // that were compared
-	// Trimmed says that the chain begins later than its first record: retention took what was before, as it may.
+	// Trimmed says that the chain begins later than its first record: retention took what was before, as it may. It leaves the
+	// newest of what it may take, so the chain begins with a record that is older than what is kept.
 	Trimmed  bool      `json:"trimmed,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }
@@ -87,7 +88,7 @@ func Verify(namespace string, lines iter.Seq2[Line, error], signed []Checkpoint,
 			mine = mine[1:]
 		}
 		switch {
-		case l.follows(before):
+		case l.Namespace == namespace && l.follows(before):
 		case r.Records == 0 && l.Time.Before(kept):
 			r.Trimmed = true // its link cannot be checked, what follows can
 		case r.Records == 0:

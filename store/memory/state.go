@@ -191,7 +191,14 @@ func (st *state) sweep(e *effect) {
 	st.sweepBatches(e)
 	if !e.before.IsZero() {
 		for ns, records := range st.records {
-			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return r.Time.Before(e.before) })
+			old := func(r store.StoredRecord) bool { return r.Time.Before(e.before) }
+			stays := int64(-1) // what comes later is linked to it
+			for _, r := range records {
+				if r.Kind == store.Chained && old(r) {
+					stays = r.Position
+				}
+			}
+			st.records[ns] = slices.DeleteFunc(slices.Clone(records), func(r store.StoredRecord) bool { return old(r) && r.Position != stays })
 		}
 	}
 	if len(e.trimmed) == 0 {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 )
 
 // Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the question.
@@ -69,6 +70,14 @@ const (
 	ofThread = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.thread_id = t."
 )
 
+// Positions follow the clock, so what is old is at the beginning. Of the chained ones the newest stays in each namespace: what
+// comes later is linked to it.
+const deleteOldRecords = `WITH old (most) AS (
+		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
+	DELETE FROM records r USING old WHERE r.position < old.most AND (r.kind <> $2 OR EXISTS (
+		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = $2
+			AND later.position > r.position AND later.position < old.most))`
+
 func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time) error {
 	calls, tombstones, documents := callsBefore.UnixNano(), tombstonesBefore.UnixNano(), documentsBefore.UnixNano()
 	for _, s := range []statement{
@@ -80,8 +89,7 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, do
 			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.clock.now().UnixNano(), calls}},
 		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
-		// Positions follow the clock, so what is old is at the beginning.
-		{"DELETE FROM records WHERE position < coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807)", []any{tombstones}},
+		{deleteOldRecords, []any{tombstones, []byte(store.Chained)}},
 		{"DELETE FROM documents t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id AND (c.updated >= $1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))", []any{documents}},
 		// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
 		{"DELETE FROM documents t WHERE scope = 'RUN' AND " + ofRun + "scope_id)", nil},

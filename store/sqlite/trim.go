@@ -7,6 +7,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 )
 
 // Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the
@@ -187,9 +188,7 @@ func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", nanos(tombstonesBefore))
 	}
 	if err == nil {
-		// Positions follow the clock, so what is old is at the beginning.
-		err = exec(w.conn, `DELETE FROM records WHERE position < coalesce(
-			(SELECT position FROM records WHERE created >= ? ORDER BY position LIMIT 1), 9223372036854775807)`, nanos(tombstonesBefore))
+		err = exec(w.conn, deleteOldRecords, nanos(tombstonesBefore), store.Chained)
 	}
 	if err == nil {
 		err = exec(w.conn, deleteOldDocuments, nanos(documentsBefore))
@@ -202,6 +201,14 @@ func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 	}
 	return err
 }
+
+// Positions follow the clock, so what is old is at the beginning. Of the chained ones the newest stays in each namespace: what
+// comes later is linked to it.
+const deleteOldRecords = `WITH old (most) AS (
+		SELECT coalesce((SELECT position FROM records WHERE created >= ?1 ORDER BY position LIMIT 1), 9223372036854775807))
+	DELETE FROM records WHERE position < (SELECT most FROM old) AND (kind <> ?2 OR EXISTS (
+		SELECT 1 FROM records later INDEXED BY records_kind WHERE later.namespace = records.namespace AND later.kind = ?2
+			AND later.position > records.position AND later.position < (SELECT most FROM old)))`
 
 const (
 	noCalls            = "NOT EXISTS (SELECT 1 FROM " + membersOf + joinMember + " WHERE m.kind = "

@@ -1,11 +1,9 @@
 package storetest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -326,60 +324,5 @@ func testRecords(t *testing.T, f *fixture) {
 	}
 	if want := []string{"k1 a one", "k1 a two", "k2  three"}; !same(got, want) {
 		t.Errorf("Records = %q, want %q", got, want)
-	}
-}
-
-// testChain holds the link of each chained record to be of the one before it in its namespace, across calls, changes of one
-// group, changes that are refused, and restarts.
-func testChain(t *testing.T, f *fixture) {
-	put := func(namespace, text string) {
-		t.Helper()
-		if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: store.Chained, Key: text, Bytes: []byte(text)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("ns", "first")
-	put("other", "first of another")
-	change := creation(newCall("a"))
-	change.Records = []store.Record{{Kind: store.Chained, Key: "second", Bytes: []byte("second")}, {Kind: "note", Key: "k"}, {Kind: store.Chained, Key: "third", Bytes: []byte("third")}}
-	f.commit(change)
-	again := creation(newCall("a"))
-	again.Records = []store.Record{{Kind: store.Chained, Key: "lost", Bytes: []byte("lost")}}
-	if err := f.Commit(t.Context(), again); err == nil {
-		t.Fatal("second create accepted")
-	}
-	f.clock.move(time.Hour)
-	f.reopen()
-	put("ns", "fourth")
-	var changes []*store.Change
-	for i := range 20 {
-		c := creation(newCall(fmt.Sprint("many-", i)))
-		c.Records = []store.Record{{Kind: store.Chained, Key: "many", Bytes: []byte{byte(i)}}}
-		changes = append(changes, c)
-	}
-	var group sync.WaitGroup
-	for _, c := range changes {
-		group.Add(1)
-		f.Submit(c, func(err error) {
-			defer group.Done()
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
-	f.crash()
-	for namespace, want := range map[string]int{"ns": 24, "other": 1} {
-		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, store.Chained, 0, 100)
-		if err != nil || len(records) != want {
-			t.Fatalf("%d records of %s, %v; want %d", len(records), namespace, err, want)
-		}
-		var before []byte
-		for i, r := range records {
-			if link := call.Link(before, namespace, r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]); !bytes.Equal(link, r.Bytes[:call.LinkSize]) {
-				t.Errorf("record %d of %s (%s) is not linked to the one before it", i, namespace, r.Key)
-			}
-			before = r.Bytes[:call.LinkSize]
-		}
 	}
 }

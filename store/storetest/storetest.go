@@ -88,6 +88,7 @@ func promises() []promise {
 		{"TrimPacked", testTrimPacked},
 		{"TrimDocuments", testTrimDocuments},
 		{"TrimLastCall", testTrimLastCall},
+		{"TrimChain", testTrimChain},
 		{"Purge", testPurge},
 		{"PurgePacked", testPurgePacked},
 		{"PurgeRefused", testPurgeRefused},

@@ -1,0 +1,122 @@
+package storetest
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// testChain holds the link of each chained record to be of the one before it in its namespace, across calls, changes of one
+// group, changes that are refused, and restarts.
+func testChain(t *testing.T, f *fixture) {
+	put := func(namespace, text string) {
+		t.Helper()
+		if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: store.Chained, Key: text, Bytes: []byte(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("ns", "first")
+	put("other", "first of another")
+	change := creation(newCall("a"))
+	change.Records = []store.Record{{Kind: store.Chained, Key: "second", Bytes: []byte("second")}, {Kind: "note", Key: "k"}, {Kind: store.Chained, Key: "third", Bytes: []byte("third")}}
+	f.commit(change)
+	again := creation(newCall("a"))
+	again.Records = []store.Record{{Kind: store.Chained, Key: "lost", Bytes: []byte("lost")}}
+	if err := f.Commit(t.Context(), again); err == nil {
+		t.Fatal("second create accepted")
+	}
+	f.clock.move(time.Hour)
+	f.reopen()
+	put("ns", "fourth")
+	var changes []*store.Change
+	for i := range 20 {
+		c := creation(newCall(fmt.Sprint("many-", i)))
+		c.Records = []store.Record{{Kind: store.Chained, Key: "many", Bytes: []byte{byte(i)}}}
+		changes = append(changes, c)
+	}
+	var group sync.WaitGroup
+	for _, c := range changes {
+		group.Add(1)
+		f.Submit(c, func(err error) {
+			defer group.Done()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	f.crash()
+	for namespace, want := range map[string]int{"ns": 24, "other": 1} {
+		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, store.Chained, 0, 100)
+		if err != nil || len(records) != want {
+			t.Fatalf("%d records of %s, %v; want %d", len(records), namespace, err, want)
+		}
+		var before []byte
+		for i, r := range records {
+			if link := call.Link(before, namespace, r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]); !bytes.Equal(link, r.Bytes[:call.LinkSize]) {
+				t.Errorf("record %d of %s (%s) is not linked to the one before it", i, namespace, r.Key)
+			}
+			before = r.Bytes[:call.LinkSize]
+		}
+	}
+}
+
+// testTrimChain holds what is left of a chain to begin with a record that is older than what retention keeps: that shows that
+// the beginning is missing because of it.
+func testTrimChain(t *testing.T, f *fixture) {
+	put := func(namespace, kind string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := f.PutRecord(t.Context(), namespace, store.Record{Kind: kind, Key: name, Bytes: []byte(name)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(namespace, kind string, want ...string) {
+		t.Helper()
+		records, err := f.Store.(store.RecordReader).Records(t.Context(), namespace, kind, 0, 100)
+		var got []string
+		for _, r := range records {
+			got = append(got, r.Key)
+		}
+		if err != nil || !same(got, want) {
+			t.Errorf("%s %s: %v, %v; want %v", namespace, kind, got, err, want)
+		}
+	}
+	trim := func() {
+		t.Helper()
+		if _, err := f.Trim(t.Context(), time.Time{}, f.Now().Add(-time.Hour), time.Time{}, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("ns", store.Chained, "1", "2")
+	put("quiet", store.Chained, "1", "2", "3")
+	put("ns", "note", "1")
+	f.clock.move(2 * time.Hour)
+	trim() // all of it is old
+	want("ns", store.Chained, "2")
+	want("quiet", store.Chained, "3")
+	want("ns", "note")
+	put("ns", store.Chained, "4", "5")
+	trim()
+	want("ns", store.Chained, "2", "4", "5")
+	f.clock.move(2 * time.Hour)
+	put("ns", store.Chained, "6")
+	trim()
+	want("ns", store.Chained, "5", "6")
+	want("quiet", store.Chained, "3")
+	f.reopen()
+	records, err := f.Store.(store.RecordReader).Records(t.Context(), "ns", store.Chained, 0, 100)
+	if err != nil || len(records) != 2 {
+		t.Fatal(records, err)
+	}
+	before, r := records[0].Bytes[:call.LinkSize], records[1]
+	if !bytes.Equal(call.Link(before, "ns", r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]), r.Bytes[:call.LinkSize]) {
+		t.Error("a record is not linked to the one that stayed")
+	}
+}
