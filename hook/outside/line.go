@@ -24,6 +24,8 @@ const MaxWaiting = 1024
 // ErrBusy means that so many wait for the hook that one more was not let in.
 var ErrBusy = fmt.Errorf("%d calls wait for this hook already", MaxWaiting)
 
+var errPanic = errors.New("panic in the daemon") // until ask has returned
+
 // Config says whose line it is.
 type Config struct {
 	Name   string // for the log; required
@@ -68,10 +70,12 @@ func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 		l.ended(ctx, 0, err)
 		return err
 	}
-	began := time.Now()
-	err := ask(ctx)
-	<-l.places
-	l.ended(ctx, time.Since(began), err)
+	began, err := time.Now(), errPanic
+	defer func() {
+		<-l.places
+		l.ended(ctx, time.Since(began), err)
+	}()
+	err = ask(ctx)
 	return err
 }
 

@@ -57,6 +57,18 @@ func TestP11LineIsBounded(t *testing.T) {
 	})
 }
 
+// A hook that panics gives its place back, and counts as one that failed.
+func TestPanicLeavesNoPlaceTaken(t *testing.T) {
+	l := outside.NewLine(outside.Config{Name: "h", AtOnce: 1})
+	func() {
+		defer func() { _ = recover() }()
+		_ = l.Ask(t.Context(), func(context.Context) error { panic("hook") })
+	}()
+	if h := l.Health(); h.Running != 0 || h.Failed != 1 {
+		t.Errorf("health %+v", h)
+	}
+}
+
 func TestHealth(t *testing.T) {
 	l := outside.NewLine(outside.Config{Name: "h", AtOnce: 1})
 	answer := func(ctx context.Context, err error) { _ = l.Ask(ctx, func(context.Context) error { return err }) }

@@ -47,6 +47,7 @@ type digest [sha256.Size]byte
 type entry struct {
 	key             digest
 	namespace, call string
+	run             string // that it goes with; empty: with none
 	result          *tool.Result
 	made, until     time.Time
 	bytes           int64
@@ -136,7 +137,7 @@ func (c *Cache) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.A
 	}
 	now := time.Now()
 	c.put(&entry{
-		key: key, namespace: in.Namespace, call: in.CallID, result: kept, made: now, until: now.Add(r.TTL), bytes: weight(kept) + overhead,
+		key: key, namespace: in.Namespace, call: in.CallID, run: r.runOf(in), result: kept, made: now, until: now.Add(r.TTL), bytes: weight(kept) + overhead,
 	})
 	return hook.AfterResult{}, nil
 }
@@ -177,11 +178,21 @@ func (c *Cache) dropLocked(at *list.Element) {
 
 // PurgeCalls implements [hook.CallKeeper].
 func (c *Cache) PurgeCalls(namespace string, ids []string) {
+	c.forget(func(e *entry) bool { return e.namespace == namespace && slices.Contains(ids, e.call) })
+}
+
+// EndRun implements [hook.RunKeeper]. The documents of the run go with it, and in a later run of the same name their revisions
+// begin anew.
+func (c *Cache) EndRun(namespace, run string) {
+	c.forget(func(e *entry) bool { return e.namespace == namespace && e.run == run && run != "" })
+}
+
+func (c *Cache) forget(gone func(*entry) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := c.order.Front(); at != nil; {
 		next := at.Next()
-		if e := at.Value.(*entry); e.namespace == namespace && slices.Contains(ids, e.call) {
+		if gone(at.Value.(*entry)) {
 			c.dropLocked(at)
 		}
 		at = next

@@ -312,6 +312,33 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// A run that is ended loses its documents; one that takes its name later begins with new ones, whose revisions begin anew.
+func TestEndedRunsAreForgotten(t *testing.T) {
+	shared, noted := minute, minute
+	shared.Share = cache.ShareRun
+	noted.Documents = []cache.Document{{Scope: tool.RunScope, Key: "plan"}}
+	of := func(in *hook.Input) { in.Documents = documents{"RUN/plan": 1} }
+	for name, r := range map[string]cache.Rule{"shared in the run": shared, "by a document of the run": noted} {
+		c := made(t, rules(r))
+		keep(t, c, input(of), success("of the first run"))
+		c.EndRun("other", "run")
+		c.EndRun("ns", "another")
+		if given(t, c, input(of)) == nil {
+			t.Errorf("%s: forgotten with another run", name)
+		}
+		c.EndRun("ns", "run")
+		if n, _ := c.Size(); n != 0 || given(t, c, input(of)) != nil {
+			t.Errorf("%s: given to a run that only has the same name", name)
+		}
+	}
+	c := made(t, rules(minute))
+	keep(t, c, input(), success("of the caller"))
+	c.EndRun("ns", "run")
+	if given(t, c, input()) == nil {
+		t.Error("what belongs to no run is forgotten with one")
+	}
+}
+
 func TestPurgedCallsAreForgotten(t *testing.T) {
 	c := made(t, rules(minute))
 	keep(t, c, input(), success("secret"))

@@ -36,6 +36,14 @@ type Rule struct {
 	OpenWorld bool
 }
 
+// runOf is the run of a call when what the rule keeps of it goes with the run.
+func (r *Rule) runOf(in *hook.Input) string {
+	if r.Share == ShareRun || slices.ContainsFunc(r.Documents, func(d Document) bool { return d.Scope == tool.RunScope }) {
+		return in.Run.ID
+	}
+	return ""
+}
+
 // A Document names one that results depend on.
 type Document struct {
 	Scope tool.Scope

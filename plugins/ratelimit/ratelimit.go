@@ -30,6 +30,9 @@ type Limiter struct {
 	limits []*limit
 }
 
+// forever is longer than any daemon runs, and a time can say it.
+const forever = 100 * 365 * 24 * time.Hour
+
 // limit is a Limit with its buckets, guarded by Limiter.mu.
 type limit struct {
 	Limit
@@ -72,7 +75,7 @@ func (l *Limiter) Swap(cfg Config) error {
 		per := rate.Limit(float64(c.Calls) / c.Per.Seconds())
 		next[i] = &limit{
 			Limit: c, rate: per, buckets: map[key]*list.Element{},
-			refill: time.Duration(float64(c.Burst) / float64(per) * float64(time.Second)),
+			refill: time.Duration(min(float64(c.Burst)/float64(per), forever.Seconds()) * float64(time.Second)),
 		}
 	}
 	l.mu.Lock()

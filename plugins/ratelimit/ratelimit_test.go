@@ -169,6 +169,16 @@ func TestMemoryIsBounded(t *testing.T) {
 	})
 }
 
+// A burst that takes longer than a time can say to come back is counted as every other.
+func TestSlowestLimit(t *testing.T) {
+	l := limiter(t, ratelimit.Limit{Name: "slow", By: []ratelimit.By{ratelimit.ByPrincipal}, Calls: 1, Per: 30 * 24 * time.Hour, Burst: 1_000_000})
+	admitted(t, l, input("ns", "alice", "grep"))
+	admitted(t, l, input("ns", "bob", "grep"))
+	if n := l.Buckets(); n != 2 {
+		t.Errorf("%d buckets; that of alice is not full again for 80,000 years", n)
+	}
+}
+
 func TestSwapKeepsWhatWasUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit := ratelimit.Limit{Name: "x", By: []ratelimit.By{ratelimit.ByPrincipal}, Calls: 2, Per: time.Hour}

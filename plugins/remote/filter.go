@@ -92,19 +92,25 @@ func (f *filter) pass(ev call.Event) ([]call.Event, error) {
 
 var errSlow = errors.New("no answer within the deadline")
 
-// exchange sends one step and waits for its answer. A service that neither reads nor answers is left at the deadline.
+// exchange sends one step and waits for its answer. A service that takes no stream, does not read or does not answer is left at
+// the deadline.
 func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterResponse, err error) {
-	if f.stream == nil {
-		if err := f.open(); err != nil {
-			return nil, err
-		}
+	ctx, cancel := context.WithCancel(context.Background())
+	if f.stream != nil {
+		cancel()
+		cancel = f.stream.cancel
 	}
-	late := time.AfterFunc(f.hook.cfg.Deadline, f.stream.cancel)
+	late := time.AfterFunc(f.hook.cfg.Deadline, cancel)
 	defer func() {
 		if !late.Stop() && err != nil {
 			err = errSlow
 		}
 	}()
+	if f.stream == nil {
+		if err := f.open(ctx, cancel); err != nil {
+			return nil, err
+		}
+	}
 	if !f.begun {
 		input, err := f.hook.input(f.in)
 		if err != nil {
@@ -134,8 +140,7 @@ func (f *filter) broken(err error) error {
 	return plain(err)
 }
 
-func (f *filter) open() error {
-	ctx, cancel := context.WithCancel(context.Background())
+func (f *filter) open(ctx context.Context, cancel context.CancelFunc) error {
 	s, err := f.hook.client.Filter(ctx)
 	if err != nil {
 		cancel()

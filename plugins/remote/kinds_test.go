@@ -246,6 +246,44 @@ func TestT94HostileFilters(t *testing.T) {
 	}
 }
 
+// A service that takes no further stream is left at the deadline, as one that does not answer.
+func TestT94FilterThatOpensNoStream(t *testing.T) {
+	echo := func(s grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {
+		for {
+			q, err := s.Recv()
+			if err != nil {
+				return err
+			}
+			if q.GetBegin() == nil {
+				if err := s.Send(&tooldv1.FilterResponse{}); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	h := newHook(t, serve(t, &service{filter: echo}, grpc.MaxConcurrentStreams(1)), func(c *remote.Config) { c.Deadline = 200 * time.Millisecond })
+	first := h.FilterOrFail(input(t, `{}`))
+	if _, _, err := first(out("x")); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, _, err := h.FilterOrFail(input(t, `{}`))(out("x"))
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a second stream of one")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it hangs")
+		_ = h.Close()
+		<-ended
+	}
+	runtime.KeepAlive(first)
+}
+
 func FuzzGateResponse(f *testing.F) {
 	for _, r := range []*tooldv1.GateResponse{allowed(), with(allowed()), {}} {
 		b, err := proto.Marshal(r)
