@@ -51,7 +51,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	if len(p.letGo) > 0 {
 		events = append(p.letGo, events...)
 	}
-	if err := p.shorten(result); err != nil {
+	if err := errors.Join(p.shorten(result), l.noteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		hide(result, "spool")
 	}

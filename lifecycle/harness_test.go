@@ -120,6 +120,9 @@ func newWorld(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config)) *
 	if change != nil {
 		change(&w.cfg)
 	}
+	if own, ok := w.cfg.Store.(*memory.Store); ok {
+		w.store = own
+	}
 	w.open()
 	return w
 }

@@ -128,47 +128,63 @@ func (p *pass) shorten(r *tool.Result) error {
 		return nil
 	}
 	if len(r.Data) > budget/2 {
-		name, err := p.keep(r, dataArtifact, "application/json", r.Data)
+		handle, err := p.keep(r, dataArtifact, "application/json", r.Data)
 		if err != nil {
 			return err
 		}
 		head, tail := ends(r.Data, budget/2)
-		cut, err := json.Marshal(map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail, "artifact": tool.ArtifactHandle(p.l.key.ID, name)})
+		short := map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail}
+		if handle != "" {
+			short["artifact"] = handle
+		}
+		cut, err := json.Marshal(short)
 		if err != nil {
 			return err
 		}
 		r.Data = string(cut)
 	}
 	if len(r.Message) > budget/2 {
-		name, err := p.keep(r, messageArtifact, "text/plain; charset=utf-8", r.Message)
+		handle, err := p.keep(r, messageArtifact, "text/plain; charset=utf-8", r.Message)
 		if err != nil {
 			return err
 		}
+		if handle != "" {
+			handle = "; the whole is " + handle
+		}
 		head, tail := ends(r.Message, budget/2)
-		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out; the whole is %s …]\n%s",
-			head, len(r.Message)-len(head)-len(tail), len(r.Message), tool.ArtifactHandle(p.l.key.ID, name), tail)
+		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(r.Message)-len(head)-len(tail), len(r.Message), handle, tail)
 	}
 	return nil
 }
 
+// keep saves what a result cuts and returns the handle to read it by; "" when there is no room for it.
 func (p *pass) keep(r *tool.Result, name, mimeType, text string) (string, error) {
+	r.Truncated = true
 	name, err := p.l.saveArtifact(name, []byte(text))
+	if full, is := errors.AsType[*store.QuotaError](err); is {
+		p.l.printed.cut.Store(full)
+		return "", nil
+	}
 	if err != nil {
 		return "", err
 	}
-	r.Truncated = true
 	r.Artifacts = append(r.Artifacts, tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(text))})
-	return name, nil
+	return tool.ArtifactHandle(p.l.key.ID, name), nil
 }
 
-// saveOwn stores what a tool saves, within its quota. What the engine keeps beside it is bounded as a result is.
+// saveOwn stores what a tool saves, within the quotas: half of it would be of no use, so that the tool hears of it. What the
+// engine keeps beside it is bounded as a result is.
 func (l *live) saveOwn(name string, b []byte) (string, error) {
 	l.order.Lock()
 	defer l.order.Unlock()
 	if err := l.spend(name, len(b)); err != nil {
 		return "", err
 	}
-	return l.saveArtifact(name, b)
+	name, err := l.saveArtifact(name, b)
+	if full, is := errors.AsType[*store.QuotaError](err); is {
+		return "", &tool.Error{Code: tool.ResourceExhausted, Reason: cutReason(full), Message: fmt.Sprintf("%d bytes cannot be saved: %v", len(b), full)}
+	}
+	return name, err
 }
 
 // saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.
@@ -185,7 +201,7 @@ func (l *live) saveArtifact(name string, b []byte) (string, error) {
 		}
 		unique = fmt.Sprintf("%s-%d", name, n)
 	}
-	_, err := spool.Append(l.key, unique, b)
+	_, err := spool.Append(l.key, l.thread(), unique, b)
 	return unique, err
 }
 

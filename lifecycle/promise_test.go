@@ -122,7 +122,7 @@ type voidSpool struct {
 	sizes map[string]int64
 }
 
-func (s *voidSpool) Append(_ call.Key, name string, b []byte) (int64, error) {
+func (s *voidSpool) Append(_ call.Key, _, name string, b []byte) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.sizes[name]

@@ -3,6 +3,8 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"sync/atomic"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -13,6 +15,9 @@ import (
 type quota struct {
 	streams map[string]struct{} // whose size is in total
 	total   int64
+	// cut is why nothing more is kept of what the call prints: its thread or namespace has as much as it may. It stays so
+	// until the attempt's end, or there would be a hole in the output. It is read without live.order.
+	cut atomic.Pointer[store.QuotaError]
 }
 
 // spend notes that n bytes are going to a stream, or stops the call.
@@ -42,16 +47,81 @@ func (l *live) print(stream string, b []byte) (offset int64, err error) {
 	if err := l.spend(stream, len(b)); err != nil {
 		return 0, err
 	}
+	if cut := l.printed.cut.Load(); cut != nil {
+		return 0, cut
+	}
 	if err := l.storedOut(len(b)); err != nil {
 		return 0, err
 	}
 	if !l.e.cfg.Full() {
-		offset, err = l.e.spool.Append(l.key, stream, b)
+		offset, err = l.e.spool.Append(l.key, l.thread(), stream, b)
 		if !errors.Is(err, store.ErrFull) {
 			return offset, err
 		}
 	}
 	return 0, l.exhausted("STORAGE_FULL", "Stopped: there is no space for what it prints")
+}
+
+func (l *live) thread() string { return l.peek().Run.Thread }
+
+// cut reports whether output was refused for the quota of its thread or namespace. The call goes on without it: the room was
+// taken by the calls before. The event that takes the place of the first such output says so.
+func (l *live) cut(err error, first *call.Event) (told, is bool) {
+	full, is := errors.AsType[*store.QuotaError](err)
+	if !is || !l.printed.cut.CompareAndSwap(nil, full) {
+		return false, is
+	}
+	*first = call.Event{Type: call.EventProgress, Time: first.Time, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: cutNote(full)}}
+	return true, true
+}
+
+func cutNote(full *store.QuotaError) string {
+	of := "namespace"
+	if full.Thread {
+		of = "thread"
+	}
+	return fmt.Sprintf("Not all output is kept: the calls of this %s may keep %d bytes", of, full.Most)
+}
+
+func cutReason(full *store.QuotaError) string {
+	if full.Thread {
+		return "OUTPUT_QUOTA_THREAD"
+	}
+	return "OUTPUT_QUOTA_NAMESPACE"
+}
+
+// noteCut says in a result that not all output was kept, and which of its artifacts are shorter than the tool thinks.
+func (l *live) noteCut(r *tool.Result) error {
+	full := l.printed.cut.Load()
+	if full == nil {
+		return nil
+	}
+	r.Truncated = true
+	metadata := maps.Clone(r.Metadata)
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	metadata["output_cut"] = cutReason(full)
+	r.Metadata = metadata
+	if note := "[" + cutNote(full) + "]"; r.Message != "" {
+		r.Message += "\n" + note
+	} else if r.Data == "" && r.Error == nil {
+		r.Message = note
+	}
+	var there []tool.Artifact
+	for _, a := range r.Artifacts {
+		size, err := l.e.spool.Size(l.key, a.Name)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			continue
+		case err != nil:
+			return err
+		}
+		a.Size = size
+		there = append(there, a)
+	}
+	r.Artifacts = there
+	return nil
 }
 
 // exhausted stops a call that has met a limit while it runs.

@@ -70,6 +70,12 @@ func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
 	for _, ev := range events {
 		if ev.Output != nil {
 			offset, appendErr := l.print(ev.Output.Stream, ev.Output.Bytes)
+			if told, cut := l.cut(appendErr, &ev); told {
+				kept = append(kept, ev)
+				continue
+			} else if cut {
+				continue
+			}
 			if appendErr != nil {
 				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
 				continue

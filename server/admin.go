@@ -47,6 +47,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
 			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
 			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
+			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
 		},
 	}
 	if principal(ctx).roles&(operator|viewer) != 0 {

@@ -359,6 +359,7 @@ type Limits struct {
 	CircuitFailures                            int // 0: never
 	CircuitOpen                                time.Duration
 	StoredNamespace                            int64 // bytes; 0: any number
+	OutputThread, OutputNamespace              int64 // bytes; 0: any number
 }
 
 // A ToolLimit bounds how many calls of the tools run at once that a pattern matches, of each.

@@ -228,6 +228,8 @@ type Stats struct {
 	Groups metric.Snapshot // changes that one transaction held
 	Syncs  metric.Snapshot // nanoseconds that commits took which wait for the disk
 	Lanes  [2]int          // changes that wait: those that must be durable, then the others
+	// Output is what each namespace has in the spool, in bytes; nil when that is not bounded.
+	Output map[string]int64
 }
 
 // A Store is the journal. All methods are called concurrently.
@@ -315,8 +317,9 @@ type SpoolSizer interface {
 
 // A Spool holds what calls print and save: one append-only stream for each (call, name).
 type Spool interface {
-	// Append adds b to a stream and returns the offset it begins at. What was appended survives kill -9.
-	Append(key call.Key, name string, b []byte) (offset int64, err error)
+	// Append adds b to a stream of a call, which belongs to a thread or to none, and returns the offset it begins at. What was
+	// appended survives kill -9. With a [*QuotaError] nothing was.
+	Append(key call.Key, thread, name string, b []byte) (offset int64, err error)
 	// ReadAt reads as [io.ReaderAt] does. ErrNotFound when there is no such stream.
 	ReadAt(key call.Key, name string, p []byte, off int64) (int, error)
 	// Size returns how many bytes a stream has. ErrNotFound.

@@ -82,16 +82,18 @@ type Limits struct {
 	Watchers     int `koanf:"watchers"`      // streams that watch at once
 	WatchersEach int `koanf:"watchers_each"` // those of one principal
 
-	ConcurrencyNamespace int               `koanf:"concurrency_namespace"` // calls of one namespace that run at once; 0: as many as there are places
-	ConcurrencyPrincipal int               `koanf:"concurrency_principal"` // those of one principal; 0: as many as there are places
-	ConcurrencyTools     []ToolConcurrency `koanf:"concurrency_tools"`     // those of one tool; none: as many as there are places
-	QueueNamespace       int               `koanf:"queue_namespace"`       // calls of one namespace that wait; 0: three quarters of QueueLength
-	QueuePrincipal       int               `koanf:"queue_principal"`       // those of one principal; 0: half of QueueLength
-	QuestionsNamespace   int               `koanf:"questions_namespace"`   // open questions of one namespace; 0: any number
-	QuestionsPrincipal   int               `koanf:"questions_principal"`   // those of one principal; 0: any number
-	StoredBytes          int               `koanf:"stored_bytes"`          // about what one namespace may have in journal and output; 0: any number
-	CircuitFailures      int               `koanf:"circuit_failures"`      // of a source in a row, with UPSTREAM; 0: any number
-	CircuitOpen          time.Duration     `koanf:"circuit_open"`          // for which such a source is not asked; 0: 30 s
+	ConcurrencyNamespace int               `koanf:"concurrency_namespace"`  // calls of one namespace that run at once; 0: as many as there are places
+	ConcurrencyPrincipal int               `koanf:"concurrency_principal"`  // those of one principal; 0: as many as there are places
+	ConcurrencyTools     []ToolConcurrency `koanf:"concurrency_tools"`      // those of one tool; none: as many as there are places
+	QueueNamespace       int               `koanf:"queue_namespace"`        // calls of one namespace that wait; 0: three quarters of QueueLength
+	QueuePrincipal       int               `koanf:"queue_principal"`        // those of one principal; 0: half of QueueLength
+	QuestionsNamespace   int               `koanf:"questions_namespace"`    // open questions of one namespace; 0: any number
+	QuestionsPrincipal   int               `koanf:"questions_principal"`    // those of one principal; 0: any number
+	StoredBytes          int               `koanf:"stored_bytes"`           // about what one namespace may have in journal and output; 0: any number
+	OutputQuotaThread    int               `koanf:"output_quota_thread"`    // that the calls of one thread may keep of what they print and save; 0: any number
+	OutputQuotaNamespace int               `koanf:"output_quota_namespace"` // those of one namespace; 0: any number
+	CircuitFailures      int               `koanf:"circuit_failures"`       // of a source in a row, with UPSTREAM; 0: any number
+	CircuitOpen          time.Duration     `koanf:"circuit_open"`           // for which such a source is not asked; 0: 30 s
 }
 
 // ToolConcurrency bounds how many calls of a tool run at once.

@@ -187,6 +187,8 @@ func (c *Config) validateShares(wrong complaint) {
 		{"limits.questions_namespace", l.QuestionsNamespace, 100_000_000},
 		{"limits.questions_principal", l.QuestionsPrincipal, 100_000_000},
 		{"limits.stored_bytes", l.StoredBytes, 1 << 50},
+		{"limits.output_quota_thread", l.OutputQuotaThread, 1 << 50},
+		{"limits.output_quota_namespace", l.OutputQuotaNamespace, 1 << 50},
 		{"limits.circuit_failures", l.CircuitFailures, 1000},
 	} {
 		if n.value < 0 || n.value > n.most {

@@ -179,6 +179,14 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 // actions are those that a series may have; tools can make others.
 func actions() []string { return []string{"approval", "input", "auth", "frontend", "in_doubt"} }
 
+// metricsOfOutput has a series for each namespace, when its output is bounded.
+func (d *daemon) metricsOfOutput(t *metric.Text, output map[string]int64) {
+	t.Gauge("output_stored_bytes", "Output that the calls of a namespace keep, when that is limited.")
+	for _, namespace := range slices.Sorted(maps.Keys(output)) {
+		t.Value("output_stored_bytes", float64(output[namespace]), "namespace", namespace)
+	}
+}
+
 // metricsOfStore leaves out what the journal cannot say now.
 func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
 	gauge, _ := singles(t)
@@ -215,6 +223,7 @@ func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
 	t.Gauge("journal_waiting", "Changes that wait to be written, by lane.")
 	t.Value("journal_waiting", float64(s.Lanes[0]), "lane", "durable")
 	t.Value("journal_waiting", float64(s.Lanes[1]), "lane", "other")
+	d.metricsOfOutput(t, s.Output)
 	if free, err := d.store.Free(); err == nil {
 		gauge("disk_free_bytes", "Room on the disk of the journal.", free)
 	}

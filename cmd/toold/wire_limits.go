@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
 )
 
 // limit puts the limits of the configuration into that of the engine.
@@ -20,6 +21,11 @@ func (c *Config) limit(to *lifecycle.Config) {
 	to.CircuitFailures, to.CircuitOpen, to.StoredBytes = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
 }
 
+// output is what the spool is held to.
+func (c *Config) output() store.OutputLimits {
+	return store.OutputLimits{Thread: int64(c.Limits.OutputQuotaThread), Namespace: int64(c.Limits.OutputQuotaNamespace)}
+}
+
 // showLimits puts them where GetInfo finds them.
 func (c *Config) showLimits(to *server.Limits) {
 	l := &c.Limits
@@ -31,6 +37,7 @@ func (c *Config) showLimits(to *server.Limits) {
 	var engine lifecycle.Config
 	c.limit(&engine)
 	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
+	to.OutputThread, to.OutputNamespace = int64(l.OutputQuotaThread), int64(l.OutputQuotaNamespace)
 	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal
 	to.CircuitFailures, to.CircuitOpen, to.StoredNamespace = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
 }

@@ -24,6 +24,7 @@ type journal interface {
 	Free() (int64, error)
 	Full() bool
 	Stats() store.Stats
+	SpoolCounted() bool
 	SweepSpool(ctx context.Context) (removed int, err error)
 	Waiting(ctx context.Context) (open map[string]int, since time.Time, err error)
 }
@@ -36,7 +37,7 @@ func (d *daemon) openStore(ctx context.Context) error {
 	}
 	d.store = opened
 	d.onClose(opened.Close)
-	if opened.Identity().Clean {
+	if opened.Identity().Clean && opened.SpoolCounted() {
 		return nil
 	}
 	if n, err := opened.SweepSpool(ctx); err != nil {
@@ -53,13 +54,13 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 		fail = func(name string) error { point(name); return nil }
 	}
 	if d.cfg.Store == "" {
-		return known(sqlite.Open(ctx, sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail}))
+		return known(sqlite.Open(ctx, sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: d.cfg.output()}))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wait := &standby{d: d, ctx: ctx, give: cancel}
 	opened, err := postgres.Open(ctx, postgres.Config{
-		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Waiting: wait.begin, Lost: d.fail,
+		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: d.cfg.output(), Waiting: wait.begin, Lost: d.fail,
 	})
 	wait.end(err == nil)
 	if cause := context.Cause(ctx); cause != nil {

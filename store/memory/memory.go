@@ -21,7 +21,8 @@ type Config struct {
 	Now func() time.Time // nil: time.Now
 	// Fail is called with each change before anything is looked at, outside any lock. A change for which it returns an
 	// error is refused with it, and ErrFatal ends the store, as a failing disk would.
-	Fail func(*store.Change) error
+	Fail   func(*store.Change) error
+	Output store.OutputLimits
 }
 
 // A Store is a journal in memory.
@@ -51,7 +52,7 @@ func New(cfg Config) *Store {
 		cfg.Now = time.Now
 	}
 	id := uuid.NewString()
-	s := &Store{cfg: cfg, spool: NewSpool(), live: newState(id), durable: newState(id), clean: true}
+	s := &Store{cfg: cfg, spool: NewSpool(cfg.Output), live: newState(id), durable: newState(id), clean: true}
 	s.live.epoch, s.durable.epoch = 1, 1
 	return s
 }

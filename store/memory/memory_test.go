@@ -24,8 +24,9 @@ func TestStore(t *testing.T) {
 
 func TestSpool(t *testing.T) {
 	storetest.RunSpool(t, storetest.SpoolHarness{
-		Open:   func(*testing.T) store.Spool { return memory.NewSpool() },
-		Reopen: func(_ *testing.T, s store.Spool) store.Spool { return s.(*memory.Spool).Reopen() },
+		Open:    func(*testing.T) store.Spool { return memory.NewSpool(store.OutputLimits{}) },
+		Limited: func(_ *testing.T, limits store.OutputLimits) store.Spool { return memory.NewSpool(limits) },
+		Reopen:  func(_ *testing.T, s store.Spool) store.Spool { return s.(*memory.Spool).Reopen() },
 	})
 }
 

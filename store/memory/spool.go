@@ -11,8 +11,11 @@ import (
 
 // A Spool holds streams in memory.
 type Spool struct {
+	ledger *store.Ledger
+
 	mu      sync.Mutex
 	streams map[call.Key]map[string][]byte
+	threads map[call.Key]string
 	closed  bool
 }
 
@@ -22,25 +25,30 @@ var (
 )
 
 // NewSpool returns an empty spool.
-func NewSpool() *Spool { return &Spool{streams: map[call.Key]map[string][]byte{}} }
+func NewSpool(limits store.OutputLimits) *Spool {
+	return &Spool{ledger: store.NewLedger(limits), streams: map[call.Key]map[string][]byte{}, threads: map[call.Key]string{}}
+}
 
 // Reopen closes s and returns a spool with what it held.
 func (s *Spool) Reopen() *Spool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	return &Spool{streams: s.streams}
+	return &Spool{ledger: s.ledger, streams: s.streams, threads: s.threads}
 }
 
 // Append adds b to a stream.
-func (s *Spool) Append(key call.Key, name string, b []byte) (int64, error) {
+func (s *Spool) Append(key call.Key, thread, name string, b []byte) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, store.ErrClosed
 	}
+	if err := s.ledger.Take(key, thread, int64(len(b))); err != nil {
+		return 0, err
+	}
 	if s.streams[key] == nil {
-		s.streams[key] = map[string][]byte{}
+		s.streams[key], s.threads[key] = map[string][]byte{}, thread
 	}
 	offset := int64(len(s.streams[key][name]))
 	s.streams[key][name] = append(s.streams[key][name], b...)
@@ -94,7 +102,11 @@ func (s *Spool) Remove(key call.Key) error {
 	if s.closed {
 		return store.ErrClosed
 	}
+	for _, b := range s.streams[key] {
+		s.ledger.Add(key, s.threads[key], -int64(len(b)))
+	}
 	delete(s.streams, key)
+	delete(s.threads, key)
 	return nil
 }
 

@@ -41,6 +41,7 @@ type Config struct {
 	// Moved acknowledges that the journal was copied or restored: its calls are its own again.
 	Moved   bool
 	MaxOpen int // descriptors of the spool; 0 means 256
+	Output  store.OutputLimits
 	Readers int // connections that read; 0 means 8
 	// Patience is for how long the server may be away before the store gives up; 0 means 30 s.
 	Patience time.Duration
@@ -123,7 +124,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err := s.take(ctx); err != nil {
 		return nil, err
 	}
-	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen}); err != nil {
+	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen, Limits: cfg.Output}); err != nil {
 		return nil, err
 	}
 	go s.writer.run()
@@ -181,6 +182,9 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 		return found, err
 	})
 }
+
+// SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
+func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
 // refuse ends the store with a reason and reports whether it is the first, which counts.
 func (s *Store) refuse(err error) bool {

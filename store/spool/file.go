@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -17,11 +19,12 @@ import (
 
 const (
 	trash = "trash" // what Remove has moved out of the way
+	gone  = "gone"  // one of those, in a directory of its own
 	owner = "call"  // the file that says whose directory this is
 )
 
-// open opens the file of a stream, whose mu is held.
-func (s *Spool) open(st *stream, create bool) error {
+// open opens the file of a stream, whose mu is held, and makes it for a call of a thread when create is set.
+func (s *Spool) open(st *stream, create bool, thread string) error {
 	if st.file != nil {
 		return nil
 	}
@@ -29,7 +32,7 @@ func (s *Spool) open(st *stream, create bool) error {
 	flags := os.O_RDWR | os.O_APPEND
 	f, err := os.OpenFile(path, flags, 0)
 	for create && errors.Is(err, fs.ErrNotExist) { // Remove may take the directory away between the two
-		if err = s.mkdir(st.key); err == nil {
+		if err = s.mkdir(st.key, thread); err == nil {
 			f, err = os.OpenFile(path, flags|os.O_CREATE, 0o600)
 		}
 	}
@@ -46,7 +49,7 @@ func (s *Spool) open(st *stream, create bool) error {
 }
 
 // mkdir makes the directory of a call, complete with its owner before anybody sees it.
-func (s *Spool) mkdir(key call.Key) error {
+func (s *Spool) mkdir(key call.Key, thread string) error {
 	dir := s.dir(key)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
@@ -55,7 +58,7 @@ func (s *Spool) mkdir(key call.Key) error {
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(key)
+	b, err := json.Marshal(owned{key, thread})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(made, owner), b, 0o600)
 	}
@@ -72,8 +75,11 @@ func (s *Spool) mkdir(key call.Key) error {
 }
 
 // Append adds b to a stream.
-func (s *Spool) Append(key call.Key, name string, b []byte) (offset int64, err error) {
-	err = s.use(key, name, true, func(st *stream) error {
+func (s *Spool) Append(key call.Key, thread, name string, b []byte) (offset int64, err error) {
+	if err := s.ledger.Take(key, thread, int64(len(b))); err != nil {
+		return 0, err
+	}
+	err = s.use(key, thread, name, true, func(st *stream) error {
 		offset = st.size
 		n, err := st.file.Write(b)
 		if err == nil {
@@ -89,12 +95,15 @@ func (s *Spool) Append(key call.Key, name string, b []byte) (offset int64, err e
 		}
 		return full(err)
 	})
+	if err != nil {
+		s.ledger.Add(key, thread, -int64(len(b)))
+	}
 	return offset, err
 }
 
 // ReadAt reads as io.ReaderAt does.
 func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (n int, err error) {
-	err = s.use(key, name, false, func(st *stream) error {
+	err = s.use(key, "", name, false, func(st *stream) error {
 		n, err = st.file.ReadAt(p, off)
 		return err
 	})
@@ -103,7 +112,7 @@ func (s *Spool) ReadAt(key call.Key, name string, p []byte, off int64) (n int, e
 
 // Size returns how many bytes a stream has.
 func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
-	err = s.use(key, name, false, func(st *stream) error {
+	err = s.use(key, "", name, false, func(st *stream) error {
 		size = st.size
 		return nil
 	})
@@ -112,25 +121,32 @@ func (s *Spool) Size(key call.Key, name string) (size int64, err error) {
 
 // Remove deletes all streams of a call. Whoever appends meanwhile begins a new stream.
 func (s *Spool) Remove(key call.Key) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if s.isClosed() {
 		return store.ErrClosed
 	}
-	var open []*stream
-	for _, st := range s.streams[key] {
-		open = append(open, st)
-	}
-	s.mu.Unlock()
 	// First out of sight, then closed: who comes between appends to what goes.
 	away, err := s.discard(s.dir(key))
+	s.mu.Lock()
+	open := slices.Collect(maps.Values(s.streams[key]))
+	s.mu.Unlock()
 	for _, st := range open {
 		s.retire(st)
 	}
 	if err != nil || away == "" {
 		return err
 	}
+	if s.ledger != nil {
+		if of, bytes, err := held(filepath.Join(away, gone)); err == nil {
+			s.ledger.Add(key, of.Thread, -bytes)
+		}
+	}
 	return os.RemoveAll(away)
+}
+
+func (s *Spool) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // discard moves a directory to the trash and returns where it is now, or "" when there was none.
@@ -143,7 +159,7 @@ func (s *Spool) discard(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(dir, filepath.Join(away, "gone")); err != nil {
+	if err := os.Rename(dir, filepath.Join(away, gone)); err != nil {
 		os.RemoveAll(away)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil
@@ -153,9 +169,12 @@ func (s *Spool) discard(dir string) (string, error) {
 	return away, nil
 }
 
-// Sweep removes the streams of calls that keep does not want, and what a crash left half made. It is for the start,
-// before calls run.
+// Sweep removes the streams of calls that keep does not want, and what a crash left half made, and counts what is left. It
+// is for the start, before calls run.
 func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error) {
+	if s.ledger != nil {
+		s.ledger.Reset(map[string]int64{}, map[store.ThreadKey]int64{})
+	}
 	err = s.calls(func(dir string) error {
 		gone, err := s.sweep(dir, keep)
 		if gone {
@@ -163,6 +182,7 @@ func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error
 		}
 		return err
 	})
+	s.counted = err == nil
 	return removed, err
 }
 
@@ -195,36 +215,25 @@ func (s *Spool) Sizes(ctx context.Context, visit func(call.Key, int64)) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		var key call.Key
-		b, err := os.ReadFile(filepath.Join(dir, owner))
-		if err != nil || json.Unmarshal(b, &key) != nil {
+		of, bytes, err := held(dir)
+		if err != nil {
 			return nil //nolint:nilerr // gone, or what a crash left half made
 		}
-		files, err := os.ReadDir(dir)
-		if err != nil {
-			return nil //nolint:nilerr // gone
-		}
-		bytes := int64(0)
-		for _, f := range files {
-			if info, err := f.Info(); err == nil && f.Name() != owner {
-				bytes += info.Size()
-			}
-		}
-		visit(key, bytes)
+		visit(of.Key, bytes)
 		return nil
 	})
 }
 
 func (s *Spool) sweep(dir string, keep func(call.Key) (bool, error)) (bool, error) {
-	var key call.Key
-	b, err := os.ReadFile(filepath.Join(dir, owner))
-	if err == nil && json.Unmarshal(b, &key) == nil && s.dir(key) == dir {
-		if ok, err := keep(key); ok || err != nil {
+	of, bytes, err := held(dir)
+	if err == nil && s.dir(of.Key) == dir {
+		s.ledger.Add(of.Key, of.Thread, bytes)
+		if ok, err := keep(of.Key); ok || err != nil {
 			return false, err
 		}
-		return true, s.Remove(key)
+		return true, s.Remove(of.Key)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
 	return true, os.RemoveAll(dir)

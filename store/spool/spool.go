@@ -3,6 +3,8 @@
 // A call has a directory and each of its streams a file. Their names are hashes: nothing that a caller named reaches
 // the file system. A file named call in the directory says whose it is, for [Spool.Sweep] and for people. What was
 // appended is in the page cache of the kernel and survives kill -9.
+//
+// Where that is bounded, the spool counts what each thread and namespace has in it.
 package spool
 
 import (
@@ -24,11 +26,14 @@ import (
 type Config struct {
 	Dir     string // made when it is not there, 0700
 	MaxOpen int    // open descriptors at once; 0 means 256
+	Limits  store.OutputLimits
 }
 
 // A Spool is a directory of streams. It is used by one process at a time.
 type Spool struct {
-	cfg Config
+	cfg     Config
+	ledger  *store.Ledger // nil: nothing is bounded
+	counted bool          // the ledger has all that is there; written before calls run
 
 	mu      sync.Mutex
 	streams map[call.Key]map[string]*stream
@@ -66,7 +71,8 @@ func New(cfg Config) (*Spool, error) {
 	if err := os.RemoveAll(filepath.Join(cfg.Dir, trash)); err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	return &Spool{cfg: cfg, streams: map[call.Key]map[string]*stream{}, recent: list.New()}, nil
+	s := &Spool{cfg: cfg, ledger: store.NewLedger(cfg.Limits), streams: map[call.Key]map[string]*stream{}, recent: list.New()}
+	return s, s.recall()
 }
 
 func (s *Spool) dir(key call.Key) string {
@@ -81,7 +87,7 @@ func (s *Spool) path(key call.Key, name string) string {
 }
 
 // use calls f with the stream's open file, which no one else uses meanwhile.
-func (s *Spool) use(key call.Key, name string, create bool, f func(*stream) error) error {
+func (s *Spool) use(key call.Key, thread, name string, create bool, f func(*stream) error) error {
 	for {
 		st, err := s.acquire(key, name)
 		if err != nil {
@@ -90,7 +96,7 @@ func (s *Spool) use(key call.Key, name string, create bool, f func(*stream) erro
 		st.mu.Lock()
 		again := st.gone
 		if !again {
-			if err = s.open(st, create); err == nil {
+			if err = s.open(st, create, thread); err == nil {
 				err = f(st)
 			}
 		}
@@ -178,6 +184,10 @@ func (s *Spool) Release(key call.Key) {
 // Close closes what is open. It is called when nobody appends any more.
 func (s *Spool) Close() error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
 	s.closed = true
 	var all []*stream
 	for _, streams := range s.streams {
@@ -189,7 +199,7 @@ func (s *Spool) Close() error {
 	for _, st := range all {
 		s.retire(st)
 	}
-	return nil
+	return s.remember()
 }
 
 // retire waits for whoever uses a stream and closes it.

@@ -17,23 +17,30 @@ import (
 )
 
 func TestSpool(t *testing.T) {
-	dirs := map[store.Spool]string{}
-	open := func(t *testing.T, dir string) store.Spool {
-		s, err := spool.New(spool.Config{Dir: dir, MaxOpen: 4})
+	configs := map[store.Spool]spool.Config{}
+	open := func(t *testing.T, config spool.Config) store.Spool {
+		s, err := spool.New(config)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		dirs[s] = dir
+		if _, err := s.Sweep(all); err != nil {
+			t.Fatal(err)
+		}
+		configs[s] = config
 		return s
 	}
+	fresh := func(t *testing.T, limits store.OutputLimits) store.Spool {
+		return open(t, spool.Config{Dir: filepath.Join(t.TempDir(), "spool"), MaxOpen: 4, Limits: limits})
+	}
 	storetest.RunSpool(t, storetest.SpoolHarness{
-		Open: func(t *testing.T) store.Spool { return open(t, filepath.Join(t.TempDir(), "spool")) },
+		Open:    func(t *testing.T) store.Spool { return fresh(t, store.OutputLimits{}) },
+		Limited: fresh,
 		Reopen: func(t *testing.T, s store.Spool) store.Spool {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			return open(t, dirs[s])
+			return open(t, configs[s])
 		},
 	})
 }
@@ -52,7 +59,7 @@ func key(id string) call.Key { return call.Key{Namespace: "ns", ID: id} }
 
 func appendTo(t *testing.T, s *spool.Spool, k call.Key, name string) {
 	t.Helper()
-	if _, err := s.Append(k, name, []byte("x")); err != nil {
+	if _, err := s.Append(k, "", name, []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,7 +123,7 @@ func TestRemoveWhileAppending(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := s.Append(key("c"), "out", []byte("x")); err != nil {
+				if _, err := s.Append(key("c"), "", "out", []byte("x")); err != nil {
 					t.Errorf("Append = %v", err)
 				}
 			}
@@ -191,13 +198,13 @@ func TestHalfAppend(t *testing.T) {
 	s := newSpool(t, t.TempDir(), 0)
 	appendTo(t, s, key("c"), "out")
 	limitFileSize(t, 10)
-	if _, err := s.Append(key("c"), "out", make([]byte, 100)); err == nil {
+	if _, err := s.Append(key("c"), "", "out", make([]byte, 100)); err == nil {
 		t.Fatal("append beyond the limit of the file's size succeeded")
 	}
 	if size, err := s.Size(key("c"), "out"); err != nil || size != 1 {
 		t.Errorf("Size after half an append = %d, %v, want 1", size, err)
 	}
-	if off, err := s.Append(key("c"), "out", []byte("yz")); err != nil || off != 1 {
+	if off, err := s.Append(key("c"), "", "out", []byte("yz")); err != nil || off != 1 {
 		t.Errorf("Append after it = %d, %v, want 1", off, err)
 	}
 	p := make([]byte, 3)

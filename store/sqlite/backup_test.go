@@ -20,11 +20,11 @@ func TestBackup(t *testing.T) {
 		if err := s.Commit(t.Context(), creation(c)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Spool().Append(c.Key(), "stdout", []byte("out of "+c.ID)); err != nil {
+		if _, err := s.Spool().Append(c.Key(), "", "stdout", []byte("out of "+c.ID)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Spool().Append(key("unknown"), "stdout", []byte("of no call")); err != nil {
+	if _, err := s.Spool().Append(key("unknown"), "", "stdout", []byte("of no call")); err != nil {
 		t.Fatal(err)
 	}
 	writing, stop := context.WithCancel(t.Context())

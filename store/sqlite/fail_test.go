@@ -295,7 +295,7 @@ func TestFullOfOutput(t *testing.T) {
 	now := time.Now()
 	s := open(t, sqlite.Config{Dir: dir, Now: func() time.Time { return now }})
 	write := func() error {
-		_, err := s.Spool().Append(key("c"), "stdout", []byte("x"))
+		_, err := s.Spool().Append(key("c"), "", "stdout", []byte("x"))
 		return err
 	}
 	if err := write(); err != nil || s.Full() {

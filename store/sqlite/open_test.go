@@ -222,7 +222,7 @@ func TestSweepSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"a", "orphan"} {
-		if _, err := s.Spool().Append(key(id), "out", []byte("x")); err != nil {
+		if _, err := s.Spool().Append(key(id), "", "out", []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,10 +66,10 @@ type output struct {
 }
 
 // Append implements [store.Spool]. A full disk gives up the reserve, once, for who can still end.
-func (o output) Append(key call.Key, name string, b []byte) (int64, error) {
-	offset, err := o.Spool.Append(key, name, b)
+func (o output) Append(key call.Key, thread, name string, b []byte) (int64, error) {
+	offset, err := o.Spool.Append(key, thread, name, b)
 	if errors.Is(err, store.ErrFull) && o.room.release() {
-		return o.Spool.Append(key, name, b)
+		return o.Spool.Append(key, thread, name, b)
 	}
 	return offset, err
 }

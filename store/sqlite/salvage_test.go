@@ -64,7 +64,7 @@ func (h hull) wreck(t *testing.T, damage func(b []byte)) (dir string, want map[s
 		t.Fatal(err)
 	}
 	defer out.Close()
-	if _, err := out.Append(key("c000"), "stdout", []byte("printed")); err != nil {
+	if _, err := out.Append(key("c000"), "", "stdout", []byte("printed")); err != nil {
 		t.Fatal(err)
 	}
 	b := bytes.Clone(h.file)

@@ -36,6 +36,7 @@ type Config struct {
 	// 0 means 1 GiB.
 	CheckBytes int64
 	MaxOpen    int // descriptors of the spool; 0 means 256
+	Output     store.OutputLimits
 	// FailPoint, for tests, is called at the named points of a write: begin, write, commit, committed, and close. Its
 	// error is taken for the disk's. Some tests kill the process in it.
 	FailPoint func(point string) error
@@ -110,7 +111,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		}
 		s.readers <- conn
 	}
-	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen}); err != nil {
+	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen, Limits: cfg.Output}); err != nil {
 		return nil, err
 	}
 	s.room = newRoom(filepath.Join(cfg.Dir, "reserve"), cfg.Now)
@@ -181,6 +182,9 @@ func (s *Store) Full() bool { return s.room.full() }
 func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	return s.spool.Sweep(s.remembers(ctx))
 }
+
+// SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
+func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
 // refuse ends the store with a reason; the first counts.
 func (s *Store) refuse(err error) {

@@ -258,7 +258,7 @@ func testClosed(t *testing.T, f *fixture) {
 		"Trim":    func() error { _, err := f.Trim(ctx, start, start, start, 1); return err },
 		"Purge":   func() error { return f.Purge(ctx, ns("c1"), call.Purge{}) },
 		"Shred":   func() error { return f.Shred(ctx, store.Shredding{Namespace: "ns"}) },
-		"Spool":   func() error { _, err := f.Spool().Append(ns("c1"), "s", []byte("x")); return err },
+		"Spool":   func() error { _, err := f.Spool().Append(ns("c1"), "", "s", []byte("x")); return err },
 	}
 	for name, check := range checks {
 		if err := check(); !errors.Is(err, store.ErrClosed) {

@@ -24,6 +24,8 @@ func newRandom(t *testing.T) *rand.Rand {
 type SpoolHarness struct {
 	Open   func(t *testing.T) store.Spool
 	Reopen func(t *testing.T, s store.Spool) store.Spool
+	// Limited opens one that is bounded; Reopen keeps its limits.
+	Limited func(t *testing.T, limits store.OutputLimits) store.Spool
 }
 
 // RunSpool tests every promise of a spool.
@@ -33,7 +35,7 @@ func RunSpool(t *testing.T, h SpoolHarness) {
 		test func(*testing.T, SpoolHarness)
 	}{
 		{"AppendAndRead", testSpoolAppend}, {"Names", testSpoolNames}, {"Many", testSpoolMany},
-		{"Concurrent", testSpoolConcurrent}, {"Remove", testSpoolRemove}, {"Closed", testSpoolClosed},
+		{"Concurrent", testSpoolConcurrent}, {"Remove", testSpoolRemove}, {"Closed", testSpoolClosed}, {"Quotas", testSpoolQuotas},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, h) })
@@ -71,7 +73,7 @@ func testSpoolAppend(t *testing.T, h SpoolHarness) {
 			s = h.Reopen(t, s)
 		}
 		b := strings.Repeat(fmt.Sprint(i), i)
-		off, err := s.Append(key, "stdout", []byte(b))
+		off, err := s.Append(key, "", "stdout", []byte(b))
 		if err != nil || off != int64(want.Len()) {
 			t.Fatalf("Append %d = %d, %v, want offset %d", i, off, err, want.Len())
 		}
@@ -90,7 +92,7 @@ func testSpoolAppend(t *testing.T, h SpoolHarness) {
 	if n, err := s.ReadAt(key, "stdout", p, int64(want.Len())+10); n != 0 || err != io.EOF {
 		t.Errorf("ReadAt beyond the end = %d, %v, want 0, EOF", n, err)
 	}
-	if _, err := s.Append(key, "empty", nil); err != nil {
+	if _, err := s.Append(key, "", "empty", nil); err != nil {
 		t.Fatal(err)
 	}
 	if size, err := s.Size(key, "empty"); err != nil || size != 0 {
@@ -106,7 +108,7 @@ func testSpoolNames(t *testing.T, h SpoolHarness) {
 	want := func(k call.Key, n string) string { return fmt.Sprintf("%q %q", k, n) }
 	for _, k := range keys {
 		for _, n := range names {
-			if off, err := s.Append(k, n, []byte(want(k, n))); err != nil || off != 0 {
+			if off, err := s.Append(k, "", n, []byte(want(k, n))); err != nil || off != 0 {
 				t.Errorf("Append(%q, %.20q) = %d, %v", k, n, off, err)
 			}
 		}
@@ -127,7 +129,7 @@ func testSpoolMany(t *testing.T, h SpoolHarness) {
 	const calls = 200
 	for round := range 3 {
 		for i := range calls {
-			if off, err := s.Append(ns(fmt.Sprint("c", i)), "out", []byte("12345")); err != nil || off != int64(round*5) {
+			if off, err := s.Append(ns(fmt.Sprint("c", i)), "", "out", []byte("12345")); err != nil || off != int64(round*5) {
 				t.Fatalf("Append = %d, %v", off, err)
 			}
 		}
@@ -148,7 +150,7 @@ func testSpoolConcurrent(t *testing.T, h SpoolHarness) {
 		wg.Go(func() {
 			for i := range each {
 				b := []byte(fmt.Sprintf("<%d.%03d>", w, i))
-				off, err := s.Append(ns("shared"), "out", b)
+				off, err := s.Append(ns("shared"), "", "out", b)
 				if err != nil {
 					t.Errorf("Append = %v", err)
 					return
@@ -158,7 +160,7 @@ func testSpoolConcurrent(t *testing.T, h SpoolHarness) {
 					t.Errorf("at %d: %q, %v, want %q", off, p, err, b)
 				}
 				own := ns(fmt.Sprint("own", w, i))
-				if _, err := s.Append(own, "out", b); err != nil {
+				if _, err := s.Append(own, "", "out", b); err != nil {
 					t.Errorf("Append = %v", err)
 				}
 				if i%3 == 0 {
@@ -179,11 +181,11 @@ func testSpoolConcurrent(t *testing.T, h SpoolHarness) {
 func testSpoolRemove(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
 	for _, name := range []string{"a", "b"} {
-		if _, err := s.Append(ns("c1"), name, []byte("x")); err != nil {
+		if _, err := s.Append(ns("c1"), "", name, []byte("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Append(ns("c2"), "a", []byte("x")); err != nil {
+	if _, err := s.Append(ns("c2"), "", "a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 { // twice is once
@@ -199,20 +201,20 @@ func testSpoolRemove(t *testing.T, h SpoolHarness) {
 	if got := readAll(t, s, ns("c2"), "a"); got != "x" {
 		t.Errorf("the other call holds %q", got)
 	}
-	if off, err := s.Append(ns("c1"), "a", []byte("y")); err != nil || off != 0 {
+	if off, err := s.Append(ns("c1"), "", "a", []byte("y")); err != nil || off != 0 {
 		t.Errorf("Append after Remove = %d, %v", off, err)
 	}
 }
 
 func testSpoolClosed(t *testing.T, h SpoolHarness) {
 	s := h.Open(t)
-	if _, err := s.Append(ns("c1"), "a", []byte("x")); err != nil {
+	if _, err := s.Append(ns("c1"), "", "a", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close = %v", err)
 	}
-	if _, err := s.Append(ns("c1"), "a", []byte("x")); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Append(ns("c1"), "", "a", []byte("x")); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Append = %v, want ErrClosed", err)
 	}
 	if _, err := s.ReadAt(ns("c1"), "a", make([]byte, 1), 0); !errors.Is(err, store.ErrClosed) {

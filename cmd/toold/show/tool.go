@@ -230,6 +230,14 @@ func shares(l *tooldv1.Limits) string {
 	if n := l.GetStoredBytesNamespace(); n > 0 {
 		lines = append(lines, "namespace: "+Size(n)+" stored")
 	}
+	for _, o := range []struct {
+		of    string
+		bytes int64
+	}{{"thread", l.GetOutputQuotaThread()}, {"namespace", l.GetOutputQuotaNamespace()}} {
+		if o.bytes > 0 {
+			lines = append(lines, o.of+": "+Size(o.bytes)+" of output kept")
+		}
+	}
 	if n := l.GetCircuitFailures(); n > 0 {
 		lines = append(lines, fmt.Sprintf("source: not asked for %s after %s upstream failures", Duration(l.GetCircuitOpen().AsDuration()), Number(int64(n))))
 	}

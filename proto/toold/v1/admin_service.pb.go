@@ -513,6 +513,10 @@ type Limits struct {
 	CircuitOpen *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
 	// About what the calls of one namespace may take in the journal and with their output; 0 is any number.
 	StoredBytesNamespace int64 `protobuf:"varint,20,opt,name=stored_bytes_namespace,json=storedBytesNamespace,proto3" json:"stored_bytes_namespace,omitempty"`
+	// Bytes of output that the calls of one thread may keep; more is cut. 0 is any number.
+	OutputQuotaThread int64 `protobuf:"varint,21,opt,name=output_quota_thread,json=outputQuotaThread,proto3" json:"output_quota_thread,omitempty"`
+	// Those of one namespace.
+	OutputQuotaNamespace int64 `protobuf:"varint,22,opt,name=output_quota_namespace,json=outputQuotaNamespace,proto3" json:"output_quota_namespace,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -683,6 +687,20 @@ func (x *Limits) GetCircuitOpen() *durationpb.Duration {
 func (x *Limits) GetStoredBytesNamespace() int64 {
 	if x != nil {
 		return x.StoredBytesNamespace
+	}
+	return 0
+}
+
+func (x *Limits) GetOutputQuotaThread() int64 {
+	if x != nil {
+		return x.OutputQuotaThread
+	}
+	return 0
+}
+
+func (x *Limits) GetOutputQuotaNamespace() int64 {
+	if x != nil {
+		return x.OutputQuotaNamespace
 	}
 	return 0
 }
@@ -1921,7 +1939,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03tls\x18\x03 \x01(\bR\x03tls\"\x98\a\n" +
+	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xfe\a\n" +
 	"\x06Limits\x12\x1c\n" +
 	"\targuments\x18\x01 \x01(\x03R\targuments\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\x03R\x06result\x12\x16\n" +
@@ -1945,7 +1963,9 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x1aopen_suspensions_principal\x18\x11 \x01(\x05R\x18openSuspensionsPrincipal\x12)\n" +
 	"\x10circuit_failures\x18\x12 \x01(\x05R\x0fcircuitFailures\x12<\n" +
 	"\fcircuit_open\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vcircuitOpen\x124\n" +
-	"\x16stored_bytes_namespace\x18\x14 \x01(\x03R\x14storedBytesNamespace\"7\n" +
+	"\x16stored_bytes_namespace\x18\x14 \x01(\x03R\x14storedBytesNamespace\x12.\n" +
+	"\x13output_quota_thread\x18\x15 \x01(\x03R\x11outputQuotaThread\x124\n" +
+	"\x16output_quota_namespace\x18\x16 \x01(\x03R\x14outputQuotaNamespace\"7\n" +
 	"\tToolLimit\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\tR\x05tools\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\"\x0f\n" +

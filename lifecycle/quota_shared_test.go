@@ -1,0 +1,145 @@
+package lifecycle_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+)
+
+func keeps(limits store.OutputLimits) func(*lifecycle.Config) {
+	return func(c *lifecycle.Config) { c.Store, c.OutputBudget = memory.New(memory.Config{Output: limits}), 2000 }
+}
+
+func inThread(s call.Spec, thread string) call.Spec {
+	s.Run = tool.Run{ID: "run-" + thread, Thread: thread}
+	return s
+}
+
+// chatty prints as many KiB as its argument has letters and says how it went.
+func chatty() tool.Tool {
+	return made("chatty", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		for range len(c.Arguments.String("n")) {
+			if err := c.Output("stdout", []byte(strings.Repeat("x", 1<<10))); err != nil {
+				return nil, err
+			}
+		}
+		r := tool.SuccessMessage(nil, "%s", c.Arguments.String("say"))
+		r.Artifacts = []tool.Artifact{{Name: "stdout", Size: int64(len(c.Arguments.String("n"))) << 10}}
+		return r, nil
+	})
+}
+
+func kib(n int) string { return `{"n":"` + strings.Repeat("k", n) + `","say":"done"}` }
+
+func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int64) {
+	t.Helper()
+	if c.Status != call.Succeeded || c.Result.Error != nil || c.Result.Metadata["output_cut"] != reason {
+		t.Fatalf("%s %+v, want it succeeded with its output cut for %s", c.Status, c.Result, reason)
+	}
+	if reason == "" {
+		return
+	}
+	if !c.Result.Truncated || !strings.Contains(c.Result.Message, "done\n[Not all output is kept: the calls of this") {
+		t.Errorf("result %+v does not tell of the cut", c.Result)
+	}
+	told := 0
+	for _, ev := range w.log(c.ID) {
+		if ev.Progress != nil && strings.Contains(ev.Progress.Message, "Not all output is kept") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("the log tells of the cut %d times, want once", told)
+	}
+	size, err := w.store.Spool().Size(c.Key(), "stdout")
+	if keptBytes == 0 {
+		if err == nil || len(c.Result.Artifacts) != 0 {
+			t.Errorf("%d bytes are kept, %+v", size, c.Result.Artifacts)
+		}
+	} else if size != keptBytes || len(c.Result.Artifacts) != 1 || c.Result.Artifacts[0].Size != size {
+		t.Errorf("%d bytes are kept, want %d; %+v", size, keptBytes, c.Result.Artifacts)
+	}
+}
+
+// A thread that has as much output as it may goes on without; others are not touched; purged calls make room.
+func TestOutputOfAThreadIsBounded(t *testing.T) {
+	inBubble(t, []tool.Tool{chatty()}, keeps(store.OutputLimits{Thread: 10 << 10}), func(t *testing.T, w *world) {
+		first := w.do(inThread(spec("chatty", kib(6)), "a"))
+		wantCut(t, w, first, "", 0)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(6)), "a")), "OUTPUT_QUOTA_THREAD", 4<<10)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(1)), "a")), "OUTPUT_QUOTA_THREAD", 0)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(0)), "a")), "", 0)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(10)), "b")), "", 0)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(20)), "")), "", 0)
+
+		w.crash()
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(1)), "a")), "OUTPUT_QUOTA_THREAD", 0)
+		if n, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{first.ID}}); err != nil || n != 1 {
+			t.Fatal(n, err)
+		}
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(6)), "a")), "", 0)
+		wantCut(t, w, w.do(inThread(spec("chatty", kib(1)), "a")), "OUTPUT_QUOTA_THREAD", 0)
+	})
+}
+
+// Once output was cut nothing more of the call is kept, though there is room again: it would have a hole.
+func TestCutOutputHasNoHole(t *testing.T) {
+	var w *world
+	var first *call.Call
+	freeing := made("freeing", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		for i := range 3 {
+			if i == 2 {
+				if _, _, err := w.e.Purge(ctx, carol, lifecycle.PurgeSelector{IDs: []string{first.ID}}); err != nil {
+					return nil, err
+				}
+			}
+			if err := c.Output("stdout", []byte(strings.Repeat(string(rune('0'+i)), 600))); err != nil {
+				return nil, err
+			}
+		}
+		return tool.Text("done"), nil
+	})
+	inBubble(t, []tool.Tool{chatty(), freeing}, keeps(store.OutputLimits{Namespace: 2000}), func(t *testing.T, world *world) {
+		w = world
+		first = w.do(spec("chatty", kib(1)))
+		c := w.do(spec("freeing", ""))
+		wantCut(t, w, first, "", 0)
+		if c.Result.Metadata["output_cut"] != "OUTPUT_QUOTA_NAMESPACE" {
+			t.Errorf("result %+v", c.Result)
+		}
+		if size, err := w.store.Spool().Size(c.Key(), "stdout"); err != nil || size != 600 {
+			t.Errorf("%d bytes are kept, %v, want the first 600", size, err)
+		}
+	})
+}
+
+// What a result leaves out is not kept either, and an artifact is refused whole.
+func TestCutResultsAndArtifacts(t *testing.T) {
+	big := made("big", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		return tool.SuccessMessage(map[string]string{"data": strings.Repeat("d", 5000)}, "%s", strings.Repeat("m", 5000)), nil
+	})
+	saves := made("saves", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		_, err := c.SaveArtifact("image", "image/png", make([]byte, 5000))
+		return tool.Text("ok"), err
+	})
+	inBubble(t, []tool.Tool{big, saves}, keeps(store.OutputLimits{Thread: 4000}), func(t *testing.T, w *world) {
+		c := w.do(inThread(spec("big", ""), "a"))
+		if r := c.Result; c.Status != call.Succeeded || len(r.Artifacts) != 0 || strings.Contains(r.Data+r.Message, "artifact://") || !strings.Contains(r.Message, "bytes left out …]") ||
+			r.Metadata["output_cut"] != "OUTPUT_QUOTA_THREAD" {
+			t.Errorf("%s %+v", c.Status, r)
+		}
+		c = w.do(inThread(spec("saves", ""), "a"))
+		if e := c.Result.Error; c.Status != call.Failed || e == nil || e.Code != tool.ResourceExhausted || e.Reason != "OUTPUT_QUOTA_THREAD" {
+			t.Errorf("%s %+v", c.Status, c.Result.Error)
+		}
+		if c = w.do(inThread(spec("big", ""), "")); len(c.Result.Artifacts) != 2 {
+			t.Errorf("without a thread: %+v", c.Result.Artifacts)
+		}
+	})
+}
