@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"regexp/syntax"
 	"strings"
 	"time"
 
@@ -42,6 +43,7 @@ type Match struct {
 // The bounds of one search. Who wants more goes on from where it ended.
 const (
 	searchPattern = 1 << 10 // bytes
+	searchSteps   = 1000    // instructions of a pattern: a match takes up to so many steps for each byte of a line
 	searchMost    = 1000    // matches
 	searchUsual   = 100
 	searchTime    = 5 * time.Second
@@ -97,7 +99,23 @@ func (q *Search) compile() (*regexp.Regexp, error) {
 	if err != nil {
 		return nil, call.InvalidField("search.pattern", "is not a regular expression in RE2 syntax: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
+	if n, err := steps(text); err != nil || n > searchSteps && q.Regexp {
+		return nil, call.InvalidField("search.pattern", "is too complex: it has %d instructions, at most %d are accepted; what is repeated counts as often", n, searchSteps)
+	}
 	return re, nil
+}
+
+// steps returns how many instructions a regular expression has.
+func steps(text string) (int, error) {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return 0, err
+	}
+	return len(program.Inst), nil
 }
 
 // linesBefore counts the line ends before an offset.
@@ -132,7 +150,7 @@ func (s *searcher) run(ctx context.Context) error {
 			return err
 		}
 		last := s.at+int64(n) == s.a.size
-		for rest := buf[:n]; len(rest) > 0 && !s.full(); {
+		for rest := buf[:n]; len(rest) > 0 && !s.full() && time.Now().Before(s.until); {
 			length := bytes.IndexByte(rest, '\n') + 1
 			if length == 0 && len(rest) < searchLine && !last {
 				break // the next piece has its end

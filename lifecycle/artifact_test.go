@@ -129,6 +129,16 @@ func TestSearchArtifact(t *testing.T) {
 	})
 }
 
+// A pattern that is linear in the text and yet takes minutes for one line is refused.
+func TestT15SearchOfAnArtifactEnds(t *testing.T) {
+	text := strings.Repeat("a", 60_000)
+	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("prints", ""))
+		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", lifecycle.Search{Pattern: strings.Repeat(".{0,1000}", 100) + "x", Regexp: true})
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+	})
+}
+
 // What was cut from a result is named by a handle that a tool can open for the same caller and conversation, and for nobody
 // else: to others it is as if it were not there.
 func TestArtifactsAreTheConversationsOwn(t *testing.T) {

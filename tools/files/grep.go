@@ -18,6 +18,7 @@ const (
 	grepMost      = 2000
 	grepContext   = 20
 	patternText   = 4096 // bytes of a regular expression
+	patternSteps  = 2000 // instructions of one: a match takes up to so many steps for each byte
 	progressEvery = 2 * time.Second
 )
 
@@ -104,6 +105,13 @@ func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 	tree, err := syntax.Parse(flags+pattern, syntax.Perl)
 	if err != nil {
 		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if n := len(program.Inst); n > patternSteps {
+		return nil, invalid(field, "", "is too complex: it has %d instructions, at most %d are accepted; what is repeated counts as often", n, patternSteps)
 	}
 	return &query{re: re, anchored: hasTextAnchor(tree)}, nil
 }

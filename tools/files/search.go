@@ -94,8 +94,7 @@ func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if time.Now().After(s.until) {
-			s.closed = true
+		if s.late() {
 			break
 		}
 	}
@@ -129,7 +128,7 @@ func (f *fileSearch) block(b []byte) {
 	if f.query.anchored {
 		misses = patience
 	}
-	for pos := 0; pos < len(b); {
+	for pos := 0; pos < len(b) && !f.late(); {
 		start := pos
 		if misses < patience {
 			m := f.query.re.FindIndex(b[pos:])
@@ -153,6 +152,12 @@ func (f *fileSearch) block(b []byte) {
 		}
 		f.add(line, m[0], true)
 	}
+}
+
+// late reports whether the time of the search is over.
+func (s *search) late() bool {
+	s.closed = s.closed || time.Now().After(s.until)
+	return s.closed
 }
 
 func lineEnd(b []byte, pos int) int {

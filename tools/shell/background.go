@@ -36,28 +36,27 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 	}
 	wait := time.NewTimer(time.Duration(args.BackgroundAfter) * time.Second)
 	defer wait.Stop()
-	begun := n.started
-	for {
+	for begun := n.started; ; {
+		leave := false
 		select {
 		case <-n.ended:
 			s.jobs.forget(n)
 			return s.ended(ctx, out, n.exit, n.err, limit)
 		case <-ctx.Done():
+		case <-begun:
+			begun, leave = nil, args.Background
+		case <-wait.C:
+			leave = !args.Background
+		}
+		switch {
+		case ctx.Err() != nil: // nothing is left behind a call that was cancelled before
 			n.cancel(context.Cause(ctx))
 			<-n.ended // a run ends in bounded time
 			s.jobs.forget(n)
 			return s.ended(ctx, out, n.exit, n.err, limit)
-		case <-begun:
-			begun = nil
-			if args.Background {
-				n.detach()
-				return out.leftRunning(n), nil
-			}
-		case <-wait.C:
-			if !args.Background {
-				n.detach()
-				return out.leftRunning(n), nil
-			}
+		case leave:
+			n.detach()
+			return out.leftRunning(n), nil
 		}
 	}
 }

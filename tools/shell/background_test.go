@@ -189,6 +189,35 @@ func TestBackgroundBelongsToItsThread(t *testing.T) {
 	}
 }
 
+// What a filter waits for is found behind a page that has none of it, also when it lies across the end of that page.
+func TestBackgroundFilterGoesOn(t *testing.T) {
+	f := background(t, shell.Background{})
+	id := f.start(object{"command": "yes 'some line that is not it' | head -2000; echo the end of it; sleep 1000", "background": true})
+	d := shellData(t, f.do("bash_output", object{"shell_id": id, "wait": 60, "filter": "^the end of it$"}))
+	if d.Output != "the end of it\n" || d.Status != "running" {
+		t.Errorf("found %q of a shell that is %s", d.Output, d.Status)
+	}
+	id = f.start(object{"command": "for i in $(seq 3000); do echo needle $i; done; sleep 1000", "background": true})
+	for next := 1; next <= 3000; {
+		d := shellData(t, f.do("bash_output", object{"shell_id": id, "wait": 60, "filter": "^needle [0-9]+$"}))
+		for line := range strings.Lines(d.Output) {
+			if line != fmt.Sprintf("needle %d\n", next) {
+				t.Fatalf("line %q, want needle %d", line, next)
+			}
+			next++
+		}
+	}
+}
+
+// A filter that would take minutes for one page is refused.
+func TestT15FilterEnds(t *testing.T) {
+	f := background(t, shell.Background{})
+	v := f.tools["bash_output"].(tool.Validator)
+	if err := v.Validate(typed.Args(object{"shell_id": "sh-1", "filter": strings.Repeat(".{0,1000}", 100) + "x"})); err == nil {
+		t.Error("a filter of 200,000 instructions was taken")
+	}
+}
+
 // P11: shells, what is kept of what they write, and what is typed into them are bounded.
 func TestBackgroundIsBounded(t *testing.T) {
 	f := background(t, shell.Background{Each: 2, All: 3, Log: 1 << 10})

@@ -1,10 +1,12 @@
 package shell
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strconv"
 	"strings"
 	"time"
@@ -104,13 +106,24 @@ type ShellData struct {
 }
 
 func validateOutput(args outputArguments) error {
-	if _, err := regexp.Compile(args.Filter); err != nil {
+	tree, err := syntax.Parse(args.Filter, syntax.Perl)
+	problem := "is not a regular expression in RE2 syntax: "
+	if err == nil {
+		var program *syntax.Prog
+		if program, err = syntax.Compile(tree.Simplify()); err == nil && len(program.Inst) > filterSteps {
+			problem, err = "is too complex: ", fmt.Errorf("it has %d instructions, at most %d are accepted; what is repeated counts as often", len(program.Inst), filterSteps)
+		}
+	}
+	if err != nil {
 		return &tool.Error{Code: tool.InvalidArguments, Message: "The filter is not valid.", Violations: []tool.Violation{{
-			Field: "filter", Description: "is not a regular expression in RE2 syntax: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "),
+			Field: "filter", Description: problem + strings.TrimPrefix(err.Error(), "error parsing regexp: "),
 		}}}
 	}
 	return nil
 }
+
+// filterSteps bounds the instructions of a filter: a match takes up to so many steps for each byte.
+const filterSteps = 2000
 
 func describeOutput(_ context.Context, _ *tool.Call, args outputArguments) (tool.Description, error) {
 	title := "List the shells in the background"
@@ -134,17 +147,22 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 	}
 	timer := time.NewTimer(time.Duration(args.Wait) * time.Second)
 	defer timer.Stop()
-	for {
+	closed := make(chan struct{})
+	close(closed)
+	for since := args.Since; ; {
 		n.mu.Lock()
 		more := n.more
 		n.mu.Unlock()
 		over := n.over()
-		d, text := n.page(args.Since, s.cfg.OutputBudget/4)
+		d, text := n.page(since, s.cfg.OutputBudget/4, args.Filter != "")
 		shown := text
 		if args.Filter != "" {
 			shown = matching(text, filter)
 		}
-		if shown == "" && !over && args.Wait > 0 {
+		if shown == "" && args.Wait > 0 && (d.More || !over) {
+			if d.More { // what is waited for may be there already
+				since, more = &d.Next, closed
+			}
 			select {
 			case <-more:
 				continue
@@ -163,8 +181,9 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 	}
 }
 
-// page returns what a shell wrote from an offset on, or from where it was last read.
-func (n *job) page(since *int64, most int) (ShellData, string) {
+// page returns what a shell wrote from an offset on, or from where it was last read. With lines it ends behind one when there
+// is more.
+func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	from := n.read
@@ -172,6 +191,9 @@ func (n *job) page(since *int64, most int) (ShellData, string) {
 		from = *since
 	}
 	b, from, gone := n.log.since(from, most)
+	if i := bytes.LastIndexByte(b, '\n'); lines && i >= 0 && from+int64(len(b)) < n.log.total {
+		b = b[:i+1]
+	}
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
@@ -212,7 +234,7 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 	list := []ShellData{}
 	var b strings.Builder
 	for _, n := range s.jobs.of(call) {
-		d, _ := n.page(nil, 0)
+		d, _ := n.page(nil, 0, false)
 		var state string
 		d.Status, state, d.ExitCode = n.state()
 		d.Command = clip(n.command, partLength)
@@ -265,7 +287,7 @@ func (s *shell) typeInput(_ context.Context, call *tool.Call, args inputArgument
 			return tool.FailCode("SHELL_ENDED", "Shell %s has ended; %s was not sent.", n.id, args.Signal), nil //nolint:nilerr // the model reads it
 		}
 	}
-	d, _ := n.page(nil, 0)
+	d, _ := n.page(nil, 0, false)
 	return n.told(d), nil
 }
 
@@ -284,7 +306,7 @@ func (s *shell) kill(ctx context.Context, call *tool.Call, args killArguments) (
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	d, text := n.page(nil, s.cfg.OutputBudget/4)
+	d, text := n.page(nil, s.cfg.OutputBudget/4, false)
 	d.Output = text
 	s.jobs.forget(n)
 	r := n.told(d)
