@@ -17,5 +17,5 @@ export CGO_ENABLED=1
 # Race instrumentation is for our code: the SQLite engine is C translated to Go, is slow to compile with it, and its
 # memory is not the Go heap's, which is all that the detector looks at.
 go build -o bin/testsum ./build/testsum
-exec bin/testsum "${ci[@]}" -must crash -must examples -must house -- \
+exec bin/testsum "${ci[@]}" -must conformance -must crash -must examples -must house -- \
 	-race -count=1 -gcflags='modernc.org/...=-race=false' -timeout 10m "$@" ./...

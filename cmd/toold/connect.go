@@ -59,37 +59,45 @@ func (a *app) dataDir() string {
 
 // dial chooses address and token. The connection itself is made with the first request.
 func (a *app) dial() (*client, error) {
-	c := &a.connection
-	target := a.target()
-	transport, err := a.transport()
-	if err != nil {
-		return nil, err
-	}
 	token, err := a.token()
 	if err != nil {
 		return nil, err
 	}
-	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(transport),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-		grpc.WithUserAgent("toold/" + version),
-	}
+	var options []grpc.DialOption
 	if token != "" {
-		isPlain := transport.Info().SecurityProtocol == "insecure"
-		if isPlain && !strings.HasPrefix(target, "unix:") && !isLoopback(target) {
-			return nil, usagef("the token would travel to %s for everybody to read; use --tls or --ca FILE", target)
-		}
 		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
 	}
-	c.used = target
-	conn, err := grpc.NewClient(target, options...)
+	conn, err := a.connect(token != "", options...)
 	if err != nil {
-		return nil, usagef("address %q: %w", target, err)
+		return nil, err
 	}
 	return &client{
 		conn: conn, calls: tooldv1.NewCallServiceClient(conn), tools: tooldv1.NewToolServiceClient(conn),
 		admin: tooldv1.NewAdminServiceClient(conn), docs: tooldv1.NewDocumentServiceClient(conn), health: healthv1.NewHealthClient(conn),
 	}, nil
+}
+
+// connect chooses the address. secret says that tokens will travel.
+func (a *app) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	target := a.target()
+	transport, err := a.transport()
+	if err != nil {
+		return nil, err
+	}
+	isPlain := transport.Info().SecurityProtocol == "insecure"
+	if secret && isPlain && !strings.HasPrefix(target, "unix:") && !isLoopback(target) {
+		return nil, usagef("the token would travel to %s for everybody to read; use --tls or --ca FILE", target)
+	}
+	a.connection.used = target
+	conn, err := grpc.NewClient(target, append(options,
+		grpc.WithTransportCredentials(transport),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithUserAgent("toold/"+version),
+	)...)
+	if err != nil {
+		return nil, usagef("address %q: %w", target, err)
+	}
+	return conn, nil
 }
 
 // target is what was said; else the socket in the data directory, when there is one; else the default port.

@@ -1,0 +1,182 @@
+package conformance_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/toold-dev/toold/conformance"
+)
+
+// binary is the daemon as it is shipped.
+var binary string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "toold-conformance-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "toold")
+	build := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/toold")
+	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return code
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A daemon is one that is killed and started again on the same store and address.
+type daemon struct {
+	t       *testing.T
+	dir     string
+	args    []string
+	tokens  map[string]string
+	address string
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	log     *logTail
+}
+
+// start starts a daemon with the configuration of the package.
+func start(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "toold")
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	d := &daemon{t: t, dir: dir, tokens: map[string]string{}, log: &logTail{}}
+	must(t, os.Mkdir(filepath.Join(dir, "workspace"), 0o755))
+	files, err := conformance.Configuration(filepath.Join(dir, conformance.RulesFile))
+	must(t, err)
+	for name, text := range files {
+		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	must(t, json.Unmarshal(files[conformance.TokensFile], &d.tokens))
+	d.args = append([]string{"serve", "--config", filepath.Join(dir, conformance.DaemonFile),
+		"--data", filepath.Join(dir, "data"), "--workspace", filepath.Join(dir, "workspace")}, args...)
+	must(t, d.serve())
+	t.Cleanup(d.kill)
+	d.args = append(d.args, "--listen-tcp", d.address)
+	return d
+}
+
+// serve starts the daemon and returns when it serves.
+func (d *daemon) serve() error {
+	d.cmd, d.ended = exec.Command(binary, d.args...), make(chan struct{})
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "TOOLD_") {
+			d.cmd.Env = append(d.cmd.Env, v)
+		}
+	}
+	d.cmd.Stderr = d.log
+	// A group of its own, so that Ctrl-C reaches the test alone. Should the test die, the daemon does too.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	out, err := d.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	told := make(chan error, 1)
+	go d.attend(out, told)
+	return <-told
+}
+
+// attend starts the process and waits for its end from one thread: Pdeathsig is about the end of the thread that started it.
+func (d *daemon) attend(out io.Reader, told chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.cmd.Start(); err != nil {
+		close(d.ended)
+		told <- err
+		return
+	}
+	lines := bufio.NewReader(out)
+	text, err := lines.ReadString('\n')
+	if err == nil {
+		var ready struct {
+			TCP string `json:"tcp"`
+		}
+		err = json.Unmarshal([]byte(text), &ready)
+		d.address = ready.TCP
+	}
+	if err != nil {
+		err = fmt.Errorf("the daemon does not serve: %w\n%s", err, d.log)
+	}
+	told <- err
+	_, _ = io.Copy(io.Discard, lines)
+	_ = d.cmd.Wait() // how it ended says nothing here
+	close(d.ended)
+}
+
+// kill is kill -9. It returns when the process is gone.
+func (d *daemon) kill() {
+	_ = d.cmd.Process.Kill() // it may have drained
+	<-d.ended
+}
+
+func (d *daemon) restart(context.Context) error {
+	d.kill()
+	return d.serve()
+}
+
+// config is how the daemon is played against.
+func (d *daemon) config() conformance.Config {
+	d.t.Helper()
+	conn, err := grpc.NewClient(d.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(d.t, err)
+	d.t.Cleanup(func() { conn.Close() })
+	return conformance.Config{Conn: conn, Tokens: d.tokens, Restart: d.restart}
+}
+
+// logTail keeps what a daemon said last.
+type logTail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+const logKept = 16 << 10
+
+func (l *logTail) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	l.text = l.text[max(0, len(l.text)-logKept):]
+	return len(p), nil
+}
+
+func (l *logTail) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return "--- the end of the daemon's log:\n" + string(l.text)
+}

@@ -1,0 +1,274 @@
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails" // in statuses
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	_ "google.golang.org/protobuf/types/known/durationpb" // in answers
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// A flow is what comes back of one request, as lines.
+type flow struct {
+	stream  grpc.ClientStream
+	method  protoreflect.MethodDescriptor
+	cancel  context.CancelFunc
+	skip    []string
+	pending []arrived
+	ended   bool
+	last    map[string]int64 // the newest sequence of each call
+	holes   []string         // what is wrong with sequences, whatever the transcript wants
+	cursor  string           // behind the last line that was read, when that was the last of its frame
+}
+
+// arrived is a line that came.
+type arrived struct {
+	line
+	group  string // lines of one group have an order; between groups there is none
+	cursor string // of the last line of a frame: where its watcher stands
+	text   string // of a status: for people, and not compared
+}
+
+// begin sends a request of any method. The flow has to be read to its end, or left.
+func begin(ctx context.Context, conn *grpc.ClientConn, token, method, body string, skip []string) (*flow, error) {
+	m, err := methodNamed(method)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(as(ctx, token))
+	name := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: m.IsStreamingServer(), ClientStreams: m.IsStreamingClient()}, name)
+	f := &flow{stream: stream, method: m, cancel: cancel, skip: skip, last: map[string]int64{}}
+	if err != nil {
+		f.end(err)
+		return f, nil
+	}
+	for d := json.NewDecoder(strings.NewReader(body)); ; {
+		var raw json.RawMessage
+		err := d.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = f.send(raw)
+		}
+		if err != nil {
+			cancel()
+			return nil, fmt.Errorf("%w in %s", err, strings.TrimSpace(body))
+		}
+	}
+	if err := stream.CloseSend(); err != nil {
+		f.end(err)
+	}
+	return f, nil
+}
+
+func (f *flow) send(raw []byte) error {
+	req, err := newMessage(f.method.Input())
+	if err == nil {
+		err = protojson.Unmarshal(raw, req)
+	}
+	if err == nil {
+		err = f.stream.SendMsg(req)
+	}
+	if errors.Is(err, io.EOF) { // why is told with the answer
+		return nil
+	}
+	return err
+}
+
+func (f *flow) leave() {
+	f.cancel()
+	f.ended = true
+}
+
+// lines returns the next n lines that are not skipped, or what there is until the end; n below 0 is all.
+func (f *flow) lines(n int) ([]arrived, error) {
+	var got []arrived
+	for n < 0 || len(got) < n {
+		if len(f.pending) == 0 {
+			if f.ended {
+				break
+			}
+			if err := f.receive(); err != nil {
+				return got, err
+			}
+			continue
+		}
+		l := f.pending[0]
+		f.pending = f.pending[1:]
+		f.cursor = cmp.Or(l.cursor, f.cursor)
+		if !slices.Contains(f.skip, l.word) && !slices.Contains(f.skip, eventOf(l)) {
+			got = append(got, l)
+		}
+	}
+	return got, nil
+}
+
+// eventOf names the kind of an event.
+func eventOf(l arrived) string {
+	v, ok := l.value.(map[string]any)
+	if !ok || l.word != "event" {
+		return ""
+	}
+	for name := range v {
+		if name != "callId" && name != "sequence" && name != "time" {
+			return name
+		}
+	}
+	return ""
+}
+
+func (f *flow) receive() error {
+	m, err := newMessage(f.method.Output())
+	if err != nil {
+		return err
+	}
+	if err := f.stream.RecvMsg(m); err != nil {
+		f.end(err)
+		return nil
+	}
+	switch m := m.(type) {
+	case *tooldv1.SessionResponse:
+		return f.item(m)
+	case interface{ GetFrame() *tooldv1.Frame }:
+		return f.frame(m.GetFrame(), "")
+	}
+	return f.add("", "", m)
+}
+
+// item takes a message of a session.
+func (f *flow) item(m *tooldv1.SessionResponse) error {
+	group := "item " + m.GetCorrelationId()
+	var err error
+	if m.GetFrame() != nil {
+		err = f.frame(m.GetFrame(), group)
+	}
+	if m.GetCancelled() != nil {
+		err = errors.Join(err, f.add("cancelled", group, m.GetCancelled()))
+	}
+	if m.GetEnd() {
+		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionResponse{CorrelationId: m.GetCorrelationId(), Error: m.GetError()}))
+	}
+	return err
+}
+
+// frame takes the events or the control of a frame. Heartbeats say nothing, and whether a stream that follows a call
+// catches up with it before it ends is a matter of speed.
+func (f *flow) frame(m *tooldv1.Frame, group string) error {
+	defer func() {
+		if n := len(f.pending); n > 0 {
+			f.pending[n-1].cursor = m.GetCursor()
+		}
+	}()
+	for _, e := range m.GetEvents() {
+		f.count(e.GetCallId(), e.GetSequence())
+		if err := f.add("event", e.GetCallId(), e); err != nil {
+			return err
+		}
+	}
+	r := m.ProtoReflect()
+	fd := r.WhichOneof(r.Descriptor().Oneofs().ByName("control"))
+	if fd == nil || fd.Name() == "heartbeat" || fd.Name() == "caught_up" && f.method.Name() != "WatchCalls" {
+		return nil
+	}
+	if c := m.GetSnapshot(); c != nil {
+		f.last[c.GetCallId()] = c.GetLastSequence()
+	}
+	if g := m.GetGap(); g != nil {
+		f.last[g.GetCallId()] = g.GetFirstKept() - 1
+	}
+	return f.add(string(fd.Name()), group, r.Get(fd).Message().Interface())
+}
+
+// count holds the sequences of a call to be without gaps and repeats, whatever a transcript wants.
+func (f *flow) count(id string, sequence int64) {
+	if last, known := f.last[id]; known && sequence != last+1 {
+		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows %d", id, sequence, last))
+	}
+	f.last[id] = sequence
+}
+
+func (f *flow) add(word, group string, m proto.Message) error {
+	raw, err := protojson.Marshal(m)
+	if err != nil {
+		return err
+	}
+	v, err := decode(string(raw))
+	if err != nil {
+		return err
+	}
+	f.pending = append(f.pending, arrived{line: line{word: word, value: v}, group: group})
+	return nil
+}
+
+// end takes the status of a flow.
+func (f *flow) end(err error) {
+	f.ended = true
+	f.cancel()
+	if errors.Is(err, io.EOF) {
+		f.pending = append(f.pending, arrived{line: line{word: "end"}})
+		return
+	}
+	st := status.Convert(err)
+	f.pending = append(f.pending, arrived{line: line{word: "status", value: codeName(st.Code())}, text: st.Message()})
+	for _, d := range st.Details() {
+		if m, ok := d.(proto.Message); ok {
+			if err := f.add(string(m.ProtoReflect().Descriptor().Name()), details, m); err != nil {
+				f.holes = append(f.holes, err.Error())
+			}
+		}
+	}
+}
+
+// details is the group of what a status carries.
+const details = "details"
+
+var hump = regexp.MustCompile(`([a-z])([A-Z])`)
+
+// codeName is a code as the specification of gRPC writes it.
+func codeName(c codes.Code) string {
+	if c == codes.Canceled {
+		return "CANCELLED"
+	}
+	return strings.ToUpper(hump.ReplaceAllString(c.String(), "${1}_$2"))
+}
+
+func methodNamed(name string) (found protoreflect.MethodDescriptor, _ error) {
+	protoregistry.GlobalFiles.RangeFilesByPackage("toold.v1", func(fd protoreflect.FileDescriptor) bool {
+		for i := range fd.Services().Len() {
+			if m := fd.Services().Get(i).Methods().ByName(protoreflect.Name(name)); m != nil {
+				found = m
+			}
+		}
+		return found == nil
+	})
+	if found == nil {
+		return nil, fmt.Errorf("no method %q", name)
+	}
+	return found, nil
+}
+
+func newMessage(d protoreflect.MessageDescriptor) (proto.Message, error) {
+	typ, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		return nil, err
+	}
+	return typ.New().Interface(), nil
+}

@@ -1,0 +1,159 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// names are the variables of a transcript with their values.
+type names map[string]string
+
+var placeholder = regexp.MustCompile(`\{\{([a-z][a-z0-9_]*|_)\}\}`)
+
+// fill puts values in the place of variables.
+func (n names) fill(text string) (string, error) {
+	var missing []string
+	filled := placeholder.ReplaceAllStringFunc(text, func(p string) string {
+		name := p[2 : len(p)-2]
+		value, ok := n[name]
+		if !ok {
+			missing = append(missing, name)
+		}
+		return value
+	})
+	if missing != nil {
+		return "", fmt.Errorf("nothing has given {{%s}} a value", strings.Join(missing, "}} {{"))
+	}
+	return filled, nil
+}
+
+// show puts the names of variables in the place of their values, for people.
+func (n names) show(text string) string {
+	for _, name := range slices.SortedFunc(maps.Keys(n), func(a, b string) int { return len(n[b]) - len(n[a]) }) {
+		if len(n[name]) >= minShown {
+			text = strings.ReplaceAll(text, n[name], "{{"+name+"}}")
+		}
+	}
+	return text
+}
+
+const minShown = 6 // shorter values stand in other places by chance
+
+// match compares what came with what was wanted, gives values to variables that have none, and says what differs. What is
+// not wanted is not looked at; null wants that there is nothing.
+func (n names) match(place string, want, got any) []string {
+	switch w := want.(type) {
+	case nil:
+		if got == nil {
+			return nil
+		}
+	case map[string]any:
+		return n.matchObject(place, w, got)
+	case []any:
+		return n.matchList(place, w, got)
+	case string:
+		if n.matchText(w, got) {
+			return nil
+		}
+	case json.Number:
+		if g, ok := got.(json.Number); ok && g == w {
+			return nil
+		}
+	case bool:
+		if got == w {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("%s: want %s, got %s", place, n.wanted(want), n.show(compact(got)))}
+}
+
+func (n names) matchObject(place string, want map[string]any, got any) (differs []string) {
+	g, ok := got.(map[string]any)
+	if !ok && len(want) > 0 { // an empty message may be left out
+		return []string{fmt.Sprintf("%s: want %s, got %s", place, n.wanted(want), n.show(compact(got)))}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		inner := name
+		if place != "" {
+			inner = place + "." + name
+		}
+		differs = append(differs, n.match(inner, want[name], g[name])...)
+	}
+	return differs
+}
+
+func (n names) matchList(place string, want []any, got any) (differs []string) {
+	g, _ := got.([]any)
+	if len(g) != len(want) {
+		return []string{fmt.Sprintf("%s: want %d elements, got %s", place, len(want), n.show(compact(got)))}
+	}
+	for i := range want {
+		differs = append(differs, n.match(fmt.Sprintf("%s[%d]", place, i), want[i], g[i])...)
+	}
+	return differs
+}
+
+// matchText holds a text, or a number, against one with variables in it. {{_}} is any text, and so is a variable the first time.
+func (n names) matchText(want string, got any) bool {
+	var text string
+	switch g := got.(type) {
+	case string:
+		text = g
+	case json.Number:
+		text = g.String()
+	default:
+		return false
+	}
+	pattern, groups := strings.Builder{}, []string{}
+	rest := want
+	for {
+		at := placeholder.FindStringSubmatchIndex(rest)
+		if at == nil {
+			break
+		}
+		pattern.WriteString(regexp.QuoteMeta(rest[:at[0]]))
+		name := rest[at[2]:at[3]]
+		if value, known := n[name]; known {
+			pattern.WriteString(regexp.QuoteMeta(value))
+		} else if name == "_" {
+			pattern.WriteString(`(?:.*)`)
+		} else {
+			pattern.WriteString(`(.+)`)
+			groups = append(groups, name)
+		}
+		rest = rest[at[1]:]
+	}
+	pattern.WriteString(regexp.QuoteMeta(rest))
+	m := regexp.MustCompile(`(?s)^(?:` + pattern.String() + `)$`).FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	for i, name := range groups {
+		n[name] = m[i+1]
+	}
+	return true
+}
+
+func (n names) wanted(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	return compact(v)
+}
+
+func compact(v any) string {
+	if v == nil {
+		return "nothing"
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
