@@ -155,7 +155,9 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 }
 
 const (
-	selectCall = "SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
+	// selectCall looks in the packs first, where most calls are. It is one statement, so that none can be missed that
+	// becomes a row in between.
+	selectCall = selectPacked + " UNION ALL SELECT " + callColumns + " FROM calls WHERE namespace = ?1 AND call_id = ?2"
 	// selectKnown tells whether there is such a call.
 	selectKnown = "SELECT 1 FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL SELECT 1 FROM packed WHERE namespace = ?1 AND call_id = ?2"
 )
@@ -176,8 +178,7 @@ func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	return row.call, cmp.Or(err, row.err)
 }
 
-// find looks among the rows, then in the packs, and among the rows again: one that was in a pack may have become a row in
-// between. Its position is 0 when it is nowhere.
+// find reads a call. Its position is 0 when it is nowhere.
 func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 	scanner, ok := s.scanners.Get().(*callScanner)
 	if !ok {
@@ -188,15 +189,11 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 			s.scanners.Put(scanner)
 		}
 	}()
-	for _, text := range []string{selectCall, selectPacked, selectCall} {
-		if err == nil && row.position == 0 {
-			scanner.pack.position = 0 // what the pack was may have changed
-			err = query(conn, text, func(st *sqlite.Stmt) error {
-				row = scanner.scan(st)
-				return nil
-			}, key.Namespace, key.ID)
-		}
-	}
+	scanner.pack.position = 0 // what the pack was may have changed
+	err = query(conn, selectCall, func(st *sqlite.Stmt) error {
+		row = scanner.scan(st)
+		return errEnough
+	}, key.Namespace, key.ID)
 	return row, err
 }
 

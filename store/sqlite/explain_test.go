@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 		{"standing", selectStanding, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
 		{"call in a pack", selectPacked, "SEARCH packed USING PRIMARY KEY (namespace=? AND call_id=?)", ""},
-		{"pack of a call", selectPacked, "SEARCH packs USING INTEGER PRIMARY KEY (rowid=?)", ""},
+		{"pack of a call", selectPacked, "SEARCH packs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"old, in packs", selectPacks + "TRUE ORDER BY position", "SCAN packs", ""}, // in order, as far as they are old
 		{"feed, packs", scanPacks, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"ids in packs", selectPackedIDs, "PRIMARY KEY ((namespace,call_id)>(?,?))", ""},

@@ -23,10 +23,11 @@ type pack struct {
 const (
 	// selectPacks is what [pack.read] reads.
 	selectPacks = "SELECT position, last, namespace, updated, epoch, members FROM packs WHERE "
-	// selectPacked finds the pack of a call: in place of what callColumns says of a row, what [pack.find] reads.
+	// selectPacked finds the pack of a call, which begins less than packCalls before it: in place of what callColumns says of
+	// a row, what [pack.find] reads.
 	selectPacked = "SELECT packed.position, packs.namespace, call_id, NULL, packs.position, packs.last, 0, packs.members" +
-		" FROM packed CROSS JOIN packs ON packs.position = (SELECT position FROM packs WHERE position <= packed.position ORDER BY position DESC LIMIT 1)" +
-		" AND packs.last >= packed.position WHERE packed.namespace = ?1 AND call_id = ?2"
+		" FROM packed CROSS JOIN packs ON packs.position > packed.position - 8 AND packs.position <= packed.position AND packs.last >= packed.position " +
+		"WHERE packed.namespace = ?1 AND call_id = ?2"
 )
 
 func (p *pack) read(st *sqlite.Stmt) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
@@ -19,12 +20,12 @@ const applicationID = 0x746f6f6c
 // ErrNewer means that a later release of toold has written this journal.
 var ErrNewer = errors.New("journal has the schema of a newer toold")
 
-// The files of schema are applied in order, each in a transaction with its number. A released one never changes.
+// The files of schema are applied in order, with the number of the last one. A released one never changes.
 //
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate brings a database to the newest of the schemas. There is no way back.
+// migrate brings a database to the newest of the schemas, in one transaction: a fresh one costs one sync. There is no way back.
 func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	var id, version int64
 	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
@@ -45,22 +46,20 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	case version > latest:
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
 	}
-	for ; version < latest; version++ {
-		if err := step(conn, schemas, names[version], version+1); err != nil {
-			return fmt.Errorf("%s: %w", names[version], known(err))
+	if version == latest {
+		return nil
+	}
+	var script strings.Builder
+	for _, name := range names[version:] {
+		text, err := fs.ReadFile(schemas, name)
+		if err != nil {
+			return err
 		}
+		fmt.Fprintf(&script, "%s\n", text)
 	}
-	return nil
-}
-
-func step(conn *sqlite.Conn, schemas fs.FS, name string, version int64) (err error) {
-	text, err := fs.ReadFile(schemas, name)
-	if err != nil {
-		return err
-	}
-	script := fmt.Sprintf("%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", text, applicationID, version)
-	if err := sqlitex.ExecScript(conn, script); err != nil {
-		return &failure{err}
+	fmt.Fprintf(&script, "PRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", applicationID, latest)
+	if err := sqlitex.ExecScript(conn, script.String()); err != nil {
+		return fmt.Errorf("schema %d to %d: %w", version, latest, known(&failure{err}))
 	}
 	return nil
 }
