@@ -104,11 +104,11 @@ func (s *batches) drop(b *batch, anyway bool) bool {
 	return true
 }
 
-// has reports whether something of a batch moves.
+// has reports whether something of a batch moves, or will when nobody holds it still any more.
 func (s *batches) has(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[key] != nil
+	return s.of[key] != nil || s.held[key] > 0
 }
 
 // movedInBatch tells a call's batch that a change of it is stored.

@@ -2,38 +2,40 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
-// interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all that have
-// not started and that nobody declined. It reports whether there were some.
+// interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all, that have
+// not started or were not resumed, and that nobody declined. It reports whether there were some.
 func (b *batch) interrupt() (did bool) {
-	last, failed := b.failed()
-	if last < 0 && !failed {
+	blocked, failed := b.failed()
+	if blocked < 0 && !failed {
 		return false
 	}
+	stops := func(i int) bool { return failed || i > blocked }
 	why := "Not run: an earlier call was blocked"
-	if last < 0 {
+	if blocked < 0 {
 		why = "Not run: another call of the batch failed"
 	}
 	for i, s := range b.look() {
-		if (s == fresh && (failed || i > last) || s == decided && failed && !b.lives[i].declined()) && b.lives[i].record().Cancel == nil {
-			b.skip(b.lives[i], why)
+		if l := b.lives[i]; (s == fresh || s == decided && !l.declined()) && stops(i) && l.record().Cancel == nil {
+			b.skip(l, why)
 			did = true
 		}
 	}
-	if !failed {
-		return did
-	}
-	for _, m := range b.pending {
+	b.pending = slices.DeleteFunc(b.pending, func(m *member) bool {
+		if !stops(m.l.record().BatchPosition - 1) {
+			return false
+		}
 		out := interrupted(why)
 		m.p.early = &out
 		b.launch(m)
 		did = true
-	}
-	b.pending = nil
+		return true
+	})
 	return did
 }
 

@@ -135,7 +135,9 @@ func (b *batch) serve(at standings) (did bool) {
 		}
 	}
 	b.pending = slices.DeleteFunc(b.pending, func(m *member) bool {
-		if room <= 0 && m.ctx.Err() == nil {
+		if wish := m.l.record().Cancel; wish != nil {
+			m.l.stop(wished(wish)) // who stored it may not have come to that
+		} else if room <= 0 && m.ctx.Err() == nil {
 			return false
 		}
 		b.launch(m)
@@ -265,6 +267,7 @@ func (b *batch) settle(m *member) {
 
 // release ends a pass that leaves the call as it was.
 func (m *member) release() {
+	m.p.disconnect(&end{})
 	for _, release := range m.p.releases {
 		_, _ = bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
 	}
@@ -282,8 +285,8 @@ func (b *batch) withdraw() {
 }
 
 // begin asks the gates of calls that have not begun, in model order, and executes those that may run now: of a PARALLEL
-// batch all when all gates were asked, of the others one, or neighbours that are safe together. A call that a gate intercepts
-// behind others that may run is left as it was: they run first, and then it is asked anew.
+// batch all when all gates were asked, of the others one, or neighbours that are safe together. A call that does not simply run
+// is left as it was behind others that may: they run first, and then it is looked at anew.
 func (b *batch) begin() {
 	var group []*member
 	for i, s := range b.look() {
@@ -294,20 +297,16 @@ func (b *batch) begin() {
 		m.p.tentative = !b.parallel() && len(group) > 0
 		out := m.walk(stepGate)
 		alone := b.record.Strategy == call.Sequential || b.record.Strategy == call.Auto && out == nil && !together(m.p.in.Assessment)
-		if m.p.tentative && out == nil && alone {
-			m.release()
-			break
-		}
-		if out == nil {
+		if out == nil && !(m.p.tentative && alone) {
 			out = m.walk(stepGate + 1)
 		}
-		if out != nil && (out.back || m.drained()) {
+		if m.p.tentative && (out != nil || alone) || out != nil && m.drained() {
 			m.release()
 			break
 		}
 		if out != nil {
 			b.settle(m)
-			if out.block != "" || !b.parallel() && len(group) == 0 {
+			if out.block != "" || !b.parallel() {
 				break // what follows from it is seen to first
 			}
 			continue

@@ -1,0 +1,144 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// atPoint sleeps at a point of the path, so that whatever can happen there does.
+func atPoint(name string, d time.Duration) func(*lifecycle.Config) {
+	return func(c *lifecycle.Config) {
+		c.FailPoint = func(at string) {
+			if at == name {
+				time.Sleep(d)
+			}
+		}
+	}
+}
+
+// A call that was allowed and waits for max_parallel is cancelled at once, although the batch looks before it is stopped.
+func TestBatchCancelOfOneThatWaitsForRoom(t *testing.T) {
+	p := held()
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, atPoint("after-cancel", time.Millisecond), func(t *testing.T, w *world) {
+		b := batchOf(call.Parallel, of("t", "t", "t")...)
+		b.MaxParallel = 1
+		w.launch(b)
+		c, err := w.e.Cancel(t.Context(), alice, b.Calls[1].ID, "", time.Minute)
+		if err != nil || c.Status != call.Cancelled || c.Executed != call.NotStarted {
+			t.Errorf("%s %s, %v", c.Status, c.Executed, err)
+		}
+		p.free()
+		synctest.Wait()
+		w.wantBatch(b, "SUCCEEDED CANCELLED/CANCELLED SUCCEEDED")
+	})
+}
+
+// turning is a gate that asks about these tools, and blocks the one named once it was answered: a yes never beats a no.
+func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
+	ask := asking(ids...)
+	return namedGate("turns", func(in *hook.Input) (hook.Verdict, error) {
+		if d := in.Answer(); d != nil && in.Descriptor.ID == blocked {
+			return hook.Block("not any more"), nil
+		}
+		return ask.Hook.Check(nil, in)
+	})
+}
+
+// S8: Block: later calls are FAILED INTERRUPTED, those that wait for an answer as soon as they have one. Earlier ones come to
+// their end.
+func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
+	for _, strategy := range strategies {
+		for _, crash := range []bool{false, true} {
+			p := &probe{}
+			tools := []tool.Tool{p.tool("first", mutating), p.tool("turns", mutating), p.tool("later", mutating)}
+			inBubble(t, tools, gates(turning("turns", "first", "turns", "later")), func(t *testing.T, w *world) {
+				b := batchOf(strategy, of("first", "turns", "later", "later")...)
+				w.batch(b)
+				calls := w.wantBatch(b, "SUSPENDED SUSPENDED SUSPENDED SUSPENDED")
+				w.decide(bob, calls[1].ID, yes())
+				w.wantBatch(b, "SUSPENDED FAILED/DENIED SUSPENDED SUSPENDED")
+				if crash {
+					w.crash()
+					synctest.Wait()
+				}
+				w.decide(bob, calls[2].ID, yes())
+				w.decide(bob, calls[3].ID, no("no"))
+				w.decide(bob, calls[0].ID, yes())
+				w.wantBatch(b, "SUCCEEDED FAILED/DENIED FAILED/INTERRUPTED CANCELLED/CANCELLED")
+				if p.runs.Load() != 1 {
+					t.Errorf("%s: %d runs", strategy, p.runs.Load())
+				}
+			})
+		}
+	}
+}
+
+// With AUTO a call that cannot run is not looked at before the ones before it have run: with fail_fast it stops later ones alone.
+func TestBatchFailFastKeepsTheOrder(t *testing.T) {
+	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
+		for n := range 3 {
+			inBubble(t, []tool.Tool{echo("ok", reading)}, nil, func(t *testing.T, w *world) {
+				b := batchOf(strategy, of("ok", "ok", "ok")...)
+				b.FailFast = true
+				b.Calls[n].Arguments = `{"x":`
+				w.batch(b)
+				w.wantBatch(b, []string{
+					"FAILED/INVALID_ARGUMENTS FAILED/INTERRUPTED FAILED/INTERRUPTED",
+					"SUCCEEDED FAILED/INVALID_ARGUMENTS FAILED/INTERRUPTED",
+					"SUCCEEDED SUCCEEDED FAILED/INVALID_ARGUMENTS",
+				}[n])
+			})
+		}
+	}
+}
+
+// A call that tries whether an upstream is back, and is taken back before it has, leaves that to the next one.
+func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
+	u := &upstream{}
+	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(1), func(t *testing.T, w *world) {
+		u.how.Store("fails")
+		w.do(apart(spec("far", "")))
+		time.Sleep(31 * time.Second)
+		b := batchOf(call.Parallel, of("far", "far", "far")...)
+		b.MaxParallel = 1
+		u.how.Store("hangs")
+		w.launch(b)
+		if _, err := w.e.CancelBatch(t.Context(), alice, b.ID, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		u.how.Store("ok")
+		if c := w.do(apart(spec("far", ""))); c.Status != call.Succeeded {
+			t.Errorf("%s %+v", c.Status, c.Result.Error)
+		}
+	})
+}
+
+// A stream of a batch that is cancelled ends when all of it has ended, not in the middle.
+func TestBatchCancelIsSeenWhole(t *testing.T) {
+	p := held()
+	change := both(gates(asking("ask")), atPoint("before-commit", time.Millisecond))
+	inBubble(t, []tool.Tool{echo("ask", mutating), p.tool("t", mutating)}, change, func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("ask", "ask", "ask", "ask", "t", "t")...)
+		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		time.Sleep(time.Second)
+		w.wantBatch(b, "SUSPENDED SUSPENDED SUSPENDED SUSPENDED RUNNING NEW")
+		cancelled := make(chan struct{})
+		go func() {
+			defer close(cancelled)
+			if _, err := w.e.CancelBatch(t.Context(), alice, b.ID, "", ""); err != nil {
+				t.Error(err)
+			}
+		}()
+		if _, done := followed(t, watcher); len(done.Open) > 0 {
+			t.Errorf("the stream ended with %s", statuses(done.Calls))
+		}
+		<-cancelled
+	})
+}
