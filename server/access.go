@@ -62,6 +62,8 @@ type access struct {
 	limit time.Duration
 	// unending streams have no end of their own and are ended when the server stops.
 	unending bool
+	// audited ones are told to who keeps an audit. They answer once.
+	audited bool
 }
 
 // quick bounds what answers from memory or the journal.
@@ -86,15 +88,15 @@ func table() map[string]access {
 		tooldv1.CallService_ListCalls_FullMethodName:    {roles: see, limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {roles: end},
 		tooldv1.CallService_CancelCalls_FullMethodName:  {roles: end, limit: quick},
-		tooldv1.CallService_DescribeCall_FullMethodName: {roles: caller | delegate, limit: quick},
+		tooldv1.CallService_DescribeCall_FullMethodName: {roles: caller | delegate, limit: quick, audited: true},
 		tooldv1.CallService_ReadArtifact_FullMethodName: {roles: see, limit: quick},
 		tooldv1.CallService_SendInput_FullMethodName:    {roles: caller | delegate, limit: quick},
 		tooldv1.CallService_GetRun_FullMethodName:       {roles: see, limit: quick},
-		tooldv1.CallService_EndRun_FullMethodName:       {roles: end, limit: quick},
+		tooldv1.CallService_EndRun_FullMethodName:       {roles: end, limit: quick, audited: true},
 
 		tooldv1.CallService_ListRules_FullMethodName:         {roles: see, limit: quick},
-		tooldv1.CallService_RevokeRule_FullMethodName:        {roles: end | approver, limit: quick},
-		tooldv1.CallService_SetPermissionMode_FullMethodName: {roles: end | approver, limit: quick},
+		tooldv1.CallService_RevokeRule_FullMethodName:        {roles: end | approver, limit: quick, audited: true},
+		tooldv1.CallService_SetPermissionMode_FullMethodName: {roles: end | approver, limit: quick, audited: true},
 
 		tooldv1.ToolService_ListTools_FullMethodName:   {roles: see, limit: quick},
 		tooldv1.ToolService_GetTool_FullMethodName:     {roles: see, limit: quick},
@@ -107,19 +109,19 @@ func table() map[string]access {
 		tooldv1.DocumentService_DeleteDocument_FullMethodName: {roles: end, limit: quick},
 
 		tooldv1.AdminService_ListDeadLetters_FullMethodName: {roles: operator, limit: quick},
-		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {roles: operator, limit: quick},
+		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {roles: operator, limit: quick, audited: true},
 
 		tooldv1.AdminService_GetInfo_FullMethodName:              {roles: anyRole, limit: quick},
-		tooldv1.AdminService_Reload_FullMethodName:               {roles: operator, limit: quick},
-		tooldv1.AdminService_Drain_FullMethodName:                {roles: operator, limit: quick},
-		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: operator, limit: quick},
+		tooldv1.AdminService_Reload_FullMethodName:               {roles: operator, limit: quick, audited: true},
+		tooldv1.AdminService_Drain_FullMethodName:                {roles: operator, limit: quick, audited: true},
+		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: operator, limit: quick, audited: true},
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator, limit: quick},
-		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick},
+		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick, audited: true},
 
-		tooldv1.AdminService_ReleaseCalls_FullMethodName: {roles: operator, limit: long},
-		tooldv1.AdminService_Backup_FullMethodName:       {roles: operator, limit: long},
+		tooldv1.AdminService_ReleaseCalls_FullMethodName: {roles: operator, limit: long, audited: true},
+		tooldv1.AdminService_Backup_FullMethodName:       {roles: operator, limit: long, audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {roles: operator, limit: quick},
-		tooldv1.AdminService_Purge_FullMethodName:        {roles: operator, limit: long},
+		tooldv1.AdminService_Purge_FullMethodName:        {roles: operator, limit: long, audited: true},
 
 		// Probes have no credentials, and the answer is a word.
 		grpc_health_v1.Health_Check_FullMethodName: {public: true, limit: quick},

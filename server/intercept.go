@@ -67,12 +67,18 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		ctx, cancel = context.WithTimeout(ctx, m.limit)
 		defer cancel()
 	}
+	if m.audited {
+		s.operation(ctx, info.FullMethod, id, req, nil)
+	}
 	resp, err := handler(ctx, req)
 	if err == nil && !id.expires.IsZero() && ctx.Err() != nil && time.Now().After(id.expires) {
 		err = expired(id.expires) // a wait that ends answers with what there is, but to nobody any more
 	}
 	if err != nil {
 		resp = nil
+		if m.audited {
+			s.operation(ctx, info.FullMethod, id, req, err)
+		}
 	}
 	return resp, s.done(ctx, info.FullMethod, m, id, err)
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Auth   *Auth       // required
 	TLS    *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
 	Log    *zap.Logger // nil drops
+	// Operation is told of what is asked for beside calls; nil: nobody is.
+	Operation func(context.Context, Operation)
 
 	// StreamWorkers is how many requests are served by goroutines that stay: about as many as run at once. 0 means 64.
 	StreamWorkers int
@@ -74,6 +76,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	for name, a := range table() {
+		a.audited = a.audited && cfg.Operation != nil
 		s.methods[name] = &method{access: a}
 	}
 	s.grpc = grpc.NewServer(s.options()...)

@@ -180,7 +180,10 @@ func (a *app) verifyFile(name string, f *auditFlags, signed []audit.Checkpoint, 
 	}
 	defer file.Close()
 	namespace := f.namespace
-	for l := range exported(file) {
+	for l, err := range exported(file) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
 		namespace = cmp.Or(namespace, l.Namespace)
 		break
 	}

@@ -3,11 +3,13 @@ package main
 import (
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/plugins/audit"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // forger has the whole store and knows how it is made, checksums included.
@@ -167,4 +170,52 @@ func wantEntries(t *testing.T, export string) {
 	if told["accepted"] != 6 || told["finished"] != 6 || told["suspended"] != 1 || told["resumed"] != 1 {
 		t.Errorf("records %v", told)
 	}
+}
+
+// What operators do, and what is only described, is in the chain as well: before it is done, and again when it is refused. So
+// is the rule that a decision brings, and a reload by signal.
+func TestAuditOfOperations(t *testing.T) {
+	p := newPluginSite(t, "audit: {enabled: true, every: 1s}\n")
+	ctx := within(t)
+	_, err := p.p.calls.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_RunId{RunId: "run"}, Mode: "plan"})
+	must(t, err)
+	for range 3 {
+		_, err = p.p.calls.DescribeCall(ctx, &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "glob", Arguments: `{"pattern":"canary*"}`}})
+		must(t, err)
+	}
+	if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+		t.Fatal(e)
+	}
+	_, err = p.p.admin.AcceptTool(ctx, &tooldv1.AcceptToolRequest{Tool: "nothing", Digest: "d"})
+	if err == nil {
+		t.Error("a tool that there is not was accepted")
+	}
+	_, err = p.p.admin.Purge(ctx, &tooldv1.PurgeRequest{CallIds: []string{"plugin-tests-call-1"}})
+	must(t, err)
+	p.p.signal(syscall.SIGHUP)
+	eventually(t, "SIGHUP reloads", func() bool { return strings.Contains(p.p.log.String(), "reloaded") })
+	export := new(run).do(t, p.data, "audit", "export").out
+	var told []string
+	for line := range strings.Lines(export) {
+		var l audit.Line
+		must(t, json.Unmarshal([]byte(line), &l))
+		var e audit.Entry
+		must(t, json.Unmarshal(l.Record, &e))
+		if e.Event == audit.EventOperation {
+			told = append(told, strings.TrimSpace(fmt.Sprint(e.By.Subject, " ", e.Operation, " ", e.Of, " ", e.Error)))
+		}
+	}
+	describe := "local DescribeCall map[arguments_sha256:3cd3b4d21bcdb092beda8d6121ba679b30b93bf75906d438524d55fdd3cce4d6 tool:glob]"
+	want := []string{
+		"local SetPermissionMode map[mode:plan run_id:run]", describe, describe, describe,
+		"local AcceptTool map[digest:d tool:nothing]", "local AcceptTool map[digest:d tool:nothing] TOOL_NOT_QUARANTINED",
+		"local Purge map[call_id:plugin-tests-call-1 calls:1]", "Reload map[signal:SIGHUP]",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+	p.p.stop()
+	d := p.start("--config", p.file)
+	defer d.stop()
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).says(t, 0, "records of default")
 }

@@ -15,6 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
 )
 
 // What may come after the drain period, which has to be over five seconds later.
@@ -216,6 +218,9 @@ func (d *daemon) hangups(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.hangup:
+			if told := d.operations(); told != nil {
+				told(ctx, server.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
+			}
 			_, _ = d.reloadAll() // told in the log
 		}
 	}

@@ -75,6 +75,20 @@ func chainOf(s store.RecordReader) audit.Source {
 	}
 }
 
+// operations keeps a record of what is asked for beside calls; nil when none is kept. One that cannot be written stops nobody, or
+// a full disk could not be made empty: it is in the log then.
+func (d *daemon) operations() func(context.Context, server.Operation) {
+	if d.plugins.audit == nil {
+		return nil
+	}
+	return func(ctx context.Context, op server.Operation) {
+		r := d.plugins.audit.Operation(op.Method, op.By, op.Of, op.Refused)
+		if err := d.store.PutRecord(context.WithoutCancel(ctx), op.By.Namespace, store.Record(r)); err != nil {
+			d.log.Error("audit: this could not be recorded", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
+		}
+	}
+}
+
 // Audit implements [server.Admin].
 func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []server.AuditRecord, kept time.Time, err error) {
 	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)

@@ -3,7 +3,8 @@
 // It is a [hook.Recorder]: a record commits in the transaction of the event that it tells, or not at all. The journal links
 // each to the one before it in its namespace, so that a record that is changed or taken out breaks the chain behind it. Who
 // can write the store can also write the chain anew, or cut its end off: against that a [Keeper] signs where the chain stands
-// every now and then, into a file that is to be copied away, and [Verify] compares.
+// every now and then, into a file that is to be copied away, and [Verify] compares. What is asked for beside calls comes from who
+// serves it: [Filter.Operation].
 //
 // A record holds ids, names, codes, digests and the ids of who asked and decided. It holds no arguments, no result, no message
 // and no reason that people typed, and stays when the content of its call is purged.
@@ -48,12 +49,19 @@ type Entry struct {
 	Decision string          `json:"decision_id,omitempty"` // of vote_recorded and resumed
 	By       *tool.Principal `json:"by,omitempty"`          // who decided, voted or cancelled
 	Result   string          `json:"answer_sha256,omitempty"`
-	Cause    string          `json:"cause,omitempty"` // of cancel_requested
+	Remember *tool.Remember  `json:"remember,omitempty"` // of resumed: the rule that commits with the decision
+	Cause    string          `json:"cause,omitempty"`    // of cancel_requested
 
 	Status   call.Status   `json:"status,omitempty"` // of finished
 	Executed call.Executed `json:"executed,omitempty"`
 	Error    string        `json:"error,omitempty"` // code and reason
+
+	Operation string            `json:"operation,omitempty"` // of operation; it has By, and Error when it was refused
+	Of        map[string]string `json:"of,omitempty"`
 }
+
+// EventOperation is the event of a record of what somebody asked of the daemon beside calls.
+const EventOperation call.EventType = "operation"
 
 // A Filter is the hook. It also knows the namespaces of which it saw calls.
 type Filter struct {
@@ -74,20 +82,36 @@ func (f *Filter) Observe(*hook.Input) func(*call.Event) { return func(*call.Even
 
 // Record implements [hook.Recorder].
 func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
-	if _, known := f.namespaces.Load(in.Namespace); !known {
-		f.namespaces.Store(in.Namespace, true)
-	}
+	f.saw(in.Namespace)
 	return func(ev *call.Event) []hook.Record {
 		e, ok := entry(in, ev)
 		if !ok {
 			return nil
 		}
-		b, err := json.Marshal(e)
-		if err != nil {
-			panic(err) // texts and numbers
-		}
-		return []hook.Record{{Kind: Kind, Key: in.CallID, Bytes: b}}
+		return []hook.Record{{Kind: Kind, Key: in.CallID, Bytes: e.text()}}
 	}
+}
+
+// Operation returns the record of what somebody asked for, with the ids, names and settings that it is about: before it is done,
+// and again with the reason when it is refused.
+func (f *Filter) Operation(name string, by tool.Principal, of map[string]string, refused string) hook.Record {
+	f.saw(by.Namespace)
+	e := Entry{Event: EventOperation, Operation: name, By: &by, Of: of, Error: refused}
+	return hook.Record{Kind: Kind, Key: name, Bytes: e.text()}
+}
+
+func (f *Filter) saw(namespace string) {
+	if _, known := f.namespaces.Load(namespace); !known {
+		f.namespaces.Store(namespace, true)
+	}
+}
+
+func (e *Entry) text() []byte {
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return b
 }
 
 // entry returns what is kept of an event, and false when nothing is: of progress, activity, output and documents.
@@ -111,7 +135,7 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 		d := ev.Decision
 		by := d.DecidedBy
 		e.Decision, e.Action, e.Digest, e.By = d.ID, string(d.Action), d.AppliesTo, &by
-		e.Arguments, e.Result = digest(d.Arguments), digest(d.Result)
+		e.Arguments, e.Result, e.Remember = digest(d.Arguments), digest(d.Result), d.Remember
 	case call.EventCancelRequested:
 		by := ev.Cancel.By
 		e.By, e.Cause = &by, ev.Cancel.Cause
