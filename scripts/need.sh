@@ -8,6 +8,7 @@ for want in "$@"; do
 	command=${want%%=*}
 	# Debian keeps the programs of a PostgreSQL server out of the path.
 	[[ $command == initdb ]] && compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && continue
+	[[ $command == /* && -e $command ]] && continue # what a package has beside commands
 	command -v "$command" >/dev/null || packages+=("${want#*=}")
 done
 # The race detector links against libc, whose headers come apart from the compiler; HTTPS needs the roots of trust.
