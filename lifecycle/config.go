@@ -107,6 +107,10 @@ type Config struct {
 	CircuitFailures int
 	CircuitOpen     time.Duration
 
+	// Compact makes the message of a tool's result shorter for the model and says what it did; ok is false when it stays. What
+	// it was stays readable as an artifact. Errors are not given to it. nil: none is made shorter.
+	Compact func(tool, message string) (short, did string, ok bool)
+
 	// Tracer follows calls; nil: none are, and it costs nothing.
 	Tracer Tracer
 	// Released remembers that no call of a copied or restored store is held any more. nil: every start holds them anew.

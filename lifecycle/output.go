@@ -117,43 +117,85 @@ const (
 	messageArtifact = "result.message"
 )
 
-// shorten keeps a result within the inline budget: what is over it goes to the call's spool whole, and the result keeps
-// head, tail, size and the handle to read the rest by.
+// shorten makes a message compact, when that is wished, and keeps a result within the inline budget: what is over it goes to
+// the call's spool whole, and the result keeps head, tail, size and the handle to read the rest by.
 func (p *pass) shorten(r *tool.Result) error {
 	budget := p.l.e.cfg.OutputBudget
 	if p.def != nil {
 		budget = or(p.def.Descriptor.OutputBudget, budget)
 	}
-	if len(r.Data)+len(r.Message) <= budget {
+	whole, note, err := p.compact(r)
+	if err != nil {
+		return err
+	}
+	if len(r.Data)+len(r.Message) > budget {
+		if err := p.cutData(r, budget/2); err != nil {
+			return err
+		}
+		if err := p.cutMessage(r, budget/2, whole); err != nil {
+			return err
+		}
+	}
+	r.Message += note
+	return nil
+}
+
+// compact makes the message of an answer compact. It returns the handle of the message as it was and the note that goes behind
+// what is left. Without room to keep the message nothing is taken out of it.
+func (p *pass) compact(r *tool.Result) (whole, note string, err error) {
+	if p.l.e.cfg.Compact == nil || r.Error != nil || r.Status == tool.StatusError {
+		return "", "", nil
+	}
+	short, did, ok := p.l.e.cfg.Compact(r.ToolName, r.Message)
+	if !ok {
+		return "", "", nil
+	}
+	if whole, err = p.keep(r, messageArtifact, textPlain, r.Message); whole == "" {
+		return "", "", err
+	}
+	r.Message = short
+	return whole, fmt.Sprintf("\n[Compacted: %s; the text as it was is %s]", did, whole), nil
+}
+
+const textPlain = "text/plain; charset=utf-8"
+
+func (p *pass) cutData(r *tool.Result, most int) error {
+	if len(r.Data) <= most {
 		return nil
 	}
-	if len(r.Data) > budget/2 {
-		handle, err := p.keep(r, dataArtifact, "application/json", r.Data)
-		if err != nil {
-			return err
-		}
-		head, tail := ends(r.Data, budget/2)
-		short := map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail}
-		if handle != "" {
-			short["artifact"] = handle
-		}
-		cut, err := json.Marshal(short)
-		if err != nil {
-			return err
-		}
-		r.Data = string(cut)
+	handle, err := p.keep(r, dataArtifact, "application/json", r.Data)
+	if err != nil {
+		return err
 	}
-	if len(r.Message) > budget/2 {
-		handle, err := p.keep(r, messageArtifact, "text/plain; charset=utf-8", r.Message)
-		if err != nil {
+	head, tail := ends(r.Data, most)
+	short := map[string]any{"truncated": true, "size": len(r.Data), "head": head, "tail": tail}
+	if handle != "" {
+		short["artifact"] = handle
+	}
+	cut, err := json.Marshal(short)
+	if err != nil {
+		return err
+	}
+	r.Data = string(cut)
+	return nil
+}
+
+// cutMessage leaves head and tail of a message; whole is the handle when it is kept already.
+func (p *pass) cutMessage(r *tool.Result, most int, whole string) error {
+	if len(r.Message) <= most {
+		return nil
+	}
+	if whole == "" {
+		var err error
+		if whole, err = p.keep(r, messageArtifact, textPlain, r.Message); err != nil {
 			return err
 		}
-		if handle != "" {
-			handle = "; the whole is " + handle
-		}
-		head, tail := ends(r.Message, budget/2)
-		r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(r.Message)-len(head)-len(tail), len(r.Message), handle, tail)
 	}
+	if whole != "" {
+		whole = "; the whole is " + whole
+	}
+	head, tail := ends(r.Message, most)
+	r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(r.Message)-len(head)-len(tail), len(r.Message), whole, tail)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/plugins/cache"
+	"github.com/toold-dev/toold/plugins/compact"
 	"github.com/toold-dev/toold/plugins/loopguard"
 )
 
@@ -38,6 +39,7 @@ type Config struct {
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
 	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
+	Compact    Compact     `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`
@@ -212,6 +214,7 @@ func defaults() Config {
 		Bash:      Bash{Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
 		Audit:     Audit{Every: time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
+		Compact:   Compact{From: compact.DefaultFrom},
 		Cache:     Cache{Entries: cache.DefaultEntries, Bytes: cache.DefaultBytes},
 	}
 }

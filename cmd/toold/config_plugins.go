@@ -77,6 +77,12 @@ type Reminder struct {
 	Cooldown  time.Duration `koanf:"cooldown"`  // within a run; 0: none
 }
 
+// Compact is what the plugin compact makes shorter.
+type Compact struct {
+	Tools []string `koanf:"tools"` // globs on tool ids; none: none
+	From  int      `koanf:"from"`  // bytes, from which a message is looked at; 0: 4 KiB
+}
+
 // guards reports whether anything is counted.
 func (l *Loopguard) guards() bool { return l.Repeats+l.Calls+l.Failures > 0 }
 

@@ -176,6 +176,7 @@ func usageOfPlugin(key string) string {
 		"loopguard.runs":     "runs that are remembered",
 		"cache.entries":      "results that are kept",
 		"cache.bytes":        "that they take",
+		"compact.from":       "bytes of a message from which it is made compact",
 	}[key]
 }
 

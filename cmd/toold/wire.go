@@ -211,7 +211,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
-		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(),
+		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
 	}
 	d.cfg.limit(&cfg)
 	d.engine, err = lifecycle.New(cfg)

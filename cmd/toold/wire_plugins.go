@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
+	"github.com/toold-dev/toold/plugins/compact"
 	"github.com/toold-dev/toold/plugins/loopguard"
 	"github.com/toold-dev/toold/plugins/notify"
 	"github.com/toold-dev/toold/plugins/ratelimit"
@@ -22,6 +23,8 @@ type plugins struct {
 	live   []livePlugin
 	notify *notify.Notifier // nil: nobody is notified
 	audit  *audit.Filter    // nil: no records
+	// compact makes messages shorter; nil: none.
+	compact func(tool, message string) (short, did string, ok bool)
 }
 
 // A livePlugin takes new settings without a restart.
@@ -53,7 +56,7 @@ func newPlugins(c *Config) (*plugins, error) {
 		p.audit = audit.New()
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "audit", Hook: p.audit})
 	}
-	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c))
+	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c), p.addCompact(c))
 }
 
 // add notes that a plugin takes new settings.
@@ -123,6 +126,18 @@ func (p *plugins) addRemind(c *Config) error {
 	if len(c.Remind) > 0 {
 		p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "remind", Hook: r})
 		p.add(c, "remind", func(c *Config) any { return c.Remind }, func(c *Config) error { return r.Swap(c.remind()) })
+	}
+	return nil
+}
+
+func (p *plugins) addCompact(c *Config) error {
+	made, err := compact.New(compact.Config(c.Compact))
+	if err != nil {
+		return usagef("compact: %w", err)
+	}
+	if len(c.Compact.Tools) > 0 {
+		p.compact = made.Compact
+		p.add(c, "compact", func(c *Config) any { return c.Compact }, func(c *Config) error { return made.Swap(compact.Config(c.Compact)) })
 	}
 	return nil
 }
