@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,15 +33,13 @@ type flow struct {
 	ended   bool
 	last    map[string]int64 // the newest sequence of each call
 	holes   []string         // what is wrong with sequences, whatever the transcript wants
-	cursor  string           // behind the last line that was read, when that was the last of its frame
 }
 
 // arrived is a line that came.
 type arrived struct {
 	line
-	group  string // lines of one group have an order; between groups there is none
-	cursor string // of the last line of a frame: where its watcher stands
-	text   string // of a status: for people, and not compared
+	group string // lines of one group have an order; between groups there is none
+	text  string // of a status: for people, and not compared
 }
 
 // begin sends a request of any method. The flow has to be read to its end, or left.
@@ -113,7 +110,6 @@ func (f *flow) lines(n int) ([]arrived, error) {
 		}
 		l := f.pending[0]
 		f.pending = f.pending[1:]
-		f.cursor = cmp.Or(l.cursor, f.cursor)
 		if !slices.Contains(f.skip, l.word) && !slices.Contains(f.skip, eventOf(l)) {
 			got = append(got, l)
 		}
@@ -172,11 +168,6 @@ func (f *flow) item(m *tooldv1.SessionResponse) error {
 // frame takes the events or the control of a frame. Heartbeats say nothing, and whether a stream that follows a call
 // catches up with it before it ends is a matter of speed.
 func (f *flow) frame(m *tooldv1.Frame, group string) error {
-	defer func() {
-		if n := len(f.pending); n > 0 {
-			f.pending[n-1].cursor = m.GetCursor()
-		}
-	}()
 	for _, e := range m.GetEvents() {
 		f.count(e.GetCallId(), e.GetSequence())
 		if err := f.add("event", e.GetCallId(), e); err != nil {
@@ -194,7 +185,13 @@ func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	if g := m.GetGap(); g != nil {
 		f.last[g.GetCallId()] = g.GetFirstKept() - 1
 	}
-	return f.add(string(fd.Name()), group, r.Get(fd).Message().Interface())
+	if err := f.add(string(fd.Name()), group, r.Get(fd).Message().Interface()); err != nil {
+		return err
+	}
+	if v, ok := f.pending[len(f.pending)-1].value.(map[string]any); ok && m.GetCursor() != "" {
+		v["cursor"] = m.GetCursor() // no control has a member of this name
+	}
+	return nil
 }
 
 // count holds the sequences of a call to be without gaps and repeats, whatever a transcript wants.

@@ -161,7 +161,6 @@ func (p *player) compare(s *step, f *flow) error {
 		return m
 	}
 	p.names = tried
-	p.names["cursor"] = f.cursor
 	return nil
 }
 
