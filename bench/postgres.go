@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,18 +40,61 @@ func postgresJournal(ctx context.Context, s *settings) (out result, err error) {
 		return out, err
 	}
 	defer end()
-	var a, b float64
+	var a, b transitions
 	for range s.rounds {
-		if a, err = straight(ctx, postgresWriters, s.duration, func(n int64) error { return intentAndResult(ctx, j, n) }); err != nil {
+		if a, err = measureTransitions(ctx, s, server, func(n int64) error { return intentAndResult(ctx, j, n) }); err != nil {
 			return out, err
 		}
-		if b, err = straight(ctx, postgresWriters, s.duration, func(n int64) error { return direct.intentAndResult(ctx, n) }); err != nil {
+		if b, err = measureTransitions(ctx, s, server, func(n int64) error { return direct.intentAndResult(ctx, n) }); err != nil {
 			return out, err
 		}
-		out.ratios = append(out.ratios, a/b)
+		out.ratios = append(out.ratios, a.rate/b.rate)
 	}
-	out.detail = fmt.Sprintf("%.0f and %.0f transitions a second", 2*a, 2*b)
+	out.detail = fmt.Sprintf("%.0f and %.0f transitions a second, CPU of server and writers %v and %v each", a.rate, b.rate, a.cpu.Round(time.Microsecond), b.cpu.Round(time.Microsecond))
 	return out, nil
+}
+
+// transitions is how many there are a second, and what one costs the server and who writes.
+type transitions struct {
+	rate float64
+	cpu  time.Duration
+}
+
+// measureTransitions has two by each call of do.
+func measureTransitions(ctx context.Context, s *settings, server *pgtest.Server, do func(n int64) error) (t transitions, err error) {
+	before, err := postgresCPU(server)
+	if err != nil {
+		return t, err
+	}
+	began := time.Now()
+	rate, err := straight(ctx, postgresWriters, s.duration, do)
+	if err != nil {
+		return t, err
+	}
+	n := max(time.Duration(2*rate*time.Since(began).Seconds()), 1)
+	after, err := postgresCPU(server)
+	return transitions{2 * rate, (after - before) / n}, err
+}
+
+// postgresCPU is the processor time of the server's processes and of this one.
+func postgresCPU(server *pgtest.Server) (sum time.Duration, err error) {
+	lock, err := os.ReadFile(server.Socket() + ".lock")
+	if err != nil {
+		return 0, err
+	}
+	pid, _, _ := strings.Cut(string(lock), "\n")
+	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range append(strings.Fields(string(children)), pid, "self") {
+		used, err := cpuOf(p)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that vacuums may have ended
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
 }
 
 // A directJournal writes the rows of the journal, with its indexes, a transaction for each change.
@@ -68,6 +115,11 @@ func openDirect(ctx context.Context, server *pgtest.Server, dir string) (*direct
 		return nil, nil, err
 	}
 	config.MaxConns, config.MinConns = postgresWriters, postgresWriters
+	for name, value := range map[string]string{ // plans as good as those of the journal, which are not made anew either
+		"jit": "off", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "plan_cache_mode": "force_generic_plan",
+	} {
+		config.ConnConfig.RuntimeParams[name] = value
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, nil, err
@@ -84,7 +136,7 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 	}
 	position, now := n, time.Now().UnixNano()
 	err = d.transaction(ctx, func(b *pgx.Batch) {
-		b.Queue("SELECT 1 FROM calls WHERE namespace = $1 AND call_id = $2", []byte(c.Namespace), []byte(c.ID))
+		b.Queue("SELECT 1 FROM calls WHERE namespace || '' = $1 AND call_id = $2", []byte(c.Namespace), []byte(c.ID))
 		b.Queue(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, epoch, tool, caller, run_id, thread_id, crc, record, events_last, events_crc, events)
 			VALUES ($1, $2, $3, $4, 1, 2, $5, $5, 1, $6, $7, $8, $9, 1, $10, 2, 1, $11)`, position, []byte(c.Namespace), []byte(c.ID), string(c.Status), now,
 			[]byte(c.Tool), []byte(c.Caller.Subject), []byte(c.Run.ID), []byte(c.Run.Thread), record, events)
@@ -98,7 +150,7 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 		return err
 	}
 	return d.transaction(ctx, func(b *pgx.Batch) {
-		b.Queue("SELECT status, revision, last_sequence FROM calls WHERE namespace = $1 AND call_id = $2 FOR UPDATE", []byte(c.Namespace), []byte(c.ID))
+		b.Queue("SELECT status, revision, last_sequence FROM calls WHERE namespace || '' = $1 AND call_id = $2 FOR UPDATE", []byte(c.Namespace), []byte(c.ID))
 		b.Queue("UPDATE calls SET status = $2, revision = 2, last_sequence = 3, updated = $3, ended = $3, crc = 1, record = $4 WHERE position = $1", position, string(c.Status), now, record)
 		b.Queue("INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES ($1, $2, 1, 3, 3, 1, $3)", -position, position, events)
 	})

@@ -48,7 +48,7 @@ func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.C
 
 // applyTogether writes changes that belong to the open transaction, all or none.
 func (w *writer) applyTogether(ctx context.Context, ops []*op) error {
-	g := &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}, rooms: map[scope]store.DocumentRoom{}}
+	g := w.newGroup()
 	ask, put := &pgx.Batch{}, &pgx.Batch{}
 	g.queueStandings(ask, g.asks(ops).keys)
 	if err := w.conn.SendBatch(ctx, ask).Close(); err != nil {

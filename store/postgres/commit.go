@@ -65,6 +65,9 @@ func (w *writer) transaction(group []*op) error {
 	}
 	began := time.Now()
 	var err error
+	if group[0].admin != nil {
+		w.known = nil
+	}
 	if o := group[0]; o.bare {
 		err = o.admin(ctx, w)
 	} else if o.admin != nil {
@@ -84,16 +87,13 @@ func (w *writer) transaction(group []*op) error {
 // settle brings the connection into order after an error. When it is lost, and the COMMIT was on its way, the next
 // connection finds out what became of it.
 func (w *writer) settle(ctx context.Context, err error) error {
+	w.known = nil
 	if errors.Is(err, store.ErrFatal) {
 		return err
 	}
 	w.rollback(ctx)
 	if w.conn != nil && (w.conn.IsClosed() || lost(err)) {
 		w.lostConn()
-	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
-		w.unknown = false // the server says that it did not
 	}
 	if !w.unknown {
 		return err
@@ -129,9 +129,10 @@ func (w *writer) disconnect() {
 	}
 }
 
-// connect opens the connection that writes.
+// connect opens the connection that writes. The statements of a group have one plan for ever: each can be carried out well
+// in one way only, and to plan them takes as long as a quarter of the group.
 func (w *writer) connect(ctx context.Context) (err error) {
-	w.conn, err = w.s.target.connect(ctx, nil)
+	w.conn, err = w.s.target.connect(ctx, func(p map[string]string) { p["plan_cache_mode"] = "force_generic_plan" })
 	if err != nil {
 		w.conn = nil
 	}
@@ -174,7 +175,7 @@ func (w *writer) reconnect(ctx context.Context) (there bool, err error) {
 }
 
 // selectMeta locks the journal for the transaction and shows what must hold for it.
-const selectMeta = `SELECT epoch, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta FOR UPDATE`
 
 // enter queues what each transaction begins with.
@@ -188,33 +189,51 @@ func (w *writer) entered(results pgx.BatchResults) error {
 	if _, err := results.Exec(); err != nil {
 		return said(err)
 	}
-	var epoch, micros int64
+	var epoch, groups, micros int64
 	var fsync, pages, commit string
-	if err := results.QueryRow().Scan(&epoch, &fsync, &pages, &commit, &micros); err != nil {
+	if err := results.QueryRow().Scan(&epoch, &groups, &fsync, &pages, &commit, &micros); err != nil {
 		return said(err)
 	}
 	w.s.clock.set(time.UnixMicro(micros))
 	if epoch != w.s.Identity().Epoch {
 		return fmt.Errorf("%w: %w", store.ErrFatal, errTaken)
 	}
+	if groups != w.groups {
+		return fmt.Errorf("%w: the journal is at group %d; this daemon was at %d", store.ErrFatal, groups, w.groups)
+	}
 	return safe(fsync, pages, commit)
 }
 
-// leave sends what is queued with the end of the transaction, and reads what became of it. The clock is written even when
-// all were refused: who was told that it came too late must stay so.
+const advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
+
+// advance queues what each transaction leaves in meta, and there takes the time of the database. The clock is written even
+// when all changes were refused: who was told that it came too late must stay so.
+func (w *writer) advance(b *pgx.Batch, text string, now time.Time, more ...any) {
+	q := b.Queue(text, append([]any{now.UnixNano(), w.pending, w.groups + 1}, more...)...)
+	if len(more) > 0 {
+		q.QueryRow(func(row pgx.Row) error {
+			var micros int64
+			err := row.Scan(&micros)
+			if err == nil {
+				w.s.clock.set(time.UnixMicro(micros))
+			}
+			return err
+		})
+	}
+}
+
+// leave sends what is queued with the end of the transaction, and reads what became of it.
 func (w *writer) leave(ctx context.Context, b *pgx.Batch) error {
-	b.Queue("UPDATE meta SET clock = $1, position = $2, groups = $3", w.s.clock.now().UnixNano(), w.pending, w.groups+1)
 	b.Queue("COMMIT")
 	w.unknown = true
 	results := w.conn.SendBatch(ctx, b)
 	err := w.point("commit")
-	for range b.Len() {
-		if err == nil {
-			_, err = results.Exec()
-		}
-	}
 	if closed := results.Close(); err == nil {
 		err = closed
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" {
+		w.unknown = false // the server says that it did not
 	}
 	if err != nil {
 		return said(err)
@@ -231,6 +250,7 @@ func (w *writer) administer(ctx context.Context, o *op) error {
 	}
 	b := &pgx.Batch{}
 	w.enter(b)
+	b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // what an admin does is rare, and looks at much
 	results := w.conn.SendBatch(ctx, b)
 	err := w.entered(results)
 	if closed := results.Close(); err == nil {
@@ -248,7 +268,9 @@ func (w *writer) administer(ctx context.Context, o *op) error {
 	if err := w.point("write"); err != nil {
 		return said(err)
 	}
-	return w.leave(ctx, &pgx.Batch{})
+	b = &pgx.Batch{}
+	w.advance(b, advance, w.s.clock.now())
+	return w.leave(ctx, b)
 }
 
 // endEpoch writes the mark of a clean end.

@@ -55,13 +55,26 @@ type statement struct {
 	args []any
 }
 
-// applyGroup reads what the changes of a group require, decides which may be made, and writes those.
+func (w *writer) newGroup() *group {
+	return &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}, rooms: map[scope]store.DocumentRoom{}}
+}
+
+// applyGroup writes the changes of a group that may be made: as they are when that is known to be all, else it reads what
+// they require and decides.
 func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
-	w.pending = w.position
 	if err := w.point("begin"); err != nil {
 		return said(err)
 	}
-	g := &group{w: w, calls: map[call.Key]*standing{}, decisions: map[name]bool{}, documents: map[doc]store.DocumentState{}, rooms: map[scope]store.DocumentRoom{}}
+	if g := w.foresee(ops); g != nil {
+		if refused, err := w.writeForeseen(ctx, g); !refused {
+			if err == nil {
+				w.known.learn(g)
+			}
+			return err
+		}
+	}
+	w.pending = w.position
+	g := w.newGroup()
 	if err := g.read(ctx, ops); err != nil {
 		return err
 	}
@@ -76,14 +89,21 @@ func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
 		return err
 	}
 	b := &pgx.Batch{}
+	w.advance(b, advance, g.now)
 	g.queue(b)
-	return w.leave(ctx, b)
+	err := w.leave(ctx, b)
+	if err == nil {
+		w.known.learn(g)
+	}
+	return err
 }
 
 const (
+	// selectStanding says of the namespace what no index takes, so that the plan is the one index that begins with the id even
+	// when it is made while the table is empty.
 	selectStanding = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
 		FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, call_id, n)
-		LEFT JOIN calls c ON c.namespace = k.namespace AND c.call_id = k.call_id
+		LEFT JOIN calls c ON c.namespace || '' = k.namespace AND c.call_id = k.call_id
 		LEFT JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id`
 	selectDecided = `SELECT k.n FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, id, n)
 		JOIN decisions d ON d.namespace = k.namespace AND d.id = k.id`

@@ -1,9 +1,9 @@
 // Package postgres is the journal in one schema of a PostgreSQL database: for who has a server already, and for a second
 // daemon that stands by.
 //
-// One goroutine writes. It takes what is there, Full changes first, and commits it as one transaction of two round trips:
-// the first reads all that the group's changes require, the second writes all that they bring, an array for each column,
-// and commits. A transaction whose answer is lost is looked for before anything else is done; what cannot be found out
+// One goroutine writes. It takes what is there, Full changes first, and commits it as one transaction, an array for each
+// column: of one round trip when the changes need no more than what the owner knows of their calls, else of two, of which
+// the first reads all that they require. A transaction whose answer is lost is looked for before anything else is done; what cannot be found out
 // ends the store. Readers have connections of their own.
 //
 // One daemon owns a journal: it holds an advisory lock on a connection of its own, and each of its transactions locks the

@@ -181,7 +181,8 @@ func (w *writer) link(ctx context.Context, records []record) error {
 		}
 		last, known := before[r.of.Namespace]
 		if !known {
-			err := w.conn.QueryRow(ctx, selectLastLink, []byte(r.of.Namespace), []byte(r.Kind)).Scan(&last)
+			// Planned anew: by the numbers of an empty table any index will do.
+			err := w.conn.QueryRow(ctx, selectLastLink, pgx.QueryExecModeExec, []byte(r.of.Namespace), []byte(r.Kind)).Scan(&last)
 			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 				return said(err)
 			}

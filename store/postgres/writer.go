@@ -56,6 +56,7 @@ type writer struct {
 	unknown  bool      // nobody knows whether the next group is committed, too
 	position int64     // the newest that was given
 	pending  int64     // position with the group that is being written
+	known    known
 }
 
 func newWriter(s *Store, groups, position int64) *writer {

@@ -38,7 +38,7 @@ CREATE TABLE calls (
   events        bytea
 );
 
-CREATE UNIQUE INDEX calls_id ON calls (namespace, call_id);
+CREATE UNIQUE INDEX calls_id ON calls (call_id, namespace);
 CREATE INDEX calls_namespace ON calls (namespace, position);
 CREATE INDEX calls_caller ON calls (namespace, caller, position);
 CREATE INDEX calls_run ON calls (namespace, run_id, position) WHERE run_id IS NOT NULL;

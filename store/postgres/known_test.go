@@ -1,0 +1,163 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/postgres"
+)
+
+// together has the store find changes in one group: they wait while it writes the first.
+func together(s *postgres.Store, first *store.Change, changes ...*store.Change) []error {
+	errs := make([]error, len(changes))
+	begun, there := make(chan struct{}), make(chan struct{})
+	s.Submit(first, func(error) { close(begun); <-there })
+	<-begun
+	var all sync.WaitGroup
+	for i, c := range changes {
+		all.Add(1)
+		s.Submit(c, func(err error) { errs[i] = err; all.Done() })
+	}
+	close(there)
+	all.Wait()
+	return errs
+}
+
+// TestKnownCalls: a group that looks as if it could be written without a look at what is there, and cannot: each of its
+// changes has its own answer, and those that may be made are made. The daemon that remembers, and one that has just
+// started, see the same.
+func TestKnownCalls(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+			cfg := postgres.Config{URL: freshURL(t), Dir: t.TempDir()}
+			s := open(t, cfg)
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			trimmed, there, moved, stale := newCall("trimmed"), newCall("there"), newCall("moved"), newCall("stale")
+			for _, c := range []*call.Call{trimmed, there, moved, stale} {
+				must(s.Commit(t.Context(), creation(c)))
+			}
+			must(s.Commit(t.Context(), step(trimmed, call.Running)))
+			must(s.Commit(t.Context(), step(trimmed, call.Succeeded)))
+			gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, 10)
+			if err != nil || len(gone) != 1 {
+				t.Fatalf("Trim = %v, %v", gone, err)
+			}
+			must(s.Commit(t.Context(), step(stale, call.Running)))
+			must(s.Commit(t.Context(), step(moved, call.Running)))
+			if restarted {
+				must(s.Close())
+				s = open(t, cfg)
+			}
+			late := *stale
+			late.Revision--
+			late.LastSequence--
+			fresh := newCall("fresh")
+			steps := [][]*store.Change{
+				{creation(newCall("there")), creation(newCall("x1")), step(moved, call.Running)},
+				{creation(newCall("trimmed")), creation(newCall("x2")), step(moved, call.Running)},
+				{creation(fresh), creation(newCall("fresh")), step(moved, call.Running)},
+				{step(&late, call.Running), creation(newCall("x3")), step(moved, call.Running)},
+				{step(fresh, call.Running), step(fresh, call.Succeeded), step(moved, call.Running)},
+				{step(fresh, call.Running), creation(newCall("x4")), step(moved, call.Running)},
+			}
+			wants := [][]error{
+				{store.ErrExists, nil, nil}, {store.ErrTrimmed, nil, nil}, {nil, store.ErrExists, nil}, {store.ErrConflict, nil, nil}, {nil, nil, nil}, {store.ErrTransition, nil, nil},
+			}
+			for i, changes := range steps {
+				got := together(s, creation(newCall(fmt.Sprint("first", i))), changes...)
+				if !slices.EqualFunc(got, wants[i], errors.Is) {
+					t.Errorf("group %d: %v, want %v", i, got, wants[i])
+				}
+			}
+			for id, revision := range map[string]int64{"x1": 1, "x2": 1, "x3": 1, "x4": 1, "fresh": 3, "stale": 2, "moved": moved.Revision} {
+				if c, err := s.Call(t.Context(), key(id)); err != nil || c.Revision != revision {
+					t.Errorf("%s = %+v, %v; want revision %d", id, c, err, revision)
+				}
+			}
+		})
+	}
+}
+
+// TestFence: a daemon whose epoch is over writes nothing more, however fresh what it remembers.
+func TestFence(t *testing.T) {
+	for _, what := range []string{"epoch", "groups"} {
+		t.Run(what, func(t *testing.T) {
+			url := freshURL(t)
+			s := open(t, postgres.Config{URL: url})
+			c := newCall("a")
+			if err := s.Commit(t.Context(), creation(c)); err != nil {
+				t.Fatal(err)
+			}
+			run(t, url, "UPDATE meta SET "+what+" = "+what+" + 1")
+			if err := s.Commit(t.Context(), step(c, call.Running)); !errors.Is(err, store.ErrFatal) {
+				t.Errorf("Commit = %v, want ErrFatal", err)
+			}
+			conn, err := pgx.Connect(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(t.Context())
+			var revision int64
+			if err := conn.QueryRow(t.Context(), "SELECT revision FROM calls").Scan(&revision); err != nil || revision != 1 {
+				t.Errorf("the call is at revision %d, %v", revision, err)
+			}
+		})
+	}
+}
+
+// TestGroupPlans: the statements of a group, planned once while the tables are empty, go by the right index.
+func TestGroupPlans(t *testing.T) {
+	url := freshURL(t)
+	open(t, postgres.Config{URL: url})
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, set := range []string{"SET plan_cache_mode = force_generic_plan", "SET enable_seqscan = off", "SET enable_hashjoin = off", "SET enable_mergejoin = off"} {
+		if _, err := conn.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, indexes := range postgres.GroupStatements {
+		described, err := conn.Prepare(t.Context(), "stated", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(described.ParamOIDs)), ", ")
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE stated("+nulls+")", pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := strings.Join(lines, "\n")
+		if strings.Count(plan, "Index ") != strings.Count(plan, "Index Cond")+len(indexes) || strings.Contains(plan, "Seq Scan") {
+			t.Errorf("%s\n%s", text, plan)
+		}
+		for _, index := range indexes {
+			if !strings.Contains(plan, " "+index+" ") {
+				t.Errorf("not by %s: %s\n%s", index, text, plan)
+			}
+		}
+		if err := conn.Deallocate(t.Context(), "stated"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
