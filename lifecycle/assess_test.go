@@ -54,6 +54,41 @@ func (w *whole) Describe(ctx context.Context, c *tool.Call) (tool.Description, e
 	return w.describe(ctx, c)
 }
 
+// A tool that hangs over arguments that a decision brings holds up neither the decision nor whoever else wants something of the
+// call: the question stays open, is cancelled, and others expire.
+func TestToolThatHangsOverEditedArguments(t *testing.T) {
+	never := make(chan struct{})
+	hangs := &whole{d: tool.Descriptor{ID: "t", Effects: mutating, Parameters: json.RawMessage(anyObject)}, validate: func(a tool.Arguments) error {
+		if a.Text() == `{"hang":true}` {
+			<-never
+		}
+		return nil
+	}}
+	inBubble(t, []tool.Tool{hangs}, func(c *lifecycle.Config) {
+		gates(namedGate("ask", approval(tool.Ticket{ExpiresIn: time.Hour})))(c)
+		never = make(chan struct{}) // of the bubble
+	}, func(t *testing.T, w *world) {
+		defer close(never)
+		c, other := w.do(spec("t", "")), w.do(spec("t", ""))
+		edit := yes()
+		edit.Arguments = `{"hang":true}`
+		_, err := w.resume(bob, c, edit)
+		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
+		if c := w.get(c.ID); c.Status != call.Suspended {
+			t.Errorf("the call is %s", c.Status)
+		}
+		time.Sleep(2 * time.Hour)
+		if err := w.e.ExpireDue(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []*call.Call{c, other} {
+			if c := w.get(c.ID); c.Status != call.Cancelled {
+				t.Errorf("call is %s", c.Status)
+			}
+		}
+	})
+}
+
 func TestToolValidates(t *testing.T) {
 	tests := map[string]struct {
 		err  error

@@ -60,7 +60,7 @@ func (e *Engine) seeRun(ctx context.Context, p tool.Principal, id string) (owner
 	return owner, nil
 }
 
-// EndRun cancels what still runs or waits in a run, removes its documents, and lifts its block: a later call opens it
+// EndRun cancels what still runs or waits in a run, waits for that, removes its documents, and lifts its block: a later call opens it
 // anew. It returns the ids of the calls that it cancelled. With supersededBy another run, that of the new turn, takes its
 // place.
 func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error) {
@@ -84,6 +84,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err != nil {
 		return ids, err
 	}
+	e.awaitEnds(ctx, p.Namespace, id)
 	if err := e.actAtEnd(ctx, p.Namespace, id); err != nil {
 		return ids, storeRefusal(err, id)
 	}
@@ -102,6 +103,23 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	return ids, nil
 }
+
+// awaitEnds waits until the calls of a run that were cancelled have ended, as far as that is soon: what they write at their
+// end belongs to the run, and goes with it.
+func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
+	until := time.Now().Add(min(e.cfg.Grace, 10*time.Second) + endingTime)
+	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
+		l, err := e.acquire(ctx, c.Key())
+		if err != nil {
+			continue
+		}
+		l.waitTerminal(ctx, time.Until(until))
+		l.release()
+	}
+}
+
+// endingTime is what a call may take to its end beyond the grace period of its tool.
+const endingTime = 2 * time.Second
 
 // noteRun remembers what the journal knows of a run that was blocked or ended: for the fence, and for the call that opens
 // it anew.
