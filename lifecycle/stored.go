@@ -46,7 +46,9 @@ func (s *stored) addChange(c *store.Change) {
 		n = recordWeight + len(c.Call.Requested) + len(c.Call.Effective)
 	}
 	for i := range c.Events {
-		n += c.Events[i].Weight()
+		if c.Events[i].Output == nil { // which was counted when it was printed
+			n += c.Events[i].Weight()
+		}
 	}
 	s.add(c.Call.Namespace, int64(n))
 }
