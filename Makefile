@@ -48,6 +48,10 @@ lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking
 bench: ## toold against a bare grpc-go server, alternating; prints ratios and CPU per call
 	go run ./bench
 
+.PHONY: bench-plugins
+bench-plugins: ## what each plugin adds to the server CPU of a read-only call
+	go run ./bench -plugins
+
 .PHONY: generate
 generate: ## generate the Go code of proto/ with the pinned tools
 	$(BUF) generate

@@ -53,19 +53,24 @@ func main() {
 	}
 	s := &settings{clients: 64}
 	only := flag.String("only", "", "run the rows whose name contains this")
+	table := rows()
+	flag.BoolFunc("plugins", "measure what each plugin adds to a call, in place of the table of the design", func(string) error {
+		table = pluginRows()
+		return nil
+	})
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds of each row")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "time of one side of one round")
 	flag.StringVar(&s.binary, "toold", "", "a daemon built with -tags toold_bench; empty builds one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s, *only); err != nil {
+	if err := run(ctx, s, table, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, s *settings, only string) error {
+func run(ctx context.Context, s *settings, table []row, only string) error {
 	dir, err := os.MkdirTemp("", "toold-bench-")
 	if err != nil {
 		return err
@@ -85,7 +90,7 @@ func run(ctx context.Context, s *settings, only string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "what\thold\tmedian\tspread\tdetail")
 	failed := 0
-	for _, r := range rows() {
+	for _, r := range table {
 		if !strings.Contains(r.name, only) || ctx.Err() != nil {
 			continue
 		}

@@ -107,8 +107,8 @@ func (p *process) stop() {
 	}
 }
 
-// startDaemon runs toold with a fresh store and rules that let the no-op tools pass.
-func startDaemon(ctx context.Context, s *settings) (*process, error) {
+// startDaemon runs toold with a fresh store, rules that let the no-op tools pass, and further lines of its configuration.
+func startDaemon(ctx context.Context, s *settings, further ...string) (*process, error) {
 	dir, err := os.MkdirTemp(s.dir, "daemon-")
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func startDaemon(ctx context.Context, s *settings) (*process, error) {
 	}
 	config := filepath.Join(dir, "toold.yaml")
 	text := fmt.Sprintf("data: %s\nworkspace: %s\nrules: %s\nlisten:\n  tcp: 127.0.0.1:0\n", filepath.Join(dir, "data"), workspace, rules)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(text+strings.Join(further, "")), 0o600); err != nil {
 		return nil, err
 	}
 	p, err := start(ctx, s.binary, []string{"serve", "--config", config}, nil)
