@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -68,29 +68,39 @@ func (w *writer) writePack() error {
 		return nil
 	}
 	defer g.clear()
-	ids := make([]string, len(g.ops))
+	n := int64(len(g.ops))
+	namespace := g.ops[0].change.Call.Namespace
+	names := append(make([]any, 0, 2+packCalls), namespace, g.first)
 	b := slices.Grow(g.room[:0], 4*len(g.ops))[:4*len(g.ops)]
 	for i, o := range g.ops {
 		c := o.change.Call
-		ids[i] = c.ID
+		names = append(names, c.ID)
 		b = appendMember(b, c, o, g.first+int64(i))
 		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
 	}
 	g.room = b
-	namespace := g.ops[0].change.Call.Namespace
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
-		g.first, g.first+int64(len(ids))-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
+		g.first, g.first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
 		err = w.fill(g.first, b)
 	}
 	if err != nil {
 		return err
 	}
-	names, err := json.Marshal(ids)
-	if err != nil {
-		return err
+	return exec(w.conn, w.insertPacked[n-1], names...)
+}
+
+// insertPacked returns the statements that note the ids of 1 to [packCalls] calls: ?1 is their namespace, ?2 the position of
+// the first. What fails ends the group, so that no statement needs a journal of its own.
+func insertPacked() (statements [packCalls]string) {
+	s := "INSERT OR FAIL INTO packed (namespace, position, call_id) VALUES (?1, ?2, ?3)"
+	for i := range statements {
+		if i > 0 {
+			s += fmt.Sprintf(", (?1, ?2 + %d, ?%d)", i, i+3)
+		}
+		statements[i] = s
 	}
-	return exec(w.conn, "INSERT INTO packed (namespace, call_id, position) SELECT ?, value, ? + key FROM json_each(?)", namespace, g.first, string(names))
+	return statements
 }
 
 // fill writes the members of a pack in pieces: bound to a statement, each byte would be copied by itself.

@@ -58,12 +58,14 @@ type writer struct {
 	block       int64             // that members speaks of
 	members     map[member]uint64 // bits of new calls that are not written yet
 	gathered    gathering         // calls of a pack that is not written yet
-	written     int               // bytes since the last checkpoint
+	// insertPacked are the statements for packs of 1, 2, ... calls
+	insertPacked [packCalls]string
+	written      int // bytes since the last checkpoint
 }
 
 func newWriter(s *Store, conn *sqlite.Conn) *writer {
 	w := &writer{
-		s: s, conn: conn, stopped: make(chan struct{}), members: map[member]uint64{},
+		s: s, conn: conn, stopped: make(chan struct{}), members: map[member]uint64{}, insertPacked: insertPacked(),
 		groups: metric.NewHistogram(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), syncs: metric.NewTimes(),
 	}
 	w.arrived = sync.NewCond(&w.mu)
