@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 
@@ -32,39 +33,67 @@ func overSession(ctx context.Context, p *process, s *settings) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	t := &talk{stream: stream, ends: make([]chan error, s.clients)}
+	t := &talk{stream: stream, ready: make(chan struct{}, 1), ends: make([]chan error, s.clients)}
 	clients := make([]client, s.clients)
 	for i := range clients {
 		t.ends[i] = make(chan error, 1)
 		clients[i] = t.client(i)
 	}
-	var reading sync.WaitGroup
-	reading.Go(t.read)
+	var both sync.WaitGroup
+	both.Go(t.read)
+	both.Go(func() { t.write(ctx) })
 	out, err := drive(ctx, p, clients, s.duration)
 	stop()
-	reading.Wait()
+	both.Wait()
 	return out, err
 }
 
 // A talk is a session that clients share; each has one call at a time.
 type talk struct {
 	stream grpc.BidiStreamingClient[tooldv1.SessionRequest, tooldv1.SessionResponse]
-	send   sync.Mutex
+	ready  chan struct{} // full when something is queued
 	ends   []chan error
+
+	mu    sync.Mutex
+	queue []*tooldv1.SessionItem
 }
 
 func (t *talk) client(i int) client {
 	id := strconv.Itoa(i)
 	return func(_ context.Context, n int64) error {
-		t.send.Lock()
-		err := t.stream.Send(&tooldv1.SessionRequest{CorrelationId: id, Item: &tooldv1.SessionRequest_Execute{
+		t.ask(&tooldv1.SessionItem{CorrelationId: id, Item: &tooldv1.SessionItem_Execute{
 			Execute: &tooldv1.ExecuteToolRequest{Spec: callSpec("bench_noop", n)},
 		}})
-		t.send.Unlock()
-		if err != nil {
-			return err
-		}
 		return <-t.ends[i]
+	}
+}
+
+func (t *talk) ask(item *tooldv1.SessionItem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queue = append(t.queue, item)
+	select {
+	case t.ready <- struct{}{}:
+	default:
+	}
+}
+
+// write sends what is queued in one message, as a client with many calls does. What fails is told by read.
+func (t *talk) write(ctx context.Context) {
+	for {
+		select {
+		case <-t.ready:
+		case <-ctx.Done():
+			return
+		}
+		runtime.Gosched() // what is about to be asked goes into the same message
+		t.mu.Lock()
+		items := t.queue
+		t.queue = nil
+		t.mu.Unlock()
+		if t.stream.Send(&tooldv1.SessionRequest{Items: items}) != nil {
+			return
+		}
 	}
 }
 
@@ -81,25 +110,23 @@ func (t *talk) read() {
 			}
 			return
 		}
-		if !resp.GetEnd() {
-			continue
+		for _, answer := range resp.GetAnswers() {
+			i, err := strconv.Atoi(answer.GetCorrelationId())
+			if err == nil && answer.GetEnd() {
+				t.ends[i] <- ended(answer)
+			}
 		}
-		i, err := strconv.Atoi(resp.GetCorrelationId())
-		if err != nil {
-			continue // of no client here
-		}
-		t.ends[i] <- ended(resp)
 	}
 }
 
 // ended says whether an item came to the end of a call that succeeded.
-func ended(resp *tooldv1.SessionResponse) error {
-	if resp.GetError() != nil {
-		return fmt.Errorf("the item ended with %v", resp.GetError())
+func ended(answer *tooldv1.SessionAnswer) error {
+	if answer.GetError() != nil {
+		return fmt.Errorf("the item ended with %v", answer.GetError())
 	}
-	events := resp.GetFrame().GetEvents()
+	events := answer.GetFrame().GetEvents()
 	if len(events) == 0 || events[len(events)-1].GetFinished().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
-		return fmt.Errorf("the call ended with %v", resp)
+		return fmt.Errorf("the call ended with %v", answer)
 	}
 	return nil
 }

@@ -142,15 +142,20 @@ func (f *flow) receive() error {
 	}
 	switch m := m.(type) {
 	case *tooldv1.SessionResponse:
-		return f.item(m)
+		for _, answer := range m.GetAnswers() {
+			if err := f.item(answer); err != nil {
+				return err
+			}
+		}
+		return nil
 	case interface{ GetFrame() *tooldv1.Frame }:
 		return f.frame(m.GetFrame(), "")
 	}
 	return f.add("", "", m)
 }
 
-// item takes a message of a session.
-func (f *flow) item(m *tooldv1.SessionResponse) error {
+// item takes an answer of a session.
+func (f *flow) item(m *tooldv1.SessionAnswer) error {
 	group := "item " + m.GetCorrelationId()
 	var err error
 	if m.GetFrame() != nil {
@@ -160,7 +165,7 @@ func (f *flow) item(m *tooldv1.SessionResponse) error {
 		err = errors.Join(err, f.add("cancelled", group, m.GetCancelled()))
 	}
 	if m.GetEnd() {
-		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionResponse{CorrelationId: m.GetCorrelationId(), Error: m.GetError()}))
+		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionAnswer{CorrelationId: m.GetCorrelationId(), Error: m.GetError()}))
 	}
 	return err
 }

@@ -9,9 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/status"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -19,9 +17,9 @@ import (
 
 // A session is many requests over one stream.
 //
-// Nothing is queued for its client: an item takes its next frame from the log of its call when the one before was sent, so
-// that a client that reads slowly costs one frame for each item, and no other item anything but its turn. Who waits too
-// long for a turn ends as lagged.
+// At most one answer of each item waits for the client: an item takes its next frame from the log of its call when the one
+// before was sent, so that a client that reads slowly costs one frame for each item, and no other item anything but its
+// turn. Who waits too long for a turn ends as lagged.
 type session struct {
 	*calls
 	id       *identity
@@ -29,16 +27,18 @@ type session struct {
 	ctx      context.Context // of the stream
 	watching context.Context // ends a little earlier when the client has a deadline
 
-	turn chan struct{} // full while somebody sends
-	sent atomic.Int64  // when the send under way began, else when the last one ended; in nanoseconds, negative of the former
+	ready chan struct{} // full when something was queued
+	sent  atomic.Int64  // when the send under way began, else when the last one ended; in nanoseconds, negative of the former
 
 	work chan *item // to a goroutine that has served an item and waits for another
 	idle atomic.Int32
-	over chan struct{} // the stream is about to end
+	over chan struct{} // no item is left
 
 	mu      sync.Mutex
 	open    map[string]*item
-	stopped bool // no more items begin
+	queue   []answer // not sent yet
+	ending  int      // last answers that were not sent yet
+	stopped bool     // no more items begin
 	items   sync.WaitGroup
 }
 
@@ -63,16 +63,17 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	defer cancel()
 	c := &session{
 		calls: s, id: principal(ctx), stream: stream, ctx: ctx, watching: watching,
-		turn: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
+		ready: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
 	}
-	defer close(c.over)
 	c.sent.Store(time.Now().UnixNano())
 	ended := make(chan error, 1)
 	go func() { // ends with the stream at the latest
 		err := c.receive()
 		c.items.Wait()
+		close(c.over)
 		ended <- err
 	}()
+	go c.deliver()
 	return c.attend(ended)
 }
 
@@ -113,8 +114,10 @@ func (c *session) receive() error {
 		if c.ctx.Err() != nil {
 			err = context.Cause(c.ctx)
 		}
-		if err == nil {
-			err = c.begin(req)
+		for _, asked := range req.GetItems() {
+			if err == nil {
+				err = c.begin(asked)
+			}
 		}
 		if err != nil {
 			c.stopAll(err)
@@ -124,14 +127,14 @@ func (c *session) receive() error {
 }
 
 // begin starts an item, or leaves one. An error is the end of the session.
-func (c *session) begin(req *tooldv1.SessionRequest) error {
+func (c *session) begin(req *tooldv1.SessionItem) error {
 	id := req.GetCorrelationId()
 	if id == "" || len(id) > 64 {
 		return call.InvalidField("correlation_id", "has %d bytes; an item needs a name of 1 to 64", len(id))
 	}
 	c.mu.Lock()
 	earlier := c.open[id]
-	if _, ok := req.GetItem().(*tooldv1.SessionRequest_Leave); ok {
+	if _, ok := req.GetItem().(*tooldv1.SessionItem_Leave); ok {
 		c.mu.Unlock()
 		if earlier != nil {
 			earlier.stop(errLeft)
@@ -145,7 +148,7 @@ func (c *session) begin(req *tooldv1.SessionRequest) error {
 	it := &item{id: id, req: req}
 	if refusal := c.admitLocked(it); refusal != nil {
 		c.mu.Unlock()
-		return c.tell(c.ctx, it, &tooldv1.SessionResponse{End: true, Error: statusOf(refused(refusal))})
+		return c.tell(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(refused(refusal))}, 0)
 	}
 	c.mu.Unlock()
 	select {
@@ -161,7 +164,7 @@ func (c *session) admitLocked(it *item) *call.Refusal {
 	switch {
 	case c.stopped:
 		return errStopping
-	case len(c.open) >= maxItems:
+	case len(c.open)+c.ending >= maxItems:
 		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_ITEMS",
 			Message: fmt.Sprintf("%d items of this session are open, as many as it takes; wait for some to end", maxItems)}
 	}
@@ -208,35 +211,3 @@ func (c *session) endLate(now time.Time) {
 		}
 	}
 }
-
-// tell sends one message of an item, or gives up when ctx ends before its turn comes.
-func (c *session) tell(ctx context.Context, it *item, resp *tooldv1.SessionResponse) error {
-	select {
-	case c.turn <- struct{}{}:
-	default:
-		it.waits.Store(time.Now().UnixNano())
-		select {
-		case c.turn <- struct{}{}:
-			it.waits.Store(0)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	resp.CorrelationId = it.id
-	c.sent.Store(-time.Now().UnixNano())
-	err := c.stream.Send(resp)
-	c.sent.Store(time.Now().UnixNano())
-	<-c.turn
-	return err
-}
-
-// beat passes a heartbeat on when nothing else was sent for a while: one is enough for all items.
-func (c *session) beat(f *tooldv1.Frame) error {
-	last := c.sent.Load()
-	if last < 0 || time.Now().UnixNano()-last < int64(time.Second) {
-		return nil
-	}
-	return c.tell(c.ctx, &item{}, &tooldv1.SessionResponse{Frame: f})
-}
-
-func statusOf(err error) *spb.Status { return status.Convert(err).Proto() }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -17,11 +18,12 @@ import (
 // An item is one request of a session.
 type item struct {
 	id    string
-	req   *tooldv1.SessionRequest
+	req   *tooldv1.SessionItem
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	waits atomic.Int64 // since when a frame waits for its turn, in nanoseconds; 0: none does
-	ended bool         // the client knows
+	waits atomic.Int64 // since when an answer waits for its turn, in nanoseconds; 0: none does
+	sent  chan error   // told when that was sent
+	ended bool         // the last answer is queued
 }
 
 // serve runs an item from its beginning to its end, as the method that it names.
@@ -48,17 +50,17 @@ func (c *session) guarded(it *item, run func(*item) error) (err error) {
 }
 
 // method returns the full name of what an item asks for and how it is served.
-func (c *session) method(req *tooldv1.SessionRequest) (string, func(*item) error) {
+func (c *session) method(req *tooldv1.SessionItem) (string, func(*item) error) {
 	switch req.GetItem().(type) {
-	case *tooldv1.SessionRequest_Execute:
+	case *tooldv1.SessionItem_Execute:
 		return tooldv1.CallService_ExecuteTool_FullMethodName, c.execute
-	case *tooldv1.SessionRequest_Batch:
+	case *tooldv1.SessionItem_Batch:
 		return tooldv1.CallService_ExecuteBatch_FullMethodName, c.batch
-	case *tooldv1.SessionRequest_Resume:
+	case *tooldv1.SessionItem_Resume:
 		return tooldv1.CallService_ResumeTool_FullMethodName, c.resume
-	case *tooldv1.SessionRequest_Watch:
+	case *tooldv1.SessionItem_Watch:
 		return tooldv1.CallService_WatchCalls_FullMethodName, c.watchItem
-	case *tooldv1.SessionRequest_Cancel:
+	case *tooldv1.SessionItem_Cancel:
 		return tooldv1.CallService_CancelCall_FullMethodName, c.cancel
 	}
 	return tooldv1.CallService_Session_FullMethodName, func(*item) error {
@@ -104,8 +106,8 @@ func (c *session) cancel(it *item) error {
 	if err != nil {
 		return err
 	}
-	c.forget(it)
-	return c.tell(c.ctx, it, &tooldv1.SessionResponse{Cancelled: resp, End: true})
+	c.tellEnd(it, &tooldv1.SessionAnswer{Cancelled: resp}, proto.Size(resp))
+	return nil
 }
 
 // follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
@@ -133,20 +135,18 @@ func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
 		if f.Snapshot != nil {
 			cursor = "" // only a fresh look brings it again
 		}
-		if total += size(&f, out); total > unread && leave == nil {
+		n := size(&f, out)
+		if total += n; total > unread && leave == nil {
 			if leave, err = c.watchers.enter(c.id); err != nil {
 				return (&pump{cursor: cursor}).at(err)
 			}
 		}
-		resp := &tooldv1.SessionResponse{Frame: out, End: f.Closing || one && ends(f.Events)}
-		if resp.End {
-			c.forget(it)
-		}
-		if err := c.tell(it.ctx, it, resp); err != nil {
-			return c.noMore(it, w, cursor, err)
-		}
-		if resp.End {
+		if f.Closing || one && ends(f.Events) {
+			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out}, n)
 			return nil
+		}
+		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out}, n); err != nil {
+			return c.noMore(it, w, cursor, err)
 		}
 		cursor = f.Cursor
 	}
@@ -175,28 +175,18 @@ func (c *session) noMore(it *item, w Watcher, cursor string, err error) error {
 	default:
 		return err
 	}
-	w.Close() // it may be long until the client takes this
-	c.forget(it)
-	return c.tell(c.ctx, it, &tooldv1.SessionResponse{Frame: last, End: true})
+	c.tellEnd(it, &tooldv1.SessionAnswer{Frame: last}, 0)
+	return nil
 }
 
-// forget frees the name of an item, before the client hears that it has ended.
-func (c *session) forget(it *item) {
-	it.ended = true
-	c.mu.Lock()
-	delete(c.open, it.id)
-	c.mu.Unlock()
-}
-
-// end tells the client how an item ended, unless it knows or has gone.
+// end tells the client how an item ended, unless that is queued.
 func (c *session) end(it *item, err error) {
 	if it.ended {
 		return
 	}
-	c.forget(it)
-	resp := &tooldv1.SessionResponse{End: true}
+	says := &tooldv1.SessionAnswer{}
 	if status.Code(err) != codes.OK {
-		resp.Error = statusOf(err)
+		says.Error = statusOf(err)
 	}
-	_ = c.tell(c.ctx, it, resp) // a client that went away hears nothing
+	c.tellEnd(it, says, proto.Size(says))
 }

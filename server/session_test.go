@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,46 +34,47 @@ func overSession(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodD
 		return nil, err
 	}
 	item.CorrelationId = "it"
-	if err := errors.Join(stream.Send(item), stream.CloseSend()); err != nil {
+	if err := errors.Join(stream.Send(&tooldv1.SessionRequest{Items: []*tooldv1.SessionItem{item}}), stream.CloseSend()); err != nil {
 		return nil, err
 	}
+	answers := conversation{stream: stream}
 	var all []proto.Message
 	for {
-		resp, err := stream.Recv()
+		answer, err := answers.recv()
 		if errors.Is(err, io.EOF) {
 			return all, errors.New("the session ended before its item")
 		}
 		if err != nil {
 			return all, err
 		}
-		if f := resp.GetFrame(); f != nil {
+		if f := answer.GetFrame(); f != nil {
 			all = append(all, &tooldv1.ExecuteToolResponse{Frame: f})
 		}
-		if c := resp.GetCancelled(); c != nil {
+		if c := answer.GetCancelled(); c != nil {
 			all = append(all, c)
 		}
-		if resp.GetEnd() {
-			_, end := stream.Recv()
+		if answer.GetEnd() {
+			_, end := answers.recv()
 			if !errors.Is(end, io.EOF) {
 				return all, fmt.Errorf("the session ended with %v", end)
 			}
-			return all, status.FromProto(resp.GetError()).Err()
+			return all, status.FromProto(answer.GetError()).Err()
 		}
 	}
 }
 
-func itemOf(req proto.Message) *tooldv1.SessionRequest {
+func itemOf(req proto.Message) *tooldv1.SessionItem {
 	switch req := req.(type) {
 	case *tooldv1.ExecuteToolRequest:
-		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Execute{Execute: req}}
+		return &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Execute{Execute: req}}
 	case *tooldv1.ExecuteBatchRequest:
-		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Batch{Batch: req}}
+		return &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Batch{Batch: req}}
 	case *tooldv1.ResumeToolRequest:
-		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Resume{Resume: req}}
+		return &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Resume{Resume: req}}
 	case *tooldv1.WatchCallsRequest:
-		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Watch{Watch: req}}
+		return &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Watch{Watch: req}}
 	case *tooldv1.CancelCallRequest:
-		return &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Cancel{Cancel: req}}
+		return &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Cancel{Cancel: req}}
 	}
 	return nil
 }
@@ -82,6 +84,7 @@ type conversation struct {
 	t      *testing.T
 	stream grpc.BidiStreamingClient[tooldv1.SessionRequest, tooldv1.SessionResponse]
 	stop   context.CancelFunc
+	rest   []*tooldv1.SessionAnswer // of the newest message
 }
 
 func (w *world) session(t *testing.T, user string) *conversation {
@@ -89,38 +92,55 @@ func (w *world) session(t *testing.T, user string) *conversation {
 	ctx, cancel := context.WithCancel(within(t))
 	stream, err := w.calls(user).Session(ctx)
 	must(t, err)
-	return &conversation{t, stream, cancel}
+	return &conversation{t: t, stream: stream, stop: cancel}
 }
 
 func (s *conversation) send(id string, req proto.Message) {
 	s.t.Helper()
 	item := itemOf(req)
 	if item == nil {
-		item = req.(*tooldv1.SessionRequest)
+		item = req.(*tooldv1.SessionItem)
 	}
 	item.CorrelationId = id
-	must(s.t, s.stream.Send(item))
+	must(s.t, s.stream.Send(&tooldv1.SessionRequest{Items: []*tooldv1.SessionItem{item}}))
+}
+
+// recv returns the next answer.
+func (s *conversation) recv() (*tooldv1.SessionAnswer, error) {
+	for len(s.rest) == 0 {
+		resp, err := s.stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		s.rest = resp.GetAnswers()
+		if len(s.rest) > 1 && proto.Size(resp) > 48<<10 {
+			return nil, fmt.Errorf("%d answers are in a message of %d bytes", len(s.rest), proto.Size(resp))
+		}
+	}
+	next := s.rest[0]
+	s.rest = s.rest[1:]
+	return next, nil
 }
 
 func (s *conversation) leave(id string) {
 	s.t.Helper()
-	s.send(id, &tooldv1.SessionRequest{Item: &tooldv1.SessionRequest_Leave{Leave: &tooldv1.LeaveItem{}}})
+	s.send(id, &tooldv1.SessionItem{Item: &tooldv1.SessionItem_Leave{Leave: &tooldv1.LeaveItem{}}})
 }
 
-// next returns the next message that is no heartbeat.
-func (s *conversation) next() *tooldv1.SessionResponse {
+// next returns the next answer that is no heartbeat.
+func (s *conversation) next() *tooldv1.SessionAnswer {
 	s.t.Helper()
 	for {
-		resp, err := s.stream.Recv()
+		answer, err := s.recv()
 		must(s.t, err)
-		if resp.GetFrame().GetHeartbeat() == nil {
-			return resp
+		if answer.GetFrame().GetHeartbeat() == nil {
+			return answer
 		}
 	}
 }
 
 // until reads to the end of an item and returns what it was sent. What others get meanwhile is put aside.
-func (s *conversation) until(id string, others map[string][]*tooldv1.SessionResponse) (all []*tooldv1.SessionResponse) {
+func (s *conversation) until(id string, others map[string][]*tooldv1.SessionAnswer) (all []*tooldv1.SessionAnswer) {
 	s.t.Helper()
 	for {
 		resp := s.next()
@@ -147,7 +167,7 @@ func echo(id, text string) *tooldv1.ExecuteToolRequest {
 	return req
 }
 
-func eventsOf(all []*tooldv1.SessionResponse) (events []*tooldv1.CallEvent) {
+func eventsOf(all []*tooldv1.SessionAnswer) (events []*tooldv1.CallEvent) {
 	for _, resp := range all {
 		events = append(events, resp.GetFrame().GetEvents()...)
 	}
@@ -160,13 +180,22 @@ func TestSessionCarriesManyCalls(t *testing.T) {
 	w := newWorld(t, options{})
 	s := w.session(t, "alice")
 	const items = 300
+	together := &tooldv1.SessionRequest{}
 	for i := range items {
-		s.send(fmt.Sprint(i), echo(fmt.Sprint("many-", i), fmt.Sprint("text ", i)))
+		req := echo(fmt.Sprint("many-", i), fmt.Sprint("text ", i))
+		if i%3 == 0 {
+			s.send(fmt.Sprint(i), req)
+			continue
+		}
+		item := itemOf(req)
+		item.CorrelationId = fmt.Sprint(i)
+		together.Items = append(together.Items, item)
 	}
+	must(t, s.stream.Send(together))
 	must(t, s.stream.CloseSend())
-	got := map[string][]*tooldv1.SessionResponse{}
+	got := map[string][]*tooldv1.SessionAnswer{}
 	for range items * 3 {
-		resp, err := s.stream.Recv()
+		resp, err := s.recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -205,7 +234,7 @@ func TestSessionItemErrors(t *testing.T) {
 		"no spec":       {&tooldv1.ExecuteToolRequest{}, codes.InvalidArgument, "INVALID_REQUEST"},
 		"unknown call":  {&tooldv1.CancelCallRequest{CallId: longID("nobody")}, codes.NotFound, "CALL_NOT_FOUND"},
 		"unknown round": {&tooldv1.ResumeToolRequest{SuspensionId: "s-none", Decision: &tooldv1.Decision{DecisionId: longID("d"), Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME}}, codes.NotFound, "SUSPENSION_NOT_FOUND"},
-		"no item":       {&tooldv1.SessionRequest{}, codes.InvalidArgument, "INVALID_REQUEST"},
+		"no item":       {&tooldv1.SessionItem{}, codes.InvalidArgument, "INVALID_REQUEST"},
 		"not a viewer":  {&tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}}, codes.PermissionDenied, ""},
 	} {
 		s.send(name, c.req)
@@ -252,7 +281,7 @@ func TestSessionCorrelation(t *testing.T) {
 		s.send(then, echo("never-"+name, "x"))
 		var err error
 		for err == nil {
-			_, err = s.stream.Recv()
+			_, err = s.recv()
 		}
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "correlation") && !strings.Contains(fmt.Sprint(status.Convert(err).Details()), "correlation_id") {
 			t.Errorf("%s: %v", name, err)
@@ -291,7 +320,7 @@ func TestSessionHalfClose(t *testing.T) {
 	must(t, s.stream.CloseSend())
 	close(w.release)
 	s.until("it", nil)
-	if _, err := s.stream.Recv(); !errors.Is(err, io.EOF) {
+	if _, err := s.recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("the session ended with %v", err)
 	}
 }
@@ -333,7 +362,7 @@ func TestSessionLagged(t *testing.T) {
 	s.send("two", execute("flood", "two"))
 	eventually(t, "all three are watched", func() bool { return w.engine.Stats().Watchers == 3 })
 	eventually(t, "one of the two is left", func() bool { return w.engine.Stats().Watchers == 2 })
-	got := map[string][]*tooldv1.SessionResponse{}
+	got := map[string][]*tooldv1.SessionAnswer{}
 	lagged := s.next()
 	for ; lagged.GetFrame().GetLagged() == nil; lagged = s.next() {
 		got[lagged.GetCorrelationId()] = append(got[lagged.GetCorrelationId()], lagged)
@@ -368,7 +397,7 @@ func TestP11StalledSessionIsEnded(t *testing.T) {
 	eventually(t, "the session is ended", func() bool { return w.ended(tooldv1.CallService_Session_FullMethodName, codes.ResourceExhausted) == 1 })
 	var err error
 	for err == nil {
-		_, err = s.stream.Recv()
+		_, err = s.recv()
 	}
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 }
@@ -400,7 +429,7 @@ func TestSessionDrain(t *testing.T) {
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	go w.server.Shutdown(closing)
-	_, err := s.stream.Recv()
+	_, err := s.recv()
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
 }
 
@@ -443,6 +472,57 @@ func TestSessionBound(t *testing.T) {
 	}
 	all := s.until("1024", nil)
 	wantRefusal(t, status.FromProto(all[0].GetError()).Err(), codes.ResourceExhausted, "TOO_MANY_ITEMS")
+}
+
+// P11: an item whose end the client has not taken yet counts as one that is open: what is quickly done piles up no
+// answers for a client that does not read.
+func TestP11UnreadEndsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	s := w.session(t, "alice")
+	const items, together = 8192, 256
+	told := func() int64 { return w.ended(tooldv1.CallService_CancelCall_FullMethodName, codes.NotFound) }
+	var reading atomic.Bool
+	defer reading.Store(true)
+	go func() { // ends with the stream at the latest
+		for sent := 0; sent < items; {
+			req := &tooldv1.SessionRequest{}
+			for range together {
+				item := itemOf(&tooldv1.CancelCallRequest{CallId: longID("nobody")})
+				item.CorrelationId = fmt.Sprint(sent)
+				req.Items = append(req.Items, item)
+				sent++
+			}
+			if s.stream.Send(req) != nil {
+				return
+			}
+			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // at some time the session takes no more
+				<-tick.C
+			}
+		}
+	}()
+	before, still := int64(-1), 0
+	eventually(t, "nothing moves", func() bool {
+		n := told()
+		if still++; n < 1024 || n != before {
+			before, still = n, 0
+		}
+		return still == 20
+	})
+	if before > items/2 {
+		t.Errorf("%d items have ended of which the client has read nothing", before)
+	}
+	reading.Store(true)
+	ended := map[string]bool{}
+	for len(ended) < items {
+		answer := s.next()
+		if code := codes.Code(answer.GetError().GetCode()); code != codes.NotFound && code != codes.ResourceExhausted || ended[answer.GetCorrelationId()] {
+			t.Fatalf("told %v", answer)
+		}
+		if answer.GetEnd() {
+			ended[answer.GetCorrelationId()] = true
+		}
+	}
 }
 
 // ExecuteTool, CallTool and an item of a session are doors to one path: what they leave behind is the same.

@@ -2095,23 +2095,11 @@ func (x *SetPermissionModeResponse) GetPrevious() string {
 	return ""
 }
 
-// SessionRequest begins an item, or leaves one.
+// SessionRequest is one message of a client: what it has to ask for at the moment.
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the item in this session: 1 to 64 bytes, chosen by the client, used by no other item that is open. It is free again
-	// once the item has ended.
-	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 are open in this session.
-	//
-	// Types that are valid to be assigned to Item:
-	//
-	//	*SessionRequest_Execute
-	//	*SessionRequest_Resume
-	//	*SessionRequest_Watch
-	//	*SessionRequest_Cancel
-	//	*SessionRequest_Batch
-	//	*SessionRequest_Leave
-	Item          isSessionRequest_Item `protobuf_oneof:"item"`
+	// In this order. A client with many calls sends those that are ready together: a message costs more than an item.
+	Items         []*SessionItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2146,119 +2134,177 @@ func (*SessionRequest) Descriptor() ([]byte, []int) {
 	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
 }
 
-func (x *SessionRequest) GetCorrelationId() string {
+func (x *SessionRequest) GetItems() []*SessionItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+// SessionItem begins an item, or leaves one.
+type SessionItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names the item in this session: 1 to 64 bytes, chosen by the client, used by no other item that is open. It is free again
+	// once the item has ended.
+	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 are open in this session.
+	//
+	// Types that are valid to be assigned to Item:
+	//
+	//	*SessionItem_Execute
+	//	*SessionItem_Resume
+	//	*SessionItem_Watch
+	//	*SessionItem_Cancel
+	//	*SessionItem_Batch
+	//	*SessionItem_Leave
+	Item          isSessionItem_Item `protobuf_oneof:"item"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionItem) Reset() {
+	*x = SessionItem{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionItem) ProtoMessage() {}
+
+func (x *SessionItem) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionItem.ProtoReflect.Descriptor instead.
+func (*SessionItem) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SessionItem) GetCorrelationId() string {
 	if x != nil {
 		return x.CorrelationId
 	}
 	return ""
 }
 
-func (x *SessionRequest) GetItem() isSessionRequest_Item {
+func (x *SessionItem) GetItem() isSessionItem_Item {
 	if x != nil {
 		return x.Item
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetExecute() *ExecuteToolRequest {
+func (x *SessionItem) GetExecute() *ExecuteToolRequest {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Execute); ok {
+		if x, ok := x.Item.(*SessionItem_Execute); ok {
 			return x.Execute
 		}
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetResume() *ResumeToolRequest {
+func (x *SessionItem) GetResume() *ResumeToolRequest {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Resume); ok {
+		if x, ok := x.Item.(*SessionItem_Resume); ok {
 			return x.Resume
 		}
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetWatch() *WatchCallsRequest {
+func (x *SessionItem) GetWatch() *WatchCallsRequest {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Watch); ok {
+		if x, ok := x.Item.(*SessionItem_Watch); ok {
 			return x.Watch
 		}
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetCancel() *CancelCallRequest {
+func (x *SessionItem) GetCancel() *CancelCallRequest {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Cancel); ok {
+		if x, ok := x.Item.(*SessionItem_Cancel); ok {
 			return x.Cancel
 		}
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetBatch() *ExecuteBatchRequest {
+func (x *SessionItem) GetBatch() *ExecuteBatchRequest {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Batch); ok {
+		if x, ok := x.Item.(*SessionItem_Batch); ok {
 			return x.Batch
 		}
 	}
 	return nil
 }
 
-func (x *SessionRequest) GetLeave() *LeaveItem {
+func (x *SessionItem) GetLeave() *LeaveItem {
 	if x != nil {
-		if x, ok := x.Item.(*SessionRequest_Leave); ok {
+		if x, ok := x.Item.(*SessionItem_Leave); ok {
 			return x.Leave
 		}
 	}
 	return nil
 }
 
-type isSessionRequest_Item interface {
-	isSessionRequest_Item()
+type isSessionItem_Item interface {
+	isSessionItem_Item()
 }
 
-type SessionRequest_Execute struct {
+type SessionItem_Execute struct {
 	// As ExecuteTool.
 	Execute *ExecuteToolRequest `protobuf:"bytes,2,opt,name=execute,proto3,oneof"`
 }
 
-type SessionRequest_Resume struct {
+type SessionItem_Resume struct {
 	// As ResumeTool.
 	Resume *ResumeToolRequest `protobuf:"bytes,3,opt,name=resume,proto3,oneof"`
 }
 
-type SessionRequest_Watch struct {
+type SessionItem_Watch struct {
 	// As WatchCalls.
 	Watch *WatchCallsRequest `protobuf:"bytes,4,opt,name=watch,proto3,oneof"`
 }
 
-type SessionRequest_Cancel struct {
+type SessionItem_Cancel struct {
 	// As CancelCall.
 	Cancel *CancelCallRequest `protobuf:"bytes,5,opt,name=cancel,proto3,oneof"`
 }
 
-type SessionRequest_Batch struct {
+type SessionItem_Batch struct {
 	// As ExecuteBatch.
 	Batch *ExecuteBatchRequest `protobuf:"bytes,6,opt,name=batch,proto3,oneof"`
 }
 
-type SessionRequest_Leave struct {
+type SessionItem_Leave struct {
 	// Ends the item with this correlation id as if its client had gone away. Nothing when there is none: it may have ended.
 	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
 }
 
-func (*SessionRequest_Execute) isSessionRequest_Item() {}
+func (*SessionItem_Execute) isSessionItem_Item() {}
 
-func (*SessionRequest_Resume) isSessionRequest_Item() {}
+func (*SessionItem_Resume) isSessionItem_Item() {}
 
-func (*SessionRequest_Watch) isSessionRequest_Item() {}
+func (*SessionItem_Watch) isSessionItem_Item() {}
 
-func (*SessionRequest_Cancel) isSessionRequest_Item() {}
+func (*SessionItem_Cancel) isSessionItem_Item() {}
 
-func (*SessionRequest_Batch) isSessionRequest_Item() {}
+func (*SessionItem_Batch) isSessionItem_Item() {}
 
-func (*SessionRequest_Leave) isSessionRequest_Item() {}
+func (*SessionItem_Leave) isSessionItem_Item() {}
 
 // LeaveItem has nothing to say. The item ends with CANCELLED, unless it came to its own end first.
 type LeaveItem struct {
@@ -2269,7 +2315,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2327,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,30 +2340,21 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
-// SessionResponse is about one item.
+// SessionResponse is one message of the server: what its items have to tell at the moment.
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The item; empty in a heartbeat, which is of the session.
-	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// What a stream of its own would carry. An item of which the client took nothing for too long, while others were sent,
-	// ends with `lagged` and the cursor from which WatchCalls goes on.
-	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
-	// The answer to `cancel`.
-	Cancelled *CancelCallResponse `protobuf:"bytes,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// True in the last message of an item, which may carry a frame or an answer as well.
-	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
-	// Why the item ended, as the method's own status; only with `end`. Absent is OK.
-	Error         *status.Status `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	// In this order. Small ones come together, up to about 32 KiB.
+	Answers       []*SessionAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2329,7 +2366,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2342,38 +2379,93 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
 }
 
-func (x *SessionResponse) GetCorrelationId() string {
+func (x *SessionResponse) GetAnswers() []*SessionAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// SessionAnswer is about one item.
+type SessionAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The item; empty in a heartbeat, which is of the session.
+	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
+	// What a stream of its own would carry. An item of which the client took nothing for too long, while others were sent,
+	// ends with `lagged` and the cursor from which WatchCalls goes on.
+	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
+	// The answer to `cancel`.
+	Cancelled *CancelCallResponse `protobuf:"bytes,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// True in the last answer of an item, which may carry a frame or `cancelled` as well.
+	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
+	// Why the item ended, as the method's own status; only with `end`. Absent is OK.
+	Error         *status.Status `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionAnswer) Reset() {
+	*x = SessionAnswer{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionAnswer) ProtoMessage() {}
+
+func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionAnswer.ProtoReflect.Descriptor instead.
+func (*SessionAnswer) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *SessionAnswer) GetCorrelationId() string {
 	if x != nil {
 		return x.CorrelationId
 	}
 	return ""
 }
 
-func (x *SessionResponse) GetFrame() *Frame {
+func (x *SessionAnswer) GetFrame() *Frame {
 	if x != nil {
 		return x.Frame
 	}
 	return nil
 }
 
-func (x *SessionResponse) GetCancelled() *CancelCallResponse {
+func (x *SessionAnswer) GetCancelled() *CancelCallResponse {
 	if x != nil {
 		return x.Cancelled
 	}
 	return nil
 }
 
-func (x *SessionResponse) GetEnd() bool {
+func (x *SessionAnswer) GetEnd() bool {
 	if x != nil {
 		return x.End
 	}
 	return false
 }
 
-func (x *SessionResponse) GetError() *status.Status {
+func (x *SessionAnswer) GetError() *status.Status {
 	if x != nil {
 		return x.Error
 	}
@@ -2514,8 +2606,10 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
 	"\bselector\"7\n" +
 	"\x19SetPermissionModeResponse\x12\x1a\n" +
-	"\bprevious\x18\x01 \x01(\tR\bprevious\"\x80\x03\n" +
-	"\x0eSessionRequest\x12%\n" +
+	"\bprevious\x18\x01 \x01(\tR\bprevious\"=\n" +
+	"\x0eSessionRequest\x12+\n" +
+	"\x05items\x18\x01 \x03(\v2\x15.toold.v1.SessionItemR\x05items\"\xfd\x02\n" +
+	"\vSessionItem\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x128\n" +
 	"\aexecute\x18\x02 \x01(\v2\x1c.toold.v1.ExecuteToolRequestH\x00R\aexecute\x125\n" +
 	"\x06resume\x18\x03 \x01(\v2\x1b.toold.v1.ResumeToolRequestH\x00R\x06resume\x123\n" +
@@ -2524,8 +2618,10 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x05batch\x18\x06 \x01(\v2\x1d.toold.v1.ExecuteBatchRequestH\x00R\x05batch\x12+\n" +
 	"\x05leave\x18\a \x01(\v2\x13.toold.v1.LeaveItemH\x00R\x05leaveB\x06\n" +
 	"\x04item\"\v\n" +
-	"\tLeaveItem\"\xd7\x01\n" +
-	"\x0fSessionResponse\x12%\n" +
+	"\tLeaveItem\"D\n" +
+	"\x0fSessionResponse\x121\n" +
+	"\aanswers\x18\x01 \x03(\v2\x17.toold.v1.SessionAnswerR\aanswers\"\xd5\x01\n" +
+	"\rSessionAnswer\x12%\n" +
 	"\x0ecorrelation_id\x18\x01 \x01(\tR\rcorrelationId\x12%\n" +
 	"\x05frame\x18\x02 \x01(\v2\x0f.toold.v1.FrameR\x05frame\x12:\n" +
 	"\tcancelled\x18\x03 \x01(\v2\x1c.toold.v1.CancelCallResponseR\tcancelled\x12\x10\n" +
@@ -2573,7 +2669,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -2607,115 +2703,119 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*SetPermissionModeRequest)(nil),  // 29: toold.v1.SetPermissionModeRequest
 	(*SetPermissionModeResponse)(nil), // 30: toold.v1.SetPermissionModeResponse
 	(*SessionRequest)(nil),            // 31: toold.v1.SessionRequest
-	(*LeaveItem)(nil),                 // 32: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 33: toold.v1.SessionResponse
-	(*CallSpec)(nil),                  // 34: toold.v1.CallSpec
-	(*Frame)(nil),                     // 35: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 36: google.protobuf.Duration
-	(*Call)(nil),                      // 37: toold.v1.Call
-	(*BatchSpec)(nil),                 // 38: toold.v1.BatchSpec
-	(*Decision)(nil),                  // 39: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 40: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 41: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 42: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 43: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 44: toold.v1.ToolError
-	(*Assessment)(nil),                // 45: toold.v1.Assessment
-	(*Description)(nil),               // 46: toold.v1.Description
-	(*Verdict)(nil),                   // 47: toold.v1.Verdict
-	(VerdictAction)(0),                // 48: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 49: toold.v1.Isolation
-	(*RunSummary)(nil),                // 50: toold.v1.RunSummary
-	(*Rule)(nil),                      // 51: toold.v1.Rule
-	(*status.Status)(nil),             // 52: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 53: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 54: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 55: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 56: toold.v1.SendInputResponse
+	(*SessionItem)(nil),               // 32: toold.v1.SessionItem
+	(*LeaveItem)(nil),                 // 33: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 34: toold.v1.SessionResponse
+	(*SessionAnswer)(nil),             // 35: toold.v1.SessionAnswer
+	(*CallSpec)(nil),                  // 36: toold.v1.CallSpec
+	(*Frame)(nil),                     // 37: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 38: google.protobuf.Duration
+	(*Call)(nil),                      // 39: toold.v1.Call
+	(*BatchSpec)(nil),                 // 40: toold.v1.BatchSpec
+	(*Decision)(nil),                  // 41: toold.v1.Decision
+	(*fieldmaskpb.FieldMask)(nil),     // 42: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 43: toold.v1.CallStatus
+	(*timestamppb.Timestamp)(nil),     // 44: google.protobuf.Timestamp
+	(*ProcessReport)(nil),             // 45: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 46: toold.v1.ToolError
+	(*Assessment)(nil),                // 47: toold.v1.Assessment
+	(*Description)(nil),               // 48: toold.v1.Description
+	(*Verdict)(nil),                   // 49: toold.v1.Verdict
+	(VerdictAction)(0),                // 50: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 51: toold.v1.Isolation
+	(*RunSummary)(nil),                // 52: toold.v1.RunSummary
+	(*Rule)(nil),                      // 53: toold.v1.Rule
+	(*status.Status)(nil),             // 54: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 55: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 56: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 57: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 58: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	34, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	35, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	34, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	36, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	37, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	38, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	35, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	39, // 7: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	35, // 8: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	35, // 9: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	40, // 10: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	37, // 11: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	41, // 12: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	42, // 13: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	42, // 14: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	40, // 15: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	36, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	37, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	36, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	38, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	39, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	40, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	37, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	41, // 7: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	37, // 8: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	37, // 9: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	42, // 10: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	39, // 11: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	43, // 12: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	44, // 13: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	44, // 14: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	42, // 15: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 16: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	37, // 17: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	36, // 18: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	37, // 19: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	43, // 20: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	34, // 21: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	44, // 22: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	45, // 23: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	46, // 24: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	47, // 25: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	48, // 26: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	49, // 27: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	50, // 28: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	50, // 29: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	51, // 30: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	51, // 31: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	1,  // 32: toold.v1.SessionRequest.execute:type_name -> toold.v1.ExecuteToolRequest
-	7,  // 33: toold.v1.SessionRequest.resume:type_name -> toold.v1.ResumeToolRequest
-	9,  // 34: toold.v1.SessionRequest.watch:type_name -> toold.v1.WatchCallsRequest
-	15, // 35: toold.v1.SessionRequest.cancel:type_name -> toold.v1.CancelCallRequest
-	5,  // 36: toold.v1.SessionRequest.batch:type_name -> toold.v1.ExecuteBatchRequest
-	32, // 37: toold.v1.SessionRequest.leave:type_name -> toold.v1.LeaveItem
-	35, // 38: toold.v1.SessionResponse.frame:type_name -> toold.v1.Frame
-	16, // 39: toold.v1.SessionResponse.cancelled:type_name -> toold.v1.CancelCallResponse
-	52, // 40: toold.v1.SessionResponse.error:type_name -> google.rpc.Status
-	1,  // 41: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 42: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 43: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 44: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	9,  // 45: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	11, // 46: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	13, // 47: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	15, // 48: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	17, // 49: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	19, // 50: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	53, // 51: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	54, // 52: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	21, // 53: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	23, // 54: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	25, // 55: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	27, // 56: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	29, // 57: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	31, // 58: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 59: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 60: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 61: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 62: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	10, // 63: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	12, // 64: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	14, // 65: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	16, // 66: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	18, // 67: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	20, // 68: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	55, // 69: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	56, // 70: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	22, // 71: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	24, // 72: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	26, // 73: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	28, // 74: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	30, // 75: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	33, // 76: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	59, // [59:77] is the sub-list for method output_type
-	41, // [41:59] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	39, // 17: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	38, // 18: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	39, // 19: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	45, // 20: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	36, // 21: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	46, // 22: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	47, // 23: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	48, // 24: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	49, // 25: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	50, // 26: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	51, // 27: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	52, // 28: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	52, // 29: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	53, // 30: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	53, // 31: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	32, // 32: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	1,  // 33: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	7,  // 34: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	9,  // 35: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	15, // 36: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	5,  // 37: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	33, // 38: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	35, // 39: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	37, // 40: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	16, // 41: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	54, // 42: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	1,  // 43: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 44: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 45: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 46: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	9,  // 47: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	11, // 48: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	13, // 49: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	15, // 50: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	17, // 51: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	19, // 52: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	55, // 53: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	56, // 54: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	21, // 55: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	23, // 56: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	25, // 57: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	27, // 58: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	29, // 59: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	31, // 60: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 61: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 62: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 63: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 64: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	10, // 65: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	12, // 66: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	14, // 67: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	16, // 68: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	18, // 69: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	20, // 70: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	57, // 71: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	58, // 72: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	22, // 73: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	24, // 74: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	26, // 75: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	28, // 76: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	30, // 77: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	34, // 78: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	61, // [61:79] is the sub-list for method output_type
+	43, // [43:61] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -2748,13 +2848,13 @@ func file_toold_v1_call_service_proto_init() {
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[30].OneofWrappers = []any{
-		(*SessionRequest_Execute)(nil),
-		(*SessionRequest_Resume)(nil),
-		(*SessionRequest_Watch)(nil),
-		(*SessionRequest_Cancel)(nil),
-		(*SessionRequest_Batch)(nil),
-		(*SessionRequest_Leave)(nil),
+	file_toold_v1_call_service_proto_msgTypes[31].OneofWrappers = []any{
+		(*SessionItem_Execute)(nil),
+		(*SessionItem_Resume)(nil),
+		(*SessionItem_Watch)(nil),
+		(*SessionItem_Cancel)(nil),
+		(*SessionItem_Batch)(nil),
+		(*SessionItem_Leave)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2762,7 +2862,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   33,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
