@@ -115,6 +115,9 @@ func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 	}
 	l.forgotten.Add(1)
 	it.Missing(l.epoch)
+	if it.group != nil && it.group.told.Load() {
+		it.Break("P3", "the daemon does not know a call of a batch of which it had told events")
+	}
 	l.world(it)
 	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // asked for again with the same id: it runs once
 		return false

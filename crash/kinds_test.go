@@ -117,6 +117,7 @@ type item struct {
 	sent  atomic.Bool // it was asked for at least once
 	fixed atomic.Bool // settled and checked in a later life
 	tries atomic.Int64
+	group *group // the batch that it belongs to; nil is none
 }
 
 // newItem makes a call that was not asked for yet.

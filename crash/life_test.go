@@ -86,6 +86,9 @@ func (l *life) follow(it *item, s frames, reading *ledger.Stream, enough func(*t
 
 // start asks for a call, or asks again, and follows it until it ended or waits. It returns false when nothing is known.
 func (l *life) start(it *item, rng *rand.Rand) bool {
+	if it.group != nil {
+		return l.startGroup(it.group, rng)
+	}
 	it.sent.Store(true)
 	it.tries.Add(1)
 	ctx, cancel := as(l.ctx, it.kind.caller)

@@ -37,6 +37,7 @@ type loop struct {
 
 	decisionNumber                                               atomic.Int64
 	events, decisions, votes, replays, cancels, watches, inboxes atomic.Int64
+	batches                                                      atomic.Int64
 	lostTails, forgotten, unready, atPoints, ran, unverified     atomic.Int64
 	points                                                       map[string]int
 }
@@ -82,6 +83,11 @@ func (l *loop) new(rng *rand.Rand, life int) (*item, error) {
 	if k.most > 0 && l.perKind[k.name] >= k.most {
 		k = l.kinds[0]
 	}
+	return l.newLocked(k, life)
+}
+
+// newLocked makes a call of a kind.
+func (l *loop) newLocked(k *kind, life int) (*item, error) {
 	l.perKind[k.name]++
 	it := newItem(l.led, k, fmt.Sprintf("call-%s-%05d-%s", l.tag, len(l.items), k.name), life)
 	if err := l.prepare(it); err != nil {
@@ -249,9 +255,9 @@ func (l *loop) killed(t *testing.T, want int) {
 // report says what ran.
 func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 	t.Helper()
-	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d decisions and %d votes, %d sent again, %d cancels, "+
+	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d batches, %d decisions and %d votes, %d sent again, %d cancels, "+
 		"%d events, %d reattached, %d inboxes, %d lost tails, %d read-only calls forgotten, %d seen to run; seed %d, %.1f s",
-		kills, l.atPoints.Load(), l.unready.Load(), len(l.items), l.decisions.Load(), l.votes.Load(), l.replays.Load(), l.cancels.Load(),
+		kills, l.atPoints.Load(), l.unready.Load(), len(l.items), l.batches.Load(), l.decisions.Load(), l.votes.Load(), l.replays.Load(), l.cancels.Load(),
 		l.events.Load(), l.watches.Load(), l.inboxes.Load(), l.lostTails.Load(), l.forgotten.Load(), l.ran.Load(), l.seed, took.Seconds())
 	t.Logf("named points: %v; processes that a daemon told as unverified: %d", l.points, l.unverified.Load())
 }

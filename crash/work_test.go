@@ -41,6 +41,9 @@ func (l *life) step(rng *rand.Rand, begun *atomic.Int64) bool {
 	switch {
 	case n < 40 && begun.Load() < newInLife && len(waiting) < mostWaiting:
 		begun.Add(1)
+		if n < 4 {
+			return l.newTurn(rng)
+		}
 		it, err := l.new(rng, l.number)
 		if err != nil {
 			l.led.Break("life", "new call: %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -34,6 +35,8 @@ type batches struct {
 	mu   sync.Mutex
 	of   map[call.Key]*batch
 	held map[call.Key]int // how many hold them still
+
+	recovering atomic.Bool // what the last daemon left is taken up, and one pass of a call is enough
 }
 
 // reference returns a batch in memory and whether it was not there: then the caller carries it, or takes it out again.
@@ -118,10 +121,11 @@ func (e *Engine) movedInBatch(c *call.Call, before call.Status) {
 	}
 }
 
-// wakeBatch has somebody look what a batch can do now. A drain begins nothing: the next daemon does.
+// wakeBatch has somebody look what a batch can do now. A drain begins nothing: the next daemon does. Neither does a recovery
+// before it has seen all calls: recoverBatches wakes them then.
 func (e *Engine) wakeBatch(namespace, id string) {
 	key := call.Key{Namespace: namespace, ID: id}
-	if e.batches.poke(key) || e.enterOpen() != nil {
+	if e.batches.recovering.Load() || e.batches.poke(key) || e.enterOpen() != nil {
 		return
 	}
 	b, fresh := e.batches.reference(e, key)
@@ -218,6 +222,7 @@ func (b *batch) end() {
 
 // recoverBatches goes on with what the last daemon had begun: decided and new calls, and ends that were not stored.
 func (e *Engine) recoverBatches(ctx context.Context) error {
+	e.batches.recovering.Store(false)
 	var open []call.Key
 	err := e.store.OpenBatches(ctx, func(key call.Key, _ *call.Batch, err error) error {
 		if err != nil {

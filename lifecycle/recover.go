@@ -50,6 +50,8 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 		found.Held = len(keys)
 		return found, nil
 	}
+	e.batches.recovering.Store(true)
+	defer e.batches.recovering.Store(false)
 	for _, key := range keys {
 		if err := e.recoverCall(ctx, key, &found); err != nil {
 			return found, err
@@ -78,8 +80,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		}
 		l.finishFound(ctx, p, out)
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
-		found.Resumed++
-		e.wakeBatch(c.Namespace, c.BatchID)
+		found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
 		found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)
