@@ -1,6 +1,9 @@
 package lifecycle_test
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -63,6 +66,79 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 		one, two = at("c1.1.0"), at("c1.1.0")
 		if a, b := next(one), next(two); a.Shared != nil || b.Shared != nil || contents(a.Events) != contents(b.Events) {
 			t.Errorf("a question is shared: %q, %q", contents(a.Events), contents(b.Events))
+		}
+	})
+}
+
+// Who stands at the same place far behind gets everything, in frames that are as small as those of one watcher; and a question,
+// which not everybody may see whole, is nobody else's.
+func TestWhatIsNotShared(t *testing.T) {
+	begun := make(map[string]chan struct{})
+	told := func(id string, tell func(c *tool.Call) (*tool.Result, error)) tool.Tool {
+		return made(id, mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+			select {
+			case <-begun[id]:
+				return tell(c)
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		})
+	}
+	tools := []tool.Tool{
+		told("many", func(c *tool.Call) (*tool.Result, error) {
+			for i := range 300 {
+				if err := c.Progress(tool.ProgressRunning, 0, fmt.Sprint(i)); err != nil {
+					return nil, err
+				}
+			}
+			return tool.Text("done"), nil
+		}),
+		told("large", func(c *tool.Call) (*tool.Result, error) {
+			for i := range 10 {
+				if err := c.Progress(tool.ProgressRunning, 0, fmt.Sprint(i)+strings.Repeat("x", 60<<10)); err != nil {
+					return nil, err
+				}
+			}
+			return tool.Text("done"), nil
+		}),
+		told("asks", func(*tool.Call) (*tool.Result, error) { return tool.SuspendedWith(tool.Ticket{Message: "well?"}), nil }),
+	}
+	inBubble(t, tools, nil, func(t *testing.T, w *world) {
+		for id, last := range map[string]int64{"many": 303, "large": 13, "asks": 3} {
+			begun[id] = make(chan struct{})
+			key := w.begin(spec(id, `{}`))
+			var watchers []*lifecycle.Watcher
+			for range 2 {
+				watcher, err := w.e.Watch(t.Context(), alice, key, "c1.1.0", true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(watcher.Close)
+				watchers = append(watchers, watcher)
+			}
+			close(begun[id])
+			synctest.Wait()
+			for _, watcher := range watchers {
+				var at int64
+				for at < last {
+					f, err := watcher.Next(t.Context())
+					if err != nil {
+						t.Fatalf("%s: %v behind event %d", id, err, at)
+					}
+					weight := 0
+					for _, ev := range f.Events {
+						if at++; ev.Sequence != at {
+							t.Fatalf("%s: event %d in place of %d", id, ev.Sequence, at)
+						}
+						if weight += ev.Weight(); ev.Suspension != nil && f.Shared != nil {
+							t.Errorf("%s: a question is shared", id)
+						}
+					}
+					if len(f.Events) > 256 || weight > 256<<10 {
+						t.Errorf("%s: a frame of %d events with %d bytes", id, len(f.Events), weight)
+					}
+				}
+			}
 		}
 	})
 }
