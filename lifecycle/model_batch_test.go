@@ -1,12 +1,16 @@
 package lifecycle_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 	"pgregory.net/rapid"
@@ -15,7 +19,7 @@ import (
 // The model of batches knows how each call of a batch must stand when nothing moves, after any sequence of decisions,
 // cancels, repeats, crashes and restarts, and that no call ran twice without a decision.
 
-var batchTools = []string{"plain", "read", "gated", "asker", "fails"}
+var batchTools = []string{"plain", "read", "gated", "asker", "fails", "bad", "turns"}
 
 // batchOp is one thing that happens to a batch.
 type batchOp struct {
@@ -39,6 +43,11 @@ func drawBatch(t *rapid.T) batchPlan {
 		},
 		tools: rapid.SliceOfN(rapid.SampledFrom(batchTools), 1, 6).Draw(t, "tools"),
 	}
+	most := 3
+	if p.options.FailFast || slices.Contains(p.tools, "turns") {
+		most = 1 // of two that end together nobody knows which is seen first
+	}
+	p.options.MaxParallel = rapid.IntRange(0, most).Draw(t, "max parallel")
 	p.ops = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) batchOp {
 		return batchOp{
 			kind: rapid.SampledFrom([]string{"yes", "yes", "no", "cancel", "cancel all", "again", "crash", "restart"}).Draw(t, "kind"),
@@ -71,45 +80,99 @@ func (m *batchModel) any(holds func(i int) bool) bool {
 
 // settle moves what can be moved.
 func (m *batchModel) settle() {
-	for m.step() {
+	for m.stop() || m.step() {
 	}
 }
 
-func (m *batchModel) step() bool {
-	if m.options.FailFast && m.any(func(i int) bool { return !m.open(i) && m.at[i] != "SUCCEEDED" }) {
-		did := false
-		for i, s := range m.at {
-			if s == "NEW" || s == "RESUMING" && !m.no[i] {
-				m.at[i], did = "FAILED/INTERRUPTED", true
-			}
-		}
-		if did {
-			return true
+// stop ends what is behind a Block, and with fail_fast everything when something has failed.
+func (m *batchModel) stop() (did bool) {
+	failed := m.options.FailFast && m.any(func(i int) bool { return !m.open(i) && m.at[i] != "SUCCEEDED" })
+	blocked := slices.Index(m.at, "FAILED/DENIED")
+	for i, s := range m.at {
+		if (failed || blocked >= 0 && i > blocked) && (s == "NEW" || s == "RESUMING" && !m.no[i]) {
+			m.at[i], did = "FAILED/INTERRUPTED", true
 		}
 	}
+	return did
+}
+
+func (m *batchModel) step() bool {
 	halted := m.options.Strategy == call.Sequential && m.any(func(i int) bool { return m.tools[i] == "asker" && (m.at[i] == "SUSPENDED" || m.at[i] == "RESUMING") })
 	fresh := !halted && m.any(func(i int) bool { return m.at[i] == "NEW" })
 	waits := m.options.Replay == call.AllDecided && (fresh || m.any(func(i int) bool { return m.at[i] == "SUSPENDED" }))
 	declines := m.options.FailFast && m.any(func(i int) bool { return m.at[i] == "RESUMING" && m.no[i] })
 	for i, s := range m.at {
 		if s == "RESUMING" && !waits && (m.no[i] || !declines) {
-			m.at[i] = map[bool]string{true: "CANCELLED/CANCELLED", false: "SUCCEEDED"}[m.no[i]]
+			m.resume(i)
+			if m.options.Strategy != call.Parallel || m.options.MaxParallel > 0 {
+				return true
+			}
+			for i, s := range m.at { // those that were answered together go on together
+				if s == "RESUMING" && (m.no[i] || !declines) {
+					m.resume(i)
+				}
+			}
 			return true
 		}
 	}
-	if !fresh {
-		return false
+	return fresh && m.begin()
+}
+
+func (m *batchModel) resume(i int) {
+	switch {
+	case m.no[i]:
+		m.at[i] = "CANCELLED/CANCELLED"
+	case m.tools[i] == "turns":
+		m.at[i] = "FAILED/DENIED"
+	default:
+		m.at[i] = "SUCCEEDED"
 	}
+}
+
+// begin runs the first call that has not begun, of a PARALLEL batch all: first the gates of all are asked.
+func (m *batchModel) begin() bool {
+	if m.options.Strategy != call.Parallel {
+		i := slices.Index(m.at, "NEW")
+		m.at[i] = m.asked(i)
+		if m.at[i] == "" {
+			m.at[i] = m.ran(i)
+		}
+		return true
+	}
+	var run []int
 	for i, s := range m.at {
 		if s != "NEW" {
 			continue
 		}
-		m.at[i] = map[string]string{"plain": "SUCCEEDED", "read": "SUCCEEDED", "gated": "SUSPENDED", "asker": "SUSPENDED", "fails": "FAILED/EXECUTION_FAILED"}[m.tools[i]]
-		if m.options.Strategy != call.Parallel {
-			return true
+		end := m.asked(i)
+		if end == "" {
+			run = append(run, i)
+			continue
+		}
+		if m.at[i] = end; end == "FAILED/DENIED" {
+			break
+		}
+	}
+	m.stop()
+	for _, i := range run {
+		if m.at[i] == "NEW" {
+			m.at[i] = m.ran(i)
+		}
+		if m.options.MaxParallel > 0 {
+			m.stop()
 		}
 	}
 	return true
+}
+
+// asked is what the gates make of a call; "" lets it run.
+func (m *batchModel) asked(i int) string {
+	return map[string]string{"gated": "SUSPENDED", "turns": "SUSPENDED", "bad": "FAILED/DENIED"}[m.tools[i]]
+}
+
+// ran is what becomes of a call that may run.
+func (m *batchModel) ran(i int) string {
+	return map[string]string{"plain": "SUCCEEDED", "read": "SUCCEEDED", "asker": "SUSPENDED", "fails": "FAILED/EXECUTION_FAILED"}[m.tools[i]]
 }
 
 // batchGame plays a plan on the real engine.
@@ -147,6 +210,22 @@ func (g *batchGame) play() error {
 	}
 	g.d.cut(g.e, false)
 	return nil
+}
+
+// config adds gates that block: one tool always, one when it was answered.
+func (g *batchGame) config() lifecycle.Config {
+	c := g.game.config()
+	asks := c.Hooks.Gate[0]
+	c.Hooks.Gate[0] = namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {
+		switch id := in.Descriptor.ID; {
+		case id == "bad", id == "turns" && in.Answer() != nil:
+			return hook.Block("not here"), nil
+		case id == "turns":
+			return hook.Suspend(tool.Ticket{Message: "sure?", Approvers: &tool.Approvers{}, ExpiresIn: time.Hour}), nil
+		}
+		return asks.Hook.Check(context.Background(), in)
+	})
+	return c
 }
 
 func (g *batchGame) send() error {

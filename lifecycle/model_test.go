@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,7 +123,7 @@ func (g *game) config() lifecycle.Config {
 
 func (g *game) tools() []tool.Tool {
 	var tools []tool.Tool
-	for _, id := range modelTools {
+	for _, id := range append(slices.Clone(modelTools), "bad", "turns") {
 		d := tool.Descriptor{ID: id, Parameters: json.RawMessage(anyObject), Idempotent: id == "heldidem"}
 		if strings.HasSuffix(id, "read") {
 			d.Effects = reading

@@ -2,6 +2,8 @@ package server_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,6 +80,47 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	if first := following[0].GetSequence(); first > last+1 || following[len(following)-1].GetFinished() == nil {
 		t.Errorf("saw events up to %d; the cursor goes on with %d of %d", last, first, len(following))
 	}
+}
+
+// P11: watchers that never read, each in a stream of its own and as items of a session, hold about a frame each, whatever they
+// would have to be sent, and others are served meanwhile.
+func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
+	w := newWorld(t, options{})
+	w.registerFlood()
+	ctx := within(t)
+	_, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec("flood", "unread")})
+	must(t, err)
+	inUse := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	before := inUse()
+	const streams, items = 48, 208
+	all := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("unread")}, AfterSequence: new(int64), Follow: true}
+	s := w.session(t, "alice")
+	for n := range streams + items {
+		if n < items {
+			s.send(fmt.Sprint(n), all)
+			continue
+		}
+		_, err := w.calls("alice").WatchCalls(ctx, all)
+		must(t, err)
+	}
+	eventually(t, "all watch", func() bool { return w.engine.Stats().Watchers == streams+items })
+	for n := range 100 {
+		resp, err := w.calls("bob").CallTool(ctx, &tooldv1.CallToolRequest{Spec: echo(fmt.Sprintf("served-meanwhile-%d", n), "x").Spec})
+		must(t, err)
+		if got := resp.GetCall().GetStatus(); got != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+			t.Fatalf("somebody else's call is %v", got)
+		}
+	}
+	each := (inUse() - before) / (streams + items)
+	if each > 2<<20 { // of 8 MiB that are there for each; what the client's side of the connection holds is in it
+		t.Errorf("a watcher that never reads takes %d bytes", each)
+	}
+	t.Logf("a watcher that never reads takes %d bytes", each)
 }
 
 func metadataOf(err error) map[string]string {
