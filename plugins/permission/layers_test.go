@@ -323,6 +323,9 @@ func TestUnattended(t *testing.T) {
 			if tt.want == "DENY" && !strings.Contains(v.Result().ModelText(), "nobody is there") {
 				t.Errorf("the model reads %q", v.Result().ModelText())
 			}
+			if tt.want == "DENY" && v.Result().Error.Reason != "UNATTENDED" {
+				t.Errorf("reason = %q", v.Result().Error.Reason)
+			}
 		})
 	}
 }

@@ -94,7 +94,9 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 		return hook.Allow(), nil
 	}
 	if in.Run.Unattended && !g.Waits() {
-		return hook.Deny("Denied: " + d.unanswerable()), nil
+		return hook.SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{
+			Code: tool.Denied, Reason: "UNATTENDED", Message: "Denied: " + d.unanswerable(),
+		}}), nil
 	}
 	return hook.Suspend(g.ticket(in, &d)).Under(d.version), nil
 }
