@@ -140,6 +140,7 @@ type Engine struct {
 	stored    stored
 	workers   workers
 	owners    owners
+	sweeps    sweeps
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
@@ -205,6 +206,7 @@ func New(cfg Config) (*Engine, error) {
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
 		actions:  acting{woken: make(chan struct{}, 1)},
+		sweeps:   sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.questions.namespace, e.questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
 	e.stored.most = cfg.StoredBytes

@@ -3,7 +3,9 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -21,17 +23,38 @@ func (e *Engine) Sweep(ctx context.Context) error {
 		if err := e.ExpireDue(ctx); err != nil && ctx.Err() == nil {
 			e.log.Warn("sweep failed; will try again", zap.Error(err))
 		}
+		e.sweeps.next.Store(math.MaxInt64) // a question that comes from here on may not be among what is looked at
 		wait := sweepMost
 		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() && !e.held.on.Load() {
 			wait = min(wait, max(next.Sub(e.store.Now()), 100*time.Millisecond))
 		}
+		e.sweeps.next.Store(e.store.Now().Add(wait).UnixNano())
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
+		case <-e.sweeps.wake:
+			timer.Stop()
 		case <-timer.C:
 		}
+	}
+}
+
+// sweeps is when expiry looks next.
+type sweeps struct {
+	next atomic.Int64  // by the store's clock, in Unix nanoseconds
+	wake chan struct{} // has room for one
+}
+
+// asked makes expiry look in time for a question that is open until then.
+func (s *sweeps) asked(until time.Time) {
+	if until.UnixNano() >= s.next.Load() {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it looks anyway
 	}
 }
 

@@ -103,6 +103,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		l.unasked(ctx, p, &out, err)
 		return
 	}
+	l.e.sweeps.asked(s.ExpiresAt)
 	l.e.cfg.FailPoint("after-suspend")
 }
 
