@@ -154,9 +154,9 @@ func (f *flow) receive() error {
 	return f.add("", "", m)
 }
 
-// item takes an answer of a session.
+// item takes an answer of a session. What is no event says of which item it is.
 func (f *flow) item(m *tooldv1.SessionAnswer) error {
-	group := "item " + m.GetCorrelationId()
+	group, before := itemGroup(m.GetCorrelationId()), len(f.pending)
 	var err error
 	if m.GetFrame() != nil {
 		err = f.frame(m.GetFrame(), group)
@@ -165,10 +165,17 @@ func (f *flow) item(m *tooldv1.SessionAnswer) error {
 		err = errors.Join(err, f.add("cancelled", group, m.GetCancelled()))
 	}
 	if m.GetEnd() {
-		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionAnswer{CorrelationId: m.GetCorrelationId(), Error: m.GetError()}))
+		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionAnswer{Error: m.GetError()}))
+	}
+	for _, l := range f.pending[before:] {
+		if v, ok := l.value.(map[string]any); ok && l.word != "event" {
+			v["correlationId"] = m.GetCorrelationId()
+		}
 	}
 	return err
 }
+
+func itemGroup(correlationID string) string { return "item " + correlationID }
 
 // frame takes the events or the control of a frame. Heartbeats say nothing, and whether a stream that follows a call
 // catches up with it before it ends is a matter of speed.

@@ -208,8 +208,8 @@ func (n names) groupOf(l line) string {
 		return id
 	case l.word == "ErrorInfo" || l.word == "BadRequest" || l.word == "RetryInfo":
 		return details
-	case l.word == "item_end" || l.word == "cancelled":
-		return "item " + item
+	case item != "":
+		return itemGroup(item)
 	}
 	return ""
 }
