@@ -60,10 +60,8 @@ func (w *writer) applyChange(o *op) error {
 	if err == nil && len(c.Actions) > 0 {
 		err = w.insertActions(c.Actions)
 	}
-	for _, r := range c.Records {
-		if err == nil {
-			err = w.insertRecord(c.Name().Namespace, c.Name().ID, r, now)
-		}
+	if err == nil {
+		w.keep(c.Name(), now, c.Records...)
 	}
 	return err
 }

@@ -74,6 +74,8 @@ func (w *writer) begin(group []*op) error {
 func (w *writer) apply(group []*op) error {
 	clear(w.members) // of a group that failed
 	w.gathered.clear()
+	clear(w.kept)
+	w.kept = w.kept[:0]
 	w.written += pageSize // a commit costs a page at least
 	for _, o := range group {
 		if o.admin != nil {
@@ -93,6 +95,9 @@ func (w *writer) apply(group []*op) error {
 	err := w.writePack()
 	if err == nil {
 		err = w.writeMembers()
+	}
+	if err == nil {
+		err = w.writeRecords()
 	}
 	if err != nil {
 		return known(err)

@@ -21,8 +21,8 @@ func packedCall(id string) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}, {Sequence: 2}}, Durability: store.Normal}
 }
 
-// newPack has a store write a pack of five calls and returns it.
-func newPack(t testing.TB, s *Store) (p pack) {
+// newPack has a store write a pack of five calls, which keep these records, and returns it.
+func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 	t.Helper()
 	errs := make(chan error, 6)
 	committed, wait := make(chan struct{}), make(chan struct{})
@@ -33,7 +33,9 @@ func newPack(t testing.TB, s *Store) (p pack) {
 	})
 	<-committed
 	for i := range 5 {
-		s.Submit(packedCall(fmt.Sprint("call-", i)), func(err error) { errs <- err })
+		c := packedCall(fmt.Sprint("call-", i))
+		c.Records = records
+		s.Submit(c, func(err error) { errs <- err })
 	}
 	close(wait)
 	for range 6 {
@@ -156,4 +158,25 @@ func FuzzPack(f *testing.F) {
 			_, _ = c.decode(0, 10)
 		}
 	})
+}
+
+// Records that calls keep are written behind them, so that they share a row all the same.
+func TestPackWithRecords(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	newPack(t, s, store.Record{Kind: store.Chained, Key: "k", Bytes: []byte("one")}, store.Record{Kind: "note", Key: "k"})
+	chain, err := s.Records(t.Context(), "ns", store.Chained, 0, 10)
+	if err != nil || len(chain) != 5 {
+		t.Fatalf("%d records, %v", len(chain), err)
+	}
+	var before []byte
+	for i, r := range chain {
+		if want := fmt.Sprint("call-", i); r.CallID != want || string(r.Bytes) != string(store.Linked(before, "ns", want, r.Time, &store.Record{Kind: store.Chained, Key: "k", Bytes: []byte("one")})) {
+			t.Errorf("record %d of %s is not linked to the one before", i, r.CallID)
+		}
+		before = r.Bytes
+	}
 }

@@ -113,20 +113,49 @@ func (s *Store) counts(ctx context.Context, text string, args ...any) (map[call.
 
 // PutRecord stores something that belongs to no call.
 func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
-	return s.write(func(w *writer) error { return w.insertRecord(namespace, "", r, w.s.clock.now()) })
+	return s.write(func(w *writer) error {
+		w.keep(call.Key{Namespace: namespace}, w.s.clock.now(), r)
+		return nil
+	})
 }
 
-func (w *writer) insertRecord(namespace, callID string, r store.Record, now time.Time) error {
-	if r.Kind == store.Chained {
-		var before []byte
-		err := query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { before = columnBytes(st, 0); return nil }, namespace, r.Kind)
+// A kept is a record that is written at the end of its group: calls that follow each other share a row then, and a chain is
+// read once.
+type kept struct {
+	store.Record
+	of  call.Key // without an id when it belongs to no call
+	now time.Time
+}
+
+func (w *writer) keep(of call.Key, now time.Time, records ...store.Record) {
+	for _, r := range records {
+		w.kept = append(w.kept, kept{r, of, now})
+	}
+}
+
+// writeRecords writes what the changes of a group keep, in their order.
+func (w *writer) writeRecords() error {
+	last := map[string][]byte{} // of the chain of each namespace
+	for _, r := range w.kept {
+		namespace := r.of.Namespace
+		if r.Kind == store.Chained {
+			before, known := last[namespace]
+			if !known {
+				err := query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { before = columnBytes(st, 0); return nil }, namespace, r.Kind)
+				if err != nil {
+					return err
+				}
+			}
+			r.Bytes = store.Linked(before, namespace, r.of.ID, r.now, &r.Record)
+			last[namespace] = r.Bytes
+		}
+		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+			w.next(), namespace, r.Kind, r.Key, r.of.ID, nanos(r.now), sum(r.Bytes, namespace, r.Kind, r.Key, r.of.ID), r.Bytes)
 		if err != nil {
 			return err
 		}
-		r.Bytes = store.Linked(before, namespace, callID, now, &r)
 	}
-	return exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		w.next(), namespace, r.Kind, r.Key, callID, nanos(now), sum(r.Bytes, namespace, r.Kind, r.Key, callID), r.Bytes)
+	return nil
 }
 
 const selectLastLink = `SELECT substr(bytes, 1, 32) FROM records INDEXED BY records_kind

@@ -58,6 +58,7 @@ type writer struct {
 	block       int64             // that members speaks of
 	members     map[member]uint64 // bits of new calls that are not written yet
 	gathered    gathering         // calls of a pack that is not written yet
+	kept        []kept            // of the group
 	// insertPacked are the statements for packs of 1, 2, ... calls
 	insertPacked [packCalls]string
 	written      int // bytes since the last checkpoint
