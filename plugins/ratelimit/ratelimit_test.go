@@ -125,6 +125,23 @@ func TestRunsAreCountedApart(t *testing.T) {
 	if ok, _ := admitted(t, l, b); !ok {
 		t.Error("another run was refused")
 	}
+	a.Namespace = "other"
+	if ok, _ := admitted(t, l, a); !ok {
+		t.Error("the run of another namespace was refused, which happens to have the same name")
+	}
+}
+
+// Of several limits that are used up the one counts that takes longest, whatever their order.
+func TestTellsTheLongestWait(t *testing.T) {
+	short := ratelimit.Limit{Name: "short", Calls: 1, Per: time.Second}
+	long := ratelimit.Limit{Name: "long", Calls: 1, Per: time.Hour}
+	for _, limits := range [][]ratelimit.Limit{{short, long}, {long, short}} {
+		l := limiter(t, limits...)
+		admitted(t, l, input("ns", "alice", "grep"))
+		if ok, wait := admitted(t, l, input("ns", "alice", "grep")); ok || wait < time.Minute {
+			t.Errorf("%s first: come back in %v", limits[0].Name, wait)
+		}
+	}
 }
 
 func TestRefusedCallsCostNothing(t *testing.T) {
@@ -216,9 +233,11 @@ func TestConfig(t *testing.T) {
 		{"no name", func(c *ratelimit.Config) { c.Limits[0].Name = "" }, "want a name"},
 		{"twice", func(c *ratelimit.Config) { c.Limits = append(c.Limits, good) }, "stands twice"},
 		{"no calls", func(c *ratelimit.Config) { c.Limits[0].Calls = 0 }, "calls: 0"},
+		{"too many", func(c *ratelimit.Config) { c.Limits[0].Calls = 1_000_001 }, "calls: 1000001"},
 		{"no time", func(c *ratelimit.Config) { c.Limits[0].Per = 0 }, "per: 0s"},
 		{"for ever", func(c *ratelimit.Config) { c.Limits[0].Per = 1 << 62 }, "per: "},
 		{"burst", func(c *ratelimit.Config) { c.Limits[0].Burst = -1 }, "burst: -1"},
+		{"too much at once", func(c *ratelimit.Config) { c.Limits[0].Burst = 1_000_001 }, "burst: 1000001"},
 		{"glob", func(c *ratelimit.Config) { c.Limits[0].Tools = []string{"["} }, "not a pattern"},
 		{"by", func(c *ratelimit.Config) { c.Limits[0].By = []ratelimit.By{"caller"} }, `"caller" is not`},
 		{"by twice", func(c *ratelimit.Config) { c.Limits[0].By = []ratelimit.By{"tool", "tool"} }, "stands twice"},
