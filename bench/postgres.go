@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -78,17 +78,12 @@ func measureTransitions(ctx context.Context, s *settings, server *pgtest.Server,
 
 // postgresCPU is the processor time of the server's processes and of this one.
 func postgresCPU(server *pgtest.Server) (sum time.Duration, err error) {
-	lock, err := os.ReadFile(server.Socket() + ".lock")
+	all, err := server.Processes()
 	if err != nil {
 		return 0, err
 	}
-	pid, _, _ := strings.Cut(string(lock), "\n")
-	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
-	if err != nil {
-		return 0, err
-	}
-	for _, p := range append(strings.Fields(string(children)), pid, "self") {
-		used, err := cpuOf(p)
+	for _, p := range append(all, os.Getpid()) {
+		used, err := cpuOf(strconv.Itoa(p))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that vacuums may have ended
 			return 0, err
 		}

@@ -87,8 +87,13 @@ func TestLinearizable(t *testing.T) {
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		rounds = 150
 	}
-	seed := seed(t)
-	l := newLoop(t, seed)
+	newLoop(t, seed(t)).linearizable(t, rounds)
+}
+
+// linearizable has each round ask four questions that people answer over three lives of the daemon.
+func (l *loop) linearizable(t *testing.T, rounds int) {
+	t.Helper()
+	seed := l.seed
 	h := &history{began: time.Now()}
 	asked, unknown := 0, 0
 	for round := range rounds {

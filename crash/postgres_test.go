@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -30,23 +31,35 @@ func (l *loop) onPostgres(t *testing.T) *pgtest.Server {
 	return server
 }
 
-// TestCrashLoopPostgres is TestCrashLoop on PostgreSQL, with a fifth of the kills, and with T88: meanwhile the server ends
-// every connection again and again, and is itself killed now and then. No daemon may end of that.
-func TestCrashLoopPostgres(t *testing.T) {
-	l := newLoop(t, seed(t))
-	server := l.onPostgres(t)
+// landing is n in the landing check, and nightly in the nightly run.
+func landing(n, nightly int) int {
+	if os.Getenv("TOOLD_NIGHTLY") != "" {
+		return nightly
+	}
+	return n
+}
+
+// spoil is T88: until the end that it returns the server ends every connection again and again, and now and then one of its
+// processes is killed, which takes all the others with it, or it is itself killed or restarted. No daemon may end of that.
+func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var spoiling sync.WaitGroup
-	ended, restarts := 0, 0
+	ended, killed, restarts := 0, 0, 0
 	spoiling.Go(func() {
-		rng := rand.New(rand.NewPCG(l.seed, 88))
-		for ctx.Err() == nil {
+		rng := rand.New(rand.NewPCG(seed, 88))
+		for n := 1; ctx.Err() == nil; n++ {
 			pause(ctx, time.Duration(50+rng.IntN(300))*time.Millisecond)
 			var err error
-			if ended++; ended%12 == 0 {
+			switch {
+			case n%12 == 0:
 				restarts++
 				err = restart(server, rng)
-			} else {
+			case n%6 == 0:
+				killed++
+				err = server.KillBackend()
+			default:
+				ended++
 				err = server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + pgtest.Role + "'")
 			}
 			if err != nil {
@@ -54,12 +67,48 @@ func TestCrashLoopPostgres(t *testing.T) {
 			}
 		}
 	})
-	defer spoiling.Wait()
-	defer cancel()
+	return sync.OnceFunc(func() {
+		cancel()
+		spoiling.Wait()
+		t.Logf("ran: all connections ended %d times, a process of the server killed %d times, the server killed or restarted %d times", ended, killed, restarts)
+	})
+}
+
+// TestCrashLoopPostgres is TestCrashLoop on PostgreSQL, with a fifth of the kills, while the server is spoiled.
+func TestCrashLoopPostgres(t *testing.T) {
+	l := newLoop(t, seed(t))
+	end := spoil(t, l.onPostgres(t), l.seed)
+	defer end()
 	l.killed(t, max(kills(t)/5, 4))
-	cancel()
-	spoiling.Wait()
-	t.Logf("ran: all connections ended %d times, the server killed or restarted %d times", ended, restarts)
+	end()
+}
+
+// TestLinearizablePostgres is TestLinearizable on PostgreSQL, while the server is spoiled.
+func TestLinearizablePostgres(t *testing.T) {
+	l := newLoop(t, seed(t))
+	end := spoil(t, l.onPostgres(t), l.seed)
+	defer end()
+	l.linearizable(t, landing(2, 40))
+	end()
+}
+
+// TestNamedPointsPostgres is TestNamedPoints on PostgreSQL; the landing check has some of the points.
+func TestNamedPointsPostgres(t *testing.T) {
+	server, err := pgtest.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	n := 0
+	namedPoints(t, landing(6, 1), func(l *loop) {
+		n++
+		l.serveWith = []string{"--store", server.URL(fmt.Sprint("point", n))}
+	})
+}
+
+// TestSoakPostgres is TestSoak on PostgreSQL.
+func TestSoakPostgres(t *testing.T) {
+	l := newLoop(t, seed(t))
+	l.onPostgres(t)
+	l.soak(t, landing(200, 20_000))
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -220,5 +269,9 @@ func TestT108StoreCopy(t *testing.T) {
 			t.Errorf("a second copy: %v\n%s", err, out)
 		}
 		must(t, os.Remove(filepath.Join(to, "journal.db")))
+		out, err := exec.Command(binary, "store", "copy", server.URL("crash"), filepath.Join(l.dir, "back")).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "calls               3 rows\n") {
+			t.Errorf("store copy, back: %v\n%s", err, out)
+		}
 	})
 }

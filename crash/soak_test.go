@@ -57,8 +57,10 @@ func (u usage) String() string {
 
 // TestSoak is T93 and P11: many calls of all sorts, a tenth of them cancelled and a twentieth with a tool that crashes.
 // While nothing runs the daemon holds what it held after the first tenth.
-func TestSoak(t *testing.T) {
-	h := newHome(t)
+func TestSoak(t *testing.T) { newHome(t).soak(t, soakCalls(t)) }
+
+func (h *home) soak(t *testing.T, total int) {
+	t.Helper()
 	temporary := filepath.Join(h.dir, "tmp")
 	must(t, os.Mkdir(temporary, 0o700))
 	t.Setenv("TMPDIR", temporary)
@@ -76,7 +78,6 @@ func TestSoak(t *testing.T) {
 	must(t, err)
 	defer c.close()
 	s := &soak{client: c, d: d, tag: fmt.Sprintf("%05x", os.Getpid()&0xfffff)}
-	total := soakCalls(t)
 	const parts = 10
 	var used []usage
 	for range parts {

@@ -225,6 +225,57 @@ func (s *Server) Stop(sig syscall.Signal) error {
 	}
 }
 
+// Processes returns the ids of the server's processes, its own first.
+func (s *Server) Processes() ([]int, error) {
+	pid := s.process.cmd.Process.Pid
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	all := []int{pid}
+	for _, word := range strings.Fields(string(text)) {
+		child, bad := strconv.Atoi(word)
+		all, err = append(all, child), errors.Join(err, bad)
+	}
+	return all, err
+}
+
+// KillBackend kills one of the processes that serve [Role], with kill -9. The server ends the others, too, and recovers as
+// after a crash; KillBackend returns when it answers again.
+func (s *Server) KillBackend() error {
+	all, err := s.Processes()
+	if err != nil {
+		return err
+	}
+	for _, pid := range all[1:] {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil || !strings.HasPrefix(string(name), "postgres: "+Role+" ") { // it may have ended meanwhile
+			continue
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		if err := s.awaitEnd(all[1:]); err != nil {
+			return err
+		}
+		return s.awaitAnswer()
+	}
+	return nil
+}
+
+// awaitEnd returns when none of these processes is left.
+func (s *Server) awaitEnd(pids []int) error {
+	for until := time.Now().Add(startWithin); ; time.Sleep(5 * time.Millisecond) {
+		now, err := s.Processes()
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(pids, func(pid int) bool { return slices.Contains(now, pid) }) {
+			return nil
+		}
+		if time.Now().After(until) {
+			return fmt.Errorf("the server's processes live on: %v of %v", now, pids)
+		}
+	}
+}
+
 // Close ends the server and removes all that it had.
 func (s *Server) Close() error {
 	var err error
