@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,29 +21,28 @@ func (a *app) storeCommand() *cobra.Command {
 
 func (a *app) storeCopyCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "copy DATA URL",
-		Short: "Copy a store from a data directory into a PostgreSQL database",
-		Long: `Copies the store in the directory DATA into the database that URL names, which
-must not have a store yet. No daemon may have either of them open. The store in
-DATA stays as it is, and so does the output of calls: go on serving with the
-same --data.
+		Use:   "copy FROM TO",
+		Short: "Copy a store into a PostgreSQL database, or back",
+		Long: `Copies a store. One of FROM and TO is a data directory, the other the URL of a
+PostgreSQL database; TO must not have a store yet. No daemon may have either of
+them open. The store in FROM stays as it is. The output of calls is in the data
+directory either way and is not copied: go on serving with the same --data.
 
-It is one transaction, and what was written is read back and compared before it
-ends: a copy that fails leaves nothing, and is asked for again. A daemon that is
-started on the copy holds the calls that had not ended: "toold release" carries
-them on or ends them, "serve --moved" says that nothing has gone on since.`,
-		Example: "  toold store copy data postgres://toold@db/toold\n  toold serve --data data --store postgres://toold@db/toold --moved",
-		Args:    exactArgs("DATA", "URL"),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := postgres.CheckURL(args[1]); err != nil {
-				return usageError{err}
+What was written is read back and compared: a copy that fails leaves nothing,
+and is asked for again. A daemon that is started on the copy holds the calls
+that had not ended: "toold release" carries them on or ends them,
+"serve --moved" says that nothing has gone on since.`,
+		Example: "  toold store copy data postgres://toold@db/toold\n  toold serve --data data --store postgres://toold@db/toold --moved\n  toold store copy postgres://toold@db/toold data",
+		Args:    exactArgs("FROM", "TO"),
+		RunE: func(c *cobra.Command, args []string) error {
+			copyStore := intoPostgres
+			switch from, to := isURL(args[0]), isURL(args[1]); {
+			case from && to, !from && !to:
+				return usageError{errors.New("one of FROM and TO has to be a data directory, the other a URL such as postgres://role@host/database")}
+			case from:
+				copyStore = outOfPostgres
 			}
-			from, err := sqlite.OpenRows(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, from.Close()) }()
-			done, err := postgres.Import(c.Context(), args[1], from)
+			done, err := copyStore(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -56,4 +57,34 @@ them on or ends them, "serve --moved" says that nothing has gone on since.`,
 	}
 	a.outputFlag(c, formTable, formJSON)
 	return c
+}
+
+func isURL(text string) bool { return strings.Contains(text, "://") }
+
+func intoPostgres(ctx context.Context, from, to string) (_ []postgres.Imported, err error) {
+	if err := postgres.CheckURL(to); err != nil {
+		return nil, usageError{err}
+	}
+	rows, err := sqlite.OpenRows(from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	return postgres.Import(ctx, to, rows)
+}
+
+func outOfPostgres(ctx context.Context, from, to string) (done []postgres.Imported, err error) {
+	if err := postgres.CheckURL(from); err != nil {
+		return nil, usageError{err}
+	}
+	rows, err := postgres.OpenRows(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	copied, err := sqlite.Import(ctx, to, rows)
+	for _, t := range copied {
+		done = append(done, postgres.Imported(t))
+	}
+	return done, err
 }

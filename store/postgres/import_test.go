@@ -56,6 +56,18 @@ func fill(t *testing.T, s store.Store) {
 	change = step(answered, call.Resuming)
 	change.Decision = &store.Decision{Namespace: "ns", ID: "d", CallID: "answered", SuspensionID: "s2", Content: "x", Decision: tool.Decision{ID: "d", Action: tool.Resume, Result: "yes"}}
 	commit(change)
+	actor := newCall("actor")
+	change = creation(actor)
+	change.Actions = []store.Action{
+		{Namespace: "ns", ID: "a", CallID: "actor", Caller: "ann", Round: 1, State: store.ActionPending, Created: s.Now(), Due: s.Now(), Action: tool.Action{Handler: "h", Phase: tool.AfterCommit, Payload: `{}`}},
+	}
+	commit(change)
+	b := &call.Batch{Namespace: "ns", ID: "batch", Caller: "ann", Digest: "x", Calls: []string{"in-batch"}, Created: s.Now()}
+	in := newCall("in-batch")
+	in.BatchID = b.ID
+	if err := s.CreateBatch(ctx, b, []*store.Change{creation(in)}); err != nil {
+		t.Fatal(err)
+	}
 	done := make(chan error, 40)
 	for i := range 40 { // a group, which SQLite packs
 		c := newCall(fmt.Sprintf("packed-%02d", i))
@@ -80,7 +92,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 		}
 		seen[what] = v
 	}
-	for _, q := range []store.Query{{}, {Namespace: "ns", Run: "packed"}, {Namespace: "ns", Action: "approval"}, {Statuses: []call.Status{call.Suspended, call.Resuming}}} {
+	for _, q := range []store.Query{{}, {Namespace: "ns", Run: "packed"}, {Namespace: "ns", Thread: "thread"}, {Namespace: "ns", Batch: "batch"}, {Namespace: "ns", Action: "approval"}, {Statuses: []call.Status{call.Suspended, call.Resuming}}} {
 		q.OldestFirst, q.Limit = true, 100
 		page, err := s.Calls(ctx, q)
 		note(fmt.Sprintf("calls %+v", q), page, err)
@@ -104,6 +116,12 @@ func look(t *testing.T, s store.Store) map[string]any {
 	var policies []store.Policy
 	err = s.Policies(ctx, func(p store.Policy, err error) error { policies = append(policies, p); return err })
 	note("policies", policies, err)
+	actions, err := s.Actions(ctx, store.ActionQuery{})
+	note("actions", actions, err)
+	batch, err := s.Batch(ctx, call.Key{Namespace: "ns", ID: "batch"})
+	note("batch", batch, err)
+	counts, err := s.RunCounts(ctx, "ns", "packed")
+	note("counts", counts, err)
 	_, err = s.Call(ctx, key("trimmed"))
 	note("trimmed", errors.Is(err, store.ErrTrimmed), nil)
 	return seen
@@ -111,7 +129,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 
 // broken is a store that cannot be read to its end.
 type broken struct {
-	postgres.Rows
+	sqlite.Tables
 	left int
 }
 
@@ -119,7 +137,7 @@ var errUnreadable = errors.New("unreadable")
 
 func (b *broken) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
 	return func(yield func([]any, error) bool) {
-		for values, err := range b.Rows.Table(ctx, name, columns) {
+		for values, err := range b.Tables.Table(ctx, name, columns) {
 			if b.left--; b.left < 0 {
 				yield(nil, errUnreadable)
 				return
@@ -182,6 +200,95 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries, _, err := to.Feed(t.Context(), store.Feed{Namespace: "ns"}, want["feed"].([]any)[1].(int64), 10)
+	if err != nil || len(entries) != 1 || entries[0].Key.ID != "later" {
+		t.Errorf("feed behind the old end = %+v, %v", entries, err)
+	}
+}
+
+// TestCopyThereAndBack copies a store from SQLite to PostgreSQL and back, and there again: each has all that the first had.
+func TestCopyThereAndBack(t *testing.T) {
+	ctx, first, url := t.Context(), filepath.Join(t.TempDir(), "data"), freshURL(t)
+	from, err := sqlite.Open(ctx, sqlite.Config{Dir: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, from)
+	want, was := look(t, from), from.Identity()
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	into := func(url, dir string) {
+		t.Helper()
+		rows, err := sqlite.OpenRows(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		if _, err := postgres.Import(ctx, url, rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrNoStore) {
+		t.Errorf("OpenRows of an empty schema = %v, want ErrNoStore", err)
+	}
+	into(url, first)
+	s := open(t, postgres.Config{URL: url})
+	if diff := cmp.Diff(want, look(t, s)); diff != "" {
+		t.Errorf("the copy differs (-want +got):\n%s", diff)
+	}
+	if rows, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrInUse) {
+		t.Errorf("OpenRows of a store in use = %v, %v", rows, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := postgres.OpenRows(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "back")
+	for left := range 60 { // wherever it breaks off, nothing is there
+		if left%7 > 0 {
+			continue
+		}
+		if _, err := sqlite.Import(ctx, dir, &broken{rows, left}); !errors.Is(err, errUnreadable) {
+			t.Fatalf("Import of a store that breaks off after %d rows = %v", left, err)
+		}
+	}
+	if _, err := sqlite.Import(ctx, dir, rows); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Import(ctx, dir, rows); !errors.Is(err, sqlite.ErrHasStore) {
+		t.Errorf("second Import = %v, want ErrHasStore", err)
+	}
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+	again := freshURL(t)
+	into(again, dir)
+	back, err := sqlite.Open(ctx, sqlite.Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back.Close()
+	if is := back.Identity(); is.StoreID != was.StoreID || is.Epoch < time.Now().Unix()-3600 || !is.Moved || is.Clean {
+		t.Errorf("Identity = %+v, was %+v", is, was)
+	}
+	for name, s := range map[string]store.Store{"back": back, "there again": open(t, postgres.Config{URL: again})} {
+		if diff := cmp.Diff(want, look(t, s)); diff != "" {
+			t.Errorf("the copy %s differs (-want +got):\n%s", name, diff)
+		}
+	}
+	if err := back.Commit(ctx, creation(newCall("odd"))); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Commit of a call that is there = %v", err)
+	}
+	if err := back.Commit(ctx, creation(newCall("trimmed"))); !errors.Is(err, store.ErrTrimmed) {
+		t.Errorf("Commit of a call that was trimmed = %v", err)
+	}
+	if err := back.Commit(ctx, creation(newCall("later"))); err != nil {
+		t.Error(err)
+	}
+	entries, _, err := back.Feed(ctx, store.Feed{Namespace: "ns"}, want["feed"].([]any)[1].(int64), 10)
 	if err != nil || len(entries) != 1 || entries[0].Key.ID != "later" {
 		t.Errorf("feed behind the old end = %+v, %v", entries, err)
 	}

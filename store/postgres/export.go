@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrNoStore means that a schema has no store.
+var ErrNoStore = errors.New("has no store")
+
+// StoreRows shows a journal that no daemon has open as the rows of its tables, all of one moment, for who copies it into
+// another store.
+type StoreRows struct{ conn *pgx.Conn }
+
+// OpenRows opens the journal that a URL names. The caller closes it.
+func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
+	target, err := parse(url, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := target.connect(ctx, func(p map[string]string) { // the other store may be slow to write
+		p["idle_in_transaction_session_timeout"] = "0"
+		delete(p, "enable_seqscan") // all of it is wanted
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeConn(conn)
+			err = fmt.Errorf("%s: %w", target, err)
+		}
+	}()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", target.schema+".toold_journal").Scan(&there); err != nil {
+		return nil, said(err)
+	}
+	if !there {
+		return nil, ErrNoStore
+	}
+	if err := lock(ctx, conn, target); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, conn, target.schema, schema, func(string) error { return nil }); err != nil {
+		return nil, err
+	}
+	_, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+	return &StoreRows{conn}, said(err)
+}
+
+// Close gives the journal up.
+func (r *StoreRows) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), connectTime)
+	defer cancel()
+	return r.conn.Close(ctx)
+}
+
+// Table gives the rows of a table with these columns: integers, strings, bytes, booleans and nil.
+func (r *StoreRows) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		rows, err := r.conn.Query(ctx, "SELECT "+strings.Join(columns, ", ")+" FROM "+pgx.Identifier{name}.Sanitize())
+		if err != nil {
+			yield(nil, said(err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if values, err := rows.Values(); !yield(values, said(err)) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(nil, said(err))
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+)
+
+// ErrHasStore means that a store would have to be copied to where one is already.
+var ErrHasStore = errors.New("has a store already")
+
+// Tables is a journal as the rows of its tables: integers, strings, bytes, booleans and nil.
+type Tables interface {
+	Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error]
+}
+
+// An Imported says how many rows of a table were copied.
+type Imported struct {
+	Table string
+	Rows  int64
+}
+
+// Import makes a store in dir of another one. What was written is read back and compared; when anything fails there is
+// no store. Positions stay, so do the ids of the store and of its events; a daemon that is started on it begins a new
+// epoch, beyond all that the other store may come to, in which the unfinished calls are held.
+func Import(ctx context.Context, dir string, from Tables) (done []Imported, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "journal.db")); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, fmt.Errorf("%s %w", dir, ErrHasStore))
+	}
+	f, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				if gone := os.Remove(f.database + suffix); !errors.Is(gone, fs.ErrNotExist) {
+					err = errors.Join(err, gone)
+				}
+			}
+		}
+		err = errors.Join(err, f.close())
+	}()
+	w, err := newJournal(f.database)
+	if err == nil {
+		done, err = w.importAll(ctx, from)
+	}
+	if w != nil {
+		err = errors.Join(err, w.conn.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return done, nil
+}
+
+// imported are the tables that hold what a journal knows; the others follow from them.
+func imported() []string {
+	return []string{"actions", "batches", "calls", "decisions", "documents", "events", "policies", "records", "runs", "suspensions", "tombstones"}
+}
+
+func (w *writer) importAll(ctx context.Context, from Tables) (done []Imported, err error) {
+	if err := exec(w.conn, "BEGIN IMMEDIATE"); err != nil {
+		return nil, known(err)
+	}
+	for _, name := range imported() {
+		n, err := w.importTable(ctx, name, from)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, known(err))
+		}
+		done = append(done, Imported{name, n})
+	}
+	for _, step := range []func() error{
+		w.enrolAll, func() error { return w.importMeta(ctx, from) }, func() error { return exec(w.conn, "COMMIT") },
+		func() error { return pragma(w.conn, "wal_checkpoint(TRUNCATE)", nil) }, func() error { return check(ctx, w.conn) },
+	} {
+		if err := step(); err != nil {
+			return nil, known(err)
+		}
+	}
+	return done, nil
+}
+
+// importTable copies a table and compares what is there with what came.
+func (w *writer) importTable(ctx context.Context, name string, from Tables) (n int64, err error) {
+	var columns []string
+	var text []bool
+	err = pragma(w.conn, "table_info("+name+")", func(st *sqlite.Stmt) {
+		columns, text = append(columns, st.ColumnText(1)), append(text, st.ColumnText(2) == "TEXT")
+	})
+	if err != nil {
+		return 0, err
+	}
+	list := strings.Join(columns, ", ")
+	insert := "INSERT INTO " + name + " (" + list + ") VALUES (?" + strings.Repeat(", ?", len(columns)-1) + ")"
+	came := fingerprint{seed: maphash.MakeSeed()}
+	is := fingerprint{seed: came.seed}
+	for values, err := range from.Table(ctx, name, columns) {
+		if err == nil {
+			err = stored(values, text)
+		}
+		if err == nil {
+			came.add(values)
+			err = exec(w.conn, insert, values...)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	err = query(w.conn, "SELECT "+list+" FROM "+name, func(st *sqlite.Stmt) error {
+		is.add(row(st, 0))
+		return nil
+	})
+	if err == nil && is != came {
+		err = fmt.Errorf("what was read back is not what was written: %d rows of %d", is.rows, came.rows)
+	}
+	return came.rows, err
+}
+
+// stored makes of values what the columns take.
+func stored(values []any, text []bool) error {
+	for i, v := range values {
+		switch v := v.(type) {
+		case nil, int64:
+		case bool:
+			values[i] = int64(0)
+			if v {
+				values[i] = int64(1)
+			}
+		case []byte:
+			if text[i] {
+				values[i] = string(v)
+			}
+		case string:
+			if !text[i] {
+				values[i] = []byte(v)
+			}
+		default:
+			return fmt.Errorf("a value of the type %T", v)
+		}
+	}
+	return nil
+}
+
+// A fingerprint is the same for the same rows in any order.
+type fingerprint struct {
+	seed maphash.Seed
+	rows int64
+	sum  uint64
+}
+
+func (f *fingerprint) add(values []any) {
+	var h maphash.Hash
+	h.SetSeed(f.seed)
+	word := func(kind byte, b []byte) {
+		h.WriteByte(kind)
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b))))
+		h.Write(b)
+	}
+	for _, v := range values {
+		switch v := v.(type) {
+		case int64:
+			word('i', binary.BigEndian.AppendUint64(nil, uint64(v)))
+		case string:
+			word('s', []byte(v))
+		case []byte:
+			word('b', v)
+		default:
+			word('n', nil)
+		}
+	}
+	f.rows++
+	f.sum += h.Sum64()
+}
+
+// enrolAll notes what the calls belong to, as their columns say it: that of a record that is broken, too.
+func (w *writer) enrolAll() error {
+	err := query(w.conn, "SELECT position, namespace, caller, run_id, thread_id FROM calls ORDER BY position", func(st *sqlite.Stmt) error {
+		position, namespace := st.ColumnInt64(0), st.ColumnText(1)
+		if block := position / blockSize; block != w.block {
+			if err := w.writeMembers(); err != nil {
+				return err
+			}
+			w.block = block
+		}
+		w.enrolIn(member{namespace, inNamespace, ""}, position)
+		w.enrolIn(member{namespace, ofCaller, st.ColumnText(2)}, position)
+		for i, kind := range []string{inRun, inThread} {
+			if id := st.ColumnText(3 + i); id != "" {
+				w.enrolIn(member{namespace, kind, id}, position)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = w.writeMembers()
+	}
+	return err
+}
+
+// importMeta makes the copy a store whose file is another one. Its epochs begin beyond all that the original may have come
+// to since: nobody starts a daemon more than once a second for long.
+func (w *writer) importMeta(ctx context.Context, from Tables) error {
+	for values, err := range from.Table(ctx, "meta", []string{"store_id", "epoch", "clock", "position"}) {
+		if err != nil {
+			return err
+		}
+		epoch, ok := values[1].(int64)
+		if !ok {
+			return fmt.Errorf("epoch %v", values[1])
+		}
+		return exec(w.conn, "INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, 'copied', 0)",
+			values[0], max(epoch, time.Now().Unix()), values[2], values[3])
+	}
+	return errors.New("the other store has never been used")
+}
