@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,7 +47,7 @@ func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 		if d := in.Answer(); d != nil && in.Descriptor.ID == blocked {
 			return hook.Block("not any more"), nil
 		}
-		return ask.Hook.Check(nil, in)
+		return ask.Hook.Check(context.Background(), in)
 	})
 }
 
