@@ -184,7 +184,7 @@ func (n names) compareAll(want []line, got []arrived) (differs []string) {
 		if group == details {
 			differs = append(differs, n.compareDetails(wantedIn[group], arrivedIn[group])...)
 		} else {
-			differs = append(differs, n.compareGroup(group, wantedIn[group], arrivedIn[group])...)
+			differs = append(differs, n.compareGroup(wantedIn[group], arrivedIn[group])...)
 		}
 	}
 	for _, g := range got {
@@ -214,7 +214,7 @@ func (n names) groupOf(l line) string {
 	return ""
 }
 
-func (n names) compareGroup(group string, want []line, got []arrived) (differs []string) {
+func (n names) compareGroup(want []line, got []arrived) (differs []string) {
 	for i := range max(len(want), len(got)) {
 		switch {
 		case i >= len(got):

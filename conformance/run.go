@@ -66,7 +66,7 @@ func Run(ctx context.Context, c Config, t *Transcript) (*Outcome, error) {
 		out.Line, out.Step, out.Differs = t.steps[i].line, t.steps[i].String(), []string{err.Error()}
 		if m, ok := errors.AsType[*mismatch](err); ok {
 			out.Differs, out.Came = m.differs, m.came
-			if err != error(m) {
+			if err.Error() != m.Error() {
 				out.Differs = append(out.Differs, err.Error())
 			}
 		}
