@@ -123,7 +123,7 @@ func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
 	for {
 		f, err := w.Next(it.ctx)
 		if err != nil {
-			return c.noMore(it, w, cursor, err)
+			return c.noMore(it, cursor, err)
 		}
 		out := fromFrame(&f)
 		if f.Heartbeat {
@@ -146,7 +146,7 @@ func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
 			return nil
 		}
 		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out}, n); err != nil {
-			return c.noMore(it, w, cursor, err)
+			return c.noMore(it, cursor, err)
 		}
 		cursor = f.Cursor
 	}
@@ -159,7 +159,7 @@ func ends(events []call.Event) bool {
 
 // noMore says how an item ends whose watcher, or whose client, takes no more. The cursor is that of the newest frame that
 // was sent.
-func (c *session) noMore(it *item, w Watcher, cursor string, err error) error {
+func (c *session) noMore(it *item, cursor string, err error) error {
 	var last *tooldv1.Frame
 	switch cause := context.Cause(it.ctx); {
 	case errors.Is(err, io.EOF):
