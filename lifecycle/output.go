@@ -144,7 +144,7 @@ func (p *pass) shorten(r *tool.Result) error {
 // what is left. Without room to keep the message nothing is taken out of it.
 func (p *pass) compact(r *tool.Result) (whole, note string, err error) {
 	if p.l.e.cfg.Compact == nil || r.Error != nil || r.Status == tool.StatusError {
-		return "", "", nil
+		return "", "", nil //nolint:nilerr // errors stay as they are
 	}
 	short, did, ok := p.l.e.cfg.Compact(r.ToolName, r.Message)
 	if !ok {
