@@ -23,13 +23,19 @@ func (a *app) inputCommand() *cobra.Command {
 		Short: "Type standard input into a running call",
 		Long: `Sends standard input to a running call that takes some (bash with input or pty),
 and its end. Each byte is typed once, also when the connection breaks. With
---signal or --resize nothing is read.`,
-		Example: "  echo yes | toold input CALL\n  toold input CALL --signal INT\n  printf '\\003' | toold input CALL --keep-open",
+--signal or --resize nothing is read.
+
+On a terminal, a call that has one too (bash with pty) is attached to: keys go
+there as they are typed, ctrl-C among them, what it prints is shown from the
+beginning, and it gets the size of your terminal. ctrl-] d detaches, the call
+goes on; ctrl-] twice types that key. What the call prints reaches your terminal
+as it is.`,
+		Example: "  toold input CALL\n  echo yes | toold input CALL\n  toold input CALL --signal INT\n  printf '\\003' | toold input CALL --keep-open",
 		Args:    exactArgs("a CALL"), ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			t := typist{ctx: ctx, c: c, id: args[0]}
 			if signal == "" && resize == "" {
-				return t.copy(a.in, keepOpen)
+				return a.typeInto(&t, keepOpen)
 			}
 			req := &tooldv1.SendInputRequest{}
 			if signal != "" {
@@ -56,6 +62,20 @@ and its end. Each byte is typed once, also when the connection breaks. With
 	c.Flags().StringVar(&signal, "signal", "", "send this signal, such as INT")
 	c.Flags().StringVar(&resize, "resize", "", "give the call's terminal this size, as ROWSxCOLUMNS")
 	return c
+}
+
+// typeInto attaches to a call when both sides are terminals, and copies standard input else.
+func (a *app) typeInto(t *typist, keepOpen bool) error {
+	if in, out, ok := a.terminal(); ok && !keepOpen {
+		got, err := t.c.calls.GetCall(t.ctx, &tooldv1.GetCallRequest{CallId: t.id})
+		if err != nil {
+			return err
+		}
+		if hasTerminal(got.GetCall()) {
+			return a.attach(t.ctx, t, in, out)
+		}
+	}
+	return t.copy(a.in, keepOpen)
 }
 
 func signalsByName() map[string]tooldv1.InputSignal {

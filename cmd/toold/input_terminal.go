@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/cmd/toold/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// attach puts a person's terminal in the place of the call's: keys go there as they are typed, output comes back as it is
+// printed, from the beginning, and a resize goes along. It returns when the call has ended or the person detached.
+func (a *app) attach(ctx context.Context, t *typist, in, out *os.File) error {
+	if err := t.begin(); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "attached to %s; ctrl-] d detaches\n", show.Line(t.id))
+	before, err := term.MakeRaw(int(in.Fd()))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s := attached{t: t, out: out, keys: make(chan []byte), ended: make(chan error, 1), modes: newModes(), questions: questions()}
+	var others sync.WaitGroup
+	others.Go(func() { s.ended <- s.show(ctx) })
+	others.Go(func() { s.read(ctx, int(in.Fd())) })
+	detached, err := s.loop(ctx)
+	cancel()
+	others.Wait()
+	_, wrote := out.WriteString(s.modes.undo() + "\r\n")
+	if err = errors.Join(err, wrote, term.Restore(int(in.Fd()), before)); err != nil {
+		return err
+	}
+	if detached {
+		fmt.Fprintf(a.err, "detached; the call goes on\n")
+	} else {
+		fmt.Fprintf(a.err, "%s\n", show.Status(s.status))
+	}
+	return nil
+}
+
+// hasTerminal reports whether a call was asked for with a terminal.
+func hasTerminal(c *tooldv1.Call) bool {
+	var arguments struct {
+		PTY json.RawMessage `json:"pty"`
+	}
+	return json.Unmarshal([]byte(c.GetEffectiveArguments()), &arguments) == nil && len(arguments.PTY) > 0 && string(arguments.PTY) != "null"
+}
+
+// attached is a call that has somebody's terminal.
+type attached struct {
+	t      *typist
+	out    *os.File
+	keys   chan []byte // closed when the terminal has gone
+	ended  chan error  // gets one: the call's end was shown, or why it cannot be
+	status tooldv1.CallStatus
+	modes  modes
+	// questions are taken out of what was printed before.
+	questions *regexp.Regexp
+}
+
+// endPatience is how long the end of a call may take to be told after it took no more input.
+const endPatience = 2 * time.Second
+
+// loop sends what is typed. It alone sends.
+func (s *attached) loop(ctx context.Context) (detached bool, err error) {
+	resized := make(chan os.Signal, 1)
+	signal.Notify(resized, syscall.SIGWINCH)
+	defer signal.Stop(resized)
+	resized <- syscall.SIGWINCH // the size that it has now
+	var d detacher
+	for {
+		select {
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case err := <-s.ended:
+			return false, err
+		case <-resized:
+			err = s.resize()
+		case b, ok := <-s.keys:
+			if !ok {
+				return false, errors.New("the terminal is gone")
+			}
+			var leave bool
+			if b, leave = d.typed(b); leave {
+				return true, nil
+			}
+			if len(b) > 0 {
+				err = s.t.send(&tooldv1.SendInputRequest{Data: b})
+			}
+		}
+		if status.Code(err) == codes.FailedPrecondition { // it ends, or takes nothing more
+			select {
+			case err = <-s.ended:
+			case <-time.After(endPatience):
+			}
+			return false, err
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+func (s *attached) resize() error {
+	columns, rows, err := term.GetSize(int(s.out.Fd()))
+	if err != nil || columns < 1 || rows < 1 {
+		return nil //nolint:nilerr // a terminal that does not tell its size leaves the call the size that it has
+	}
+	return s.t.send(&tooldv1.SendInputRequest{Resize: &tooldv1.TerminalSize{Rows: int32(rows), Columns: int32(columns)}})
+}
+
+// show writes what the call prints until it has ended.
+func (s *attached) show(ctx context.Context) error {
+	caughtUp, over := false, false
+	f := follower{
+		say: func(string) {}, patience: callPatience, pause: sleep, done: func() bool { return over },
+		open: func(ctx context.Context, cursor string) (frames, error) {
+			request := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: s.t.id}, Follow: true, Cursor: cursor}
+			if cursor == "" {
+				request.AfterSequence = new(int64)
+			}
+			return framesOf(s.t.c.calls.WatchCalls(ctx, request))
+		},
+		take: func(_ context.Context, f *tooldv1.Frame) error {
+			caughtUp = caughtUp || f.GetCaughtUp() != nil
+			if st := f.GetSnapshot().GetStatus(); isEnd(st) {
+				s.status, over = st, true
+			}
+			for _, e := range f.GetEvents() {
+				if end := e.GetFinished(); end != nil {
+					s.status, over = end.GetStatus(), true
+				}
+				if err := s.write(e.GetOutput().GetData(), caughtUp); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	return f.run(ctx)
+}
+
+func (s *attached) write(b []byte, live bool) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if !live {
+		b = s.questions.ReplaceAll(b, nil)
+	}
+	s.modes.see(b)
+	_, err := s.out.Write(b)
+	return err
+}
+
+// questions matches what a terminal answers as if its answer were typed. Nobody waits for the answers to old ones.
+func questions() *regexp.Regexp {
+	return regexp.MustCompile(`\x1b\[[?>=]?[0-9;]*[cn]|\x1b\](?:4;\d+|1\d);\?(?:\x07|\x1b\\)`)
+}
+
+// read gives the keys that are typed until ctx is done. What is typed later is left to who comes next.
+func (s *attached) read(ctx context.Context, in int) {
+	defer close(s.keys)
+	r, w, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	stop := context.AfterFunc(ctx, func() { w.Close() })
+	defer func() {
+		if stop() {
+			w.Close()
+		}
+	}()
+	wait := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(r.Fd()), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(wait, -1)
+		if err != nil && !errors.Is(err, unix.EINTR) || wait[1].Revents != 0 {
+			return
+		}
+		if wait[0].Revents == 0 {
+			continue
+		}
+		b := make([]byte, 4096)
+		n, err := unix.Read(in, b)
+		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil || n == 0 {
+			return
+		}
+		select {
+		case s.keys <- b[:n]:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
