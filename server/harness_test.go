@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,6 +256,7 @@ func (w *world) testTools() []tool.Tool {
 					return nil, context.Cause(ctx)
 				}
 			}),
+		tool.Func(tool.Descriptor{ID: "type", Effects: reading}, typed),
 		tool.Func(tool.Descriptor{ID: "fail", Effects: reading},
 			func(context.Context, *tool.Call) (*tool.Result, error) {
 				return tool.FailCode("NO_ROW", "There is no row 7"), nil
@@ -273,6 +275,28 @@ func talk(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		c.ActivityDelta("plan", []map[string]any{{"op": "add", "path": "/steps/-", "value": "one"}}),
 		c.Output("stdout", []byte("line\n")),
 	)
+}
+
+// typed reads what was typed to its end, once its terminal gets another size; that waits until it is read.
+func typed(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	begin, done := make(chan struct{}), make(chan struct{})
+	defer close(done)
+	in, err := c.Input(tool.Controls{Resize: func(int, int) error {
+		close(begin)
+		<-done
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	select {
+	case <-begin:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	b, err := io.ReadAll(in)
+	return tool.Text(strconv.Quote(string(b))), err
 }
 
 func ask(context.Context, *tool.Call) (*tool.Result, error) {

@@ -215,6 +215,12 @@ func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
 		t.Gauge("oldest_question_seconds", "For how long the question of the oldest waiting call is open.")
 		t.Value("oldest_question_seconds", age)
 	}
+	if dead, err := d.store.DeadLetters(ctx); err == nil {
+		t.Gauge("dead_letters", "Actions that failed for good and wait for an operator.")
+		for _, namespace := range slices.Sorted(maps.Keys(dead)) {
+			t.Value("dead_letters", float64(dead[namespace]), "namespace", namespace)
+		}
+	}
 	s := d.store.Stats()
 	t.Histogram("journal_group_changes", "Changes that one transaction of the journal held.")
 	t.Observations("journal_group_changes", s.Groups, 1)

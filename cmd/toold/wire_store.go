@@ -21,6 +21,7 @@ type journal interface {
 	store.Store
 	store.RecordReader
 	Acknowledge() error
+	DeadLetters(ctx context.Context) (map[string]int, error)
 	Free() (int64, error)
 	Full() bool
 	Stats() store.Stats

@@ -29,6 +29,7 @@ func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
 		{"by-hand-decision-3", []string{`"responseSchema"`, "CALL_STATUS_SUCCEEDED", `"data": "3"`}},
 		{"WatchCalls", []string{`"sequence": "1"`, `"caughtUp"`, `"cursor"`}},
 		{"ReadArtifact", []string{"Z3Jvd2luZwo="}},
+		{"SendInput", []string{`"position": "4"`, `"attempt": 1`, "hello Ann", "CALL_STATUS_SUCCEEDED"}},
 		{"CancelCall", []string{"CALL_STATUS_CANCELLED", `"killed"`, `"confirmedAt"`}},
 		{"EndRun", []string{"RUN_STATE_OPEN", "RUN_STATE_ENDED"}},
 		{"Drain", []string{"SERVING", `"epoch": "1"`, `"previous"`, `"deadline"`}},

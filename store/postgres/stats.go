@@ -26,6 +26,18 @@ func (s *Store) Free() (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
+// DeadLetters returns how many actions failed for good, by namespace.
+func (s *Store) DeadLetters(ctx context.Context) (dead map[string]int, err error) {
+	var namespace []byte
+	var n int64
+	err = s.each(ctx, "SELECT namespace, count(*) FROM actions WHERE state = 'DEAD' GROUP BY namespace", []any{&namespace, &n},
+		func() { dead = map[string]int{} }, func() error {
+			dead[string(namespace)] = int(n)
+			return nil
+		})
+	return dead, err
+}
+
 const selectWaiting = "SELECT action, count(*), min(call) FROM suspensions WHERE open GROUP BY action"
 
 // Waiting returns how many questions are open, all namespaces, by action, and since when that of the oldest call is; zero

@@ -51,7 +51,7 @@ func TestPlans(t *testing.T) {
 		{"room", selectRoom, "sqlite_autoindex_documents_1", ""},
 		{"due actions", dueActions, "actions_due", ""},
 		{"actions at an end", endActions, "actions_ends", ""},
-		{"dead letters", deadActions, "actions_dead", ""},
+		{"dead letters", deadActions, "actions_dead", ""}, {"how many dead letters", countDead, "actions_dead", ""},
 		{"an action", oneAction, "actions_id", ""},
 		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // of one run
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},

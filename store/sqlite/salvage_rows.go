@@ -26,6 +26,7 @@ func salvageTables() []salvageTable {
 		{name: "events", rowid: true, columns: "position, call, epoch, first, last, crc, events"},
 		{name: "records", rowid: true, columns: "position, namespace, kind, key, call_id, created, crc, bytes"},
 		{name: "documents", rowid: true, columns: "namespace, scope, scope_id, key, revision, deleted, changed, crc, value"},
+		{name: "actions", rowid: true, columns: "position, namespace, id, call_id, state, phase, ends, due, created, crc, record"},
 		{name: "batches", key: "namespace, batch_id", columns: "namespace, batch_id, created, ended, trimmed, crc, record"},
 		{name: "decisions", key: "namespace, id", columns: "namespace, id, crc, decision"},
 		{name: "runs", key: "namespace, id", columns: "namespace, id, state, reason, call_id, changed"},
@@ -55,7 +56,7 @@ func (s *salvage) copy() error {
 		return fmt.Errorf("packs: %w", err)
 	}
 	err := query(s.w.conn, `SELECT max(coalesce((SELECT max(position) FROM calls), 0), coalesce((SELECT max(position) FROM events), 0),
-		coalesce((SELECT max(call) FROM events), 0), coalesce((SELECT max(position) FROM records), 0))`, func(st *sqlite.Stmt) error {
+		coalesce((SELECT max(call) FROM events), 0), coalesce((SELECT max(position) FROM records), 0), coalesce((SELECT max(position) FROM actions), 0))`, func(st *sqlite.Stmt) error {
 		s.newest = max(s.newest, st.ColumnInt64(0))
 		return nil
 	})
@@ -79,8 +80,18 @@ func (s *salvage) copy() error {
 	return known(pragma(s.w.conn, "wal_checkpoint(TRUNCATE)", nil))
 }
 
+// lacks reports whether the journal is of a release that has no such table.
+func (s *salvage) lacks(table string) bool {
+	none := true
+	broken := s.each("SELECT 1 FROM sqlite_schema WHERE name = ?", func(*sqlite.Stmt) error { none = false; return nil }, table)
+	return none && !broken
+}
+
 // table copies a table as far as it can be read.
 func (s *salvage) table(t salvageTable) error {
+	if s.lacks(t.name) {
+		return nil
+	}
 	into := SalvagedTable{Name: t.name}
 	insert := "INSERT OR IGNORE INTO " + t.name + " (" + t.columns + ") VALUES (?" + strings.Repeat(", ?", strings.Count(t.columns, ",")) + ")"
 	var failed error // of the new journal
@@ -194,8 +205,7 @@ func (s *salvage) lostCalls() error {
 
 // packs makes rows of the calls in packs. Journals of old have none.
 func (s *salvage) packs() error {
-	none := true
-	if s.each("SELECT 1 FROM sqlite_schema WHERE name = 'packs'", func(*sqlite.Stmt) error { none = false; return nil }) || none {
+	if s.lacks("packs") {
 		return nil
 	}
 	into := SalvagedTable{Name: "packs"}

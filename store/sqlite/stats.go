@@ -28,6 +28,19 @@ func (s *Store) Free() (int64, error) {
 	return int64(st.Bavail) * st.Bsize, nil
 }
 
+// DeadLetters returns how many actions failed for good, by namespace.
+func (s *Store) DeadLetters(ctx context.Context) (map[string]int, error) {
+	dead := map[string]int{}
+	return dead, s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, countDead, func(st *sqlite.Stmt) error {
+			dead[st.ColumnText(0)] = st.ColumnInt(1)
+			return nil
+		})
+	})
+}
+
+const countDead = "SELECT namespace, count(*) FROM actions INDEXED BY actions_dead WHERE state = 'DEAD' GROUP BY namespace"
+
 // In the order of the index, so that nothing is sorted.
 const selectWaiting = "SELECT action, count(*), min(call) FROM suspensions INDEXED BY suspensions_open WHERE open = 1 GROUP BY namespace, action"
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -123,6 +124,13 @@ func testAmend(t *testing.T, f *fixture) {
 	dead := action("b", tool.AfterCommit)
 	dead.State, dead.Error, dead.Attempts, dead.Due = store.ActionDead, "no", 5, time.Time{}
 	f.amend(store.Amendment{Done: "b", Actions: []store.Action{dead}})
+	if counts, ok := f.Store.(interface {
+		DeadLetters(ctx context.Context) (map[string]int, error)
+	}); ok {
+		if got, err := counts.DeadLetters(t.Context()); err != nil || len(got) != 1 || got["ns"] != 1 {
+			t.Errorf("dead letters %v, %v, want one in ns", got, err)
+		}
+	}
 	f.reopen()
 	f.wantActions(store.ActionQuery{Namespace: "ns", State: store.ActionDead}, "b")
 	f.wantActions(store.ActionQuery{Due: true}, "")
