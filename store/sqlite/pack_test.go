@@ -117,6 +117,15 @@ func TestBrokenMember(t *testing.T) {
 			if gone, err := s.Trim(t.Context(), later, later, later, 10); err != nil || len(gone) != 5 {
 				t.Errorf("Trim = %v, %v", gone, err)
 			}
+			err = s.read(t.Context(), func(conn *sqlite.Conn) error {
+				return query(conn, "SELECT call_id FROM packed", func(st *sqlite.Stmt) error {
+					t.Errorf("%s is still known to be in a pack", st.ColumnText(0))
+					return nil
+				})
+			})
+			if err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
