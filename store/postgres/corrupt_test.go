@@ -131,9 +131,9 @@ func TestT91Migration(t *testing.T) {
 	if _, err := postgres.Open(t.Context(), postgres.Config{URL: url, Dir: t.TempDir()}); !errors.Is(err, postgres.ErrNewer) {
 		t.Errorf("Open of a newer schema = %v", err)
 	}
-	var blue int
-	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM calls WHERE colour = 'blue'").Scan(&blue); err != nil || blue != 42 {
-		t.Errorf("%d calls have the new column, %v", blue, err)
+	var blue, all int
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FILTER (WHERE colour = 'blue'), count(*) FROM calls").Scan(&blue, &all); err != nil || blue != all || all < 40 {
+		t.Errorf("%d of %d calls have the new column, %v", blue, all, err)
 	}
 
 	both := freshURL(t)

@@ -67,8 +67,8 @@ func (s *Spool) mkdir(key call.Key, thread string) error {
 	}
 	if err != nil {
 		os.RemoveAll(made)
-		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
-			return nil // another stream of the call was first
+		if errors.Is(err, fs.ErrExist) {
+			return nil // another stream of the call was first; Remove may have taken it away again, which open sees
 		}
 	}
 	return err
