@@ -84,7 +84,7 @@ func start(t *testing.T, args ...string) *daemon {
 		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	must(t, json.Unmarshal(files[conformance.TokensFile], &d.tokens))
-	d.args = append([]string{"serve", "--config", filepath.Join(dir, conformance.DaemonFile),
+	d.args = append([]string{"serve", "--listen-tcp", "127.0.0.1:0", "--config", filepath.Join(dir, conformance.DaemonFile),
 		"--data", filepath.Join(dir, "data"), "--workspace", filepath.Join(dir, "workspace")}, args...)
 	must(t, d.serve())
 	t.Cleanup(d.kill)

@@ -26,7 +26,7 @@ func TestConformanceCommands(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join(dir, "rules.yaml"))
 	must(t, err)
 	s.write(string(rules))
-	p := s.start("--config", filepath.Join(dir, "toold.yaml"))
+	p := s.start("--config", filepath.Join(dir, "toold.yaml"), "--listen-tcp", "127.0.0.1:0")
 	play := func(more ...string) *run {
 		t.Helper()
 		return new(run).do(t, s.data, append([]string{"conformance", "run", p.ready.TCP, "--tokens", tokens}, more...)...)
