@@ -45,7 +45,7 @@ func TestOperationsOfOperators(t *testing.T) {
 	table := mayCall()
 	for _, m := range registered(t, w.as("vera")) {
 		if slices.Equal(table["/"+string(m.Parent().FullName())+"/"+string(m.Name())], []string{"operator"}) {
-			_ = probe(t, w, "operator", m)
+			_ = probe(t, w, "operator", m, true)
 			got := told.take()
 			reads := slices.Contains(readers, string(m.Name()))
 			if reads != (len(got) == 0) || !reads && (got[0].Method != string(m.Name()) || got[0].By.Subject != "only-operator" || got[0].Refused != "") {
