@@ -58,7 +58,7 @@ func TestBackupRestoreRelease(t *testing.T) {
 	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
 	new(run).do(t, s.data, "backup", saved).says(t, exitConflict, "is there already and not empty", "BACKUP_FAILED")
 	new(run).do(t, s.data, "backup").says(t, exitUsage, "DEST")
-	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, exitFailed, "journal is in use")
+	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, exitFailed, "data directory is in use")
 	r := new(run).do(t, s.data, "backup", saved+"-json", "-o", "json")
 	var got tooldv1.BackupResponse
 	if err := protojson.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.GetCalls() != 3 || got.GetBytes() == 0 {

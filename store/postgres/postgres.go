@@ -17,7 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -82,7 +82,7 @@ func (cfg *Config) defaults() {
 type Store struct {
 	cfg    Config
 	target *target
-	dir    io.Closer // the lock of the directory
+	dir    *os.File // the lock of the directory
 	clock  *clock
 	id     atomic.Pointer[store.Identity]
 	spool  *spool.Spool

@@ -6,14 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
-	"time"
+
+	"github.com/toold-dev/toold/store/dirlock"
 )
 
 // ErrLocked means that another process has the journal open.
-var ErrLocked = errors.New("journal is in use")
+var ErrLocked = dirlock.ErrHeld
 
 // ErrForeign means that the file is not a journal of toold.
 var ErrForeign = errors.New("not a journal of toold")
@@ -31,65 +30,16 @@ func openFiles(dir string) (_ *files, err error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := takeLock(filepath.Join(dir, "lock"))
+	held, err := dirlock.Take(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, err
 	}
-	f := &files{database: filepath.Join(dir, "journal.db"), lock: lock}
+	f := &files{database: filepath.Join(dir, "journal.db"), lock: held}
 	if err := f.prepare(); err != nil {
 		f.close()
 		return nil, err
 	}
 	return f, nil
-}
-
-// takeLock makes this process the owner of the journal. The lock goes with the process, however that ends.
-func takeLock(path string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := flock(lock); err != nil {
-		defer lock.Close()
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		return nil, fmt.Errorf("%w: process %s holds %s", ErrLocked, holder(lock), path)
-	}
-	err = lock.Truncate(0)
-	if err == nil {
-		_, err = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	}
-	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk is no reason not to start
-		lock.Close()
-		return nil, err
-	}
-	return lock, nil
-}
-
-// inheritedFor bounds the wait for a lock whose owner is dead.
-const inheritedFor = 2 * time.Second
-
-// flock takes the lock. A process that the last owner was starting when it was killed has the lock until its exec: it is
-// waited for, an owner that lives is not.
-func flock(lock *os.File) error {
-	for deadline := time.Now().Add(inheritedFor); ; time.Sleep(5 * time.Millisecond) {
-		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
-			return err
-		}
-		pid, bad := strconv.Atoi(holder(lock))
-		if bad != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
-			return err
-		}
-	}
-}
-
-// holder returns the process that the lock's file names.
-func holder(lock *os.File) string {
-	text := make([]byte, 32)
-	n, _ := lock.ReadAt(text, 0)
-	return strings.TrimSpace(string(text[:n]))
 }
 
 // prepare makes the database's file with the right mode and refuses one that is something else.

@@ -15,6 +15,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/dirlock"
 )
 
 // Salvaged says what [Salvage] could save.
@@ -42,7 +43,7 @@ type SalvagedTable struct {
 // A row whose bytes are not those that were written is copied as it is and refused when it is asked for. The new journal
 // counts as moved: its unfinished calls are held, because nobody knows what the daemon did after the damage.
 func Salvage(ctx context.Context, src, dst string) (_ *Salvaged, err error) {
-	lock, err := takeLock(filepath.Join(src, "lock"))
+	lock, err := dirlock.Take(filepath.Join(src, "lock"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,65 @@
+// Package dirlock keeps a directory to one process at a time.
+package dirlock
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrHeld means that another process has the lock.
+var ErrHeld = errors.New("data directory is in use")
+
+// Take makes this process the only one that has a file, which says whose it is, or fails with [ErrHeld]. The lock goes with the
+// process, however that ends.
+func Take(path string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := flock(lock); err != nil {
+		defer lock.Close()
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		return nil, fmt.Errorf("%w: process %s holds %s", ErrHeld, holder(lock), path)
+	}
+	err = lock.Truncate(0)
+	if err == nil {
+		_, err = lock.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	}
+	if err != nil && !errors.Is(err, syscall.ENOSPC) { // a full disk is no reason not to start
+		lock.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
+// inheritedFor bounds the wait for a lock whose owner is dead.
+const inheritedFor = 2 * time.Second
+
+// flock takes the lock. A process that the last owner was starting when it was killed has the lock until its exec: it is
+// waited for, an owner that lives is not.
+func flock(lock *os.File) error {
+	for deadline := time.Now().Add(inheritedFor); ; time.Sleep(5 * time.Millisecond) {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(deadline) {
+			return err
+		}
+		pid, bad := strconv.Atoi(holder(lock))
+		if bad != nil || pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			return err
+		}
+	}
+}
+
+// holder returns the process that the lock's file names.
+func holder(lock *os.File) string {
+	text := make([]byte, 32)
+	n, _ := lock.ReadAt(text, 0)
+	return strings.TrimSpace(string(text[:n]))
+}
