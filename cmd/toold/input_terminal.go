@@ -12,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/toold-dev/toold/cmd/toold/inbox"
 	"github.com/toold-dev/toold/cmd/toold/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -185,27 +185,5 @@ func (s *attached) read(ctx context.Context, in int) {
 			w.Close()
 		}
 	}()
-	wait := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(r.Fd()), Events: unix.POLLIN}}
-	for {
-		_, err := unix.Poll(wait, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) || wait[1].Revents != 0 {
-			return
-		}
-		if wait[0].Revents == 0 {
-			continue
-		}
-		b := make([]byte, 4096)
-		n, err := unix.Read(in, b)
-		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
-			continue
-		}
-		if err != nil || n == 0 {
-			return
-		}
-		select {
-		case s.keys <- b[:n]:
-		case <-ctx.Done():
-			return
-		}
-	}
+	inbox.Keys(in, r, s.keys, ctx.Done())
 }

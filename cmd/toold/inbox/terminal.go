@@ -63,15 +63,21 @@ func (t *terminal) give() error {
 func (t *terminal) read(wake *os.File) {
 	defer close(t.ended)
 	defer wake.Close()
-	in := int(t.in.Fd())
+	if Keys(int(t.in.Fd()), wake, t.typed, t.quit) {
+		close(t.typed)
+	}
+}
+
+// Keys passes on what is typed at a terminal until the other end of wake, or quit, is closed: what is typed later is left to who
+// comes next. It reports whether the terminal has gone.
+func Keys(in int, wake *os.File, typed chan<- []byte, quit <-chan struct{}) (gone bool) {
 	wait := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(wait, -1); err != nil && !errors.Is(err, unix.EINTR) {
-			close(t.typed)
-			return
+			return true
 		}
 		if wait[1].Revents != 0 {
-			return
+			return false
 		}
 		if wait[0].Revents == 0 {
 			continue
@@ -82,13 +88,12 @@ func (t *terminal) read(wake *os.File) {
 			continue
 		}
 		if err != nil || n == 0 {
-			close(t.typed)
-			return
+			return true
 		}
 		select {
-		case t.typed <- b[:n]:
-		case <-t.quit:
-			return
+		case typed <- b[:n]:
+		case <-quit:
+			return false
 		}
 	}
 }
