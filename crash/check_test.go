@@ -108,6 +108,10 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 // catchUp reads what is new of a call. It returns false when there is nothing more to check: the daemon is gone, or it
 // does not know the call and may not know it.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
+	if it.group != nil { // who finds a call missing sends its batch: nobody hears of the others between question and answer
+		it.group.checking.Lock()
+		defer it.group.checking.Unlock()
+	}
 	err := l.watchFrom(it, "catch up", it.Newest(), false, nil)
 	if code, _, _ := refusal(err); code != codes.NotFound {
 		l.unexpected(it, "catch up", err)

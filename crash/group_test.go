@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/toold-dev/toold/crash/ledger"
@@ -13,10 +14,11 @@ import (
 
 // A group is a batch of the workload. It is sent whole, each time that one of its calls is asked for.
 type group struct {
-	spec   *tooldv1.BatchSpec
-	caller string
-	items  []*item
-	told   atomic.Bool // the daemon told events of it, so that it has the batch for good
+	spec     *tooldv1.BatchSpec
+	caller   string
+	items    []*item
+	told     atomic.Bool // the daemon told events of it, so that it has the batch for good
+	checking sync.Mutex  // over a look for one of its calls
 }
 
 // newTurn makes a batch of calls of one caller and sends it. The calls end by themselves, and none asks a question of its own:
