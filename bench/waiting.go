@@ -182,24 +182,27 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 	if _, err := client.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec}); err != nil {
 		return result{}, err
 	}
-	before, err := p.resident()
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	come := func(watchers int) (resident int64, err error) {
+		for range watchers {
+			stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
+			if err != nil {
+				return 0, err
+			}
+			if _, err := stream.Recv(); err != nil {
+				return 0, err
+			}
+		}
+		time.Sleep(time.Second)
+		return p.resident()
+	}
+	before, err := come(20) // the code that the first ones load is no part of what one more takes
 	if err != nil {
 		return result{}, err
 	}
 	const watchers = 1000
-	watch, stop := context.WithCancel(ctx)
-	defer stop()
-	for range watchers {
-		stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
-		if err != nil {
-			return result{}, err
-		}
-		if _, err := stream.Recv(); err != nil {
-			return result{}, err
-		}
-	}
-	time.Sleep(time.Second)
-	after, err := p.resident()
+	after, err := come(watchers)
 	if err != nil {
 		return result{}, err
 	}
