@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,48 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/plugins/audit"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
 
-// forger has the whole store and knows how it is made, checksums included.
-type forger struct {
-	t    *testing.T
-	conn *sqlite.Conn
-}
-
-type auditRow struct {
-	position, created int64
-	key, callID       string
-	bytes             []byte
-}
-
-func (f *forger) rows() (rows []auditRow) {
-	f.t.Helper()
-	must(f.t, sqlitex.Execute(f.conn, "SELECT position, created, key, call_id, bytes FROM records WHERE kind = 'audit' AND namespace = 'default' ORDER BY position", &sqlitex.ExecOptions{
-		ResultFunc: func(st *sqlite.Stmt) error {
-			r := auditRow{st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnText(2), st.ColumnText(3), make([]byte, st.ColumnLen(4))}
-			st.ColumnBytes(4, r.bytes)
-			rows = append(rows, r)
-			return nil
-		},
-	}))
-	return rows
-}
-
-func (f *forger) put(r auditRow) {
-	f.t.Helper()
-	var words []byte
-	for _, w := range []string{"default", "audit", r.key, r.callID} {
-		words = append(binary.BigEndian.AppendUint32(words, uint32(len(w))), w...)
-	}
-	crc := crc32.Update(crc32.Checksum(words, crc32.MakeTable(crc32.Castagnoli)), crc32.MakeTable(crc32.Castagnoli), r.bytes)
-	must(f.t, sqlitex.Execute(f.conn, "UPDATE records SET bytes = ?, crc = ? WHERE position = ?", &sqlitex.ExecOptions{Args: []any{r.bytes, int64(crc), r.position}}))
-}
+const auditOn = "audit: {enabled: true, every: 1s}\n"
 
 // lie is what somebody would like to have been.
 func lie(r auditRow) auditRow {
@@ -73,14 +36,14 @@ var forgeries = []struct {
 		f.put(lie(rows[i]))
 	}},
 	{"row taken out", "CHANGED", func(f *forger) {
-		must(f.t, sqlitex.Execute(f.conn, "DELETE FROM records WHERE position = ?", &sqlitex.ExecOptions{Args: []any{f.rows()[3].position}}))
+		f.exec("DELETE FROM records WHERE position = $1", f.rows()[3].position)
 	}},
 	{"removed tail", "MISSING_TAIL", func(f *forger) {
 		rows := f.rows()
-		must(f.t, sqlitex.Execute(f.conn, "DELETE FROM records WHERE kind = 'audit' AND position >= ?", &sqlitex.ExecOptions{Args: []any{rows[len(rows)-4].position}}))
+		f.exec("DELETE FROM records WHERE kind = 'audit' AND position >= $1", rows[len(rows)-4].position)
 	}},
 	{"removed beginning", "MISSING_HEAD", func(f *forger) {
-		must(f.t, sqlitex.Execute(f.conn, "DELETE FROM records WHERE kind = 'audit' AND position <= ?", &sqlitex.ExecOptions{Args: []any{f.rows()[2].position}}))
+		f.exec("DELETE FROM records WHERE kind = 'audit' AND position <= $1", f.rows()[2].position)
 	}},
 	{"rewritten chain", "REWRITTEN", func(f *forger) {
 		var before []byte
@@ -93,10 +56,22 @@ var forgeries = []struct {
 	}},
 }
 
-// A changed row, a row taken out, a removed tail or beginning, and a chain that was written anew are found; what is as it was
-// is not.
-func TestAuditFindsForgeries(t *testing.T) {
-	p := newPluginSite(t, "audit: {enabled: true, every: 1s}\n")
+func TestAuditFindsForgeriesOnSQLite(t *testing.T) {
+	findForgeries(t, newPluginSite(t, auditOn), forgeSQLite)
+}
+
+func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
+	server, err := pgtest.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	url := server.URL("audit")
+	findForgeries(t, newPluginSite(t, auditOn, "--store", url), forgePostgres(url))
+}
+
+// findForgeries holds that a changed row, a row taken out, a removed tail or beginning, and a chain that was written anew are
+// found, by the command and the daemon as they are shipped; what is as it was is not.
+func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
+	t.Helper()
 	asking(t, p.p, "one")
 	new(run).do(t, p.data, "answer", "store-tests-call-one", "blue").says(t, 0, "")
 	for range 5 {
@@ -107,13 +82,37 @@ func TestAuditFindsForgeries(t *testing.T) {
 	p.p.stop()
 	checkpoints := filepath.Join(p.data, "audit", "checkpoints.jsonl")
 	key := strings.TrimSpace(new(run).do(t, p.data, "audit", "key", "--data", p.data).out)
-	verify := []string{"audit", "verify", "--checkpoints", checkpoints, "--key", key}
-	database := filepath.Join(p.data, "journal.db")
-	whole, err := os.ReadFile(database)
-	must(t, err)
+	f := opened(t, p)
+	whole := f.rows()
+	f.close()
 
-	d := p.start("--config", p.file)
-	new(run).do(t, p.data, verify...).says(t, 0, "records of default", "checkpoints")
+	d := p.again()
+	verifyHonest(t, p, checkpoints, key)
+	d.stop()
+
+	for _, forgery := range forgeries {
+		f := opened(t, p)
+		f.restore(whole)
+		forgery.do(f)
+		f.close()
+		signed, err := os.ReadFile(checkpoints) // as it was copied elsewhere: the daemon goes on signing what it finds
+		must(t, err)
+		elsewhere := filepath.Join(t.TempDir(), "checkpoints.jsonl")
+		must(t, os.WriteFile(elsewhere, signed, 0o600))
+		d := p.again()
+		got := new(run).do(t, p.data, "audit", "verify", "--checkpoints", elsewhere, "--key", key)
+		if got.code != exitFailed || !strings.Contains(got.out, forgery.want) {
+			t.Errorf("%s: exit %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
+		}
+		d.stop()
+		must(t, os.WriteFile(checkpoints, signed, 0o600))
+	}
+}
+
+// verifyHonest verifies what nobody forged: the chain of the daemon that runs, and an export of it.
+func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
+	t.Helper()
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
 	wrong := strings.Repeat("ab", 32)
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, exitFailed, "SIGNATURE")
 	export := new(run).do(t, p.data, "audit", "export").out
@@ -124,29 +123,6 @@ func TestAuditFindsForgeries(t *testing.T) {
 	must(t, os.WriteFile(none, nil, 0o600))
 	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", none).says(t, 0, "no checkpoint of default")
 	wantEntries(t, export)
-	d.stop()
-
-	for _, forgery := range forgeries {
-		must(t, os.WriteFile(database, whole, 0o600))
-		for _, suffix := range []string{"-wal", "-shm"} {
-			_ = os.Remove(database + suffix)
-		}
-		conn, err := sqlite.OpenConn(database, sqlite.OpenReadWrite)
-		must(t, err)
-		forgery.do(&forger{t, conn})
-		must(t, conn.Close())
-		signed, err := os.ReadFile(checkpoints) // as it was copied elsewhere: the daemon goes on signing what it finds
-		must(t, err)
-		elsewhere := filepath.Join(t.TempDir(), "checkpoints.jsonl")
-		must(t, os.WriteFile(elsewhere, signed, 0o600))
-		d := p.start("--config", p.file)
-		got := new(run).do(t, p.data, "audit", "verify", "--checkpoints", elsewhere, "--key", key)
-		if got.code != exitFailed || !strings.Contains(got.out, forgery.want) {
-			t.Errorf("%s: exit %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
-		}
-		d.stop()
-		must(t, os.WriteFile(checkpoints, signed, 0o600))
-	}
 }
 
 // wantEntries looks at what was kept of the calls of the test.
@@ -175,7 +151,7 @@ func wantEntries(t *testing.T, export string) {
 // What operators do, and what is only described, is in the chain as well: before it is done, and again when it is refused. So
 // is the rule that a decision brings, and a reload by signal.
 func TestAuditOfOperations(t *testing.T) {
-	p := newPluginSite(t, "audit: {enabled: true, every: 1s}\n")
+	p := newPluginSite(t, auditOn)
 	ctx := within(t)
 	_, err := p.p.calls.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_RunId{RunId: "run"}, Mode: "plan"})
 	must(t, err)
@@ -215,7 +191,7 @@ func TestAuditOfOperations(t *testing.T) {
 		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
 	}
 	p.p.stop()
-	d := p.start("--config", p.file)
+	d := p.again()
 	defer d.stop()
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).says(t, 0, "records of default")
 }

@@ -17,14 +17,22 @@ type pluginSite struct {
 	p    *proc
 	n    int
 	file string
+	args []string
 }
 
-func newPluginSite(t *testing.T, config string) *pluginSite {
+func newPluginSite(t *testing.T, config string, args ...string) *pluginSite {
 	s := newSite(t, bashAllowed)
-	p := &pluginSite{site: s, t: t, file: filepath.Join(filepath.Dir(s.data), "config")}
+	file := filepath.Join(filepath.Dir(s.data), "config")
+	p := &pluginSite{site: s, t: t, file: file, args: append([]string{"--config", file}, args...)}
 	p.write(config)
-	p.p = s.start("--config", p.file)
+	p.p = p.again()
 	return p
+}
+
+// again starts a daemon on what the one before left.
+func (p *pluginSite) again() *proc {
+	p.t.Helper()
+	return p.start(p.args...)
 }
 
 func (p *pluginSite) write(config string) {
