@@ -217,6 +217,8 @@ func (f *field) hint() string {
 		return "with commas"
 	case f.kind == "" || f.kind == "object":
 		return "JSON"
+	case f.kind == "string":
+		return "text"
 	}
 	return f.kind
 }
