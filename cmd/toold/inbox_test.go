@@ -88,7 +88,7 @@ func TestInbox(t *testing.T) {
 	x.expect("7 wait", "a answer", "What is it called?")
 
 	x.press("a")
-	x.expect("string:")
+	x.expect("text:")
 	x.press("Größe 1\r")
 	x.expect("6 wait", "Which colour?")
 
