@@ -102,7 +102,7 @@ func TestInbox(t *testing.T) {
 	x.press("a")
 	x.expect("Age in years", "age (integer, or nothing):")
 	x.press("\r")
-	x.expect("name (string):")
+	x.expect("name (text):")
 	x.press("Ada\r")
 	x.expect("sure (y or n):")
 	x.press("y\r")
