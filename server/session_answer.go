@@ -54,6 +54,7 @@ func (c *session) tellEnd(it *item, says *tooldv1.SessionAnswer, size int) {
 }
 
 func (c *session) pushLocked(a answer) {
+	a.size += 16 + len(a.it.id)
 	c.queue = append(c.queue, a)
 	select {
 	case c.ready <- struct{}{}:
@@ -116,6 +117,9 @@ func (c *session) send(message []answer) {
 	for i := range message {
 		if message[i].last { // a client that went away hears nothing
 			ended++
+			if message[i].it.leave != nil {
+				message[i].it.leave()
+			}
 		} else {
 			message[i].it.sent <- err
 		}

@@ -24,6 +24,7 @@ type item struct {
 	waits atomic.Int64 // since when an answer waits for its turn, in nanoseconds; 0: none does
 	sent  chan error   // told when that was sent
 	ended bool         // the last answer is queued
+	leave func()       // counts it out of the watchers when that was sent; nil: it is not counted
 }
 
 // serve runs an item from its beginning to its end, as the method that it names.
@@ -73,7 +74,7 @@ func (c *session) execute(it *item) error {
 	if err != nil {
 		return err
 	}
-	return c.follow(it, w, nil, true)
+	return c.follow(it, w, true)
 }
 
 func (c *session) batch(it *item) error {
@@ -81,7 +82,7 @@ func (c *session) batch(it *item) error {
 	if err != nil {
 		return err
 	}
-	return c.follow(it, w, nil, false)
+	return c.follow(it, w, false)
 }
 
 func (c *session) resume(it *item) error {
@@ -89,7 +90,7 @@ func (c *session) resume(it *item) error {
 	if err != nil {
 		return err
 	}
-	return c.follow(it, w, nil, true)
+	return c.follow(it, w, true)
 }
 
 func (c *session) watchItem(it *item) error {
@@ -97,8 +98,9 @@ func (c *session) watchItem(it *item) error {
 	if err != nil {
 		return err
 	}
+	it.leave = leave
 	_, one := it.req.GetWatch().GetSelector().(*tooldv1.WatchCallsRequest_CallId)
-	return c.follow(it, w, leave, one && it.req.GetWatch().GetFollow())
+	return c.follow(it, w, one && it.req.GetWatch().GetFollow())
 }
 
 func (c *session) cancel(it *item) error {
@@ -106,19 +108,18 @@ func (c *session) cancel(it *item) error {
 	if err != nil {
 		return err
 	}
-	c.tellEnd(it, &tooldv1.SessionAnswer{Cancelled: resp}, proto.Size(resp))
+	n := proto.Size(resp)
+	if err := c.room(it, n); err != nil {
+		return err
+	}
+	c.tellEnd(it, &tooldv1.SessionAnswer{Cancelled: resp}, n)
 	return nil
 }
 
 // follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
 // the last.
-func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
-	defer func() {
-		w.Close()
-		if leave != nil {
-			leave()
-		}
-	}()
+func (c *session) follow(it *item, w Watcher, one bool) error {
+	defer w.Close()
 	total, cursor := 0, w.Cursor()
 	for {
 		f, err := w.Next(it.ctx)
@@ -136,10 +137,9 @@ func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
 			cursor = "" // only a fresh look brings it again
 		}
 		n := size(&f, out)
-		if total += n; total > unread && leave == nil {
-			if leave, err = c.watchers.enter(c.id); err != nil {
-				return (&pump{cursor: cursor}).at(err)
-			}
+		total += n
+		if err := c.room(it, total); err != nil {
+			return (&pump{cursor: cursor}).at(err)
 		}
 		if f.Closing || one && ends(f.Events) {
 			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out}, n)
@@ -150,6 +150,14 @@ func (c *session) follow(it *item, w Watcher, leave func(), one bool) error {
 		}
 		cursor = f.Cursor
 	}
+}
+
+// room counts an item that has so many bytes to tell among the watchers once these can be more than the transport takes.
+func (c *session) room(it *item, bytes int) (err error) {
+	if bytes > unread && it.leave == nil {
+		it.leave, err = c.watchers.enter(c.id)
+	}
+	return err
 }
 
 // ends reports whether the last of these events is the last of its call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
@@ -521,6 +523,129 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 		}
 		if answer.GetEnd() {
 			ended[answer.GetCorrelationId()] = true
+		}
+	}
+}
+
+// P11: an item with much to tell is counted among the watchers until its client was sent its end: large results pile up no
+// further for a client that reads nothing.
+func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		method string
+		req    func(n int) proto.Message
+	}{
+		"execute": {tooldv1.CallService_ExecuteTool_FullMethodName, func(n int) proto.Message { return execute("large", fmt.Sprint("large-", n)) }},
+		"cancel":  {tooldv1.CallService_CancelCall_FullMethodName, func(int) proto.Message { return &tooldv1.CancelCallRequest{CallId: longID("large-done")} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, options{config: func(c *server.Config) { c.WatchersEach = 4 }})
+			begun := make(chan struct{}) // closed when the client reads no more
+			must(t, w.tools.Register("large", tool.Func(tool.Descriptor{ID: "large", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}},
+				func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+					if name == "execute" {
+						<-begun
+					}
+					return tool.Text(strings.Repeat("x", 40<<10)), nil
+				})))
+			s := w.session(t, "alice")
+			const items, held = 64, 16 // what the transport takes is among the latter
+			req := &tooldv1.SessionRequest{}
+			for n := range items {
+				item := itemOf(of.req(n))
+				item.CorrelationId = fmt.Sprint(n)
+				req.Items = append(req.Items, item)
+			}
+			if name == "cancel" {
+				_, err := w.calls("alice").CallTool(within(t), &tooldv1.CallToolRequest{Spec: spec("large", "large-done")})
+				must(t, err)
+			}
+			must(t, s.stream.Send(req))
+			for told := map[string]bool{}; name == "execute" && len(told) < items; {
+				told[s.next().GetCorrelationId()] = true
+			}
+			close(begun)
+			eventually(t, "all have come to their ends", func() bool {
+				return w.ended(of.method, codes.OK)+w.ended(of.method, codes.ResourceExhausted) == items
+			})
+			if told := w.ended(of.method, codes.OK); told > held {
+				t.Errorf("%d large ends are held for a client that reads nothing", told)
+			}
+			for ended := 0; ended < items; {
+				if answer := s.next(); answer.GetEnd() {
+					ended++
+				}
+			}
+			s.send("then", of.req(items))
+			if all := s.until("then", nil); all[len(all)-1].GetError() != nil {
+				t.Errorf("what was told takes room: %v", all)
+			}
+		})
+	}
+}
+
+// An item in which the server itself fails is told as any other failure, and ends neither the session nor what came with it
+// in one message.
+func TestSessionItemPanics(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{config: func(c *server.Config) { c.Engine = panics{c.Engine} }})
+	s := w.session(t, "alice")
+	req := &tooldv1.SessionRequest{}
+	for n, tool := range []string{"panics", "fail", "panics", "fail"} {
+		item := itemOf(execute(tool, fmt.Sprint("panics-", n)))
+		item.CorrelationId = fmt.Sprint(n)
+		req.Items = append(req.Items, item)
+	}
+	must(t, s.stream.Send(req))
+	must(t, s.stream.CloseSend())
+	ends := map[string]codes.Code{}
+	for len(ends) < len(req.GetItems()) {
+		if answer := s.next(); answer.GetEnd() {
+			ends[answer.GetCorrelationId()] = codes.Code(answer.GetError().GetCode())
+		}
+	}
+	if want := (map[string]codes.Code{"0": codes.Internal, "1": codes.OK, "2": codes.Internal, "3": codes.OK}); !maps.Equal(ends, want) {
+		t.Errorf("ended with %v, want %v", ends, want)
+	}
+	if _, err := s.recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("the session ended with %v", err)
+	}
+}
+
+// panics is an engine with a fault.
+type panics struct{ server.Engine }
+
+func (e panics) Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
+	if spec.Tool == "panics" {
+		panic("a fault")
+	}
+	return e.Engine.Execute(ctx, p, spec, o)
+}
+
+// Many short answers make no message that is larger than what the transport takes at once; recv looks.
+func TestSessionMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	s := w.session(t, "alice")
+	begin, leave := &tooldv1.SessionRequest{}, &tooldv1.SessionRequest{}
+	const items = 1000
+	for n := range items {
+		id := fmt.Sprintf("%064d", n)
+		item := itemOf(&tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "some-run"}, Follow: true})
+		item.CorrelationId = id
+		begin.Items = append(begin.Items, item)
+		leave.Items = append(leave.Items, &tooldv1.SessionItem{CorrelationId: id, Item: &tooldv1.SessionItem_Leave{Leave: &tooldv1.LeaveItem{}}})
+	}
+	must(t, s.stream.Send(begin))
+	for range items {
+		s.next()
+	}
+	must(t, s.stream.Send(leave))
+	eventually(t, "all are left", func() bool { return w.ended(tooldv1.CallService_WatchCalls_FullMethodName, codes.Canceled) == items })
+	for range items {
+		if answer := s.next(); !answer.GetEnd() {
+			t.Fatalf("told %v", answer)
 		}
 	}
 }
