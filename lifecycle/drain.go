@@ -23,6 +23,9 @@ func (e *Engine) Drain(ctx context.Context) {
 	e.closeStreams()
 }
 
+// RefuseCalls begins what [Engine.Drain] does: when it has returned, new calls are refused.
+func (e *Engine) RefuseCalls() { e.startDraining() }
+
 // Draining reports whether new calls are refused because the daemon is about to end.
 func (e *Engine) Draining() bool {
 	e.mu.Lock()

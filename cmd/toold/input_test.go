@@ -23,7 +23,6 @@ func TestInputAttaches(t *testing.T) {
 	eventually(t, "it prints", func() bool { return call.has(isOutput) })
 
 	x := s.terminal(t, 80, 24, nil, "input", spec.GetCallId())
-	before := x.modes()
 	x.expect("ctrl-] d detaches", "name?")
 	x.press("anna\r")
 	x.expect("hello anna")
@@ -39,7 +38,7 @@ func TestInputAttaches(t *testing.T) {
 	if code := x.end(); code != 0 {
 		t.Errorf("exit code %d after it detached\n%s", code, x.text())
 	}
-	x.isRestored(before)
+	x.isRestored()
 	if st := statusNow(t, p, "attached"); st != tooldv1.CallStatus_CALL_STATUS_RUNNING {
 		t.Errorf("the call is %v after somebody detached", st)
 	}
@@ -50,7 +49,7 @@ func TestInputAttaches(t *testing.T) {
 	if code := x.end(); code != 0 {
 		t.Errorf("exit code %d after the end\n%s", code, x.text())
 	}
-	x.isRestored(before)
+	x.isRestored()
 	if f := lastFinished(call.last(t)); f.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("the call ended %v", f)
 	}

@@ -23,6 +23,7 @@ type pty struct {
 	master *os.File
 	cmd    *exec.Cmd
 	ended  chan struct{}
+	modes  *unix.Termios // modes of the terminal before the command had it
 
 	mu      sync.Mutex
 	w, h    int
@@ -51,6 +52,8 @@ func (s *site) terminal(t *testing.T, w, h int, environ []string, args ...string
 	defer slave.Close()
 	p := &pty{t: t, fd: fd, master: os.NewFile(uintptr(fd), "/dev/ptmx"), ended: make(chan struct{}), colors: map[string]bool{}, more: make(chan struct{})}
 	p.resize(w, h)
+	p.modes, err = unix.IoctlGetTermios(fd, unix.TCGETS)
+	must(t, err)
 	exe, err := os.Executable()
 	must(t, err)
 	p.cmd = exec.Command(exe, append([]string{"--data", s.data}, args...)...)
@@ -230,7 +233,7 @@ func (p *pty) gone(part string) {
 
 func (p *pty) until(what string, holds func(string) bool) {
 	p.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(hangs)
 	for {
 		p.mu.Lock()
 		screen, more, wrong := p.textLocked(), p.more, p.wrong
@@ -263,27 +266,21 @@ func (p *pty) end() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(hangs):
 		p.t.Fatalf("it does not end\n%s", p.text())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// modes are those of the terminal.
-func (p *pty) modes() *unix.Termios {
-	p.t.Helper()
-	m, err := unix.IoctlGetTermios(p.fd, unix.TCGETS)
-	must(p.t, err)
-	return m
-}
-
 // isRestored checks that the terminal is as a shell wants it.
-func (p *pty) isRestored(before *unix.Termios) {
+func (p *pty) isRestored() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if after := p.modes(); *after != *before {
-		p.t.Errorf("modes of the terminal are %+v, were %+v", after, before)
+	after, err := unix.IoctlGetTermios(p.fd, unix.TCGETS)
+	must(p.t, err)
+	if *after != *p.modes {
+		p.t.Errorf("modes of the terminal are %+v, were %+v", after, p.modes)
 	}
 	raw := p.raw.String()
 	for on, off := range map[string]string{"\x1b[?1049h": "\x1b[?1049l", "\x1b[?25l": "\x1b[?25h", "\x1b[?7l": "\x1b[?7h", "\x1b[?2004h": "\x1b[?2004l"} {

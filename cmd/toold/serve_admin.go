@@ -84,6 +84,7 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 		p = *period
 	}
 	deadline, first := a.d.drains.begin(p, time.Now())
+	a.d.engine.RefuseCalls() // who hears of the drain meets no call that began after it
 	if first {
 		a.d.drains.wish <- p // the daemon takes one
 	}

@@ -195,9 +195,13 @@ func TestDrainRequest(t *testing.T) {
 	if err != nil || !info.GetDraining() {
 		t.Errorf("GetInfo: draining %t, %v", info.GetDraining(), err)
 	}
+	_, err = p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: bash("late", "true")})
+	if status.Code(err) != codes.Unavailable || reasonOf(err) != "DRAINING" {
+		t.Errorf("a new call: %v", err)
+	}
 	_, err = p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "serve-tests-call-long", Wait: durationpb.New(0)})
 	must(t, err)
-	p.wait(20 * time.Second)
+	p.wait(hangs)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d\n%s", code, p.log)
 	}
