@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,64 @@ func TestBatchBeginsAfterRecovery(t *testing.T) {
 				}
 				for _, entry := range errs.All() {
 					t.Errorf("%s: %v", entry.Message, entry.ContextMap())
+				}
+			})
+		})
+	}
+}
+
+// T108 for batches: what an operator releases of a batch goes on when none of its calls is held any more, as after a start, and
+// a batch whose end was not stored ends.
+func TestT108ReleasedBatchGoesOn(t *testing.T) {
+	for name, selectors := range map[string]func(b call.BatchSpec) []lifecycle.HeldSelector{
+		"at once": func(call.BatchSpec) []lifecycle.HeldSelector { return []lifecycle.HeldSelector{{All: true}} },
+		"one by one": func(b call.BatchSpec) (all []lifecycle.HeldSelector) {
+			for _, c := range b.Calls {
+				all = append(all, lifecycle.HeldSelector{IDs: []string{c.ID}})
+			}
+			return all
+		},
+		"the last first": func(b call.BatchSpec) (all []lifecycle.HeldSelector) {
+			for _, c := range slices.Backward(b.Calls) {
+				all = append(all, lifecycle.HeldSelector{IDs: []string{c.ID}})
+			}
+			return all
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := held()
+			inBubble(t, []tool.Tool{p.tool("first", mutating), echo("write", mutating)}, nil, func(t *testing.T, w *world) {
+				ends, b := batchOf(call.Sequential, apart(spec("write", ""))), batchOf(call.Sequential, of("first", "write", "write")...)
+				usual := w.cfg.FailPoint
+				w.cfg.FailPoint = func(name string) {
+					if name == "before-batch-end" {
+						w.store = w.store.Crash()
+					}
+				}
+				w.crash()
+				w.launch(b)
+				w.launch(ends)
+				w.cfg.FailPoint = usual
+				w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
+				w.kill()
+				w.store.SetMoved(true)
+				w.open()
+				synctest.Wait()
+				w.wantBatch(b, "RUNNING NEW NEW")
+				for _, which := range selectors(b) {
+					if _, _, err := w.e.Release(t.Context(), carol, which, false, ""); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				for _, c := range w.wantBatch(b, "FAILED/IN_DOUBT SUCCEEDED SUCCEEDED") {
+					w.checkLog(c.ID)
+				}
+				for _, b := range []call.BatchSpec{b, ends} {
+					record, err := w.store.Batch(t.Context(), call.Key{Namespace: alice.Namespace, ID: b.ID})
+					if err != nil || record.Ended.IsZero() {
+						t.Errorf("batch %s has not ended: %v", b.ID, err)
+					}
 				}
 			})
 		})

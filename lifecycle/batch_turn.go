@@ -111,7 +111,7 @@ func (b *batch) advance() {
 // stopped reports whether nothing may begin: the daemon stops, somebody cancels all calls, or the store is a copy whose calls
 // an operator did not release.
 func (b *batch) stopped() bool {
-	if b.e.Draining() || b.e.failure() != nil || b.e.batches.still(b.key) {
+	if b.e.Draining() || b.e.failure() != nil {
 		return true
 	}
 	for _, l := range b.lives {
@@ -119,7 +119,7 @@ func (b *batch) stopped() bool {
 			return true
 		}
 	}
-	return false
+	return b.e.batches.still(b.key) // last: an operator who releases calls holds their batch before
 }
 
 // serve ends what was cancelled or will not run, and executes what has room. It reports whether there was something to do.

@@ -74,11 +74,17 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelect
 		return 0, 0, err
 	}
 	request := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
+	still := map[call.Key]func(){} // batches, each until all calls that are meant were looked at
+	defer func() {
+		for _, goOn := range still {
+			goOn()
+		}
+	}()
 	for _, key := range keys {
 		if err = ctx.Err(); err != nil {
 			return released, 0, err
 		}
-		took, err := e.releaseCall(ctx, key, end, request)
+		took, err := e.releaseCall(ctx, key, end, request, still)
 		if err != nil {
 			return released, 0, storeRefusal(err, key.ID)
 		}
@@ -136,13 +142,18 @@ func (e *Engine) eachHeld(ctx context.Context, q store.Query, visit func(*call.C
 	}
 }
 
-// releaseCall lets one call go, or ends it. It reports whether the call was held.
-func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest) (bool, error) {
+// releaseCall lets one call go, or ends it. It reports whether the call was held. Its batch is among those that are still from
+// here on.
+func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest, still map[call.Key]func()) (bool, error) {
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return false, err
 	}
 	defer l.release()
+	batch := call.Key{Namespace: key.Namespace, ID: l.record().BatchID}
+	if batch.ID != "" && still[batch] == nil {
+		still[batch] = e.batches.hold(e, batch)
+	}
 	switch {
 	case !l.heldBack():
 		return false, nil
@@ -189,5 +200,5 @@ func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, er
 	}
 	e.held.on.Store(false)
 	e.actions.wake()
-	return 0, nil
+	return 0, e.recoverBatches(ctx) // of some only the end was not stored
 }
