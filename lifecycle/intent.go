@@ -16,6 +16,7 @@ import (
 // when it cannot be written the tool does not run.
 func (p *pass) intent(context.Context) *end {
 	p.attempt = len(p.l.peek().Attempts) + 1
+	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	err := p.l.advance(step{
 		apply: p.noted(func(c *call.Call) {

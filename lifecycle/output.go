@@ -222,11 +222,14 @@ func (l *live) saveOwn(name string, b []byte) (string, error) {
 	if err := l.spend(name, len(b)); err != nil {
 		return "", err
 	}
+	if err := l.roomFor(len(b)); err != nil {
+		return "", err
+	}
 	name, err := l.saveArtifact(name, b)
 	if full, is := errors.AsType[*store.QuotaError](err); is {
 		return "", &tool.Error{Code: tool.ResourceExhausted, Reason: cutReason(full), Message: fmt.Sprintf("%d bytes cannot be saved: %v", len(b), full)}
 	}
-	return name, err
+	return name, l.unlessFull(err)
 }
 
 // saveArtifact stores bytes under a name of their own: what an earlier attempt saved, or printed, stays as it is.

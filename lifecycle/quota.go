@@ -50,16 +50,28 @@ func (l *live) print(stream string, b []byte) (offset int64, err error) {
 	if cut := l.printed.cut.Load(); cut != nil {
 		return 0, cut
 	}
-	if err := l.storedOut(len(b)); err != nil {
+	if err := l.roomFor(len(b)); err != nil {
 		return 0, err
 	}
-	if !l.e.cfg.Full() {
-		offset, err = l.e.spool.Append(l.key, l.thread(), stream, b)
-		if !errors.Is(err, store.ErrFull) {
-			return offset, err
-		}
+	offset, err = l.e.spool.Append(l.key, l.thread(), stream, b)
+	return offset, l.unlessFull(err)
+}
+
+// roomFor stops a call for whose n bytes there is no room on the disk or in what its namespace may have stored; else it counts
+// them.
+func (l *live) roomFor(n int) error {
+	if l.e.cfg.Full() {
+		return l.unlessFull(store.ErrFull)
 	}
-	return 0, l.exhausted("STORAGE_FULL", "Stopped: there is no space for what it prints")
+	return l.storedOut(n)
+}
+
+// unlessFull stops the call when err means a full disk, and returns err otherwise.
+func (l *live) unlessFull(err error) error {
+	if errors.Is(err, store.ErrFull) {
+		return l.exhausted("STORAGE_FULL", "Stopped: there is no space for what it prints and saves")
+	}
+	return err
 }
 
 func (l *live) thread() string { return l.peek().Run.Thread }

@@ -143,3 +143,34 @@ func TestCutResultsAndArtifacts(t *testing.T) {
 		}
 	})
 }
+
+// A later attempt of a call whose output was cut is kept when there is room again, whether somebody watches the call over its
+// question or not.
+func TestCutLastsForTheAttempt(t *testing.T) {
+	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if err := c.Output("stdout", []byte(strings.Repeat("x", 1200))); err != nil {
+			return nil, err
+		}
+		if c.Resume == nil {
+			return tool.Suspended("go on?"), nil
+		}
+		return tool.Text("done"), nil
+	})
+	for _, watched := range []bool{false, true} {
+		inBubble(t, []tool.Tool{chatty(), asks}, keeps(store.OutputLimits{Namespace: 2000}), func(t *testing.T, w *world) {
+			first, s := w.do(spec("chatty", kib(1))), spec("asks", "")
+			if watched {
+				defer w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true}).Close()
+			}
+			c := w.do(s)
+			if _, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{first.ID}}); err != nil {
+				t.Fatal(err)
+			}
+			c = w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"})
+			size, err := w.store.Spool().Size(c.Key(), "stdout")
+			if err != nil || size != 1200 || c.Result.Truncated {
+				t.Errorf("watched %t: %d bytes are kept, %v; %+v", watched, size, err, c.Result)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -106,5 +107,44 @@ func TestP7FullDiskTakesNoOutput(t *testing.T) {
 	config := func(c *lifecycle.Config) { c.Full = full.Load }
 	inBubble(t, []tool.Tool{begins}, config, func(t *testing.T, w *world) {
 		wantExhausted(t, w, w.do(spec("begins", "")), "STORAGE_FULL")
+	})
+}
+
+// saver saves an artifact of as many KiB as its argument has letters.
+func saver(id string) tool.Tool {
+	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		_, err := c.SaveArtifact("saved", "text/plain", make([]byte, len(c.Arguments.String("n"))<<10))
+		return tool.Text("ok"), err
+	})
+}
+
+// What is left on a full disk is not for what tools save, either.
+func TestP7FullDiskTakesNoArtifacts(t *testing.T) {
+	var full atomic.Bool
+	begins := made("begins", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		full.Store(true)
+		_, err := c.SaveArtifact("saved", "text/plain", make([]byte, 1<<10))
+		return tool.Text("ok"), err
+	})
+	inBubble(t, []tool.Tool{begins}, func(c *lifecycle.Config) { c.Full = full.Load }, func(t *testing.T, w *world) {
+		c := w.do(spec("begins", ""))
+		wantExhausted(t, w, c, "STORAGE_FULL")
+		if size, err := w.store.Spool().Size(c.Key(), "saved"); err == nil {
+			t.Errorf("%d bytes are kept", size)
+		}
+	})
+}
+
+// What tools save counts for what a namespace has stored, as what they print does.
+func TestSavedBytesAreStoredBytes(t *testing.T) {
+	inBubble(t, []tool.Tool{saver("saves")}, func(c *lifecycle.Config) { c.StoredBytes = 100 << 10 }, func(t *testing.T, w *world) {
+		arguments := `{"n":"` + strings.Repeat("k", 60) + `"}`
+		for range 2 { // the second was let in
+			if c := w.do(spec("saves", arguments)); c.Status != call.Succeeded {
+				t.Fatalf("%s %+v", c.Status, c.Result)
+			}
+		}
+		_, err := w.e.Execute(t.Context(), alice, spec("saves", arguments), lifecycle.ExecuteOptions{})
+		wantRefusal(t, err, call.ResourceExhausted, "STORAGE_QUOTA")
 	})
 }
