@@ -72,6 +72,9 @@ func (s *Spool) recall() error {
 	if err == nil {
 		err = os.Remove(path)
 	}
+	if err == nil {
+		err = syncDir(s.cfg.Dir) // or a power cut may bring it back when it is no longer true
+	}
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
@@ -110,7 +113,11 @@ func (s *Spool) remember() error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	dir, err := os.Open(s.cfg.Dir)
+	return syncDir(s.cfg.Dir)
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
