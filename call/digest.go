@@ -118,16 +118,6 @@ func (a *Approval) Digest() string {
 // FormatTime returns the form of a time in digests: UTC, RFC 3339, always six decimals.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// IdempotencyKey returns the key that is equal over the attempts of a call with the same effective arguments: SHA-256, in
-// hex, of the canonical form of [namespace, id, arguments]. effective is canonical already.
-func IdempotencyKey(namespace, id, effective string) string {
-	var room [digestRoom]byte // for the canonical form of the three in an array
-	b := appendCanonicalString(append(room[:0], '['), namespace)
-	b = appendCanonicalString(append(b, ','), id)
-	b = append(append(b, ','), effective...)
-	return hexSum(append(b, ']'))
-}
-
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)
 	var digits [2 * sha256.Size]byte

@@ -156,7 +156,7 @@ type CallKeeper interface {
 type Verdict struct {
 	kind   VerdictKind
 	reason string
-	ticket tool.Ticket
+	ticket *tool.Ticket // of a Suspend
 	result *tool.Result
 	policy string
 }
@@ -182,7 +182,7 @@ func AllowBecause(reason string) Verdict { return Verdict{kind: KindAllow, reaso
 func Block(reason string) Verdict { return Verdict{kind: KindBlock, reason: reason} }
 
 // Suspend asks a person or a program.
-func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: t, reason: t.Message} }
+func Suspend(t tool.Ticket) Verdict { return Verdict{kind: KindSuspend, ticket: &t, reason: t.Message} }
 
 // SetResult answers in the tool's place; the status must be SUCCESS or ERROR.
 func SetResult(r *tool.Result) Verdict { return Verdict{kind: KindSetResult, result: r} }
@@ -215,7 +215,12 @@ func (v Verdict) Kind() VerdictKind { return v.kind }
 func (v Verdict) Reason() string { return v.reason }
 
 // Ticket returns the question of a Suspend.
-func (v Verdict) Ticket() tool.Ticket { return v.ticket }
+func (v Verdict) Ticket() tool.Ticket {
+	if v.ticket == nil {
+		return tool.Ticket{}
+	}
+	return *v.ticket
+}
 
 // Result returns the result of a SetResult.
 func (v Verdict) Result() *tool.Result { return v.result }

@@ -149,7 +149,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	}
 	l.unwritten, l.records = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
 	if c.Class == call.Behind {
-		l.tail = make([]call.Event, 0, fewEvents)
+		l.tail = l.unwritten[:0] // both grow by the same events until some are taken to be written
 		l.numberLocked(l.unwritten)
 		l.tellLocked(l.unwritten)
 	}

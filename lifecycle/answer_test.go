@@ -204,7 +204,7 @@ func TestIdempotencyKey(t *testing.T) {
 			if i < 4 && c.Attempt != i+1 {
 				t.Errorf("run %d is attempt %d", i+1, c.Attempt)
 			}
-			keys = append(keys, c.IdempotencyKey)
+			keys = append(keys, c.IdempotencyKey())
 		}
 		if len(keys) != 5 || keys[0] != keys[1] || keys[1] == keys[2] || keys[2] != keys[3] || keys[4] == keys[0] || len(keys[0]) != 64 {
 			t.Errorf("keys %q of %s and %s", keys, c.ID, other.ID)

@@ -193,7 +193,7 @@ func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
 	}
 	e.mu.Lock()
 	for _, l := range b.lives {
-		l.claims = run
+		l.claims = claims{run.ID, run.Thread}
 	}
 	e.mu.Unlock()
 	return nil

@@ -155,7 +155,7 @@ func (l *live) writeBehind(done func()) {
 	l.c.LastSequence = l.last
 	l.lent = true // to the store
 	change := &store.Change{
-		Key: l.key, Call: l.c, Create: !l.stored, Events: l.unwritten, Durability: store.Normal, Run: l.runLocked(nil), Records: l.records,
+		Key: l.key, Call: l.c, Create: !l.stored, Events: slices.Clip(l.unwritten), Durability: store.Normal, Run: l.runLocked(nil), Records: l.records,
 		Actions: l.e.posts(l.c, l.unwritten),
 	}
 	l.unwritten, l.size, l.records = nil, 0, nil

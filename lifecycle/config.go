@@ -161,6 +161,7 @@ type Engine struct {
 	closing chan struct{} // closed when streams must end
 	stats   counters
 	meters  *meters
+	timers  sync.Pool // of *time.Timer, stopped, of watchers that are gone
 }
 
 // counters count what should be rare.

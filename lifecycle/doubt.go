@@ -65,7 +65,6 @@ func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
 	p.resume = p.l.lastInput(p.l.record())
 	result, err := bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
-		c.IdempotencyKey = call.IdempotencyKey(c.Namespace, c.ID, p.effective.Text())
 		c.Deadline, _ = ctx.Deadline()
 		return p.def.Tool.(tool.Reconciler).Reconcile(ctx, c)
 	})

@@ -90,7 +90,7 @@ func TestReconcile(t *testing.T) {
 func TestReconcileIsInterruptible(t *testing.T) {
 	r := &reconciling{probe: &probe{}}
 	r.say = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-		if c.Arguments.Text() != `{"a":1}` || c.IdempotencyKey != r.seen()[0].IdempotencyKey || c.IdempotencyKey == "" || c.Attempt != 1 {
+		if c.Arguments.Text() != `{"a":1}` || c.IdempotencyKey() != r.seen()[0].IdempotencyKey() || c.IdempotencyKey() == "" || c.Attempt != 1 {
 			return nil, errors.New("not as the attempt had it")
 		}
 		if r.asked.Load() <= 3 {
@@ -198,7 +198,7 @@ func TestOnDoubtAsk(t *testing.T) {
 					if c.Status != tt.status || c.Executed != tt.executed || reason != tt.reason || tt.text != "" && c.Result.ModelText() != tt.text && strings.Trim(c.Result.Data, `"`) != tt.text || p.runs.Load() != tt.runs {
 						t.Errorf("call %s %s %+v %q; ran %d times", c.Status, c.Executed, c.Result.Error, c.Result.ModelText(), p.runs.Load())
 					}
-					if seen := p.seen(); len(seen) == 2 && (seen[1].Resume != nil || seen[1].Attempt != 2 || seen[1].IdempotencyKey != seen[0].IdempotencyKey) {
+					if seen := p.seen(); len(seen) == 2 && (seen[1].Resume != nil || seen[1].Attempt != 2 || seen[1].IdempotencyKey() != seen[0].IdempotencyKey()) {
 						t.Errorf("ran again with %+v", seen[1])
 					}
 					w.checkLog(s.ID)

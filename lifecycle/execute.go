@@ -169,13 +169,9 @@ func (p *pass) call(r tool.Reporter) *tool.Call {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock() // an attempt that was abandoned meanwhile is ended by another goroutine
 	c := p.l.c
-	t := &tool.Call{
+	return &tool.Call{
 		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1),
 		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.effective, Documents: p.documents,
 		Resume: p.resume, Checkpoint: c.Checkpoint, Reporter: r,
 	}
-	if r != nil {
-		t.IdempotencyKey = call.IdempotencyKey(c.Namespace, c.ID, p.effective.Text())
-	}
-	return t
 }

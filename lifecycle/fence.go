@@ -70,7 +70,7 @@ func (e *Engine) room(l *live, run *tool.Run, w want) error {
 	draining, failed := e.draining, e.failed
 	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
 	e.active++
-	l.claims = run
+	l.claims = claims{run.ID, run.Thread}
 	e.mu.Unlock()
 	err := e.refusal(run.ID, w, draining, blocked, failed)
 	if err != nil {

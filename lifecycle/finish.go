@@ -55,10 +55,11 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
 		hide(result, "spool")
 	}
+	status, executed := out.status, out.executed
 	s := step{
 		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
 		apply: p.noted(func(c *call.Call) {
-			c.Status, c.Executed, c.Result, c.Ended = out.status, out.executed, result, now
+			c.Status, c.Executed, c.Result, c.Ended = status, executed, result, now
 			endAttempt(c, p.attempt, now)
 			closeRound(c, false)
 		}),

@@ -10,7 +10,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -31,9 +30,9 @@ type live struct {
 	printed quota
 	beside  atomic.Bool // other calls of its batch run beside it, whatever they do
 
-	refs   int       // guarded by Engine.mu
-	claims *tool.Run // of a new call, which the journal may not know yet; guarded by Engine.mu
-	meter  *meter    // of the tool, when the call is new and its tool is registered
+	refs   int    // guarded by Engine.mu
+	claims claims // of a new call, which the journal may not know yet; guarded by Engine.mu
+	meter  *meter // of the tool, when the call is new and its tool is registered
 
 	mu sync.Mutex
 	// c is replaced and not changed in place when it is lent: who has it then may keep it. Its LastSequence is behind; see
@@ -41,7 +40,7 @@ type live struct {
 	c         *call.Call
 	lent      bool
 	stored    bool         // the journal has a row
-	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither
+	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither; may share memory with tail, so what is taken off is clipped
 	size      int          // bytes of output in unwritten
 	records   []store.Record
 	last      int64 // newest number given
@@ -324,7 +323,7 @@ func (l *live) commitOnce(s step) error {
 	}
 	next.Class = call.Sync
 	status := l.c.Status
-	earlier := l.unwritten
+	earlier := slices.Clip(l.unwritten)
 	events := slices.Concat(earlier, s.events)
 	before, epochs := l.last, l.c.Epochs
 	next.Epochs = l.numberWith(events, next.Epochs)

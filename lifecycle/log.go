@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -140,7 +141,7 @@ func (l *live) stallLocked(err error) {
 // with the next step.
 func (l *live) flushSlotted() {
 	l.mu.Lock()
-	events, records, size := l.unwritten, l.records, l.size
+	events, records, size := slices.Clip(l.unwritten), l.records, l.size
 	if len(events) == 0 || !l.stored {
 		l.mu.Unlock()
 		return

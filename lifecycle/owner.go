@@ -85,6 +85,9 @@ func (e *Engine) ownerOf(ctx context.Context, b belonging, claimant string) (str
 	return found.subject, nil
 }
 
+// claims are the run and the thread that a call may be the first of.
+type claims struct{ run, thread string }
+
 // forgetOwnersLocked makes room. What calls in memory claim stays: the journal may not know of it yet, and it would be the
 // next caller's.
 func (e *Engine) forgetOwnersLocked() {
@@ -92,10 +95,10 @@ func (e *Engine) forgetOwnersLocked() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for key, l := range e.lives {
-		if l.claims == nil {
+		if l.claims == (claims{}) {
 			continue
 		}
-		for _, b := range [...]belonging{{namespace: key.Namespace, run: l.claims.ID}, {namespace: key.Namespace, thread: l.claims.Thread}} {
+		for _, b := range [...]belonging{{namespace: key.Namespace, run: l.claims.run}, {namespace: key.Namespace, thread: l.claims.thread}} {
 			if known, ok := e.owners.of[b]; ok {
 				kept[b] = known
 			}

@@ -93,8 +93,8 @@ func TestP3NoHiddenSecondRun(t *testing.T) {
 					t.Errorf("events %s, want %s", got, tt.then)
 				}
 				for i, r := range p.seen() {
-					if r.Arguments.Text() != `{"s":"x"}` || r.IdempotencyKey != p.seen()[0].IdempotencyKey || r.Attempt != i+1 {
-						t.Errorf("run %d: %s, attempt %d, key %s", i+1, r.Arguments.Text(), r.Attempt, r.IdempotencyKey)
+					if r.Arguments.Text() != `{"s":"x"}` || r.IdempotencyKey() != p.seen()[0].IdempotencyKey() || r.Attempt != i+1 {
+						t.Errorf("run %d: %s, attempt %d, key %s", i+1, r.Arguments.Text(), r.Attempt, r.IdempotencyKey())
 					}
 				}
 			})

@@ -208,6 +208,7 @@ func (w *Watcher) Close() {
 	w.e.stats.watchers.Add(-1)
 	if w.timer != nil {
 		w.timer.Stop()
+		w.e.timers.Put(w.timer)
 	}
 	if w.l == nil {
 		w.e.feed.leave(w.feed)
@@ -267,6 +268,9 @@ func (w *Watcher) behindNow() bool {
 func (w *Watcher) beat() <-chan time.Time {
 	if w.HeartbeatEvery <= 0 {
 		return nil
+	}
+	if w.timer == nil {
+		w.timer, _ = w.e.timers.Get().(*time.Timer)
 	}
 	if w.timer == nil {
 		w.timer = time.NewTimer(w.HeartbeatEvery)

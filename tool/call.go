@@ -24,8 +24,6 @@ type Call struct {
 	Resume *ResumeInput
 	// Checkpoint is what an earlier attempt saved last.
 	Checkpoint []byte
-	// IdempotencyKey is equal over the attempts of a call with the same arguments and new after an edit.
-	IdempotencyKey string
 	// Reporter takes what is told while the tool runs; nil drops it, which is handy in tests.
 	Reporter Reporter
 }

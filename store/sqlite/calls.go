@@ -42,11 +42,11 @@ func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	bindID(st, 14, c.Run.Thread)
 	bindID(st, 15, c.Run.ParentCall)
 	bindID(st, 16, c.BatchID)
-	st.BindInt64(17, int64(sumCall(c, o.record)))
+	st.BindInt64(17, int64(sumCall(nil, c, o.record)))
 	st.BindBytes(18, o.record)
 	if len(o.change.Events) > 0 {
 		st.BindInt64(19, c.LastSequence)
-		st.BindInt64(20, int64(sumEvents(o.events, position, 1, c.LastSequence)))
+		st.BindInt64(20, int64(sumEvents(nil, o.events, position, 1, c.LastSequence)))
 		st.BindBytes(21, o.events)
 	}
 	return run(st)
@@ -63,7 +63,7 @@ func (w *writer) updateCall(o *op, position int64, now time.Time) error {
 	st.BindInt64(3, c.LastSequence)
 	st.BindInt64(4, nanos(now))
 	bindTime(st, 5, endOf(c, now))
-	st.BindInt64(6, int64(sumCall(c, o.record)))
+	st.BindInt64(6, int64(sumCall(nil, c, o.record)))
 	st.BindBytes(7, o.record)
 	st.BindInt64(8, position)
 	return run(st)
@@ -89,9 +89,9 @@ func endOf(c *call.Call, now time.Time) time.Time {
 	return c.Ended
 }
 
-func sumCall(c *call.Call, record []byte) uint32 {
-	var room [256]byte
-	key := appendKey(appendKey(appendKey(room[:0], c.Namespace), c.ID), string(c.Status))
+// sumCall is the checksum of a record. It may use the memory behind room: what is summed is on the heap.
+func sumCall(room []byte, c *call.Call, record []byte) uint32 {
+	key := appendKey(appendKey(appendKey(room[len(room):], c.Namespace), c.ID), string(c.Status))
 	return sumParts(appendNumberKey(key, c.Revision), record)
 }
 

@@ -13,7 +13,7 @@ import (
 func (w *writer) insertEvents(o *op, callPosition, position int64) error {
 	first, last := o.change.Events[0].Sequence, o.change.Events[len(o.change.Events)-1].Sequence
 	return exec(w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		position, callPosition, w.s.Identity().Epoch, first, last, sumEvents(o.events, callPosition, first, last), o.events)
+		position, callPosition, w.s.Identity().Epoch, first, last, sumEvents(nil, o.events, callPosition, first, last), o.events)
 }
 
 // A chunk is the events that one change brought.
@@ -30,7 +30,7 @@ type chunk struct {
 
 // decode returns at most limit events of the chunk, which are above after.
 func (c *chunk) decode(after int64, limit int) ([]call.Event, error) {
-	if sumEvents(c.events, c.call, c.first, c.last) != c.crc {
+	if sumEvents(nil, c.events, c.call, c.first, c.last) != c.crc {
 		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.first, c.last)
 	}
 	events, err := call.DecodeEventsAfter(c.events, after, limit)

@@ -119,8 +119,8 @@ func (w *writer) fill(position int64, b []byte) error {
 // appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
 // and its events. In front of the members is where each of them ends.
 func appendMember(b []byte, c *call.Call, o *op, position int64) []byte {
-	b = binary.BigEndian.AppendUint32(b, sumCall(c, o.record))
-	b = binary.BigEndian.AppendUint32(b, sumEvents(o.events, position, 1, c.LastSequence))
+	b = binary.BigEndian.AppendUint32(b, sumCall(b, c, o.record))
+	b = binary.BigEndian.AppendUint32(b, sumEvents(b, o.events, position, 1, c.LastSequence))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.LastSequence))
 	b = append(appendKey(b, c.ID), appendLength(nil, len(o.record))...)
 	return append(append(b, o.record...), o.events...)

@@ -103,7 +103,7 @@ func (m *packed) key() call.Key { return call.Key{Namespace: m.pack.namespace, I
 // whole reports whether the record is what was written.
 func (m *packed) whole() bool {
 	c := call.Call{Namespace: m.pack.namespace, ID: m.id, Status: call.Succeeded, Revision: 1}
-	return m.record != nil && sumCall(&c, m.record) == m.crc
+	return m.record != nil && sumCall(nil, &c, m.record) == m.crc
 }
 
 // row decodes the call.

@@ -52,7 +52,7 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 	}
 	// The times of the row stay: retention goes by them.
 	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
-		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
+		c.Revision, c.LastSequence, sumCall(nil, c, record), record, row.position)
 	if err == nil {
 		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
 	}

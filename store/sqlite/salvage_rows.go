@@ -291,7 +291,7 @@ func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
 		whole = false
 		s.newest++
 		return exec(s.w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, x'')",
-			s.newest, position, epoch, next, to, sumEvents(nil, position, next, to)+1)
+			s.newest, position, epoch, next, to, sumEvents(nil, nil, position, next, to)+1)
 	}
 	slices.SortFunc(chunks, func(a, b chunk) int { return cmp.Compare(a.last, b.last) })
 	for _, c := range chunks {

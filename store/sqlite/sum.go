@@ -37,11 +37,10 @@ func appendNumberKey(b []byte, n int64) []byte {
 
 func appendLength(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
 
-// sumEvents is the checksum of a chunk of events.
-func sumEvents(b []byte, callPosition, first, last int64) uint32 {
-	var key [24]byte
-	binary.BigEndian.PutUint64(key[:], uint64(callPosition))
-	binary.BigEndian.PutUint64(key[8:], uint64(first))
-	binary.BigEndian.PutUint64(key[16:], uint64(last))
-	return sumParts(key[:], b)
+// sumEvents is the checksum of a chunk of events. It may use the memory behind room.
+func sumEvents(room, b []byte, callPosition, first, last int64) uint32 {
+	key := binary.BigEndian.AppendUint64(room[len(room):], uint64(callPosition))
+	key = binary.BigEndian.AppendUint64(key, uint64(first))
+	key = binary.BigEndian.AppendUint64(key, uint64(last))
+	return sumParts(key, b)
 }
