@@ -70,6 +70,64 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	})
 }
 
+// A frame that several watchers share says where they stand with the epoch in which its events were told, and leaves them there:
+// who comes back with that cursor, or with the one of a control behind it, misses nothing and hears of no loss.
+func TestSharedFrameSaysTheEpoch(t *testing.T) {
+	p := held()
+	ask := gates(namedGate("ask", approval(tool.Ticket{})))
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ask, func(t *testing.T, w *world) {
+		c := w.do(spec("t", `{}`))
+		w.crash()
+		watch := func(cursor string) *lifecycle.Watcher {
+			watcher, err := w.e.Watch(t.Context(), alice, c.ID, cursor, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(watcher.Close)
+			return watcher
+		}
+		next := func(watcher *lifecycle.Watcher) lifecycle.Frame {
+			for {
+				f, err := watcher.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !f.CaughtUp {
+					return f
+				}
+			}
+		}
+		first := fmt.Sprintf("c1.1.%d", c.LastSequence)
+		watchers := []*lifecycle.Watcher{watch(first), watch(first)}
+		decided, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{
+			SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		decided.Close()
+		synctest.Wait()
+		want := fmt.Sprintf("c1.2.%d", w.get(c.ID).LastSequence)
+		for _, watcher := range watchers {
+			f := next(watcher)
+			if f.Shared == nil || f.Cursor != want || watcher.Cursor() != want {
+				t.Errorf("shared %t, the frame says %s and its watcher stands at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
+			}
+			if f.Cursor != want { // the daemon of that epoch never told so much
+				continue
+			}
+			watchers = append(watchers, watch(f.Cursor), watch(watcher.Cursor()))
+		}
+		p.free()
+		synctest.Wait()
+		for _, watcher := range watchers {
+			if f := next(watcher); f.Gap != nil || types(t, w.get(c.ID).LastSequence, f.Events) != "finished" {
+				t.Errorf("behind it %+v, %s", f.Gap, contents(f.Events))
+			}
+		}
+	})
+}
+
 // Who stands at the same place far behind gets everything, in frames that are as small as those of one watcher; and a question,
 // which not everybody may see whole, is nobody else's.
 func TestWhatIsNotShared(t *testing.T) {
