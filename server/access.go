@@ -62,6 +62,8 @@ type access struct {
 	limit time.Duration
 	// unending streams have no end of their own and are ended when the server stops.
 	unending bool
+	// heedless handlers wait for the client whatever becomes of their context: they are left when it ends.
+	heedless bool
 	// audited ones are told to who keeps an audit. They answer once.
 	audited bool
 }
@@ -128,8 +130,8 @@ func table() map[string]access {
 		grpc_health_v1.Health_List_FullMethodName:  {roles: anyRole, limit: quick},
 		grpc_health_v1.Health_Watch_FullMethodName: {roles: anyRole, unending: true},
 
-		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {roles: anyRole, unending: true},
-		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {roles: anyRole, unending: true},
+		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {roles: anyRole, unending: true, heedless: true},
+		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {roles: anyRole, unending: true, heedless: true},
 	}
 }
 

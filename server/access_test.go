@@ -296,6 +296,11 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	must(t, err)
 	tools, err := tooldv1.NewToolServiceClient(w.as("brief")).WatchTools(ctx, &tooldv1.WatchToolsRequest{})
 	must(t, err)
+	reflecting, err := reflectionv1.NewServerReflectionClient(w.as("brief")).ServerReflectionInfo(ctx)
+	must(t, err)
+	must(t, reflecting.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}))
+	_, err = reflecting.Recv()
+	must(t, err)
 	_, waitErr := w.calls("brief").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "hold", CallId: longID("brief-too")}})
 	_, feedErr := readAll(feed.Recv)
 	_, callErr := readAll(call.Recv)
@@ -303,7 +308,8 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	for toolsErr == nil {
 		_, toolsErr = tools.Recv()
 	}
-	for _, err := range []error{feedErr, callErr, toolsErr, waitErr} {
+	_, reflectErr := reflecting.Recv()
+	for _, err := range []error{feedErr, callErr, toolsErr, reflectErr, waitErr} {
 		wantRefusal(t, err, codes.Unauthenticated, "TOKEN_EXPIRED")
 	}
 	if late := time.Since(expires); late < 0 || late > 2*time.Second {

@@ -99,8 +99,26 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
 		defer cancel(nil)
 	}
-	err = handler(srv, &identified{ss, ctx})
+	handle := func() error { return handler(srv, &identified{ss, ctx}) }
+	if m.heedless {
+		err = whileOpen(ctx, handle)
+	} else {
+		err = handle()
+	}
 	return s.done(ctx, info.FullMethod, m, id, err)
+}
+
+// whileOpen returns when ctx ends, also when handle goes on waiting for its client: that ends with the stream, which ends when
+// its method returns.
+func whileOpen(ctx context.Context, handle func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- handle() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // whileValid ends ctx with the credential: what it opened, and what waits for an answer. That is no deadline, which would
