@@ -10,10 +10,13 @@ import (
 )
 
 // parse checks the arguments: the one parse was made at the door.
-func (p *pass) parse() *end {
+func (p *pass) parse(ctx context.Context) *end {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
-		err = p.valid(args)
+		err = p.valid(ctx, args)
+	}
+	if err != nil && ctx.Err() != nil {
+		return p.stopped(ctx)
 	}
 	if err != nil {
 		return invalid(err, "")
@@ -23,8 +26,8 @@ func (p *pass) parse() *end {
 	return nil
 }
 
-// valid asks the schema, then the tool.
-func (p *pass) valid(args tool.Arguments) error {
+// valid asks the schema, then the tool, which has the deadline of a hook: whoever wants to end the call waits for this.
+func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 	if err := p.def.Schema.ValidateArguments(args); err != nil {
 		return err
 	}
@@ -32,12 +35,11 @@ func (p *pass) valid(args tool.Arguments) error {
 	if !ok {
 		return nil
 	}
-	err := safely(func() error { return v.Validate(args) })
-	var kinded *tool.Error
-	var thrown *panicError
-	if errors.As(err, &thrown) {
-		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: err.Error()}
+	err, failed := bounded(ctx, 0, func(context.Context) (error, error) { return v.Validate(args), nil })
+	if failed != nil {
+		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: failed.Error()}
 	}
+	var kinded *tool.Error
 	if err != nil && !errors.As(err, &kinded) {
 		return &tool.Error{Code: tool.InvalidArguments, Message: err.Error()}
 	}
@@ -78,7 +80,10 @@ func (p *pass) rewrite(ctx context.Context) *end {
 			}
 			args, err := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments)
 			if err == nil {
-				err = p.valid(args)
+				err = p.valid(ctx, args)
+			}
+			if err != nil && ctx.Err() != nil {
+				return p.stopped(ctx)
 			}
 			if err != nil {
 				return invalid(err, entry.Name)

@@ -116,6 +116,34 @@ func TestToolValidates(t *testing.T) {
 	})
 }
 
+// A tool that hangs over arguments, as they were sent or as a hook made them, holds up its call for the deadline of a hook.
+func TestToolThatHangsOverArguments(t *testing.T) {
+	for _, sent := range []string{`{"n":1}`, `{}`} {
+		never := make(chan struct{})
+		hangs := &whole{d: tool.Descriptor{ID: "t", Parameters: json.RawMessage(anyObject)}, validate: func(a tool.Arguments) error {
+			if a.Text() == `{"n":1}` {
+				<-never
+			}
+			return nil
+		}}
+		rewrites := func(c *lifecycle.Config) {
+			c.Hooks.Rewrite = []hook.Entry[hook.Rewrite]{{Name: "h", Hook: rewriteFunc(func(*hook.Input) (string, error) { return `{"n":1}`, nil })}}
+		}
+		inBubble(t, []tool.Tool{hangs, echo("other", mutating)}, rewrites, func(t *testing.T, w *world) {
+			never = make(chan struct{})
+			defer close(never)
+			began := time.Now()
+			c := w.do(spec("t", sent))
+			if c.Status != call.Failed || c.Executed != call.NotStarted || time.Since(began) != hook.DefaultDeadline {
+				t.Errorf("%s: call %s %+v after %v", sent, c.Status, c.Result, time.Since(began))
+			}
+			if c := w.do(spec("other", "")); c.Status != call.Succeeded { // of the same thread
+				t.Errorf("the next call %s %+v", c.Status, c.Result)
+			}
+		})
+	}
+}
+
 func TestAssessmentIsNeverMilderThanPromised(t *testing.T) {
 	mild := reading.Normal()
 	strictest := tool.Effects{Safety: tool.SafetyDestructive, Tier: tool.Escalate}.Normal()

@@ -282,7 +282,7 @@ func (p *pass) check(ctx context.Context, to int) (out *end) {
 	if !p.checked {
 		p.checked = true
 		if out = p.resolve(); out == nil {
-			out = p.parse()
+			out = p.parse(ctx)
 		}
 	}
 	if out == nil {
