@@ -23,7 +23,20 @@ type files struct {
 	lock     *os.File
 }
 
-func openFiles(dir string) (_ *files, err error) {
+func openFiles(dir string) (*files, error) {
+	f, err := lockFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.prepare(); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lockFiles takes the directory and leaves what is in it as it is.
+func lockFiles(dir string) (*files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -34,12 +47,7 @@ func openFiles(dir string) (_ *files, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &files{database: filepath.Join(dir, "journal.db"), lock: held}
-	if err := f.prepare(); err != nil {
-		f.close()
-		return nil, err
-	}
-	return f, nil
+	return &files{database: filepath.Join(dir, "journal.db"), lock: held}, nil
 }
 
 // prepare makes the database's file with the right mode and refuses one that is something else.

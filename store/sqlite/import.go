@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -30,27 +29,40 @@ type Imported struct {
 	Rows  int64
 }
 
-// Import makes a store in dir of another one. What was written is read back and compared; when anything fails there is
-// no store. Positions stay, so do the ids of the store and of its events; a daemon that is started on it begins a new
-// epoch, beyond all that the other store may come to, in which the unfinished calls are held.
+// Import makes a store in dir of another one. What was written is read back and compared; until then there is no store,
+// whatever fails or is killed. Positions stay, so do the ids of the store and of its events; a daemon that is started on it
+// begins a new epoch, beyond all that the other store may come to, in which the unfinished calls are held.
 func Import(ctx context.Context, dir string, from Tables) (done []Imported, err error) {
-	if _, err := os.Stat(filepath.Join(dir, "journal.db")); !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, fmt.Errorf("%s %w", dir, ErrHasStore))
-	}
-	f, err := openFiles(dir)
+	f, err := lockFiles(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			for _, suffix := range []string{"", "-wal", "-shm"} {
-				if gone := os.Remove(f.database + suffix); !errors.Is(gone, fs.ErrNotExist) {
-					err = errors.Join(err, gone)
-				}
-			}
-		}
-		err = errors.Join(err, f.close())
-	}()
+	defer func() { err = errors.Join(err, f.close()) }()
+	if _, err := os.Stat(f.database); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(err, fmt.Errorf("%s %w", dir, ErrHasStore))
+	}
+	made := *f
+	made.database += ".copy"
+	if err := made.remove(); err != nil { // of one that was killed
+		return nil, err
+	}
+	if done, err = made.fill(ctx, from); err == nil {
+		err = os.Rename(made.database, f.database)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, errors.Join(err, made.remove()))
+	}
+	return done, nil
+}
+
+// fill makes the database of what the tables hold, and leaves it closed.
+func (f *files) fill(ctx context.Context, from Tables) (done []Imported, err error) {
+	if err := f.prepare(); err != nil {
+		return nil, err
+	}
 	w, err := newJournal(f.database)
 	if err == nil {
 		done, err = w.importAll(ctx, from)
@@ -58,10 +70,17 @@ func Import(ctx context.Context, dir string, from Tables) (done []Imported, err 
 	if w != nil {
 		err = errors.Join(err, w.conn.Close())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	return done, err
+}
+
+// remove deletes the database with what belongs to it.
+func (f *files) remove() (err error) {
+	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
+		if gone := os.Remove(f.database + suffix); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
 	}
-	return done, nil
+	return err
 }
 
 // imported are the tables that hold what a journal knows; the others follow from them.

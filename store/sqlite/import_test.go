@@ -1,0 +1,71 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+// during calls see before each row.
+type during struct {
+	sqlite.Tables
+	see func()
+}
+
+func (d during) Table(ctx context.Context, name string, columns []string) iter.Seq2[[]any, error] {
+	return func(yield func([]any, error) bool) {
+		for row, err := range d.Tables.Table(ctx, name, columns) {
+			if d.see(); !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+// A copy into a data directory that is killed leaves no store there that a daemon would take for an empty one, and is asked for
+// again.
+func TestImportThatIsKilledLeavesNoStore(t *testing.T) {
+	from, _ := newHull(t).wreck(t, func([]byte) {})
+	rows, err := sqlite.OpenRows(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	to, killed, n := t.TempDir(), t.TempDir(), 0
+	_, err = sqlite.Import(t.Context(), to, during{rows, func() {
+		if n++; n == 200 {
+			if err := os.CopyFS(filepath.Join(killed, "data"), os.DirFS(to)); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(killed, "data", "journal.db")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a store is there: %v", err)
+	}
+	for _, dir := range []string{to, filepath.Join(killed, "data")} {
+		if dir != to {
+			if _, err := sqlite.Import(t.Context(), dir, rows); err != nil {
+				t.Fatalf("asked for again: %v", err)
+			}
+		}
+		s := open(t, sqlite.Config{Dir: dir})
+		if id := s.Identity(); !id.Moved || id.Clean {
+			t.Errorf("identity %+v", id)
+		}
+		if c, err := s.Call(t.Context(), key("c007")); err != nil || c.ID != "c007" {
+			t.Errorf("c007: %v", err)
+		}
+		closeStore(t, s)
+		if files, _ := filepath.Glob(filepath.Join(dir, "*.copy*")); len(files) > 0 {
+			t.Errorf("left: %v", files)
+		}
+	}
+}
