@@ -35,7 +35,7 @@ test: ## the landing check: all tests with the race detector; the last lines say
 	scripts/test.sh
 
 .PHONY: nightly
-nightly: ## the long run: 2,000 kills, 100,000 calls, power loss and failing disks at every write, fuzzing for FUZZTIME (60s) each
+nightly: ## the long run: 2,000 kills, 131,072 calls, power loss and failing disks at every write, fuzzing for FUZZTIME (60s) each
 	scripts/nightly.sh $(FUZZTIME)
 
 .PHONY: lint
