@@ -13,3 +13,6 @@ var GroupStatements = map[string][]string{
 	selectStates:   {"documents_pkey"},
 	selectRooms:    {"documents_pkey"},
 }
+
+// FeedPage reads a page of a feed.
+const FeedPage = page

@@ -57,7 +57,7 @@ func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	to := min(r.after+nearby, r.newest)
-	if err := r.scan(ctx, conn, "BETWEEN $1 + 1 AND $2", to); err != nil {
+	if err := r.run(ctx, conn, page, bind([]any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch})); err != nil {
 		return err
 	}
 	if r.cut() {
@@ -84,17 +84,15 @@ func (r *feedReader) cut() bool {
 	return true
 }
 
-const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6) AND ($8 = ''::bytea OR c.batch_id = $8)"
+// page has a call looked up for each of the events, until there are as many as wanted: a join of the two tables went through
+// all calls of the namespace for the next entry, for as long as the server has no statistics.
+const page = "(" + `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
+	FROM events e CROSS JOIN LATERAL (SELECT namespace, call_id, run_id, thread_id, caller, batch_id FROM calls WHERE position = e.call OFFSET 0) c
+	WHERE e.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY e.position LIMIT $7) UNION ALL (" +
+	`SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events
+	FROM calls c WHERE c.events_last IS NOT NULL AND c.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY c.position LIMIT $7)"
 
-// scan reads what of the feed is at some positions, up to as many of each kind as are wanted.
-func (r *feedReader) scan(ctx context.Context, conn *pgx.Conn, where string, to int64) error {
-	const (
-		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM events e JOIN calls c ON c.position = e.call WHERE e.position `
-		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c WHERE c.events_last IS NOT NULL AND c.position `
-	)
-	args := bind([]any{r.after, to, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch})
-	return r.run(ctx, conn, "("+events+where+feedFilter+" ORDER BY e.position LIMIT $7) UNION ALL ("+calls+where+feedFilter+" ORDER BY c.position LIMIT $7)", args)
-}
+const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6) AND ($8 = ''::bytea OR c.batch_id = $8)"
 
 func (r *feedReader) run(ctx context.Context, conn *pgx.Conn, text string, args []any) error {
 	var c chunk

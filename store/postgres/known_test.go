@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -159,5 +160,45 @@ func TestGroupPlans(t *testing.T) {
 		if err := conn.Deallocate(t.Context(), "stated"); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestFeedPlan: the next entry of a feed is found without a look at other calls, also while the server has no statistics.
+func TestFeedPlan(t *testing.T) {
+	url := freshURL(t)
+	s := open(t, postgres.Config{URL: url})
+	run(t, url, "ALTER TABLE calls SET (autovacuum_enabled = off)", "ALTER TABLE events SET (autovacuum_enabled = off)")
+	write(t, s, 100)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for _, set := range []string{"SET enable_seqscan = off", "SET enable_hashjoin = off", "SET enable_mergejoin = off"} {
+		if _, err := conn.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := []byte{}
+	rows, err := conn.Query(t.Context(), "EXPLAIN ANALYZE "+postgres.FeedPage, 1000, 1512, []byte("ns"), none, none, none, 1, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	looked := regexp.MustCompile(` on calls.* rows=(\d+) loops=(\d+)\)`)
+	scans := 0
+	for _, line := range plan {
+		if m := looked.FindStringSubmatch(line); m != nil {
+			scans++
+			if m[1] != "1" && m[1] != "0" || m[2] != "1" {
+				t.Errorf("%s rows, %s times, for one entry", m[1], m[2])
+			}
+		}
+	}
+	if scans != 2 || t.Failed() {
+		t.Errorf("the plan:\n%s", strings.Join(plan, "\n"))
 	}
 }
