@@ -306,7 +306,8 @@ func TestDoubtIsTold(t *testing.T) {
 // A foreign process that got hold of an output pipe bounds the run, is told, and lives.
 func TestStrangerHoldsOutput(t *testing.T) {
 	dir := t.TempDir()
-	spec := bash(dir, `echo $$ > pids; until [ -e held ]; do sleep 0.01; done; echo end`)
+	// While bash writes pids its own output is that file.
+	spec := bash(dir, `echo $$ > pids; mkdir written; until [ -e held ]; do sleep 0.01; done; echo end`)
 	var out screen
 	spec.Output = out.output
 	type result struct {
@@ -319,7 +320,7 @@ func TestStrangerHoldsOutput(t *testing.T) {
 		exit, err := r.Run(t.Context(), spec)
 		done <- result{exit, err}
 	}()
-	until(t, "start", func() bool { return len(pids(t, dir)) == 1 })
+	until(t, "start", func() bool { _, err := os.Stat(filepath.Join(dir, "written")); return err == nil })
 	stranger := exec.Command("/bin/bash", "-c", fmt.Sprintf("exec 3>/proc/%d/fd/1; > held; exec sleep 1000", pids(t, dir)[0]))
 	stranger.Dir = dir
 	if err := stranger.Start(); err != nil {
