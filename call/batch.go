@@ -3,6 +3,8 @@ package call
 import (
 	"strconv"
 	"time"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // Strategy says which calls of a batch may run beside each other.
@@ -68,11 +70,11 @@ const batchDomain = "toold.batch.v1"
 func BatchDigest(o BatchOptions, calls []Spec, requests []string) string {
 	b := append([]byte(nil), batchDomain...)
 	for _, v := range [...]string{string(o.Strategy), strconv.Itoa(o.MaxParallel), strconv.FormatBool(o.FailFast), string(o.Replay)} {
-		b = appendCanonicalString(append(b, ','), v)
+		b = tool.AppendQuoted(append(b, ','), v)
 	}
 	for i := range calls {
-		b = appendCanonicalString(append(b, ','), calls[i].ID)
-		b = appendCanonicalString(append(b, ','), requests[i])
+		b = tool.AppendQuoted(append(b, ','), calls[i].ID)
+		b = tool.AppendQuoted(append(b, ','), requests[i])
 	}
 	return hexSum(b)
 }

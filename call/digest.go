@@ -51,11 +51,11 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 		b = append(b, arguments.Canonical...)
 	}
 	for _, v := range [...]string{s.Tool, caller, s.OnBehalfOf, s.Run.ID, s.Run.Thread} {
-		b = appendCanonicalString(append(b, ','), v)
+		b = tool.AppendQuoted(append(b, ','), v)
 	}
 	if f := s.Declared(); f != nil {
 		for _, text := range [...]string{f.Description, canonicalText(f.Parameters), canonicalText(f.ResponseSchema)} {
-			b = appendCanonicalString(append(b, ','), text)
+			b = tool.AppendQuoted(append(b, ','), text)
 		}
 	}
 	return hexSum(b)
@@ -110,7 +110,7 @@ func (a *Approval) Digest() string {
 		{"tool_digest", a.ToolDigest},
 	} {
 		b = append(append(append(b, `,"`...), m.name...), `":`...)
-		b = appendCanonicalString(b, m.value)
+		b = tool.AppendQuoted(b, m.value)
 	}
 	return hexSum(append(b, '}'))
 }

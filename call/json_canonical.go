@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // AppendCanonical appends the canonical form v1 of a value to dst: the bytes that digests are made of. It has no white
@@ -22,7 +24,7 @@ func AppendCanonical(dst []byte, v any) []byte {
 	case bool:
 		return strconv.AppendBool(dst, v)
 	case string:
-		return appendCanonicalString(dst, v)
+		return tool.AppendQuoted(dst, v)
 	case json.Number:
 		return append(dst, v...)
 	case map[string]any:
@@ -52,7 +54,7 @@ func appendCanonicalObject(dst []byte, object map[string]any) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendCanonicalString(dst, name)
+		dst = tool.AppendQuoted(dst, name)
 		dst = append(dst, ':')
 		dst = AppendCanonical(dst, object[name])
 	}
@@ -62,7 +64,7 @@ func appendCanonicalObject(dst []byte, object map[string]any) []byte {
 func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
 	switch {
 	case v.Kind() == reflect.String:
-		return appendCanonicalString(dst, v.String())
+		return tool.AppendQuoted(dst, v.String())
 	case v.Kind() == reflect.Bool:
 		return strconv.AppendBool(dst, v.Bool())
 	case v.CanInt():
@@ -71,37 +73,4 @@ func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
 		return strconv.AppendUint(dst, v.Uint(), 10)
 	}
 	panic(fmt.Sprintf("call: no canonical form of a %v", v.Type()))
-}
-
-func appendCanonicalString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0 // what is before is in dst
-	for i := range len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, `\b`...)
-		case '\t':
-			dst = append(dst, `\t`...)
-		case '\n':
-			dst = append(dst, `\n`...)
-		case '\f':
-			dst = append(dst, `\f`...)
-		case '\r':
-			dst = append(dst, `\r`...)
-		default:
-			dst = append(dst, `\u00`...)
-			dst = append(dst, hex[c>>4], hex[c&0xf])
-		}
-	}
-	dst = append(dst, s[from:]...)
-	return append(dst, '"')
 }

@@ -3,34 +3,49 @@ package tool
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"strings"
 )
 
 // IdempotencyKey is equal over the attempts of a call with the same arguments and new after an edit: SHA-256, in hex, of the
 // canonical form of [namespace, id, arguments].
 func (c *Call) IdempotencyKey() string {
-	b := appendQuoted([]byte{'['}, c.Namespace)
-	b = appendQuoted(append(b, ','), c.ID)
+	b := AppendQuoted([]byte{'['}, c.Namespace)
+	b = AppendQuoted(append(b, ','), c.ID)
 	b = append(append(b, ','), c.Arguments.Text()...)
 	sum := sha256.Sum256(append(b, ']'))
 	return hex.EncodeToString(sum[:])
 }
 
-// appendQuoted appends the canonical form of a string.
-func appendQuoted(b []byte, s string) []byte {
-	b = append(b, '"')
+// AppendQuoted appends a string as canonical forms have it: with the escapes of RFC 8785, and every other byte as it is, also one
+// that is no UTF-8.
+func AppendQuoted(dst []byte, s string) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0 // what is before is in dst
 	for i := range len(s) {
 		c := s[i]
-		short := strings.IndexByte("\b\t\n\f\r\"\\", c)
-		switch {
-		case short >= 0:
-			b = append(b, '\\', `btnfr"\`[short])
-		case c < ' ':
-			b = fmt.Appendf(b, `\u%04x`, c)
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, `\b`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\f':
+			dst = append(dst, `\f`...)
+		case '\r':
+			dst = append(dst, `\r`...)
 		default:
-			b = append(b, c)
+			dst = append(dst, `\u00`...)
+			dst = append(dst, digits[c>>4], digits[c&0xf])
 		}
 	}
-	return append(b, '"')
+	dst = append(dst, s[from:]...)
+	return append(dst, '"')
 }
