@@ -28,6 +28,7 @@ type ordeal struct {
 	acked map[string]string // decisions that were acknowledged, by call
 	runs  map[string]int
 	specs map[string]call.Spec
+	again atomic.Bool // after a restart: nobody cancels any more what was accepted and starts only now
 }
 
 // faultTools work, read, ask, and wait; each looks whether the journal knows of the attempt.
@@ -49,7 +50,7 @@ func (o *ordeal) tools() []tool.Tool {
 		switch {
 		case c.Tool == "asks" && c.Resume == nil:
 			return tool.Suspended("?"), nil
-		case c.Tool == "held":
+		case c.Tool == "held" && !o.again.Load():
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		case c.Tool == "work":
@@ -285,6 +286,7 @@ func undergo(t *testing.T, name string, fail func(n int) error, after bool) (cha
 			t.Errorf("%s: a call was taken after the end", name)
 		}
 		fail = func(int) error { return nil }
+		o.again.Store(true)
 		o.w.crash()
 		time.Sleep(time.Minute)
 		synctest.Wait()
