@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -25,6 +26,7 @@ const postgresWriters = 64
 // postgresJournal compares the journal in PostgreSQL, which commits what many bring as one transaction, with the same rows
 // written by a transaction for each change, each writer on a connection of its own.
 func postgresJournal(ctx context.Context, s *settings) (out result, err error) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as the daemon has it; who writes directly has it, too
 	server, err := pgtest.Start("shared_buffers=128MB", fmt.Sprint("max_connections=", postgresWriters+20))
 	if err != nil {
 		return out, err
@@ -135,10 +137,12 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 		b.Queue(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, epoch, tool, caller, run_id, thread_id, crc, record, events_last, events_crc, events)
 			VALUES ($1, $2, $3, $4, 1, 2, $5, $5, 1, $6, $7, $8, $9, 1, $10, 2, 1, $11)`, position, []byte(c.Namespace), []byte(c.ID), string(c.Status), now,
 			[]byte(c.Tool), []byte(c.Caller.Subject), []byte(c.Run.ID), []byte(c.Run.Thread), record, events)
+		b.Queue("INSERT INTO statuses (status, position, namespace, thread_id) VALUES ($1, $2, $3, $4)", string(c.Status), position, []byte(c.Namespace), []byte(c.Run.Thread))
 	})
 	if err != nil {
 		return err
 	}
+	was := c.Status
 	c.Revision, c.Status, c.Executed, c.LastSequence = 2, call.Succeeded, call.Finished, 3
 	c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `{"ok":true}`}
 	if record, events, err = forms(c, call.EventFinished); err != nil {
@@ -147,6 +151,8 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 	return d.transaction(ctx, func(b *pgx.Batch) {
 		b.Queue("SELECT status, revision, last_sequence FROM calls WHERE namespace || '' = $1 AND call_id = $2 FOR UPDATE", []byte(c.Namespace), []byte(c.ID))
 		b.Queue("UPDATE calls SET status = $2, revision = 2, last_sequence = 3, updated = $3, ended = $3, crc = 1, record = $4 WHERE position = $1", position, string(c.Status), now, record)
+		b.Queue("DELETE FROM statuses WHERE status = $1 AND position = $2", string(was), position)
+		b.Queue("INSERT INTO ended (ended, position) VALUES ($1, $2)", now, position)
 		b.Queue("INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES ($1, $2, 1, 3, 3, 1, $3)", -position, position, events)
 	})
 }

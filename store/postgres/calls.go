@@ -22,7 +22,7 @@ func sumStored(key call.Key, status string, revision int64, record []byte) uint3
 }
 
 // callColumnList is what a callScanner reads, of a table that is named calls.
-const callColumnList = "position, calls.namespace, call_id, status, revision, last_sequence, crc, record"
+const callColumnList = "calls.position, calls.namespace, call_id, calls.status, revision, last_sequence, crc, record"
 
 // A callRow is a call as it was stored, or why it cannot be read.
 type callRow struct {
@@ -99,8 +99,8 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 }
 
 const selectUnfinished = "SELECT " + callColumnList + ` FROM calls WHERE position IN (
-	SELECT position FROM (VALUES ('NEW'), ('RUNNING'), ('RESUMING')) s (of) CROSS JOIN LATERAL (SELECT position FROM calls
-	WHERE status = s.of AND status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') AND position > $1 ORDER BY position LIMIT $2) c) ORDER BY position LIMIT $2`
+	SELECT position FROM (VALUES ('NEW'), ('RUNNING'), ('RESUMING')) s (of) CROSS JOIN LATERAL (SELECT position FROM statuses
+	WHERE status = s.of AND position > $1 ORDER BY position LIMIT $2) c) ORDER BY position LIMIT $2`
 
 // Unfinished visits what recovery has to look at. Nothing is held while visit runs, so it may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {

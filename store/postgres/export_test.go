@@ -10,6 +10,8 @@ var GroupStatements = map[string][]string{
 	refuseTrimmed:  {"tombstones_pkey"},
 	updateCalls:    {"calls_pkey"},
 	touchCalls:     {"calls_pkey"},
+	updateStatuses: {"statuses_pkey"},
+	deleteStatuses: {"statuses_pkey"},
 	selectStates:   {"documents_pkey"},
 	selectRooms:    {"documents_pkey"},
 }

@@ -42,6 +42,7 @@ type group struct {
 // A row is what a group writes of one call.
 type row struct {
 	position int64
+	was      call.Status   // before the group
 	created  *store.Change // nil when the call was there before
 	first    []byte        // stored form of the events that it was created with
 	last     int64         // of those
@@ -270,7 +271,7 @@ func (g *group) step(s *standing, o *op, at int64) {
 		s.position = at
 	}
 	if s.row == nil {
-		s.row = &row{position: s.position, sequence: s.LastSequence}
+		s.row = &row{position: s.position, was: s.Status, sequence: s.LastSequence}
 		g.rows = append(g.rows, s.row)
 	}
 	if c.Create {

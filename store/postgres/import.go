@@ -97,12 +97,20 @@ func importAll(ctx context.Context, tx pgx.Tx, target *target, from Rows) (done 
 		}
 		done = append(done, Imported{name, n})
 	}
+	for _, text := range []string{
+		"INSERT INTO statuses (status, position, namespace, thread_id) SELECT status, position, namespace, thread_id FROM calls WHERE status <> 'SUCCEEDED'",
+		"INSERT INTO ended (ended, position) SELECT ended, position FROM calls WHERE ended IS NOT NULL",
+	} {
+		if _, err := tx.Exec(ctx, text); err != nil {
+			return nil, err
+		}
+	}
 	return done, importMeta(ctx, tx, from)
 }
 
-// tables are all that hold what a journal knows.
+// tables are all that hold what a journal knows; what finds calls by their status and end is made of these.
 func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err error) {
-	rows, err := tx.Query(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND table_name NOT IN ('meta', 'toold_journal') ORDER BY table_name", schema)
+	rows, err := tx.Query(ctx, "SELECT table_name::text FROM information_schema.tables WHERE table_schema = $1 AND table_name NOT IN ('meta', 'toold_journal', 'statuses', 'ended') ORDER BY table_name", schema)
 	if err != nil {
 		return nil, err
 	}

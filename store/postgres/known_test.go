@@ -163,6 +163,45 @@ func TestGroupPlans(t *testing.T) {
 	}
 }
 
+// TestHeapOnlyUpdates: a page of calls has room for what they become, so that a change makes no entry in any index.
+func TestHeapOnlyUpdates(t *testing.T) {
+	url := freshURL(t)
+	s := open(t, postgres.Config{URL: url})
+	var calls []*call.Call
+	for i := range 200 {
+		c := newCall(fmt.Sprint(i))
+		c.Effective = `{"text":"` + strings.Repeat("x", 700) + `"}`
+		calls = append(calls, c)
+	}
+	for _, change := range []func(*call.Call) *store.Change{
+		creation, func(c *call.Call) *store.Change { return step(c, call.Running) }, func(c *call.Call) *store.Change { return step(c, call.Succeeded) },
+	} {
+		for _, c := range calls {
+			if err := s.Commit(t.Context(), change(c)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Close(); err != nil { // the server counts what a connection did when that ends
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var updated, hot int
+	for until := time.Now().Add(10 * time.Second); updated < 400 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		const count = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = current_schema AND relname = 'calls'"
+		if err := conn.QueryRow(t.Context(), count).Scan(&updated, &hot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if updated < 400 || hot < updated {
+		t.Errorf("%d of %d updates were in the page of their call", hot, updated)
+	}
+}
+
 // TestFeedPlan: the next entry of a feed is found without a look at other calls, also while the server has no statistics.
 func TestFeedPlan(t *testing.T) {
 	url := freshURL(t)

@@ -53,6 +53,14 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.text, " AND ")
 }
 
+// of says of which table the position and the namespace are.
+func (c *conditions) of(table string, q store.Query) {
+	c.beyond(q, table+".position")
+	if q.Namespace != "" {
+		c.add(table+".namespace = %s", q.Namespace)
+	}
+}
+
 // plan writes the statement for a query. Each of its words has an index that ends in the position, so that a page is read
 // in its order; where several statuses are asked for, a page of each.
 func plan(q store.Query, limit int) (text string, args []any) {
@@ -61,7 +69,9 @@ func plan(q store.Query, limit int) (text string, args []any) {
 		order = " ORDER BY position"
 	}
 	order += fmt.Sprint(" LIMIT ", limit)
-	c := filter(q)
+	var c conditions
+	c.of("calls", q)
+	c.filter(q)
 	statuses := slices.DeleteFunc(slices.Clone(q.Statuses), func(s call.Status) bool { return !s.Valid() })
 	switch {
 	case len(q.Statuses) > 0 && len(statuses) == 0:
@@ -70,12 +80,12 @@ func plan(q store.Query, limit int) (text string, args []any) {
 		if text, args, ok := actionPlan(q, order); ok {
 			return text, args
 		}
-		c.add("position IN (SELECT call FROM suspensions s WHERE s.open AND s.action = %s)", q.Action)
+		c.add("calls.position IN (SELECT call FROM suspensions s WHERE s.open AND s.action = %s)", q.Action)
 	case len(statuses) > 0 && !slices.Contains(statuses, call.Succeeded) && q.Run+q.Thread+q.ParentCall+q.Batch == "":
-		return statusPlan(statuses, c, order)
+		return statusPlan(q, statuses, order)
 	}
 	if len(statuses) > 0 {
-		c.add("status = ANY (%s::text[])", words(statuses))
+		c.add("calls.status = ANY (%s::text[])", words(statuses))
 	}
 	return "SELECT " + callColumnList + " FROM calls" + c.where() + order, c.args
 }
@@ -83,24 +93,28 @@ func plan(q store.Query, limit int) (text string, args []any) {
 // words is text that [bind] leaves alone.
 type words []call.Status
 
-// statusPlan reads the page of each status from the index and takes the page of them all.
-func statusPlan(statuses []call.Status, c conditions, order string) (text string, args []any) {
+// statusPlan has each call of a status looked up in the order of the index, until the page of that status is full, and takes the
+// page of them all.
+func statusPlan(q store.Query, statuses []call.Status, order string) (text string, args []any) {
+	c := conditions{text: []string{"calls.position = statuses.position"}}
+	c.filter(q)
+	look := "SELECT c.* FROM statuses CROSS JOIN LATERAL (SELECT " + callColumnList + " FROM calls" + c.where() + " OFFSET 0) c"
+	c.text = nil
+	c.of("statuses", q)
 	var parts []string
-	where := strings.Join(append(c.text, "status <> 'SUCCEEDED'"), " AND ")
 	for _, s := range statuses {
-		parts = append(parts, "(SELECT "+callColumnList+" FROM calls WHERE status = '"+string(s)+"' AND "+where+order+")")
+		of := conditions{text: append(slices.Clone(c.text), "statuses.status = '"+string(s)+"'")}
+		parts = append(parts, "("+look+of.where()+strings.Replace(order, "position", "statuses.position", 1)+")")
 	}
 	return "SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + ") calls" + order, c.args
 }
 
 // actionPlan reads the open questions of an action in the order of their calls; false when the query asks for more.
 func actionPlan(q store.Query, order string) (text string, args []any, ok bool) {
-	rest := q
-	rest.Namespace, rest.After = "", 0
-	if q.Namespace == "" || len(q.Statuses) > 0 || len(filter(rest).text) > 0 {
+	var c conditions
+	if c.filter(q); q.Namespace == "" || len(q.Statuses) > 0 || len(c.text) > 0 {
 		return "", nil, false
 	}
-	var c conditions
 	c.add("namespace = %s", q.Namespace)
 	c.add("action = %s", q.Action)
 	c.beyond(q, "call")
@@ -120,11 +134,10 @@ func (c *conditions) beyond(q store.Query, column string) {
 	}
 }
 
-// filter says what a query asks of each call, but for its status and action.
-func filter(q store.Query) (c conditions) {
-	c.beyond(q, "position")
+// filter says what a query asks of each call, but for its namespace, position, status and action.
+func (c *conditions) filter(q store.Query) {
 	for _, w := range []struct{ column, value string }{
-		{"namespace", q.Namespace}, {"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},
+		{"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},
 		{"batch_id", q.Batch}, {"tool", q.Tool},
 	} {
 		if w.value != "" {
@@ -137,5 +150,4 @@ func filter(q store.Query) (c conditions) {
 	if !q.CreatedBefore.IsZero() {
 		c.add("created < %s", q.CreatedBefore.UnixNano())
 	}
-	return c
 }

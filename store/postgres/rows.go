@@ -31,6 +31,7 @@ func (o *ordered[K, V]) put(k K, v V) {
 // queue queues what the group writes.
 func (g *group) queue(b *pgx.Batch) {
 	g.queueCalls(b)
+	g.queueStatuses(b)
 	g.queueChunks(b)
 	g.queueSuspensions(b)
 	g.queueAnswers(b)
@@ -123,6 +124,59 @@ func (c *callColumns) addNew(r *row) {
 		last, crc = &r.last, &sum
 	}
 	c.lasts, c.eventCRCs, c.events = append(c.lasts, last), append(c.eventCRCs, crc), append(c.events, r.first)
+}
+
+const (
+	insertStatuses = "INSERT INTO statuses (status, position, namespace, thread_id) SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[])"
+	updateStatuses = `UPDATE statuses SET status = u.status FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u (was, position, status)
+		WHERE statuses.status = u.was AND statuses.position = u.position`
+	deleteStatuses = "DELETE FROM statuses USING unnest($1::text[], $2::bigint[]) AS u (was, position) WHERE statuses.status = u.was AND statuses.position = u.position"
+	insertEnded    = "INSERT INTO ended (ended, position) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
+)
+
+// queueStatuses queues what is to be found by the status of calls, and by their end.
+func (g *group) queueStatuses(b *pgx.Batch) {
+	var begun, moved, gone statusColumns
+	var ends, ended []int64
+	for _, r := range g.rows {
+		switch {
+		case r.call == nil || r.call.Status == r.was:
+			continue
+		case r.created == nil && r.call.Status == call.Succeeded:
+			gone.add(r)
+		case r.created == nil:
+			moved.add(r)
+		case r.call.Status != call.Succeeded:
+			begun.add(r)
+		}
+		if at := endOf(r.call, g.now); !at.IsZero() {
+			ends, ended = append(ends, nanos(at)), append(ended, r.position)
+		}
+	}
+	if c := &begun; len(c.positions) > 0 {
+		b.Queue(insertStatuses, c.statuses, c.positions, c.namespaces, c.threads)
+	}
+	if c := &moved; len(c.positions) > 0 {
+		b.Queue(updateStatuses, c.were, c.positions, c.statuses)
+	}
+	if c := &gone; len(c.positions) > 0 {
+		b.Queue(deleteStatuses, c.were, c.positions)
+	}
+	if len(ended) > 0 {
+		b.Queue(insertEnded, ends, ended)
+	}
+}
+
+// statusColumns are rows of statuses, turned on their side.
+type statusColumns struct {
+	were, statuses      []string
+	positions           []int64
+	namespaces, threads [][]byte
+}
+
+func (c *statusColumns) add(r *row) {
+	c.were, c.statuses, c.positions = append(c.were, string(r.was)), append(c.statuses, string(r.call.Status)), append(c.positions, r.position)
+	c.namespaces, c.threads = append(c.namespaces, []byte(r.call.Namespace)), append(c.threads, id(r.call.Run.Thread))
 }
 
 // endOf is when a call ended; zero while it has not.

@@ -96,7 +96,7 @@ func (s *Store) RunCounts(ctx context.Context, namespace, id string) (map[call.S
 
 // Counts returns how many calls have each status that is not terminal.
 func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
-	return s.counts(ctx, "SELECT status, count(*) FROM calls WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status")
+	return s.counts(ctx, "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status")
 }
 
 func (s *Store) counts(ctx context.Context, text string, args ...any) (counts map[call.Status]int, err error) {

@@ -27,16 +27,16 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	return gone, nil
 }
 
-const selectOld = "SELECT " + callColumnList + `, ended FROM calls WHERE ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM calls t
+const selectOld = "SELECT " + callColumnList + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
 	WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED'))
 	AND NOT (batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))
-	ORDER BY ended LIMIT $2`
+	ORDER BY e.ended LIMIT $2`
 
 // trimCalls puts tombstones in the place of calls.
 func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
 	var scanner callScanner
 	var ended int64
-	var namespaces, ids, digests, positions, endeds = []string{}, []string{}, []string{}, []int64{}, []int64{}
+	var namespaces, ids, digests, statuses, positions, endeds = []string{}, []string{}, []string{}, words{}, []int64{}, []int64{}
 	err = scan(ctx, w.conn, selectOld, append(scanner.dest(), &ended), func() error {
 		r := scanner.row()
 		digest := ""
@@ -45,7 +45,7 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 		}
 		gone = append(gone, r.key)
 		namespaces, ids, digests = append(namespaces, r.key.Namespace), append(ids, r.key.ID), append(digests, digest)
-		positions, endeds = append(positions, r.position), append(endeds, ended)
+		statuses, positions, endeds = append(statuses, call.Status(scanner.status)), append(positions, r.position), append(endeds, ended)
 		return nil
 	}, before.UnixNano(), limit)
 	if err != nil || len(gone) == 0 {
@@ -54,6 +54,8 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 	for _, s := range []statement{
 		{"DELETE FROM suspensions WHERE call = ANY ($1)", []any{positions}},
 		{"DELETE FROM events WHERE call = ANY ($1)", []any{positions}},
+		{deleteStatuses, []any{statuses, positions}},
+		{"DELETE FROM ended USING unnest($1::bigint[], $2::bigint[]) AS u (ended, position) WHERE ended.ended = u.ended AND ended.position = u.position", []any{endeds, positions}},
 		{"DELETE FROM calls WHERE position = ANY ($1)", []any{positions}},
 		{`INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) SELECT *, $5::bigint FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])`,
 			[]any{namespaces, ids, digests, endeds, w.s.clock.now().UnixNano()}},

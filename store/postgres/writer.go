@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"runtime"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -175,6 +176,7 @@ func (w *writer) run() {
 		for _, o := range group {
 			o.done(o.err)
 		}
+		runtime.Gosched() // whom it told may have more for the next group
 	}
 }
 

@@ -13,7 +13,8 @@ CREATE TABLE meta (
   clean    boolean NOT NULL  -- the last daemon closed it in order
 );
 
--- What queries select by is repeated in columns. A call that was written once, with its whole log, is this one row.
+-- What queries select by is repeated in columns. A call that was written once, with its whole log, is this one row. What
+-- changes while a call goes on has no index here, and a page keeps room for it: so a change makes no entry in any index.
 CREATE TABLE calls (
   position      bigint PRIMARY KEY, -- of its creation in the feed: the order of calls
   namespace     bytea  NOT NULL,
@@ -36,7 +37,7 @@ CREATE TABLE calls (
   events_last   bigint,          -- the events that the call was created with
   events_crc    bigint,
   events        bytea
-);
+) WITH (fillfactor = 50);
 
 CREATE UNIQUE INDEX calls_id ON calls (call_id, namespace);
 CREATE INDEX calls_namespace ON calls (namespace, position);
@@ -45,10 +46,25 @@ CREATE INDEX calls_run ON calls (namespace, run_id, position) WHERE run_id IS NO
 CREATE INDEX calls_thread ON calls (namespace, thread_id, position) WHERE thread_id IS NOT NULL;
 CREATE INDEX calls_parent ON calls (namespace, parent_call, position) WHERE parent_call IS NOT NULL;
 CREATE INDEX calls_batch ON calls (namespace, batch_id, position) WHERE batch_id IS NOT NULL;
-CREATE INDEX calls_status ON calls (namespace, status, position) WHERE status <> 'SUCCEEDED';
-CREATE INDEX calls_open ON calls (status, position) WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING');
-CREATE INDEX calls_waiting ON calls (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
-CREATE INDEX calls_ended ON calls (ended) WHERE ended IS NOT NULL;
+
+-- The calls that did not, or not yet, succeed.
+CREATE TABLE statuses (
+  status    text   COLLATE "C" NOT NULL,
+  position  bigint NOT NULL,
+  namespace bytea  NOT NULL,
+  thread_id bytea,
+  PRIMARY KEY (status, position)
+);
+
+CREATE INDEX statuses_namespace ON statuses (namespace, status, position);
+CREATE INDEX statuses_waiting ON statuses (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
+
+-- The calls that ended, by when.
+CREATE TABLE ended (
+  ended    bigint NOT NULL,
+  position bigint NOT NULL,
+  PRIMARY KEY (ended, position)
+);
 
 -- The events that later changes brought, in the order of all changes.
 CREATE TABLE events (
