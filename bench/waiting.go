@@ -184,6 +184,7 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
+	const idle = 11 * time.Second // the daemon looks every five seconds whether it is, and then gives back what it does not need
 	come := func(watchers int) (resident int64, err error) {
 		for range watchers {
 			stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
@@ -194,7 +195,7 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 				return 0, err
 			}
 		}
-		time.Sleep(time.Second)
+		time.Sleep(idle)
 		return p.resident()
 	}
 	before, err := come(20) // the code that the first ones load is no part of what one more takes

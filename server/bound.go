@@ -28,14 +28,19 @@ func (m mask) record(c *call.Call) *tooldv1.Call {
 // wholeCall translates a record, for sending alone: it is in the message as bytes that the message does not look into. To
 // build its messages and to let these be written was measured at 5 µs and 20 pieces of memory.
 func wholeCall(c *call.Call) *tooldv1.Call {
-	b, err := encodeCall(c)
+	b, err := written(func(w *encoder) { w.call(c) })
 	if err != nil || len(b) > maxRecord {
-		out := fromCall(c)
-		fit(out)
-		return out
+		return fitting(c)
 	}
 	out := &tooldv1.Call{}
 	out.ProtoReflect().SetUnknown(b)
+	return out
+}
+
+// fitting is a record that is not too large for a message.
+func fitting(c *call.Call) *tooldv1.Call {
+	out := fromCall(c)
+	fit(out)
 	return out
 }
 

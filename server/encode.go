@@ -1,10 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
 	"math/bits"
+	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -22,26 +25,34 @@ var errNotText = errors.New("a text is not UTF-8")
 // encodeEvents writes the events of a frame as the field of the message. The kinds that most calls have are written by hand:
 // to build their messages and to let these be written was measured at a tenth of the server's part of a call.
 func encodeEvents(callID string, events []call.Event) ([]byte, error) {
-	room := 0
-	for i := range events {
-		room += 96 + len(callID)
-		if o := events[i].Output; o != nil {
-			room += len(o.Bytes) // its length may be of bytes that are not kept
-		} else {
-			room += events[i].Weight()
+	return written(func(w *encoder) {
+		for i := range events {
+			w.event(callID, &events[i])
 		}
-	}
-	w := &encoder{b: make([]byte, 0, room+128)} // the first names tool and run
-	for i := range events {
-		w.event(callID, &events[i])
-	}
-	return w.b, w.err
+	})
 }
 
 // An encoder writes fields of messages. Like the generated code it leaves zeros out.
 type encoder struct {
 	b   []byte
 	err error
+}
+
+// encoders keep their memory for the next, unless it is much.
+var encoders = sync.Pool{New: func() any { return new(encoder) }}
+
+const keptRoom = 16 << 10
+
+// written returns what is written, in memory of its own that is as long as it is: how long that will be nobody knows before.
+func written(write func(*encoder)) ([]byte, error) {
+	w := encoders.Get().(*encoder)
+	w.b, w.err = w.b[:0], nil
+	write(w)
+	b, err := bytes.Clone(w.b), w.err
+	if cap(w.b) <= keptRoom {
+		encoders.Put(w)
+	}
+	return b, err
 }
 
 func (w *encoder) tag(field protowire.Number, kind protowire.Type) {
@@ -220,4 +231,41 @@ func encodedFrame(f *Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	out.ProtoReflect().SetUnknown(b)
 	return out
+}
+
+// snapshotFrame is a frame with a record, which is in it in the same way.
+func snapshotFrame(f *Frame) *tooldv1.Frame {
+	out := &tooldv1.Frame{Cursor: f.Cursor}
+	b, err := encodedSnapshot(f.Snapshot)
+	if err != nil || len(b) > maxRecord {
+		out.Control = &tooldv1.Frame_Snapshot{Snapshot: fitting(f.Snapshot)}
+		return out
+	}
+	out.ProtoReflect().SetUnknown(b)
+	return out
+}
+
+// A snapshot is a record as it was sent last. Many come to look at one call that waits, and a record that was handed out does
+// not change any more: another state is another record.
+type snapshot struct {
+	of      *call.Call
+	encoded []byte
+}
+
+var lastSnapshot atomic.Pointer[snapshot]
+
+// encodedSnapshot writes a record as the field of a frame.
+func encodedSnapshot(c *call.Call) ([]byte, error) {
+	if last := lastSnapshot.Load(); last != nil && last.of == c {
+		return last.encoded, nil
+	}
+	b, err := written(func(w *encoder) {
+		at := w.open(3)
+		w.call(c)
+		w.close(at)
+	})
+	if err == nil && len(b) <= keptRoom {
+		lastSnapshot.Store(&snapshot{c, b})
+	}
+	return b, err
 }

@@ -11,14 +11,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// encodeCall writes the fields of what fromCall returns. What most calls have is written by hand, what few have is made
+// call writes the fields of what fromCall returns. What most calls have is written by hand, what few have is made
 // as messages.
-func encodeCall(c *call.Call) ([]byte, error) {
-	room := 768 + 2*len(c.ID) + len(c.Requested) + len(c.Effective)
-	if c.Result != nil {
-		room += len(c.Result.Data) + len(c.Result.Message)
-	}
-	w := &encoder{b: make([]byte, 0, room)}
+func (w *encoder) call(c *call.Call) {
 	w.text(1, c.ID)
 	w.number(2, int64(fromStatus(c.Status)))
 	w.number(3, int64(fromExecuted(c.Executed)))
@@ -66,7 +61,6 @@ func encodeCall(c *call.Call) ([]byte, error) {
 		fillRare(&out, c)
 		w.message(&out)
 	}
-	return w.b, w.err
 }
 
 // rare reports whether a record has anything that fillRare looks at.

@@ -188,7 +188,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	})
 }
 
-// A field that only the generated code knows would be missing in what clients get: whoever adds one teaches it to encodeCall
+// A field that only the generated code knows would be missing in what clients get: whoever adds one teaches it to encoder.call
 // and to anyCall.
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()

@@ -18,14 +18,16 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 	switch {
 	case len(f.Events) == 0:
 	case f.Shared != nil:
-		return f.Shared.Form(func() any { return eventFrame(f) }).(*tooldv1.Frame)
+		whole := *f // which alone is moved to the heap
+		return f.Shared.Form(func() any { return eventFrame(&whole) }).(*tooldv1.Frame)
 	default:
 		return eventFrame(f)
 	}
+	if f.Snapshot != nil {
+		return snapshotFrame(f)
+	}
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	switch {
-	case f.Snapshot != nil:
-		out.Control = &tooldv1.Frame_Snapshot{Snapshot: wholeCall(f.Snapshot)}
 	case f.Gap != nil:
 		out.Control = &tooldv1.Frame_Gap{Gap: fromGap(f.CallID, f.Gap)}
 	case f.CaughtUp:

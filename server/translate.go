@@ -38,7 +38,7 @@ func each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// fromCall translates a record. Strings are shared, not copied. What it does, encodeCall does too.
+// fromCall translates a record. Strings are shared, not copied. What it does, encoder.call does too.
 func fromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
 		CallId: c.ID, Status: fromStatus(c.Status), Executed: fromExecuted(c.Executed), Tool: c.Tool,

@@ -94,6 +94,7 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	loops.Go(func() { d.hangups(background) })
+	loops.Go(func() { giveBack(background) })
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
 	}
