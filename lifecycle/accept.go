@@ -200,10 +200,8 @@ func (e *Engine) pin(l *live, c *call.Call) *Definition {
 }
 
 func acceptance(c *call.Call) call.Event {
-	return call.Event{Type: call.EventAccepted, Accepted: &call.Accepted{
-		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
-		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
-	}}
+	accepted := call.AcceptedAs(c)
+	return call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: &accepted}
 }
 
 // describes reports whether a tool may take its time to describe a call.

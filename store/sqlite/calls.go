@@ -44,6 +44,12 @@ func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	bindID(st, 16, c.BatchID)
 	st.BindInt64(17, int64(sumCall(nil, c, o.record)))
 	st.BindBytes(18, o.record)
+	if o.silent { // it was not packed after all
+		if o.events, err = call.EncodeEvents(o.change.Events); err != nil {
+			return err
+		}
+		o.silent = false
+	}
 	if len(o.change.Events) > 0 {
 		st.BindInt64(19, c.LastSequence)
 		st.BindInt64(20, int64(sumEvents(nil, o.events, position, 1, c.LastSequence)))

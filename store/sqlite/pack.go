@@ -21,9 +21,14 @@ const (
 // packs reports whether the call of a change may go into a pack: it is what most calls are, and the table calls has it in
 // no index but that of ids.
 func (o *op) packs(now time.Time) bool {
+	return o.mayPack() && now.Sub(endOf(o.change.Call, now)).Abs() <= time.Minute && o.size() <= packBytes
+}
+
+// mayPack is the part of packs that is known before the change is written.
+func (o *op) mayPack() bool {
 	c := o.change.Call
 	return o.change.Create && c.Status == call.Succeeded && len(o.change.Events) > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
-		now.Sub(endOf(c, now)).Abs() <= time.Minute && o.size() <= packBytes && utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00")
+		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00")
 }
 
 // A gathering is the pack that the writer will write next.
@@ -117,7 +122,7 @@ func (w *writer) fill(position int64, b []byte) error {
 }
 
 // appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
-// and its events. In front of the members is where each of them ends.
+// and its events, none when the record implies them. In front of the members is where each of them ends.
 func appendMember(b []byte, c *call.Call, o *op, position int64) []byte {
 	b = binary.BigEndian.AppendUint32(b, sumCall(b, c, o.record))
 	b = binary.BigEndian.AppendUint32(b, sumEvents(b, o.events, position, 1, c.LastSequence))

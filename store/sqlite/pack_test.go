@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
@@ -21,8 +23,23 @@ func packedCall(id string) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}, {Sequence: 2}}, Durability: store.Normal}
 }
 
+// impliedCall is packedCall of a call whose record implies its events.
+func impliedCall(id string) *store.Change {
+	change := packedCall(id)
+	c := change.Call
+	c.Created, c.Ended, c.LastSequence = time.Now(), time.Now(), 3
+	c.Attempts = []call.Attempt{{Number: 1, Epoch: 1, Started: c.Created.Add(time.Millisecond), Ended: c.Ended}}
+	change.Events = call.ImpliedEvents(c)
+	return change
+}
+
 // newPack has a store write a pack of five calls, which keep these records, and returns it.
 func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
+	t.Helper()
+	return newPackOf(t, s, packedCall, records...)
+}
+
+func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, records ...store.Record) (p pack) {
 	t.Helper()
 	errs := make(chan error, 6)
 	committed, wait := make(chan struct{}), make(chan struct{})
@@ -33,7 +50,7 @@ func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 	})
 	<-committed
 	for i := range 5 {
-		c := packedCall(fmt.Sprint("call-", i))
+		c := created(fmt.Sprint("call-", i))
 		c.Records = records
 		s.Submit(c, func(err error) { errs <- err })
 	}
@@ -55,12 +72,51 @@ func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 // TestPackFlippedBits is P9 for calls that are in one row: whichever bit of it flips, what is read is what was written, or
 // it is refused, and beside the call that it belongs to at most the next is.
 func TestPackFlippedBits(t *testing.T) {
+	t.Run("events", func(t *testing.T) { testFlippedBits(t, packedCall) })
+	t.Run("implied events", func(t *testing.T) { testFlippedBits(t, impliedCall) })
+}
+
+// TestPackImpliedEvents: what a record implies is not in its pack, and is read all the same, also when it is a row again.
+func TestPackImpliedEvents(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	p := newPack(t, s)
+	written := map[string][]call.Event{}
+	p := newPackOf(t, s, func(id string) *store.Change {
+		change := impliedCall(id)
+		written[id] = change.Events
+		return change
+	})
+	check := func() {
+		t.Helper()
+		for id, want := range written {
+			got, _, err := s.Events(t.Context(), call.Key{Namespace: "ns", ID: id}, 0, 0)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("events of %s: %v %s", id, err, diff)
+			}
+		}
+	}
+	if m := p.member(p.position); m.record == nil || len(m.events) > 0 {
+		t.Errorf("a member with %d bytes of record and %d of events", len(m.record), len(m.events))
+	}
+	check()
+	if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // makes rows of them
+		t.Fatal(err)
+	}
+	delete(written, "call-4")
+	check()
+}
+
+func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := newPackOf(t, s, created)
+	told := len(created("call").Events)
 	for bit := range 8 * len(p.members) {
 		p.members[bit/8] ^= 1 << (bit % 8)
 		refused := 0
@@ -71,7 +127,7 @@ func TestPackFlippedBits(t *testing.T) {
 				t.Fatalf("bit %d: read %+v", bit, r.call)
 			}
 			c := m.chunk()
-			if events, err := c.decode(0, 10); err == nil && len(events) != 2 {
+			if events, err := c.decode(0, 10); err == nil && len(events) != told {
 				t.Fatalf("bit %d: read %+v", bit, events)
 			} else if r.err != nil || err != nil {
 				refused++

@@ -132,7 +132,23 @@ func (m *packed) speaksOf(words ...string) bool {
 }
 
 func (m *packed) chunk() chunk {
-	return chunk{position: m.position, key: m.key(), epoch: m.pack.epoch, call: m.position, first: 1, last: m.eventsLast, crc: m.eventsCRC, events: bytes.Clone(m.events)}
+	crc, events := m.log()
+	return chunk{position: m.position, key: m.key(), epoch: m.pack.epoch, call: m.position, first: 1, last: m.eventsLast, crc: crc, events: events}
+}
+
+// log returns the events as they are in a row, with their checksum. Those that the record implies are broken when it is.
+func (m *packed) log() (crc uint32, events []byte) {
+	if len(m.events) > 0 || sumEvents(nil, nil, m.position, 1, m.eventsLast) != m.eventsCRC {
+		return m.eventsCRC, bytes.Clone(m.events)
+	}
+	if r := m.row(); r.err == nil {
+		events, _ = call.EncodeEvents(call.ImpliedEvents(r.call)) // whose times were decoded
+	}
+	crc = sumEvents(nil, events, m.position, 1, m.eventsLast)
+	if len(events) == 0 {
+		crc++
+	}
+	return crc, events
 }
 
 // named finds a call in its pack, and its id elsewhere when its pack does not tell it.
@@ -190,6 +206,7 @@ func (w *writer) restore(m *packed, ended any) error {
 	if c.Run.Thread != "" {
 		thread = c.Run.Thread
 	}
+	crc, events := m.log()
 	return exec(w.conn, insertCall, m.position, m.pack.namespace, m.id, string(call.Succeeded), 1, m.eventsLast, nanos(c.Created), m.pack.updated, ended, m.pack.epoch,
-		c.Tool, c.Caller.Subject, run, thread, nil, nil, m.crc, m.record, m.eventsLast, m.eventsCRC, m.events)
+		c.Tool, c.Caller.Subject, run, thread, nil, nil, m.crc, m.record, m.eventsLast, crc, events)
 }

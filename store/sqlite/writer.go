@@ -25,6 +25,7 @@ type op struct {
 	record []byte // stored form of the change's call and events, when they are known before its documents are
 	events []byte
 	room   []byte                // that both are parts of
+	silent bool                  // events is empty because the record implies them, as it may in a pack
 	told   []call.DocumentNotice // what its callbacks were told
 
 	decision []byte // stored form of the change's decision, when its time is known before it is written
@@ -123,7 +124,7 @@ func (o *op) encode() (err error) {
 		}
 	}
 	record := len(b)
-	if len(o.change.Events) > 0 {
+	if o.silent = o.mayPack() && call.Implies(o.change.Call, o.change.Events); !o.silent && len(o.change.Events) > 0 {
 		if b, err = call.AppendEvents(b, o.change.Events); err != nil {
 			return err
 		}
