@@ -59,7 +59,10 @@ const (
 )
 
 func (g *group) queueCalls(b *pgx.Batch) {
-	var created, changed, touched callColumns
+	created, changed, touched := &g.w.created, &g.w.changed, &g.w.touched
+	for _, c := range []*callColumns{created, changed, touched} {
+		c.clear()
+	}
 	for _, r := range g.rows {
 		switch {
 		case r.created != nil:
@@ -72,14 +75,14 @@ func (g *group) queueCalls(b *pgx.Batch) {
 		}
 	}
 	now := g.now.UnixNano()
-	if c := &created; len(c.positions) > 0 {
+	if c := created; len(c.positions) > 0 {
 		b.Queue(insertCalls, c.positions, c.namespaces, c.ids, c.statuses, c.revisions, c.sequences, c.createds, c.endeds, c.tools, c.callers,
 			c.runs, c.threads, c.parents, c.batches, c.crcs, c.records, c.lasts, c.eventCRCs, now, g.w.s.Identity().Epoch, c.events)
 	}
-	if c := &changed; len(c.positions) > 0 {
+	if c := changed; len(c.positions) > 0 {
 		b.Queue(updateCalls, c.positions, c.statuses, c.revisions, c.sequences, c.endeds, c.crcs, c.records, now)
 	}
-	if c := &touched; len(c.positions) > 0 {
+	if c := touched; len(c.positions) > 0 {
 		b.Queue(touchCalls, c.positions, c.sequences, now)
 	}
 }
@@ -95,6 +98,21 @@ type callColumns struct {
 	namespaces, ids, tools, callers, runs, threads, parents, batches, events [][]byte
 	createds                                                                 []int64
 	lasts, eventCRCs                                                         []*int64
+}
+
+// clear keeps the memory for the next group: what a group is sent with is read when it is sent.
+func (c *callColumns) clear() {
+	for _, column := range []*[]int64{&c.positions, &c.revisions, &c.sequences, &c.crcs, &c.createds} {
+		*column = (*column)[:0]
+	}
+	for _, column := range []*[]*int64{&c.endeds, &c.lasts, &c.eventCRCs} {
+		*column = (*column)[:0]
+	}
+	for _, column := range []*[][]byte{&c.records, &c.namespaces, &c.ids, &c.tools, &c.callers, &c.runs, &c.threads, &c.parents, &c.batches, &c.events} {
+		clear(*column)
+		*column = (*column)[:0]
+	}
+	c.statuses = c.statuses[:0]
 }
 
 func (c *callColumns) add(r *row, now time.Time) {

@@ -58,6 +58,8 @@ type writer struct {
 	position int64     // the newest that was given
 	pending  int64     // position with the group that is being written
 	known    known
+
+	created, changed, touched callColumns // of the group
 }
 
 func newWriter(s *Store, groups, position int64) *writer {
