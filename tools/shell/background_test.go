@@ -193,13 +193,14 @@ func TestBackgroundBelongsToItsThread(t *testing.T) {
 func TestBackgroundFilterGoesOn(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": "yes 'some line that is not it' | head -2000; echo the end of it; sleep 1000", "background": true})
-	d := shellData(t, f.do("bash_output", object{"shell_id": id, "wait": 60, "filter": "^the end of it$"}))
+	// From the beginning: what was written before it went to the background counts as read.
+	d := shellData(t, f.do("bash_output", object{"shell_id": id, "since": 0, "wait": 60, "filter": "^the end of it$"}))
 	if d.Output != "the end of it\n" || d.Status != "running" {
 		t.Errorf("found %q of a shell that is %s", d.Output, d.Status)
 	}
 	id = f.start(object{"command": "for i in $(seq 3000); do echo needle $i; done; sleep 1000", "background": true})
-	for next := 1; next <= 3000; {
-		d := shellData(t, f.do("bash_output", object{"shell_id": id, "wait": 60, "filter": "^needle [0-9]+$"}))
+	for next, since := 1, int64(0); next <= 3000; since = d.Next {
+		d = shellData(t, f.do("bash_output", object{"shell_id": id, "since": since, "wait": 60, "filter": "^needle [0-9]+$"}))
 		for line := range strings.Lines(d.Output) {
 			if line != fmt.Sprintf("needle %d\n", next) {
 				t.Fatalf("line %q, want needle %d", line, next)
