@@ -177,7 +177,8 @@ func TestRestart(t *testing.T) {
 			events = append(events, l.event)
 		}
 	}
-	if want := []string{"ns/call-1/s-call-1", "ns/call-1/finished"}; !slices.Equal(events, want) {
+	// What was on its way when the first one ended may come in, too: at least once, in order.
+	if want := []string{"ns/call-1/s-call-1", "ns/call-1/finished"}; !slices.Equal(slices.Compact(events), want) {
 		t.Errorf("after the restart %q, want %q", events, want)
 	}
 }
