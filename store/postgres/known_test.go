@@ -202,6 +202,34 @@ func TestHeapOnlyUpdates(t *testing.T) {
 	}
 }
 
+// TestTrimmedCallsLeaveNoRows: what finds calls by status and end goes with them.
+func TestTrimmedCallsLeaveNoRows(t *testing.T) {
+	url := freshURL(t)
+	s := open(t, postgres.Config{URL: url})
+	for _, end := range []call.Status{call.Succeeded, call.Failed} {
+		c := newCall(string(end))
+		for _, change := range []func() *store.Change{
+			func() *store.Change { return creation(c) }, func() *store.Change { return step(c, call.Running) }, func() *store.Change { return step(c, end) },
+		} {
+			if err := s.Commit(t.Context(), change()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, 10); err != nil || len(gone) != 2 {
+		t.Fatalf("Trim = %v, %v", gone, err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	var left int
+	if err := conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM statuses) + (SELECT count(*) FROM ended)").Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d rows are left, %v", left, err)
+	}
+}
+
 // TestFeedPlan: the next entry of a feed is found without a look at other calls, also while the server has no statistics.
 func TestFeedPlan(t *testing.T) {
 	url := freshURL(t)
