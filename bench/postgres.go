@@ -133,7 +133,8 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 	}
 	position, now := n, time.Now().UnixNano()
 	err = d.transaction(ctx, func(b *pgx.Batch) {
-		b.Queue("SELECT 1 FROM calls WHERE namespace || '' = $1 AND call_id = $2", []byte(c.Namespace), []byte(c.ID))
+		b.Queue("SELECT 1 FROM calls WHERE namespace || '' = $1 AND call_id = $2 UNION ALL SELECT 2 FROM tombstones WHERE namespace = $1 AND call_id = $2",
+			[]byte(c.Namespace), []byte(c.ID))
 		b.Queue(`INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, epoch, tool, caller, run_id, thread_id, crc, record, events_last, events_crc, events)
 			VALUES ($1, $2, $3, $4, 1, 2, $5, $5, 1, $6, $7, $8, $9, 1, $10, 2, 1, $11)`, position, []byte(c.Namespace), []byte(c.ID), string(c.Status), now,
 			[]byte(c.Tool), []byte(c.Caller.Subject), []byte(c.Run.ID), []byte(c.Run.Thread), record, events)
@@ -151,7 +152,7 @@ func (d *directJournal) intentAndResult(ctx context.Context, n int64) error {
 	return d.transaction(ctx, func(b *pgx.Batch) {
 		b.Queue("SELECT status, revision, last_sequence FROM calls WHERE namespace || '' = $1 AND call_id = $2 FOR UPDATE", []byte(c.Namespace), []byte(c.ID))
 		b.Queue("UPDATE calls SET status = $2, revision = 2, last_sequence = 3, updated = $3, ended = $3, crc = 1, record = $4 WHERE position = $1", position, string(c.Status), now, record)
-		b.Queue("DELETE FROM statuses WHERE status = $1 AND position = $2", string(was), position)
+		b.Queue("DELETE FROM statuses WHERE status = $1 AND namespace = $2 AND position = $3", string(was), []byte(c.Namespace), position)
 		b.Queue("INSERT INTO ended (ended, position) VALUES ($1, $2)", now, position)
 		b.Queue("INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES ($1, $2, 1, 3, 3, 1, $3)", -position, position, events)
 	})

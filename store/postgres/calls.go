@@ -99,8 +99,7 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 }
 
 const selectUnfinished = "SELECT " + callColumnList + ` FROM calls WHERE position IN (
-	SELECT position FROM (VALUES ('NEW'), ('RUNNING'), ('RESUMING')) s (of) CROSS JOIN LATERAL (SELECT position FROM statuses
-	WHERE status = s.of AND position > $1 ORDER BY position LIMIT $2) c) ORDER BY position LIMIT $2`
+	SELECT position FROM statuses WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > $1 ORDER BY position LIMIT $2) ORDER BY position`
 
 // Unfinished visits what recovery has to look at. Nothing is held while visit runs, so it may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {

@@ -222,9 +222,8 @@ func (w *writer) advance(b *pgx.Batch, text string, now time.Time, more ...any) 
 	}
 }
 
-// leave sends what is queued with the end of the transaction, and reads what became of it.
+// leave sends what is queued, which ends the transaction, and reads what became of it.
 func (w *writer) leave(ctx context.Context, b *pgx.Batch) error {
-	b.Queue("COMMIT")
 	w.unknown = true
 	results := w.conn.SendBatch(ctx, b)
 	err := w.point("commit")
@@ -270,6 +269,7 @@ func (w *writer) administer(ctx context.Context, o *op) error {
 	}
 	b = &pgx.Batch{}
 	w.advance(b, advance, w.s.clock.now())
+	b.Queue("COMMIT")
 	return w.leave(ctx, b)
 }
 

@@ -92,6 +92,7 @@ func (w *writer) applyGroup(ctx context.Context, ops []*op) error {
 	b := &pgx.Batch{}
 	w.advance(b, advance, g.now)
 	g.queue(b)
+	b.Queue("COMMIT")
 	err := w.leave(ctx, b)
 	if err == nil {
 		w.known.learn(g)
@@ -160,9 +161,9 @@ func (g *group) read(ctx context.Context, ops []*op) error {
 }
 
 func (g *group) queueStandings(b *pgx.Batch, keys []call.Key) {
-	namespaces, ids := make([][]byte, len(keys)), make([][]byte, len(keys))
+	namespaces, ids := make(column, len(keys)), make(column, len(keys))
 	for i, k := range keys {
-		namespaces[i], ids[i] = []byte(k.Namespace), []byte(k.ID)
+		namespaces[i], ids[i] = k.Namespace, k.ID
 	}
 	b.Queue(selectStanding, namespaces, ids).Query(func(rows pgx.Rows) error {
 		var n int64
@@ -176,9 +177,9 @@ func (g *group) queueStandings(b *pgx.Batch, keys []call.Key) {
 }
 
 func (g *group) queueDecisions(b *pgx.Batch, asked []name) {
-	namespaces, ids := make([][]byte, len(asked)), make([][]byte, len(asked))
+	namespaces, ids := make(column, len(asked)), make(column, len(asked))
 	for i, d := range asked {
-		namespaces[i], ids[i] = []byte(d.namespace), []byte(d.id)
+		namespaces[i], ids[i] = d.namespace, d.id
 	}
 	b.Queue(selectDecided, namespaces, ids).Query(func(rows pgx.Rows) error {
 		var n int64

@@ -98,7 +98,7 @@ func importAll(ctx context.Context, tx pgx.Tx, target *target, from Rows) (done 
 		done = append(done, Imported{name, n})
 	}
 	for _, text := range []string{
-		"INSERT INTO statuses (status, position, namespace, thread_id) SELECT status, position, namespace, thread_id FROM calls WHERE status <> 'SUCCEEDED'",
+		"INSERT INTO statuses (status, namespace, position, thread_id) SELECT status, namespace, position, thread_id FROM calls WHERE status <> 'SUCCEEDED'",
 		"INSERT INTO ended (ended, position) SELECT ended, position FROM calls WHERE ended IS NOT NULL",
 	} {
 		if _, err := tx.Exec(ctx, text); err != nil {

@@ -86,8 +86,7 @@ func (w *writer) writeForeseen(ctx context.Context, g *group) (refused bool, err
 	if err := w.point("write"); err != nil {
 		return false, said(err)
 	}
-	b := &pgx.Batch{}
-	b.Queue("BEGIN")
+	b := &pgx.Batch{} // a transaction without BEGIN and COMMIT, as it is sent in one piece
 	w.advance(b, advanceFenced, g.now, w.s.Identity().Epoch)
 	g.queueNew(b)
 	g.queue(b)
@@ -96,16 +95,15 @@ func (w *writer) writeForeseen(ctx context.Context, g *group) (refused bool, err
 	if !errors.As(err, &pg) || !slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // an id is there, or was trimmed; the fence
 		return false, err
 	}
-	w.rollback(ctx)
-	return w.conn != nil, err
+	return true, err
 }
 
 // queueNew has the server refuse the group when a call that it creates was trimmed.
 func (g *group) queueNew(b *pgx.Batch) {
-	var namespaces, ids [][]byte
+	var namespaces, ids column
 	for _, r := range g.rows {
 		if r.created != nil {
-			namespaces, ids = append(namespaces, []byte(r.call.Namespace)), append(ids, []byte(r.call.ID))
+			namespaces, ids = append(namespaces, r.call.Namespace), append(ids, r.call.ID)
 		}
 	}
 	if len(ids) > 0 {

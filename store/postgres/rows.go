@@ -90,14 +90,16 @@ func (g *group) queueCalls(b *pgx.Batch) {
 // callColumns are rows of calls, turned on their side.
 type callColumns struct {
 	positions, revisions, sequences, crcs []int64
-	statuses                              []string
+	statuses                              column
 	endeds                                []*int64
 	records                               [][]byte
 
 	// of new calls
-	namespaces, ids, tools, callers, runs, threads, parents, batches, events [][]byte
-	createds                                                                 []int64
-	lasts, eventCRCs                                                         []*int64
+	namespaces, ids, tools, callers column
+	runs, threads, parents, batches nullable
+	events                          [][]byte
+	createds                        []int64
+	lasts, eventCRCs                []*int64
 }
 
 // clear keeps the memory for the next group: what a group is sent with is read when it is sent.
@@ -108,11 +110,18 @@ func (c *callColumns) clear() {
 	for _, column := range []*[]*int64{&c.endeds, &c.lasts, &c.eventCRCs} {
 		*column = (*column)[:0]
 	}
-	for _, column := range []*[][]byte{&c.records, &c.namespaces, &c.ids, &c.tools, &c.callers, &c.runs, &c.threads, &c.parents, &c.batches, &c.events} {
-		clear(*column)
-		*column = (*column)[:0]
+	for _, of := range []*column{&c.statuses, &c.namespaces, &c.ids, &c.tools, &c.callers} {
+		clear(*of)
+		*of = (*of)[:0]
 	}
-	c.statuses = c.statuses[:0]
+	for _, of := range []*nullable{&c.runs, &c.threads, &c.parents, &c.batches} {
+		clear(*of)
+		*of = (*of)[:0]
+	}
+	for _, of := range []*[][]byte{&c.records, &c.events} {
+		clear(*of)
+		*of = (*of)[:0]
+	}
 }
 
 func (c *callColumns) add(r *row, now time.Time) {
@@ -127,15 +136,11 @@ func (c *callColumns) add(r *row, now time.Time) {
 
 func (c *callColumns) addNew(r *row) {
 	of := r.call
-	c.namespaces = append(c.namespaces, []byte(of.Namespace))
-	c.ids = append(c.ids, []byte(of.ID))
+	c.namespaces, c.ids = append(c.namespaces, of.Namespace), append(c.ids, of.ID)
 	c.createds = append(c.createds, nanos(of.Created))
-	c.tools = append(c.tools, []byte(of.Tool))
-	c.callers = append(c.callers, []byte(of.Caller.Subject))
-	c.runs = append(c.runs, id(of.Run.ID))
-	c.threads = append(c.threads, id(of.Run.Thread))
-	c.parents = append(c.parents, id(of.Run.ParentCall))
-	c.batches = append(c.batches, id(of.BatchID))
+	c.tools, c.callers = append(c.tools, of.Tool), append(c.callers, of.Caller.Subject)
+	c.runs, c.threads = append(c.runs, of.Run.ID), append(c.threads, of.Run.Thread)
+	c.parents, c.batches = append(c.parents, of.Run.ParentCall), append(c.batches, of.BatchID)
 	var last, crc *int64
 	if r.last > 0 {
 		sum := int64(sumEvents(r.first, r.position, 1, r.last))
@@ -145,11 +150,12 @@ func (c *callColumns) addNew(r *row) {
 }
 
 const (
-	insertStatuses = "INSERT INTO statuses (status, position, namespace, thread_id) SELECT * FROM unnest($1::text[], $2::bigint[], $3::bytea[], $4::bytea[])"
-	updateStatuses = `UPDATE statuses SET status = u.status FROM unnest($1::text[], $2::bigint[], $3::text[]) AS u (was, position, status)
-		WHERE statuses.status = u.was AND statuses.position = u.position`
-	deleteStatuses = "DELETE FROM statuses USING unnest($1::text[], $2::bigint[]) AS u (was, position) WHERE statuses.status = u.was AND statuses.position = u.position"
-	insertEnded    = "INSERT INTO ended (ended, position) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
+	insertStatuses = "INSERT INTO statuses (status, namespace, position, thread_id) SELECT * FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::bytea[])"
+	updateStatuses = `UPDATE statuses s SET status = u.status FROM unnest($1::text[], $2::bytea[], $3::bigint[], $4::text[]) AS u (was, namespace, position, status)
+		WHERE s.status = u.was AND s.namespace = u.namespace AND s.position = u.position`
+	deleteStatuses = `DELETE FROM statuses s USING unnest($1::text[], $2::bytea[], $3::bigint[]) AS u (was, namespace, position)
+		WHERE s.status = u.was AND s.namespace = u.namespace AND s.position = u.position`
+	insertEnded = "INSERT INTO ended (ended, position) SELECT * FROM unnest($1::bigint[], $2::bigint[])"
 )
 
 // queueStatuses queues what is to be found by the status of calls, and by their end.
@@ -172,13 +178,13 @@ func (g *group) queueStatuses(b *pgx.Batch) {
 		}
 	}
 	if c := &begun; len(c.positions) > 0 {
-		b.Queue(insertStatuses, c.statuses, c.positions, c.namespaces, c.threads)
+		b.Queue(insertStatuses, c.statuses, c.namespaces, c.positions, c.threads)
 	}
 	if c := &moved; len(c.positions) > 0 {
-		b.Queue(updateStatuses, c.were, c.positions, c.statuses)
+		b.Queue(updateStatuses, c.were, c.namespaces, c.positions, c.statuses)
 	}
 	if c := &gone; len(c.positions) > 0 {
-		b.Queue(deleteStatuses, c.were, c.positions)
+		b.Queue(deleteStatuses, c.were, c.namespaces, c.positions)
 	}
 	if len(ended) > 0 {
 		b.Queue(insertEnded, ends, ended)
@@ -187,14 +193,14 @@ func (g *group) queueStatuses(b *pgx.Batch) {
 
 // statusColumns are rows of statuses, turned on their side.
 type statusColumns struct {
-	were, statuses      []string
-	positions           []int64
-	namespaces, threads [][]byte
+	were, statuses, namespaces column
+	positions                  []int64
+	threads                    nullable
 }
 
 func (c *statusColumns) add(r *row) {
 	c.were, c.statuses, c.positions = append(c.were, string(r.was)), append(c.statuses, string(r.call.Status)), append(c.positions, r.position)
-	c.namespaces, c.threads = append(c.namespaces, []byte(r.call.Namespace)), append(c.threads, id(r.call.Run.Thread))
+	c.namespaces, c.threads = append(c.namespaces, r.call.Namespace), append(c.threads, r.call.Run.Thread)
 }
 
 // endOf is when a call ended; zero while it has not.
@@ -270,12 +276,13 @@ func (g *group) queueRecords(b *pgx.Batch) {
 		return
 	}
 	var positions, createds, crcs []int64
-	var namespaces, kinds, keys, calls, bytes [][]byte
+	var namespaces, kinds, keys, calls column
+	var bytes [][]byte
 	for i := range g.records {
 		r := &g.records[i]
 		positions, createds, crcs = append(positions, r.position), append(createds, r.time.UnixNano()), append(crcs, r.sum())
-		namespaces, kinds, keys = append(namespaces, []byte(r.of.Namespace)), append(kinds, []byte(r.Kind)), append(keys, []byte(r.Key))
-		calls, bytes = append(calls, []byte(r.of.ID)), append(bytes, append([]byte{}, r.Bytes...))
+		namespaces, kinds, keys = append(namespaces, r.of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
+		calls, bytes = append(calls, r.of.ID), append(bytes, append([]byte{}, r.Bytes...))
 	}
 	b.Queue(insertRecords, positions, namespaces, kinds, keys, calls, createds, crcs, bytes)
 }

@@ -96,6 +96,7 @@ func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pg
 	if err != nil {
 		return nil, said(err)
 	}
+	registerColumns(conn.TypeMap())
 	if err := inspect(ctx, conn); err != nil {
 		closeConn(conn)
 		return nil, err

@@ -54,7 +54,7 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 	for _, s := range []statement{
 		{"DELETE FROM suspensions WHERE call = ANY ($1)", []any{positions}},
 		{"DELETE FROM events WHERE call = ANY ($1)", []any{positions}},
-		{deleteStatuses, []any{statuses, positions}},
+		{deleteStatuses, []any{statuses, namespaces, positions}},
 		{"DELETE FROM ended USING unnest($1::bigint[], $2::bigint[]) AS u (ended, position) WHERE ended.ended = u.ended AND ended.position = u.position", []any{endeds, positions}},
 		{"DELETE FROM calls WHERE position = ANY ($1)", []any{positions}},
 		{`INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) SELECT *, $5::bigint FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])`,

@@ -50,13 +50,12 @@ CREATE INDEX calls_batch ON calls (namespace, batch_id, position) WHERE batch_id
 -- The calls that did not, or not yet, succeed.
 CREATE TABLE statuses (
   status    text   COLLATE "C" NOT NULL,
-  position  bigint NOT NULL,
   namespace bytea  NOT NULL,
+  position  bigint NOT NULL,
   thread_id bytea,
-  PRIMARY KEY (status, position)
+  PRIMARY KEY (status, namespace, position)
 );
 
-CREATE INDEX statuses_namespace ON statuses (namespace, status, position);
 CREATE INDEX statuses_waiting ON statuses (namespace, thread_id) WHERE status = 'SUSPENDED' AND thread_id IS NOT NULL;
 
 -- The calls that ended, by when.
