@@ -102,7 +102,7 @@ func statusPlan(q store.Query, statuses []call.Status, order string) (text strin
 	c.text = nil
 	c.of("statuses", q)
 	var parts []string
-	for _, s := range statuses {
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(statuses))) {
 		of := conditions{text: append(slices.Clone(c.text), "statuses.status = '"+string(s)+"'")}
 		parts = append(parts, "("+look+of.where()+strings.Replace(order, "position", "statuses.position", 1)+")")
 	}

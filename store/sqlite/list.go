@@ -177,14 +177,19 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		return everything(q), nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
+	asks, action := "", []any(nil)
+	if q.Action != "" {
+		asks = " AND EXISTS (SELECT 1 FROM suspensions s INDEXED BY suspensions_open WHERE s.namespace = ?2 AND s.open = 1 AND s.action = ?4 AND s.call = calls.position)"
+		action = []any{q.Action}
+	}
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
-		args, *id = append(args, *id), ""
-		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
+		args, *id = append(append(args, *id), action...), ""
+		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, store.Query) {
 		name, row := *id, "calls.namespace = ?2" // no bit is believed that the row does not bear out
 		if column != "" {
-			row += " AND calls." + column + " = ?3"
+			row += " AND calls." + column + " = ?3" + asks
 		}
 		if id != &rest.Namespace {
 			*id = ""
@@ -194,7 +199,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 			blocks, order = " AND m.block >= ?1 / 64 AND "+memberAt+" > ?1", " ORDER BY m.block, n"
 		}
 		return selectsMember(rest) + membersOf + joinMember + " WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks +
-			" AND (" + row + " OR packs.namespace = ?2)" + order, append(args, name), rest
+			" AND (" + row + " OR packs.namespace = ?2)" + order, append(append(args, name), action...), rest
 	}
 	switch {
 	case q.Batch != "":
@@ -220,7 +225,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	}
 	rest.Statuses = nil
 	var parts []string
-	for _, status := range q.Statuses { // each in its order: SQLite merges them
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // each in its order: SQLite merges them
 		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
 	return strings.Join(parts, " UNION ALL ") + order, args, rest

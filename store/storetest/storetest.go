@@ -100,6 +100,7 @@ func promises() []promise {
 		{"CancelledContext", testContext},
 		{"Model", testModel},
 		{"Together", testTogether},
+		{"Moves", testMoves},
 	}
 }
 
