@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
 	"github.com/toold-dev/toold/store/postgres"
@@ -56,8 +59,34 @@ func open(t testing.TB, cfg postgres.Config) *postgres.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		s.Close()
+		wantBeside(t, cfg.URL)
+	})
 	return s
+}
+
+// wantBeside holds what finds calls by their status and end to what the calls themselves say, whatever a test has done. A
+// server that is not there any more is not asked.
+func wantBeside(t testing.TB, url string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return
+	}
+	defer conn.Close(ctx)
+	const differ = `SELECT count(*) FROM ((TABLE is_so EXCEPT ALL TABLE is_said) UNION ALL (TABLE is_said EXCEPT ALL TABLE is_so)) differ`
+	for _, with := range []string{
+		`WITH is_so AS (SELECT status, position, namespace, thread_id FROM calls WHERE status <> 'SUCCEEDED'), is_said AS (SELECT status, position, namespace, thread_id FROM statuses) `,
+		`WITH is_so AS (SELECT ended, position FROM calls WHERE ended IS NOT NULL), is_said AS (SELECT ended, position FROM ended) `,
+	} {
+		var n int
+		if err := conn.QueryRow(ctx, with+differ).Scan(&n); err == nil && n > 0 {
+			t.Errorf("%d rows beside the calls are not as these say: %s", n, with)
+		}
+	}
 }
 
 var errKilled = errors.New("killed")

@@ -108,6 +108,7 @@ func (c *callColumns) clear() {
 		*column = (*column)[:0]
 	}
 	for _, column := range []*[]*int64{&c.endeds, &c.lasts, &c.eventCRCs} {
+		clear(*column) // what they point to is part of a row, and that has its call
 		*column = (*column)[:0]
 	}
 	for _, of := range []*column{&c.statuses, &c.namespaces, &c.ids, &c.tools, &c.callers} {
