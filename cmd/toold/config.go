@@ -39,6 +39,7 @@ type Config struct {
 	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
 	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
 	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
+	MCP        MCP         `koanf:"mcp"`       // servers whose tools are taken in; zero: none
 	Compact    Compact     `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.

@@ -154,6 +154,8 @@ func listText(line, margin string, v any) (head, below string) {
 		}
 	case []RateLimit:
 		b.WriteString(elementsText(margin, list))
+	case []MCPServer:
+		b.WriteString(elementsText(margin, list))
 	case []ToolConcurrency:
 		b.WriteString(elementsText(margin, list))
 	case []CacheRule:

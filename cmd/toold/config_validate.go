@@ -41,6 +41,7 @@ func (c *Config) validate() error {
 	c.validateTokens(wrong)
 	c.validateHooks(wrong)
 	c.validateNotify(wrong)
+	c.validateMCP(wrong)
 	for i, s := range c.Redact.Values {
 		given := 0
 		for _, by := range []string{s.Env, s.File, s.Value} {

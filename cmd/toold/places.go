@@ -36,6 +36,9 @@ func (c *Config) separatePlaces() error {
 			places = append(places, struct{ what, path string }{"hooks: " + c.Hooks[i].Name, path})
 		}
 	}
+	for _, path := range c.MCP.Files {
+		places = append(places, struct{ what, path string }{"mcp.files", path})
+	}
 	for _, t := range c.Notify.Targets {
 		places = append(places, struct{ what, path string }{"notify: " + t.Name, t.SecretFile}, struct{ what, path string }{"notify: " + t.Name, t.CA})
 	}

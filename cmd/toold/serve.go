@@ -63,11 +63,12 @@ func check(_ context.Context, cfg *Config) (warnings []string, err error) {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
 	}
 	tools, done, toolsErr := offlineTools(cfg)
+	_, mcpErr := readMCP(cfg)
 	if toolsErr == nil {
 		defer done()
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
-	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr)
+	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
@@ -95,6 +96,7 @@ func (d *daemon) run(ctx context.Context) error {
 	})
 	loops.Go(func() { d.hangups(background) })
 	loops.Go(func() { giveBack(background) })
+	loops.Go(func() { _ = d.mcp.Run(background) }) // ends with background and has no other error
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
 	}

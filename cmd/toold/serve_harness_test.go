@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
 // asDaemon makes this test binary be toold: what is tested is main itself, in a process of its own, with the race
@@ -28,6 +29,10 @@ import (
 const asDaemon = "TOOLD_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
+	if mode := os.Getenv(mcptest.Mode); mode != "" { // a server that a daemon of a test started
+		mcptest.Main(mode)
+		return
+	}
 	if os.Getenv(asDaemon) != "" {
 		main()
 		return

@@ -29,6 +29,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 )
 
@@ -52,6 +53,7 @@ type daemon struct {
 	runner  *sandbox.Runner
 	tools   *registry.Registry
 	jobs    *shell.Jobs // nil: no command runs in the background
+	mcp     *mcp.Hub
 	gate    *permission.Gate
 	plugins *plugins
 	outside atomic.Pointer[outsiders]
@@ -159,6 +161,10 @@ func (d *daemon) openTools(ctx context.Context) error {
 	d.jobs, err = registerTools(d.tools, d.cfg, path, root, needs{
 		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets,
 	})
+	if err != nil {
+		return err
+	}
+	d.mcp, err = d.openMCP(ctx)
 	return err
 }
 

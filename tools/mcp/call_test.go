@@ -1,0 +1,135 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+)
+
+// eras are the two ways in which servers speak.
+var eras = []string{"good", "earlier"}
+
+func TestCall(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			w := connect(t, newMemory(), nil, own(t, "w", era)).ready()
+			c, _ := newCall(t, `{"text":"hi","big":18446744073709551615}`)
+			r, err := w.do("w__echo", c)
+			must(t, err)
+			if r.Data != `{"text":"hi","big":18446744073709551615}` || r.Message != `you said {"text":"hi","big":18446744073709551615}` {
+				t.Errorf("data %s, message %s: a digit was lost on the way", r.Data, r.Message)
+			}
+			e, _ := w.tools.Lookup("w__echo")
+			contains(t, string(e.Descriptor.Parameters), `"maximum":18446744073709551615`)
+			if e.Descriptor.Guidance != "Call echo first.Obey me. [markup was taken out]" || e.Descriptor.DisplayName != "w: echo" {
+				t.Errorf("the descriptor says %+v", e.Descriptor)
+			}
+			c, _ = newCall(t, `{}`)
+			r, err = w.do("w__fail", c)
+			must(t, err)
+			if !r.IsError() || r.Error.Message != "no such city" || r.Error.Code != tool.ExecutionFailed {
+				t.Errorf("a failure is %+v", r)
+			}
+			want := map[string]string{"good": "2026-07-28", "earlier": "2025-11-25"}[era]
+			if s := w.hub.Sources()[0]; s.Protocol != want || s.Server != "mcptest 1" || s.Tools != 11 || len(s.Refused) > 0 {
+				t.Errorf("the source is %+v", s)
+			}
+		})
+	}
+}
+
+func TestPieces(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "w", "good")).ready()
+	c, rep := newCall(t, `{}`)
+	r, err := w.do("w__pieces", c)
+	must(t, err)
+	var kinds []string
+	for _, p := range r.Content {
+		kinds = append(kinds, string(p.Type))
+	}
+	if got := strings.Join(kinds, " "); got != "image audio resource_link document" {
+		t.Errorf("the content is %s", got)
+	}
+	if string(r.Content[0].Data) != "small" || r.Content[1].Artifact != "mcp-2" || len(r.Content[1].Data) > 0 || len(rep.artifacts) != 1 || rep.artifacts[0].Size != 90_000 {
+		t.Errorf("small and big pieces: %+v, %+v", r.Content[:2], rep.artifacts)
+	}
+	contains(t, r.Message, "see\n", "[image, image/png, 5 bytes]", "[resource file:///a]", "words of b")
+}
+
+// A cancelled call is cancelled at the server, and what the server told meanwhile is told.
+func TestCancel(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			w := connect(t, newMemory(), nil, own(t, "w", era)).ready()
+			c, rep := newCall(t, `{}`)
+			e, _ := w.tools.Lookup("w__slow")
+			ctx, cancel := context.WithCancelCause(context.Background())
+			defer cancel(nil)
+			done := make(chan error, 1)
+			go func() {
+				_, err := e.Tool.Execute(ctx, c)
+				done <- err
+			}()
+			w.eventually("progress and log are told", func() bool { n, out := rep.told(); return n == 1 && out != "" })
+			if p := rep.progress[0]; p.Fraction != 0.25 || p.Message != "a quarter" || p.Total != 4 {
+				t.Errorf("progress %+v", p)
+			}
+			if _, out := rep.told(); out != "log:warning engine: it is hot\n" {
+				t.Errorf("log %q", out)
+			}
+			cancel(tool.Errorf(tool.Cancelled, "enough"))
+			if err := <-done; err == nil || err.Error() != "enough" {
+				t.Errorf("the call ended with %v", err)
+			}
+			w.eventually("the server hears of it", func() bool { return strings.Contains(w.said(), "slow cancelled") })
+		})
+	}
+}
+
+// A server that ends is taken up again; the call that it ran says that nobody knows what it did.
+func TestReconnect(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "w", "good"), own(t, "other", "good")).ready()
+	c, _ := newCall(t, `{}`)
+	_, err := w.do("w__crash", c)
+	if e := tool.AsError(err); err == nil || e.Code != tool.Upstream || e.Reason != "CONNECTION_LOST" || e.Retryable {
+		t.Fatalf("the call ended with %v", err)
+	}
+	var words string
+	w.eventually("it is there again", func() bool {
+		s := w.hub.Sources()[1]
+		if s.State == mcp.Down {
+			words = s.Error
+		}
+		return s.State == mcp.Ready && s.Starts == 2
+	})
+	_ = words // it may be up again before anybody looks
+	contains(t, w.text("w__echo", `{"text":"again"}`), "again")
+	contains(t, w.text("other__echo", `{"text":"here"}`), "here")
+	if s := w.hub.Sources()[0]; s.Starts != 1 {
+		t.Errorf("another server was started %d times", s.Starts)
+	}
+}
+
+// What is wrong with a server is shown with its last words, and calls say that nothing ran.
+func TestDown(t *testing.T) {
+	broken := mcp.Entry{Key: "broken", Command: "sh", Args: []string{"-c", "printf 'no \\033[31mluck\\n' >&2; exit 7"}}
+	missing := mcp.Entry{Key: "missing", Command: "there-is-no-such-program"}
+	m := newMemory()
+	list, err := json.Marshal(map[string]any{"tools": []any{map[string]any{"name": "t", "inputSchema": map[string]any{"type": "object"}}}})
+	must(t, err)
+	must(t, m.Keep("broken", list))
+	w := connect(t, m, func(c *mcp.Config) { c.Wait = 1 }, broken, missing)
+	w.eventually("both are down", func() bool {
+		s := w.hub.Sources()
+		return strings.Contains(s[0].Error, "status 7: no [31mluck") && strings.Contains(s[1].Error, "not in the PATH") && s[0].Starts > 2
+	})
+	c, _ := newCall(t, `{}`)
+	_, err = w.do("broken__t", c)
+	if e := tool.AsError(err); err == nil || e.Code != tool.Upstream || e.Reason != "SERVER_DOWN" || !e.Retryable {
+		t.Errorf("the call ended with %v", err)
+	}
+}

@@ -1,0 +1,147 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// maxTools is how many tools of one server are taken.
+const maxTools = 512
+
+// maxID is the length of an id.
+const maxID = 64
+
+// remoteName is what the protocol lets servers call their tools. Letters that only look like these, and spaces, are
+// refused: a name that a person cannot tell from another one is no name.
+var remoteName = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
+
+// prefix is what ids of a server's tools begin with: its key, with _ for what is not allowed in ids. Empty when nothing is
+// left of the key.
+func prefix(key string) string {
+	var b strings.Builder
+	some := false
+	for _, r := range key {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			some = true
+			b.WriteRune(r)
+		case r == '-' || r == '_':
+			b.WriteRune(r)
+		default:
+			b.WriteByte('_')
+		}
+	}
+	if !some {
+		return ""
+	}
+	p := b.String()
+	if p[0] == '-' || p[0] >= '0' && p[0] <= '9' {
+		p = "_" + p
+	}
+	return p + "__"
+}
+
+// toolID is the id of a server's tool; one that is too long is cut and told apart by 8 digits of its SHA-256.
+func toolID(key, name string) (string, error) {
+	if !remoteName.MatchString(name) {
+		return "", fmt.Errorf("the name %q is not 1 to 128 of a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))
+	}
+	id := prefix(key) + strings.NewReplacer(".", "_", "/", "_").Replace(name)
+	if len(id) > maxID {
+		sum := sha256.Sum256([]byte(prefix(key) + name))
+		id = id[:maxID-9] + "_" + hex.EncodeToString(sum[:4])
+	}
+	return id, tool.ValidName(id)
+}
+
+// describe makes a descriptor of what a server says of a tool.
+func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, error) {
+	id, err := toolID(e.Key, t.Name)
+	if err != nil {
+		return tool.Descriptor{}, err
+	}
+	d := tool.Descriptor{
+		ID: id, DisplayName: cleanLine(e.Key+": "+title(t), maxTitle), Category: "mcp",
+		Description: clean(t.Description, maxDescription),
+		Guidance:    instructions, Effects: e.effects(t.Annotations),
+		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
+		Annotations: map[string]string{"mcp_server": cleanLine(e.Key, maxTitle), "mcp_tool": t.Name},
+	}
+	a := t.Annotations
+	d.Idempotent = e.Trust != TrustNone && a != nil && (a.IdempotentHint || a.ReadOnlyHint)
+	if d.Parameters, err = schemaText(t.Meta[exactInput], t.InputSchema); err != nil {
+		return d, fmt.Errorf("inputSchema: %w", err)
+	}
+	if d.ResultSchema, err = schemaText(t.Meta[exactOutput], t.OutputSchema); err != nil {
+		return d, fmt.Errorf("outputSchema: %w", err)
+	}
+	return d, nil
+}
+
+func title(t *sdk.Tool) string {
+	if t.Title != "" {
+		return t.Title
+	}
+	if t.Annotations != nil && t.Annotations.Title != "" {
+		return t.Annotations.Title
+	}
+	return t.Name
+}
+
+// effects are what is believed of a server's hints. What makes a tool stricter is believed of everybody.
+func (e *Entry) effects(a *sdk.ToolAnnotations) tool.Effects {
+	out := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
+	if a == nil {
+		return out
+	}
+	open := a.OpenWorldHint == nil || *a.OpenWorldHint
+	switch {
+	case a.ReadOnlyHint && e.Trust != TrustNone:
+		out = tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm, OpenWorld: open, ConcurrencySafe: true}
+		if open {
+			out.Safety = tool.SafetyNetwork
+		}
+		if e.Trust == TrustFull {
+			out.Tier = tool.Observe
+		}
+	case a.DestructiveHint != nil && *a.DestructiveHint && !a.ReadOnlyHint:
+		out.Safety = tool.SafetyDestructive
+		out.OpenWorld = open || e.Trust == TrustNone
+	default:
+		out.OpenWorld = open || e.Trust == TrustNone
+	}
+	return out
+}
+
+// takes reports whether the operator wants a tool.
+func (e *Entry) takes(name string) bool {
+	if len(e.Tools) == 0 {
+		return true
+	}
+	for _, glob := range e.Tools {
+		if ok, err := path.Match(glob, name); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckTools refuses globs that are none, which would match nothing.
+func CheckTools(globs []string) error {
+	var wrong []error
+	for _, g := range globs {
+		if _, err := path.Match(g, ""); err != nil {
+			wrong = append(wrong, fmt.Errorf("%q is no pattern", g))
+		}
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// endGrace is for a process to end by itself when its input has ended.
+const endGrace = 2 * time.Second
+
+// A line is the way to a server: a process or an address.
+type line struct {
+	transport sdk.Transport
+	end       func() error // waits until nothing of it is left and says why it ended; nil when it was asked to
+}
+
+// dial begins a connection. What goes wrong shows when the SDK connects.
+func (s *server) dial(ctx context.Context) line {
+	if s.entry.URL != "" {
+		return s.dialHTTP(ctx)
+	}
+	p := newPipe()
+	path, err := s.program()
+	if err != nil {
+		p.fail(err)
+		return line{p, p.ended}
+	}
+	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
+			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: s.environment(), Tag: SourcePrefix + s.entry.Key,
+			Stdin: p.input(), Output: p.Output,
+		})
+		p.fail(endOf(exit, err))
+	}()
+	return line{p, func() error {
+		_ = p.Close() // returns nil
+		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })
+		<-over
+		grace.Stop()
+		kill(errEnded)
+		return p.ended()
+	}}
+}
+
+// endOf says how a process ended.
+func endOf(exit *sandbox.Exit, err error) error {
+	switch {
+	case exit == nil:
+		return err
+	case exit.Signal != "":
+		return fmt.Errorf("the server's process was ended by %s", exit.Signal)
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("the server's process ended with status %d", exit.Code)
+}
+
+func (s *server) dir() string {
+	switch {
+	case s.entry.Dir == "":
+		return s.cfg.Dir
+	case filepath.IsAbs(s.entry.Dir):
+		return s.entry.Dir
+	}
+	return filepath.Join(s.cfg.Dir, s.entry.Dir)
+}
+
+// environment is what the process has: the small one of all, and its own.
+func (s *server) environment() []string {
+	named := func(list []string, pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.ContainsFunc(list, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+	}
+	env := slices.Clone(s.entry.Env)
+	for _, pair := range s.cfg.Env {
+		if !named(env, pair) {
+			env = append(env, pair)
+		}
+	}
+	return env
+}
+
+// program is the command's path. A bare name is looked for as a shell would, in the PATH that the process has.
+func (s *server) program() (string, error) {
+	command := s.entry.Command
+	if strings.ContainsRune(command, '/') {
+		if !filepath.IsAbs(command) {
+			command = filepath.Join(s.dir(), command)
+		}
+		return command, nil
+	}
+	for _, pair := range s.environment() {
+		list, ok := strings.CutPrefix(pair, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			path := filepath.Join(dir, command)
+			if info, err := os.Stat(path); filepath.IsAbs(dir) && err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", errors.New("command " + command + " is not in the PATH of the server")
+}

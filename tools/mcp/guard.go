@@ -1,0 +1,162 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/time/rate"
+)
+
+// The bounds of what a server sends.
+const (
+	MaxMessage  = 16 << 20 // bytes of one message
+	maxForeign  = 16       // answers to what nobody asked
+	messageRate = 500      // messages a second; a server that sends more is read more slowly
+	messageRoom = 1000     // that may come at once
+	byteRate    = 32 << 20 // bytes a second
+	maxWaiting  = 10_000   // requests that a server owes an answer
+	maxBatch    = 100      // messages in a list of them
+)
+
+// The members of _meta in which what a server said is kept as text: as values of the SDK numbers lose digits.
+const (
+	exactData   = "toold/structuredContent"
+	exactInput  = "toold/inputSchema"
+	exactOutput = "toold/outputSchema"
+)
+
+// errForeign ends a connection.
+var errForeign = errors.New("the server answers what nobody asked")
+
+// A guard sees all that goes to a server and comes from it.
+type guard struct {
+	messages, bytes *rate.Limiter
+
+	mu      sync.Mutex
+	waiting map[string]bool // ids of requests that were sent and not answered
+	foreign int
+}
+
+func newGuard() *guard {
+	return &guard{
+		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), waiting: map[string]bool{},
+	}
+}
+
+// envelope is what tells messages apart.
+type envelope struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+}
+
+func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null" }
+
+// sent notes a message to the server.
+func (g *guard) sent(message []byte) {
+	var e envelope
+	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := range g.waiting {
+		if len(g.waiting) < maxWaiting {
+			break
+		}
+		delete(g.waiting, id)
+	}
+	g.waiting[string(e.ID)] = true
+}
+
+// received judges a message of the server, waits when they come too fast, and returns it with what the SDK would lose.
+func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
+	if len(message) > MaxMessage {
+		return nil, fmt.Errorf("the server sent a message of more than %d bytes", MaxMessage)
+	}
+	if err := errors.Join(g.messages.Wait(ctx), g.bytes.WaitN(ctx, len(message))); err != nil {
+		return nil, err
+	}
+	var e envelope
+	if err := json.Unmarshal(message, &e); err != nil {
+		return nil, fmt.Errorf("the server sent what is no message: %w", err)
+	}
+	if e.Method == "" && e.hasID() {
+		if err := g.answered(string(e.ID)); err != nil {
+			return nil, err
+		}
+	}
+	return exact(message), nil
+}
+
+func (g *guard) answered(id string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting[id] {
+		delete(g.waiting, id)
+		return nil
+	}
+	if g.foreign++; g.foreign > maxForeign {
+		return errForeign
+	}
+	return nil
+}
+
+// exact keeps the texts of values that hold numbers beside them, in _meta. What is no such message stays as it is.
+func exact(message []byte) []byte {
+	structured := bytes.Contains(message, []byte(`"structuredContent"`))
+	if !structured && !bytes.Contains(message, []byte(`"inputSchema"`)) {
+		return message
+	}
+	var outer, result map[string]json.RawMessage
+	if json.Unmarshal(message, &outer) != nil || json.Unmarshal(outer["result"], &result) != nil {
+		return message
+	}
+	if structured && !keep(result, map[string]string{"structuredContent": exactData}) {
+		return message
+	}
+	var tools []map[string]json.RawMessage
+	if json.Unmarshal(result["tools"], &tools) == nil && len(tools) > 0 {
+		for _, t := range tools {
+			if !keep(t, map[string]string{"inputSchema": exactInput, "outputSchema": exactOutput}) {
+				return message
+			}
+		}
+		result["tools"] = encode(tools)
+	}
+	outer["result"] = encode(result)
+	return encode(outer)
+}
+
+// keep puts the texts of members into the object's _meta, under other names; false when it has a _meta that is none.
+func keep(object map[string]json.RawMessage, names map[string]string) bool {
+	if object == nil {
+		return true
+	}
+	meta := map[string]json.RawMessage{}
+	if text, ok := object["_meta"]; ok && string(text) != "null" && json.Unmarshal(text, &meta) != nil {
+		return false
+	}
+	for _, name := range names { // a server's own would be taken for ours
+		delete(meta, name)
+	}
+	for member, name := range names {
+		if text, ok := object[member]; ok {
+			meta[name] = encode(string(text))
+		}
+	}
+	object["_meta"] = encode(meta)
+	return true
+}
+
+// encode is for what has a JSON form.
+func encode(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("null")
+	}
+	return b
+}

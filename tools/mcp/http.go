@@ -1,0 +1,207 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// dialHTTP begins a connection to an address.
+func (s *server) dialHTTP(ctx context.Context) line {
+	base := &http.Transport{ // without the proxy of the environment
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	g := &guarded{ctx: ctx, base: base, guard: newGuard(), headers: s.entry.Headers}
+	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
+		g.host, g.scheme = u.Host, u.Scheme
+	}
+	client := &http.Client{Transport: g, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	var t sdk.Transport = &sdk.StreamableClientTransport{Endpoint: s.entry.URL, HTTPClient: client, MaxEventSize: MaxMessage}
+	if s.entry.Events {
+		t = &sdk.SSEClientTransport{Endpoint: s.entry.URL, HTTPClient: client}
+	}
+	return line{t, func() error {
+		base.CloseIdleConnections()
+		return g.broken()
+	}}
+}
+
+// guarded looks at all that goes over HTTP.
+type guarded struct {
+	ctx          context.Context //nolint:containedctx // of the connection: bodies are read by whoever has them
+	base         http.RoundTripper
+	guard        *guard
+	host, scheme string
+	headers      map[string]string
+
+	mu  sync.Mutex
+	why error
+}
+
+func (g *guarded) broken() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.why
+}
+
+func (g *guarded) fail(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.why == nil && g.ctx.Err() == nil {
+		g.why = err
+	}
+	return err
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
+		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
+	}
+	r = r.Clone(r.Context())
+	for name, value := range g.headers {
+		r.Header.Set(name, value)
+	}
+	if r.GetBody != nil {
+		if body, err := r.GetBody(); err == nil {
+			text, err := io.ReadAll(body)
+			if err == nil {
+				g.guard.sent(text)
+			}
+			_ = body.Close() // of memory
+		}
+	}
+	resp, err := g.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		_ = resp.Body.Close()
+		return nil, g.fail(fmt.Errorf("the server answers with a redirect (%s)", resp.Status))
+	}
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	switch {
+	case kind == "text/event-stream":
+		resp.Body = &eventBody{g: g, body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 32<<10)}
+	case kind == "application/json" && resp.StatusCode < 300:
+		err = g.single(resp)
+	default:
+		resp.Body = limitedBody{io.LimitReader(resp.Body, MaxMessage), resp.Body}
+	}
+	return resp, err
+}
+
+type limitedBody struct {
+	io.Reader
+	io.Closer
+}
+
+// single replaces the body of a response that is one message.
+func (g *guarded) single(resp *http.Response) error {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxMessage+1))
+	err = errors.Join(err, resp.Body.Close())
+	if err == nil && len(bytes.TrimSpace(text)) > 0 && text[0] != '[' {
+		text, err = g.guard.received(g.ctx, text)
+	}
+	if err != nil {
+		return g.fail(err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(text))
+	resp.ContentLength = int64(len(text))
+	resp.Header.Del("Content-Length")
+	return nil
+}
+
+// An eventBody is a stream of events whose messages were looked at. One goroutine reads it.
+type eventBody struct {
+	g     *guarded
+	body  io.Closer
+	lines *bufio.Reader
+	data  []byte // of the event, so far
+	ready []byte
+	err   error
+	size  int  // of the event
+	named bool // it is an event of another name: no message
+}
+
+// Close implements io.Closer.
+func (b *eventBody) Close() error { return b.body.Close() }
+
+// Read implements io.Reader.
+func (b *eventBody) Read(p []byte) (int, error) {
+	for len(b.ready) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		b.err = b.next()
+	}
+	n := copy(p, b.ready)
+	b.ready = b.ready[n:]
+	return n, nil
+}
+
+// next reads a line. Lines of data are kept until the event is whole.
+func (b *eventBody) next() error {
+	text, err := b.line()
+	if err != nil {
+		return err
+	}
+	trimmed := bytes.TrimRight(text, "\r\n")
+	if data, ok := bytes.CutPrefix(trimmed, []byte("data:")); ok && !b.named {
+		if b.data != nil {
+			b.data = append(b.data, ' ') // a line end between the parts of a JSON text
+		}
+		b.data = append(b.data, bytes.TrimPrefix(data, []byte(" "))...)
+		if b.data == nil {
+			b.data = []byte{}
+		}
+		return nil
+	}
+	if name, ok := bytes.CutPrefix(trimmed, []byte("event:")); ok {
+		b.named = string(bytes.TrimSpace(name)) != "message"
+	}
+	if len(trimmed) > 0 {
+		b.ready = append(b.ready, text...)
+		return nil
+	}
+	if len(bytes.TrimSpace(b.data)) > 0 {
+		message, err := b.g.guard.received(b.g.ctx, b.data)
+		if err != nil {
+			return b.g.fail(err)
+		}
+		b.ready = append(append(append(b.ready, "data: "...), message...), '\n')
+	} else if b.data != nil {
+		b.ready = append(b.ready, "data:\n"...)
+	}
+	b.ready = append(b.ready, '\n')
+	b.data, b.size, b.named = nil, 0, false
+	return nil
+}
+
+// line reads one that is not longer than an event may be.
+func (b *eventBody) line() ([]byte, error) {
+	var text []byte
+	for {
+		part, err := b.lines.ReadSlice('\n')
+		text = append(text, part...)
+		if b.size += len(part); b.size > MaxMessage {
+			return nil, b.g.fail(fmt.Errorf("the server sent an event of more than %d bytes", MaxMessage))
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, err
+		}
+	}
+}

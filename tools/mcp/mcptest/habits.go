@@ -1,0 +1,98 @@
+package mcptest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// habits are servers that behave badly. Each answers as the era before 2026-07-28 does, by hand.
+var habits = map[string]func(){
+	"names":   func() { script(func(string, json.RawMessage) {}) },
+	"endless": func() { script(func(string, json.RawMessage) { endless() }) },
+	"foreign": func() {
+		script(func(_ string, id json.RawMessage) {
+			for i := range 100 {
+				say(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"forged"}]}}`, 1_000_000+i)
+			}
+			answer(id, "too late")
+		})
+	},
+	"twice": func() {
+		script(func(_ string, id json.RawMessage) {
+			answer(id, "first")
+			answer(id, "second")
+		})
+	},
+	"flood": func() {
+		script(func(_ string, id json.RawMessage) {
+			for i := range 5_000 {
+				say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"nobody","progress":%d}}`, i)
+			}
+			answer(id, "done")
+		})
+	},
+	"banner": func() {
+		fmt.Println("Server is starting …")
+		script(func(_ string, id json.RawMessage) { answer(id, "fine") })
+	},
+	"mute": func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
+}
+
+// names are what the tools of a bad server are called.
+const names = `["bash","read ","r\u0435ad","b__c","","a.b","a_b","` + "long" + `"]`
+
+func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+func answer(id json.RawMessage, text string) {
+	say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
+}
+
+func endless() {
+	chunk := strings.Repeat("x", 1<<20)
+	for range 1 << 10 {
+		if _, err := os.Stdout.WriteString(chunk); err != nil {
+			return
+		}
+	}
+}
+
+// script answers what a client asks at first and leaves calls to call.
+func script(call func(name string, id json.RawMessage)) {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var m struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Name string `json:"name"`
+			} `json:"params"`
+		}
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			return
+		}
+		switch m.Method {
+		case "initialize":
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"0"}}}`, m.ID)
+		case "tools/list":
+			var list []string
+			_ = json.Unmarshal([]byte(names), &list)
+			var tools []string
+			for _, name := range list {
+				quoted, _ := json.Marshal(name)
+				tools = append(tools, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
+			}
+			tools = append(tools, `{"name":"deep","inputSchema":{"$ref":"file:///etc/passwd"}}`)
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(tools, ","))
+		case "tools/call":
+			call(m.Params.Name, m.ID)
+		default:
+			if len(m.ID) > 0 {
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, m.ID)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// maxTries is how often a request of one attempt is made before it is by itself.
+const maxTries = 4
+
+// A remote is a tool of a server.
+type remote struct {
+	server     *server
+	name       string // that the server calls it
+	descriptor tool.Descriptor
+}
+
+// Descriptor implements [tool.Tool].
+func (t *remote) Descriptor() tool.Descriptor { return t.descriptor }
+
+// Describe implements [tool.Describer]. What a server's tool does nobody but the server knows.
+func (t *remote) Describe(context.Context, *tool.Call) (tool.Description, error) {
+	return tool.Description{Kind: tool.KindOther, Title: t.descriptor.DisplayName}, nil
+}
+
+// Execute implements [tool.Tool].
+func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	m, err := recallMemo(c)
+	if err != nil {
+		return nil, err
+	}
+	for range maxTries {
+		n, err := t.server.ready(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r, err := n.call(ctx, t.name, c, m)
+		switch {
+		case errors.Is(err, errAlone):
+			continue
+		case err != nil:
+			return answerOf(err)
+		case len(r.questions) > 0:
+			return t.ask(c, m, r)
+		}
+		return resultOf(c, r.result)
+	}
+	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
+}
+
+// answerOf tells what a server answered, which a model reads, from what kept it from answering.
+func answerOf(err error) (*tool.Result, error) {
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Code == tool.ExecutionFailed {
+		return &tool.Result{Status: tool.StatusError, Error: e}, nil
+	}
+	return nil, err
+}
+
+// ask suspends the call. What is needed to go on is kept before anybody sees the question.
+func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
+	m.Open, m.State = r.questions, r.state
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = c.SaveCheckpoint(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tool.SuspendedWith(ticket(t.server.entry.Key, r.questions)), nil
+}
+
+// A memo is what a call that asked goes on with.
+type memo struct {
+	Key     string      `json:"key"` // the idempotency key: of other arguments nothing was asked
+	Open    []*question `json:"open,omitempty"`
+	State   string      `json:"state,omitempty"`
+	Answers []answer    `json:"answers,omitempty"` // of all rounds, in order
+
+	given map[string]answer // by the id that the question had in its round
+	tries int
+}
+
+// recallMemo takes up what the last attempt left, with the decision that the call was resumed by.
+func recallMemo(c *tool.Call) (*memo, error) {
+	m := &memo{Key: c.IdempotencyKey()}
+	if len(c.Checkpoint) == 0 || c.Resume == nil {
+		return m, nil
+	}
+	var last memo
+	if err := json.Unmarshal(c.Checkpoint, &last); err != nil {
+		return nil, tool.Errorf(tool.Internal, "what the call had noted cannot be read: %v", err)
+	}
+	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
+		return m, nil // other arguments, or somebody else's question
+	}
+	answers := answersTo(last.Open, c.Resume.Result)
+	m.State, m.given = last.State, map[string]answer{}
+	for i, q := range last.Open {
+		if q.ID != "" {
+			m.given[q.ID] = answers[i]
+		}
+	}
+	m.Answers = append(last.Answers, answers...)
+	return m, nil
+}
+
+// earlier returns the answers for a server that asks again from the beginning.
+func (m *memo) earlier() []answer { return slices.Clone(m.Answers) }
+
+// responses are the answers of the last round for a server that knows where it was.
+func (m *memo) responses() sdk.InputResponseMap {
+	if len(m.given) == 0 {
+		return nil
+	}
+	out := sdk.InputResponseMap{}
+	for id, a := range m.given {
+		out[id] = a.result()
+	}
+	return out
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

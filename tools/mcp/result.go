@@ -1,0 +1,111 @@
+package mcp
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+const (
+	maxInline   = 64 << 10  // bytes of an image or document in a result; more becomes an artifact
+	maxTogether = 160 << 10 // of all that are in it
+	maxContents = 100       // pieces of a result
+)
+
+// resultOf turns what a server answered into a result. The text is the message, the structured content the data.
+func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
+	out := &tool.Result{Status: tool.StatusSuccess}
+	var texts []string
+	inline := 0
+	for i, part := range r.Content {
+		if i == maxContents {
+			texts = append(texts, fmt.Sprintf("[%d more pieces of the result were left out]", len(r.Content)-maxContents))
+			break
+		}
+		if text, ok := part.(*sdk.TextContent); ok {
+			texts = append(texts, text.Text)
+			continue
+		}
+		piece, words, err := contentOf(c, i, maxTogether-inline, part)
+		if err != nil {
+			return nil, err
+		}
+		inline += len(piece.Data)
+		out.Content = append(out.Content, piece)
+		texts = append(texts, words)
+	}
+	out.Message = strings.ToValidUTF8(strings.Join(texts, "\n"), "\uFFFD")
+	out.Data = dataOf(r, out.Message)
+	if r.IsError {
+		if out.Message == "" {
+			out.Message = out.Data
+		}
+		message := out.Message
+		if message == `""` || message == "" {
+			message = "The tool failed without saying why"
+		}
+		out.Status, out.Message = tool.StatusError, ""
+		out.Error = &tool.Error{Code: tool.ExecutionFailed, Reason: "TOOL_ERROR", Message: message}
+	}
+	return out, nil
+}
+
+// dataOf is the structured content as the server wrote it, else the text.
+func dataOf(r *sdk.CallToolResult, text string) string {
+	if exact, ok := r.Meta[exactData].(string); ok && r.StructuredContent != nil {
+		return exact
+	}
+	if r.StructuredContent != nil {
+		if b, err := json.Marshal(r.StructuredContent); err == nil {
+			return string(b)
+		}
+	}
+	return string(encode(text))
+}
+
+// contentOf is a piece that is no text, and the words that stand for it in the message.
+func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, string, error) {
+	switch part := part.(type) {
+	case *sdk.ImageContent:
+		return blob(c, tool.Content{Type: tool.ContentImage, MIMEType: part.MIMEType}, n, room, part.Data)
+	case *sdk.AudioContent:
+		return blob(c, tool.Content{Type: tool.ContentAudio, MIMEType: part.MIMEType}, n, room, part.Data)
+	case *sdk.ResourceLink:
+		name := part.Title
+		if name == "" {
+			name = part.Name
+		}
+		out := tool.Content{Type: tool.ContentLink, URI: cleanLine(part.URI, maxDescription), Name: cleanLine(name, maxTitle), MIMEType: cleanLine(part.MIMEType, maxTitle)}
+		return out, "[resource " + out.URI + "]", nil
+	case *sdk.EmbeddedResource:
+		if part.Resource == nil {
+			return tool.Content{Type: tool.ContentDocument}, "[empty resource]", nil
+		}
+		r := part.Resource
+		out := tool.Content{Type: tool.ContentDocument, MIMEType: r.MIMEType, URI: cleanLine(r.URI, maxDescription), Name: cleanLine(r.URI, maxTitle)}
+		if len(r.Blob) > 0 {
+			return blob(c, out, n, room, r.Blob)
+		}
+		text := strings.ToValidUTF8(r.Text, "\uFFFD")
+		out, _, err := blob(c, out, n, room, []byte(text))
+		return out, text, err // the model reads it
+	}
+	return tool.Content{Type: tool.ContentText}, fmt.Sprintf("[%T is not understood]", part), nil
+}
+
+// blob puts bytes into a piece that has room for them, else into an artifact that it names.
+func blob(c *tool.Call, out tool.Content, n, room int, b []byte) (tool.Content, string, error) {
+	out.MIMEType = cleanLine(out.MIMEType, maxTitle)
+	words := fmt.Sprintf("[%s, %s, %d bytes]", out.Type, out.MIMEType, len(b))
+	if len(b) <= min(maxInline, room) {
+		out.Data = b
+		return out, words, nil
+	}
+	kept, err := c.SaveArtifact(fmt.Sprintf("mcp-%d", n), out.MIMEType, b)
+	out.Artifact = kept.Name
+	return out, words, err
+}

@@ -1,0 +1,256 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// stateless is the era in which questions come with results. lastEarlier is the one before.
+const (
+	stateless   = "2026-07-28"
+	lastEarlier = "2025-11-25"
+)
+
+// logLevel asks, request by request, for what the server logs.
+const logLevel = "io.modelcontextprotocol/logLevel"
+
+// maxLog is how much of a server's log a call keeps, in bytes of one message.
+const maxLog = 8 << 10
+
+// A session is one connection to a server.
+type session struct {
+	server *server
+	client *sdk.ClientSession
+	floor  *floor
+	relist chan struct{}
+}
+
+// connect begins to speak. The server is offered forms and pages for people, and nothing else: no model, no roots.
+func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) error {
+	client := sdk.NewClient(&sdk.Implementation{Name: "toold", Version: n.server.cfg.Version}, &sdk.ClientOptions{
+		Logger: slog.New(slog.DiscardHandler),
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
+		}},
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
+		ElicitationHandler:          n.elicit,
+		ProgressNotificationHandler: n.progress,
+		LoggingMessageHandler:       n.logged,
+		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
+			select {
+			case n.relist <- struct{}{}:
+			default: // it will be read again anyway
+			}
+		},
+	})
+	client.AddReceivingMiddleware(n.deny)
+	var o *sdk.ClientSessionOptions
+	if earlier {
+		o = &sdk.ClientSessionOptions{ProtocolVersion: lastEarlier}
+	}
+	var err error
+	n.client, err = client.Connect(ctx, t, o)
+	if err != nil {
+		return err
+	}
+	about := n.client.InitializeResult()
+	if about.ProtocolVersion < stateless && about.Capabilities != nil && about.Capabilities.Logging != nil {
+		if err := n.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // servers of earlier eras have it
+			n.server.cfg.Log.Debug("MCP server takes no log level", zap.String("server", n.server.entry.Key), zap.Error(err))
+		}
+	}
+	return nil
+}
+
+// deny refuses what a server may not ask of its client.
+func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if method == "sampling/createMessage" || method == "roots/list" {
+			n.server.cfg.Log.Warn("MCP server asked for what it does not get", zap.String("server", n.server.entry.Key), zap.String("method", method))
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered"}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// elicit is a question of a server of an earlier era.
+func (n *session) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	q, err := newQuestion("", r.Params)
+	if err != nil {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()}
+	}
+	return n.floor.ask(ctx, q), nil
+}
+
+func (n *session) progress(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+	token, _ := r.Params.ProgressToken.(string)
+	if x := n.floor.flight(token); x != nil {
+		x.meter.tell(x.call, r.Params)
+	}
+}
+
+// A meter passes on how far a call is, not more often than anybody can see.
+type meter struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+const meterRest = 50 * time.Millisecond
+
+func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	if now.Sub(m.last) < meterRest && (p.Total <= 0 || p.Progress < p.Total) {
+		return
+	}
+	m.last = now
+	told := tool.Progress{Status: tool.ProgressRunning, Message: cleanLine(p.Message, maxTitle*5)}
+	if p.Total > 0 && p.Progress >= 0 && p.Progress <= p.Total {
+		told.Fraction, told.Loaded, told.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
+	}
+	_ = c.ReportProgress(told) // an error means that the call is over
+}
+
+// logged gives a line of a server's log to the call that it is about, as far as that is clear.
+func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) { //nolint:staticcheck // servers of earlier eras have it
+	text, isText := r.Params.Data.(string)
+	if !isText {
+		b, _ := json.Marshal(r.Params.Data)
+		text = string(b)
+	}
+	text = cleanLine(text, maxLog)
+	if r.Params.Logger != "" {
+		text = cleanLine(r.Params.Logger, maxTitle) + ": " + text
+	}
+	if x := n.floor.only(); x != nil {
+		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // an error means that the call is over
+		return
+	}
+	n.server.cfg.Log.Debug("MCP server logs", zap.String("server", n.server.entry.Key), zap.String("text", text))
+}
+
+// round is what one request of a call brought.
+type round struct {
+	result    *sdk.CallToolResult
+	questions []*question
+	state     string // to be given back with the answers
+}
+
+// call makes one request. The error is errAlone when it has to be made again.
+func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) (*round, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	x := &flight{call: c, end: end, answers: m.earlier()}
+	token := fmt.Sprintf("%s/%d/%d", c.ID, c.Attempt, m.tries)
+	m.tries++
+	if err := n.floor.enter(ctx, token, x); err != nil {
+		return nil, err
+	}
+	defer n.floor.leave(token)
+	params := &sdk.CallToolParams{Meta: sdk.Meta{"progressToken": token}, Name: name, Arguments: json.RawMessage(c.Arguments.Text())}
+	if n.client.InitializeResult().ProtocolVersion >= stateless {
+		params.Meta[logLevel] = "info"
+		params.RequestState, params.InputResponses = m.State, m.responses()
+	}
+	r, err := n.client.CallTool(ctx, params)
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errAsked):
+		return &round{questions: []*question{x.asked}}, nil
+	case errors.Is(cause, errAlone):
+		return nil, errAlone
+	case cause != nil:
+		return nil, cause
+	case err != nil:
+		return failedRound(err)
+	case r.NeedsInput():
+		return inputRound(r)
+	}
+	return &round{result: r}, nil
+}
+
+// failedRound is what an error of the protocol means: a page to visit, an answer of the server, or a lost connection.
+func failedRound(err error) (*round, error) {
+	var wire *jsonrpc.Error
+	if !errors.As(err, &wire) {
+		return nil, &tool.Error{
+			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: err.Error(),
+			Message: "The connection to the server ended while it ran the call; it is not known whether that took effect",
+		}
+	}
+	if wire.Code == sdk.CodeURLElicitationRequired {
+		var data struct {
+			Elicitations []*sdk.ElicitParams `json:"elicitations"`
+		}
+		if json.Unmarshal(wire.Data, &data) == nil && len(data.Elicitations) > 0 {
+			return pages(data.Elicitations)
+		}
+	}
+	return nil, &tool.Error{
+		Code: tool.ExecutionFailed, Reason: fmt.Sprintf("MCP_%d", max(wire.Code, -wire.Code)),
+		Message: "The server refused: " + strings.TrimSpace(clean(wire.Message, maxDescription)),
+	}
+}
+
+func pages(list []*sdk.ElicitParams) (*round, error) {
+	if len(list) > maxQuestions {
+		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d things at once", maxQuestions)
+	}
+	out := &round{}
+	for _, p := range list {
+		if p == nil || p.URL == "" {
+			return nil, tool.Errorf(tool.ExecutionFailed, "The server asks for a visit to no page")
+		}
+		q, err := newQuestion("", p)
+		if err != nil {
+			return nil, tool.Errorf(tool.ExecutionFailed, "%s", sentence(err))
+		}
+		out.questions = append(out.questions, q)
+	}
+	return out, nil
+}
+
+// inputRound is what a server of the stateless era wants to know.
+func inputRound(r *sdk.CallToolResult) (*round, error) {
+	if len(r.InputRequests) == 0 {
+		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy and asks to be called later"}
+	}
+	if len(r.InputRequests) > maxQuestions || len(r.RequestState) > maxStateBytes {
+		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d things at once", maxQuestions)
+	}
+	out := &round{state: r.RequestState}
+	for _, id := range sortedKeys(r.InputRequests) {
+		p, ok := r.InputRequests[id].(*sdk.ElicitParams)
+		if !ok || p == nil {
+			return nil, &tool.Error{
+				Code: tool.ExecutionFailed, Reason: "NOT_OFFERED",
+				Message: "The server wants a model or a list of roots, which servers do not get here",
+			}
+		}
+		q, err := newQuestion(id, p)
+		if err != nil {
+			return nil, tool.Errorf(tool.ExecutionFailed, "%s", sentence(err))
+		}
+		out.questions = append(out.questions, q)
+	}
+	return out, nil
+}
+
+// sentence begins an error's text as a model reads it.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:]
+}
