@@ -284,6 +284,8 @@ type Admin interface {
 	Quarantined() []QuarantinedTool
 	// AcceptTool trusts the definition of a tool that waits, when it has this digest.
 	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
+	// Sources says where tools come from, by name.
+	Sources() []Source
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
 	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.

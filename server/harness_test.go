@@ -324,6 +324,12 @@ func (a *admin) Reload(context.Context) (server.Reloaded, error) {
 
 func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }
 
+func (a *admin) Sources() []server.Source {
+	return []server.Source{
+		{Name: "builtin", State: server.SourceReady, Tools: 3},
+		{Name: "mcp:w", State: server.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []server.RefusedTool{{Name: "read ", Reason: "a space"}}},
+	}
+}
 func (a *admin) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.tools) }
 
 func (a *admin) AcceptTool(_ tool.Principal, id, digest string) (server.Tool, error) {

@@ -41,7 +41,7 @@ func TestOperationsOfOperators(t *testing.T) {
 	var told operations
 	only := []server.Token{{Hash: hashOf(tokenOf("only-operator")), Principal: tool.Principal{Namespace: "default", Subject: "only-operator", Roles: []string{"operator"}}}}
 	w := newWorld(t, options{tokens: only, config: func(c *server.Config) { c.Operation = told.tell }})
-	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ReadAudit"}
+	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ListSources", "ReadAudit"}
 	table := mayCall()
 	for _, m := range registered(t, w.as("vera")) {
 		if slices.Equal(table["/"+string(m.Parent().FullName())+"/"+string(m.Name())], []string{"operator"}) {

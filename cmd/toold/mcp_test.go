@@ -43,6 +43,11 @@ func TestMCP(t *testing.T) {
 			flags, journal := s.withServer(mode)
 			p := s.start(flags...)
 			eventually(t, "the tools are there", func() bool { return p.hasTool("greeter__ask") })
+			sources, err := p.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
+			must(t, err)
+			if s := sources.GetSources(); len(s) != 2 || s[0].GetName() != "builtin" || s[1].GetName() != "mcp:greeter" || s[1].GetTools() != 11 || s[1].GetServer() != "mcptest 1" {
+				t.Errorf("the sources are %v", s)
+			}
 			got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "greeter__echo", CallId: "mcp-tests-call-echo", Arguments: `{"text":"x"}`}})
 			must(t, err)
 			if a := got.GetCall().GetSuspension().GetAction(); a != "approval" {

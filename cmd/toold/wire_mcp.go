@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -37,4 +41,31 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	}
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log
 	return mcp.New(cfg)
+}
+
+var mcpStates = map[mcp.State]server.SourceState{mcp.Connecting: server.SourceConnecting, mcp.Ready: server.SourceReady, mcp.Down: server.SourceDown}
+
+// Sources implements [server.Admin].
+func (a adminOf) Sources() []server.Source {
+	var out []server.Source
+	known := map[string]bool{}
+	for _, s := range a.d.mcp.Sources() {
+		known[s.Name] = true
+		o := server.Source{
+			Name: s.Name, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
+			Protocol: s.Protocol, Trust: string(s.Trust), Error: s.Error,
+		}
+		for _, r := range s.Refused {
+			o.Refused = append(o.Refused, server.RefusedTool{Name: r.Tool, Reason: r.Why})
+		}
+		out = append(out, o)
+	}
+	for _, name := range a.d.tools.Sources() {
+		if !known[name] {
+			tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: name}, registry.Page{})
+			out = append(out, server.Source{Name: name, State: server.SourceReady, Tools: len(tools)})
+		}
+	}
+	slices.SortFunc(out, func(a, b server.Source) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

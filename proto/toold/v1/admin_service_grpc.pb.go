@@ -25,6 +25,7 @@ const (
 	AdminService_SetLogLevel_FullMethodName          = "/toold.v1.AdminService/SetLogLevel"
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
+	AdminService_ListSources_FullMethodName          = "/toold.v1.AdminService/ListSources"
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
 	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
@@ -64,6 +65,8 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
+	// Where the tools come from, and how each of these sources is. Role: operator.
+	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
 	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
@@ -171,6 +174,16 @@ func (c *adminServiceClient) AcceptTool(ctx context.Context, in *AcceptToolReque
 	return out, nil
 }
 
+func (c *adminServiceClient) ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSourcesResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListSources_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseCallsResponse)
@@ -262,6 +275,8 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
+	// Where the tools come from, and how each of these sources is. Role: operator.
+	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
 	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
@@ -326,6 +341,9 @@ func (UnimplementedAdminServiceServer) ListQuarantinedTools(context.Context, *Li
 }
 func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptTool not implemented")
+}
+func (UnimplementedAdminServiceServer) ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSources not implemented")
 }
 func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseCalls not implemented")
@@ -474,6 +492,24 @@ func _AdminService_AcceptTool_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListSources_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSourcesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListSources(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListSources_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListSources(ctx, req.(*ListSourcesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_ReleaseCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseCallsRequest)
 	if err := dec(in); err != nil {
@@ -612,6 +648,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcceptTool",
 			Handler:    _AdminService_AcceptTool_Handler,
+		},
+		{
+			MethodName: "ListSources",
+			Handler:    _AdminService_ListSources_Handler,
 		},
 		{
 			MethodName: "ReleaseCalls",

@@ -28,7 +28,7 @@ var habits = map[string]func(){
 	},
 	"flood": func() {
 		script(func(_ string, id json.RawMessage) {
-			for i := range 5_000 {
+			for i := range 1_500 {
 				say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"nobody","progress":%d}}`, i)
 			}
 			answer(id, "done")

@@ -1,0 +1,38 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Sources lists where tools come from, and below it the tools that are not taken.
+func (v View) Sources(sources []*tooldv1.Source) string {
+	rows := make([][]cell, 0, len(sources))
+	var refused strings.Builder
+	for _, s := range sources {
+		state, last := cell{"ready", good}, strings.TrimSpace(s.GetServer()+"  "+s.GetProtocol())
+		switch s.GetState() {
+		case tooldv1.SourceState_SOURCE_STATE_CONNECTING:
+			state = cell{"connecting", dim}
+		case tooldv1.SourceState_SOURCE_STATE_DOWN:
+			state, last = cell{"down", bad}, s.GetError()
+		}
+		age := ""
+		if s.GetSince() != nil {
+			age = v.age(s.GetSince())
+		}
+		rows = append(rows, []cell{
+			{Line(s.GetName()), bold}, state, {age, dim}, {fmt.Sprint(s.GetTools()), ""}, {Line(s.GetTrust()), ""}, {Line(last), dim},
+		})
+		for _, r := range s.GetRefused() {
+			refused.WriteString("  " + v.paint(bad, Line(s.GetName())+" "+Line(r.GetName())) + "  " + Line(r.GetReason()) + "\n")
+		}
+	}
+	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER, OR WHAT IS WRONG"}, 24, rows)
+	if refused.Len() > 0 {
+		text += "\nnot taken:\n" + refused.String()
+	}
+	return text
+}

@@ -1,0 +1,135 @@
+package mcp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+)
+
+// T74: a tool that changes after it was trusted, in a nested description alone, is in no list until it is accepted; what
+// else changed is there.
+func TestT74ChangedWhileItRuns(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			m := newMemory()
+			w := connect(t, m, nil, own(t, "w", era)).ready()
+			contains(t, w.text("w__echo", `{"text":"hi"}`), "hi")
+			contains(t, w.text("w__change", `{}`), "changed")
+			w.eventually("the change is seen", func() bool { _, there := w.tools.Lookup("w__echo"); return !there })
+			w.eventually("a new tool is there", func() bool { _, there := w.tools.Lookup("w__grown"); return there })
+			if _, there := w.tools.Lookup("w__fail"); there {
+				t.Error("a tool that is gone is in the list")
+			}
+			q := w.tools.Quarantined()
+			if len(q) != 1 || q[0].Descriptor.ID != "w__echo" || strings.Contains(string(q[0].Trusted.Parameters), "id_rsa") || !strings.Contains(string(q[0].Descriptor.Parameters), "id_rsa") {
+				t.Fatalf("in quarantine is %+v", q)
+			}
+			contains(t, w.text("w__grown", `{}`), "new")
+			_, err := w.tools.Accept("w__echo", q[0].Digest)
+			must(t, err)
+			contains(t, w.text("w__echo", `{}`), "thanks")
+		})
+	}
+}
+
+// T75: names that are none, ids that are taken, and schemas that reach out are refused with their reason; the other tools of
+// the server are there.
+func TestT75Names(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "a", "names"))
+	must(t, w.tools.Register("builtin", tool.Func(tool.Descriptor{ID: "bash"}, nil)))
+	w.ready()
+	why := map[string]string{}
+	for _, r := range w.hub.Sources()[0].Refused {
+		why[r.Tool] = r.Why
+	}
+	for name, reason := range map[string]string{"read": "the name", "r\u0435ad": "the name", "": "the name", "a_b": "a.b has the id", "deep": "inputSchema"} {
+		if name == "deep" {
+			reason = "parameters"
+		}
+		if !strings.Contains(why[name], reason) {
+			t.Errorf("%q is refused with %q", name, why[name])
+		}
+	}
+	for _, id := range []string{"a__bash", "a__b__c", "a__a_b", "a__long"} {
+		if _, ok := w.tools.Lookup(id); !ok {
+			t.Errorf("%s is not there: %v", id, why)
+		}
+	}
+	if e, ok := w.tools.Lookup("bash"); !ok || e.Source != "builtin" {
+		t.Error("a server's bash is the daemon's")
+	}
+	if _, err := mcp.New(mcp.Config{Entries: []mcp.Entry{{Key: "a b", Command: "x"}, {Key: "a_b", Command: "x"}}}); err == nil {
+		t.Error("two servers have one prefix")
+	}
+}
+
+// T76: a server that sends a line without end, forged answers, two answers or a flood is ended or slowed; others are served.
+func TestT76Floods(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "endless", "endless"), own(t, "flood", "flood"), own(t, "foreign", "foreign"), own(t, "other", "good"), own(t, "twice", "twice")).ready()
+	for id, want := range map[string]string{
+		"endless__long": "error: The connection to the server ended",
+		"foreign__long": "error: The connection to the server ended",
+		"flood__long":   "done",
+	} {
+		contains(t, w.text(id, `{}`), want)
+		contains(t, w.text("other__echo", `{"text":"here"}`), "here")
+	}
+	for range 10 {
+		contains(t, w.text("twice__long", `{}`), "first")
+	}
+	w.eventually("all are there again", func() bool {
+		ready := 0
+		for _, s := range w.hub.Sources() {
+			if s.State == mcp.Ready {
+				ready++
+			}
+		}
+		return ready == 5
+	})
+	for i, starts := range []int{2, 1, 2, 1, 1} {
+		if s := w.hub.Sources()[i]; s.Starts != starts {
+			t.Errorf("%s was started %d times, want %d", s.Name, s.Starts, starts)
+		}
+	}
+}
+
+// T77: a server gets no model and no roots, and what it says of its tools' effects counts as far as it is trusted.
+func TestT77Asks(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			w := connect(t, newMemory(), nil, own(t, "w", era)).ready()
+			for _, name := range []string{"w__sample", "w__roots"} {
+				if text := w.text(name, `{}`); strings.Contains(text, "thanks") {
+					t.Errorf("%s: %s", name, text)
+				}
+			}
+			if strings.Contains(w.said(), "got what it wanted") {
+				t.Error("the server got it")
+			}
+		})
+	}
+	want := map[mcp.Trust]tool.Effects{
+		mcp.TrustNone:  {Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true},
+		mcp.TrustHints: {Mutability: tool.ReadOnly, Safety: tool.SafetyNetwork, Tier: tool.Confirm, OpenWorld: true, ConcurrencySafe: true},
+		mcp.TrustFull:  {Mutability: tool.ReadOnly, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true, ConcurrencySafe: true},
+	}
+	for trust, effects := range want {
+		w := connect(t, newMemory(), nil, own(t, "w", "good", trusting(trust))).ready()
+		e, _ := w.tools.Lookup("w__writer")
+		if e.Descriptor.Effects != effects || e.Descriptor.Mildest != nil || e.Descriptor.Idempotent != (trust != mcp.TrustNone) {
+			t.Errorf("trust %q: %+v", trust, e.Descriptor)
+		}
+	}
+}
+
+// Servers print what they should not, and some never answer.
+func TestOddServers(t *testing.T) {
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Connect = 300e6 }, own(t, "banner", "banner"), own(t, "mute", "mute"))
+	w.eventually("one is ready and one is not", func() bool {
+		s := w.hub.Sources()
+		return s[0].State == mcp.Ready && strings.Contains(s[1].Error, "not ready after 300ms")
+	})
+	contains(t, w.text("banner__long", `{}`), "fine")
+}

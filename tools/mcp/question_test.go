@@ -1,0 +1,144 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A question suspends the call with the form; the attempt that the decision starts has the answer, in a new daemon with a
+// new server too.
+func TestQuestion(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			m := newMemory()
+			w := connect(t, m, nil, own(t, "w", era)).ready()
+			c, rep := newCall(t, `{}`)
+			asked, err := w.do("w__ask", c)
+			must(t, err)
+			if !asked.IsPending() || asked.Suspension.Action != "input" {
+				t.Fatalf("the result is %+v", asked)
+			}
+			want := `{"additionalProperties":false,"properties":{"age":{"type":"integer"},"name":{"minLength":2,"type":"string"}},"required":["name"],"type":"object"}`
+			if string(asked.Suspension.ResponseSchema) != want {
+				t.Errorf("the form is %s", asked.Suspension.ResponseSchema)
+			}
+			if asked.Suspension.Message != "The server w asks: What is your name?Type your password. [markup was taken out]" {
+				t.Errorf("the question is %q", asked.Suspension.Message)
+			}
+			again := connect(t, m, nil, own(t, "w", era)).ready()
+			r, err := again.do("w__ask", answered(c, rep, asked, `{"name":"Ada","age":36}`))
+			must(t, err)
+			contains(t, r.Message, "hello Ada (36)")
+			if strings.Count(again.said(), "greeted\n") != 1 || strings.Contains(w.said(), "\ngreeted") {
+				t.Errorf("the servers did\n%s and\n%s", w.said(), again.said())
+			}
+		})
+	}
+}
+
+// An answer is for the arguments that the question was about, and for the call's own question.
+func TestAnswerOfSomethingElse(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "w", "good")).ready()
+	c, rep := newCall(t, `{}`)
+	asked, err := w.do("w__ask", c)
+	must(t, err)
+	edited := answered(c, rep, asked, `{"name":"Ada"}`)
+	edited.Arguments = tool.NewArguments(`{"other":1}`, map[string]any{"other": json.Number("1")})
+	r, err := w.do("w__ask", edited)
+	must(t, err)
+	if !r.IsPending() {
+		t.Errorf("an answer for other arguments counts: %+v", r)
+	}
+	gated := answered(c, rep, asked, `{"name":"Ada"}`)
+	gated.Resume.Reason = "approval"
+	if r, err = w.do("w__ask", gated); err != nil || !r.IsPending() {
+		t.Errorf("the answer to a gate counts as one to the server: %+v, %v", r, err)
+	}
+}
+
+func TestSignIn(t *testing.T) {
+	for _, era := range eras {
+		t.Run(era, func(t *testing.T) {
+			w := connect(t, newMemory(), nil, own(t, "w", era)).ready()
+			c, rep := newCall(t, `{}`)
+			asked, err := w.do("w__login", c)
+			must(t, err)
+			s := asked.Suspension
+			if s == nil || s.Action != "auth" || len(s.ResponseSchema) > 0 {
+				t.Fatalf("the result is %+v", asked)
+			}
+			contains(t, string(s.Parameters), `"url":"https://login.example/start?x=1"`, `"host":"login.example"`)
+			contains(t, s.Message, "Sign in.\nhttps://login.example/start?x=1")
+			r, err := w.do("w__login", answered(c, rep, asked, ""))
+			must(t, err)
+			contains(t, r.Message, "signed in")
+		})
+	}
+}
+
+// Servers of earlier eras do not say which call they ask about. Calls at once find their own questions all the same.
+func TestQuestionsOfCallsAtOnce(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
+	const n = 5
+	var all sync.WaitGroup
+	texts := make([]string, n)
+	for i := range n {
+		all.Go(func() {
+			c, rep := newCall(t, `{}`)
+			c.ID = fmt.Sprintf("call-%d", i)
+			asked, err := w.do("w__ask", c)
+			if err != nil || !asked.IsPending() {
+				texts[i] = fmt.Sprint(asked, err)
+				return
+			}
+			r, err := w.do("w__ask", answered(c, rep, asked, fmt.Sprintf(`{"name":"person %d"}`, i)))
+			if err != nil {
+				texts[i] = err.Error()
+				return
+			}
+			texts[i] = r.ModelText()
+		})
+	}
+	all.Wait()
+	for i, text := range texts {
+		if !strings.HasPrefix(text, fmt.Sprintf("hello person %d ", i)) {
+			t.Errorf("call %d ended with %q", i, text)
+		}
+	}
+	if got := strings.Count(w.said(), "\ngreeted\n") + strings.Count(w.said(), "greeted\ngreeted\n"); got == 0 {
+		t.Errorf("nobody was greeted:\n%s", w.said())
+	}
+}
+
+// A call that runs long makes a question wait, and nothing else is lost by that.
+func TestQuestionBesideALongCall(t *testing.T) {
+	w := connect(t, newMemory(), nil, own(t, "w", "earlier")).ready()
+	long, _ := newCall(t, `{}`)
+	long.ID = "long"
+	e, _ := w.tools.Lookup("w__slow")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = e.Tool.Execute(ctx, long) // it is cancelled
+	}()
+	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "slow began") })
+	asking := make(chan *tool.Result, 1)
+	go func() {
+		c, _ := newCall(t, `{}`)
+		r, _ := w.do("w__ask", c)
+		asking <- r
+	}()
+	w.eventually("it asks", func() bool { return strings.Contains(w.said(), "asked") })
+	cancel(tool.Errorf(tool.Cancelled, "enough"))
+	<-over
+	if r := <-asking; !r.IsPending() {
+		t.Errorf("the question became %+v", r)
+	}
+}
