@@ -135,13 +135,24 @@ func (p *pass) asks(r *tool.Result) end {
 
 // aborted is the end of a pass whose tool returned an error: what it wanted to store is dropped.
 func (p *pass) aborted(ctx context.Context, a answer) end {
+	executed := call.Started
+	switch {
+	case errors.Is(a.err, tool.ErrLost) && ctx.Err() == nil:
+		return end{lost: true}
+	case errors.Is(a.err, tool.ErrLost):
+		executed = call.ExecutedUnknown
+	case errors.Is(a.err, tool.ErrNotRun):
+		executed = p.notRun()
+	}
 	if ctx.Err() != nil {
-		return endOf(context.Cause(ctx), call.Started)
+		return endOf(context.Cause(ctx), executed)
 	}
 	e := *tool.AsError(a.err)
 	e.Aborted = true
 	out := end{status: call.Failed, executed: call.Finished, after: true, result: failure(&e)}
 	switch {
+	case errors.Is(a.err, tool.ErrNotRun):
+		out.executed = executed
 	case e.Code == tool.Cancelled || errors.Is(a.err, context.Canceled):
 		e.Code, out.status = tool.Cancelled, call.Cancelled
 	case errors.Is(a.err, context.DeadlineExceeded):
@@ -150,6 +161,16 @@ func (p *pass) aborted(ctx context.Context, a answer) end {
 		out.executed = call.NotStarted
 	}
 	return out
+}
+
+// notRun is how far a call came whose attempt never began.
+func (p *pass) notRun() call.Executed {
+	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
+		if earlier.Ended.IsZero() {
+			return call.ExecutedUnknown
+		}
+	}
+	return call.NotStarted
 }
 
 // checkData holds a result to its schema.

@@ -68,6 +68,7 @@ type end struct {
 	refused  error
 	unstored error // what the journal said
 
+	lost bool // the tool did not see how its attempt ended
 	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
 	back bool // a gate intercepted a call that is tentative: nothing of the pass is told
 }
@@ -162,6 +163,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	case out.refused != nil:
 		l.refuse(ctx, p, out.unstored, false)
+	case out.lost: // taken up when its lane is free
 	case out.ticket != nil:
 		l.suspend(ctx, p, out)
 	default:
@@ -169,6 +171,9 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	}
 	if p.leaveLane != nil { // whoever comes next finds what this one left
 		p.leaveLane()
+	}
+	if out.lost {
+		l.takeUp(ctx)
 	}
 	l.passed(ctx)
 	l.followed(ctx, rounds)

@@ -47,8 +47,14 @@ type Reconciler interface {
 	Reconcile(ctx context.Context, call *Call) (*Result, error)
 }
 
-// ErrNotRun is what a [Reconciler] answers of an attempt that changed nothing.
+// ErrNotRun is what a [Reconciler] answers of an attempt that changed nothing, and what a tool returns, or wraps, that never
+// began.
 var ErrNotRun = errors.New("the attempt changed nothing")
+
+// ErrLost is what a tool returns that did not see how its attempt ended, such as one whose work another program did that is
+// gone. The call is taken up as after a crash: it runs again when that is safe, else the tool is asked ([Reconciler]), else it is
+// in doubt.
+var ErrLost = errors.New("nobody saw the end of the attempt")
 
 // Func returns a tool that runs fn.
 func Func(d Descriptor, fn func(ctx context.Context, call *Call) (*Result, error)) Tool {
