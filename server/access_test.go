@@ -54,6 +54,7 @@ func mayCall() map[string][]string {
 		"/toold.v1.ToolService/ExportTools":     see,
 		"/toold.v1.DocumentService/GetDocument": look, "/toold.v1.DocumentService/ListDocuments": look,
 		"/toold.v1.DocumentService/PutDocument": end, "/toold.v1.DocumentService/DeleteDocument": end,
+		"/toold.v1.WorkerService/Connect":        {"worker", "operator"},
 		"/toold.v1.AdminService/ListDeadLetters": {"operator"}, "/toold.v1.AdminService/RetryDeadLetter": {"operator"},
 		"/toold.v1.AdminService/GetInfo": everyRole,
 		"/toold.v1.AdminService/Reload":  {"operator"}, "/toold.v1.AdminService/Drain": {"operator"}, "/toold.v1.AdminService/SetLogLevel": {"operator"},

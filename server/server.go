@@ -26,12 +26,14 @@ const MaxMessage = 4 << 20
 
 // A Config is what a server is made of.
 type Config struct {
-	Engine Engine      // required
-	Tools  Tools       // required
-	Admin  Admin       // required
-	Auth   *Auth       // required
-	TLS    *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
-	Log    *zap.Logger // nil drops
+	Engine Engine // required
+	Tools  Tools  // required
+	Admin  Admin  // required
+	Auth   *Auth  // required
+	// Workers take programs that dial in to run tools; nil takes none.
+	Workers Workers
+	TLS     *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
+	Log     *zap.Logger // nil drops
 	// Operation is told of what is asked for beside calls; nil: nobody is.
 	Operation func(context.Context, Operation)
 
@@ -87,6 +89,7 @@ func New(cfg Config) (*Server, error) {
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
 	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine})
 	tooldv1.RegisterDocumentServiceServer(s.grpc, &documents{documents: cfg.Engine})
+	tooldv1.RegisterWorkerServiceServer(s.grpc, &workerService{workers: cfg.Workers})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	s.SetReady(false)
@@ -160,7 +163,7 @@ func (s *Server) Serve(lis net.Listener) error {
 
 // services are the names that the health service knows; "" is the daemon as a whole.
 var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
-	tooldv1.DocumentService_ServiceDesc.ServiceName}
+	tooldv1.DocumentService_ServiceDesc.ServiceName, tooldv1.WorkerService_ServiceDesc.ServiceName}
 
 // SetReady tells who asks for the daemon's health whether to send requests.
 func (s *Server) SetReady(ready bool) {

@@ -31,6 +31,7 @@ type Config struct {
 	Metrics    Metrics     `koanf:"metrics"`
 	Tracing    Tracing     `koanf:"tracing"`
 	Tools      Tools       `koanf:"tools"`
+	Workers    Workers     `koanf:"workers"`   // programs that dial in to run tools
 	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
 	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
 	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
@@ -213,6 +214,7 @@ func defaults() Config {
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},
 		Bash:      Bash{Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
+		Workers:   defaultWorkers(),
 		Audit:     Audit{Every: time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
 		Compact:   Compact{From: compact.DefaultFrom},

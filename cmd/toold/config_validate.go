@@ -42,6 +42,7 @@ func (c *Config) validate() error {
 	c.validateHooks(wrong)
 	c.validateNotify(wrong)
 	c.validateMCP(wrong)
+	c.validateWorkers(wrong)
 	for i, s := range c.Redact.Values {
 		given := 0
 		for _, by := range []string{s.Env, s.File, s.Value} {
@@ -125,6 +126,7 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"limits.output_quota", c.Limits.OutputQuota, 1 << 40},
 		{"limits.watchers", c.Limits.Watchers, 1_000_000},
 		{"limits.watchers_each", c.Limits.WatchersEach, 1_000_000},
+		{"workers.each", c.Workers.Each, 65_536},
 		{"documents.size", c.Documents.Size, lifecycle.MaxDocumentSize},
 		{"documents.count", c.Documents.Count, lifecycle.MaxDocuments},
 		{"documents.total", c.Documents.Total, lifecycle.MaxDocumentsTotal},
@@ -154,6 +156,8 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"timeouts.expiry", c.Timeouts.Expiry, time.Second, 30 * 24 * time.Hour}, // no question is for ever
 		{"timeouts.drain", c.Timeouts.Drain, 0, time.Hour},
 		{"limits.circuit_open", c.Limits.CircuitOpen, 0, 24 * time.Hour},
+		{"workers.lease", c.Workers.Lease, 500 * time.Millisecond, 10 * time.Minute},
+		{"workers.wait", c.Workers.Wait, time.Millisecond, time.Hour},
 		{"timeouts.stall", c.Timeouts.Stall, time.Second, time.Hour},
 		{"retention.calls", c.Retention.Calls, time.Second, 100 * year},
 		{"retention.tombstones", c.Retention.Tombstones, time.Second, 100 * year},

@@ -37,6 +37,10 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if at := os.Getenv(asWorker); at != "" {
+		serveTestTools(at)
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 

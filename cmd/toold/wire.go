@@ -31,6 +31,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 // heartbeatEvery is how long a stream may be silent.
@@ -55,6 +56,7 @@ type daemon struct {
 	jobs    *shell.Jobs // nil: no command runs in the background
 	mcp     *mcp.Hub
 	gate    *permission.Gate
+	workers *worker.Hub
 	plugins *plugins
 	outside atomic.Pointer[outsiders]
 	engine  *lifecycle.Engine
@@ -93,7 +95,7 @@ func newDaemon(ctx context.Context, cfg *Config, out io.Writer) (_ *daemon, err 
 		return nil, err
 	}
 	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
-	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openTracing, d.openEngine, d.openServer, d.listen, d.recover} {
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openEngine, d.openServer, d.listen, d.recover} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -153,7 +155,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.tools = registry.New(registry.Config{
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
-		Pins:          pins, Trusted: []string{builtin, benchSource},
+		Pins:          pins, Trusted: append([]string{builtin, benchSource}, d.cfg.Workers.sources()...),
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
@@ -214,7 +216,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
-		Hide: d.gate.Hidden, Absent: wire.Absent(d.tools, d.gate.Hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
+		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
@@ -284,8 +286,8 @@ func (d *daemon) openServer(context.Context) error {
 	}
 	d.server, err = server.New(server.Config{
 		Engine: wire.NewEngine(d.engine, heartbeatEvery),
-		Tools:  wire.Tools(d.tools, d.gate.Hidden),
-		Admin:  adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
+		Tools:  wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers),
+		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})
 	return err

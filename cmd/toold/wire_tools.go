@@ -18,6 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/todo"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 // builtin is the source of the tools that the daemon brings along.
@@ -29,6 +30,9 @@ const benchSource = "bench"
 // mayStartProcesses reports whether calls of a tool may start processes. A built-in one that does asks for isolation or for
 // a network around them; of tools from elsewhere it is assumed.
 func mayStartProcesses(t *tool.Descriptor) bool {
+	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
+		return false // what a worker starts is not around any process of this machine's
+	}
 	if t.Source != builtin && t.Source != benchSource && t.Source != frontend.Source {
 		return true
 	}

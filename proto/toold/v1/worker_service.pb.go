@@ -351,7 +351,7 @@ type ConnectResponse_Lost struct {
 }
 
 type ConnectResponse_Ack struct {
-	// A checkpoint is kept.
+	// A checkpoint is kept, or the end of work was taken.
 	Ack *WorkerAck `protobuf:"bytes,5,opt,name=ack,proto3,oneof"`
 }
 
@@ -672,7 +672,7 @@ type WorkerRefusal struct {
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// UPPER_SNAKE_CASE: INVALID; TAKEN, by another source; OTHER_DEFINITION: workers of the pool serve it with another descriptor, and this
-	// one serves it when they are gone.
+	// one serves it when they are gone; QUARANTINED: it is not the definition that is trusted, and served when an operator accepts it.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For the tool's author.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -1141,12 +1141,13 @@ func (x *WorkerLost) GetLeaseId() string {
 	return ""
 }
 
-// WorkerAck says that a checkpoint is in the journal.
+// WorkerAck says that a checkpoint is in the journal, or that the end of work counts. Until then a worker keeps both, to say them again
+// when it has dialled again and still holds the lease.
 type WorkerAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// WorkerReport.sequence.
+	// WorkerReport.sequence; 0 is the end of the work.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Empty, or why it was not kept.
 	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
@@ -1284,7 +1285,7 @@ type WorkerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// The worker's number for a checkpoint, repeated in its WorkerAck.
+	// The worker's number for a checkpoint, from 1, repeated in its WorkerAck.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Exactly one.
 	//

@@ -1,0 +1,144 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// Workers shows a hub to the doors.
+func Workers(h *worker.Hub) server.Workers { return workers{h} }
+
+type workers struct{ hub *worker.Hub }
+
+func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.WorkerLine) (server.WorkerSession, *server.WorkerAccepted, func(), error) {
+	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held}
+	for _, t := range o.Tools {
+		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons}
+		for _, d := range t.Documents {
+			one.Documents = append(one.Documents, worker.DocumentKey{Scope: d.Scope, Key: d.Key})
+		}
+		offer.Tools = append(offer.Tools, one)
+	}
+	s, a, ready, err := w.hub.Connect(p, offer, line)
+	if err != nil {
+		return nil, nil, nil, workerRefusal(err)
+	}
+	answer := &server.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept}
+	for _, r := range a.Refused {
+		answer.Refused = append(answer.Refused, server.WorkerRefusal(r))
+	}
+	return s, answer, ready, nil
+}
+
+func workerRefusal(err error) error {
+	invalid, ok := errors.AsType[*worker.InvalidError](err)
+	switch {
+	case ok:
+		return call.InvalidField(invalid.Field, "%s", invalid.Message)
+	case errors.Is(err, worker.ErrTooMany):
+		return call.Refuse(call.ResourceExhausted, "TOO_MANY_WORKERS", "%v", err)
+	case errors.Is(err, worker.ErrClosed):
+		return call.Refuse(call.Unavailable, "DRAINING", "the daemon is stopping; come back to the next one")
+	}
+	return err
+}
+
+// WorkerTools lets workers register tools.
+func WorkerTools(r *registry.Registry) worker.Registry { return workerTools{r} }
+
+type workerTools struct{ *registry.Registry }
+
+func (w workerTools) Register(source string, tools ...tool.Tool) error {
+	return taken(w.Registry.Register(source, tools...))
+}
+
+func (w workerTools) Replace(source string, tools ...tool.Tool) error {
+	return taken(w.Registry.Replace(source, tools...))
+}
+
+func (w workerTools) Trusted(source, id string) bool {
+	for _, q := range w.Quarantined() {
+		if q.Source == source && q.Descriptor.ID == id {
+			return false
+		}
+	}
+	return true
+}
+
+// taken says of a name that another source has no more than that: the source may be another tenant's.
+func taken(err error) error {
+	if duplicate, ok := errors.AsType[*registry.DuplicateError](err); ok {
+		return fmt.Errorf("%w: another source has a tool %q", worker.ErrTaken, duplicate.Name)
+	}
+	return err
+}
+
+// workerKind is the kind of the records of what workers offered. They belong to no namespace.
+const workerKind = "worker_tool"
+
+// WorkerMemory keeps what workers offered in a store.
+func WorkerMemory(s PinStore) worker.Memory { return workerMemory{s} }
+
+type workerMemory struct{ store PinStore }
+
+// A workerRecord without a known tool says that it was forgotten.
+type workerRecord struct {
+	Known *worker.Known `json:"known,omitempty"`
+}
+
+func (m workerMemory) put(ctx context.Context, source, id string, r workerRecord) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return m.store.PutRecord(ctx, "", store.Record{Kind: workerKind, Key: source + "/" + id, Bytes: text})
+}
+
+func (m workerMemory) Keep(ctx context.Context, k worker.Known) error {
+	return m.put(ctx, k.Source, k.Offer.Descriptor.ID, workerRecord{&k})
+}
+
+func (m workerMemory) Forget(ctx context.Context, source, id string) error {
+	return m.put(ctx, source, id, workerRecord{})
+}
+
+// KnownWorkerTools reads what workers offered. One that cannot be read is left out, and named in the error.
+func KnownWorkerTools(ctx context.Context, s PinStore) ([]worker.Known, error) {
+	newest := map[string]*worker.Known{}
+	var order []string
+	var broken []error
+	for after := int64(0); ; {
+		records, err := s.Records(ctx, "", workerKind, after, 500)
+		if err != nil || len(records) == 0 {
+			broken = append(broken, err)
+			break
+		}
+		for _, r := range records {
+			after = r.Position
+			var one workerRecord
+			if err := json.Unmarshal(r.Bytes, &one); err != nil {
+				broken = append(broken, fmt.Errorf("tool of a worker %q: %w", r.Key, err))
+			}
+			if _, ok := newest[r.Key]; !ok {
+				order = append(order, r.Key)
+			}
+			newest[r.Key] = one.Known // the newest counts
+		}
+	}
+	var known []worker.Known
+	for _, key := range order {
+		if k := newest[key]; k != nil {
+			known = append(known, *k)
+		}
+	}
+	return known, errors.Join(broken...)
+}

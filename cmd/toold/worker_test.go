@@ -1,0 +1,381 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sdk/go/worker"
+)
+
+// asWorker makes this test binary be a worker of the daemon at this address.
+const asWorker = "TOOLD_TEST_AS_WORKER"
+
+type testArgs struct {
+	File string `json:"file,omitempty"`
+}
+
+// testWorker is a worker whose tools leave a line in a file for each run, and run until there is a file beside it.
+func testWorker(address, token string) *worker.Worker {
+	w := worker.New(worker.Config{Address: address, Token: token, Pool: "tests", MaxCalls: 4, Log: func(s string) { fmt.Fprintln(os.Stderr, s) }})
+	held := func(ctx context.Context, c *worker.Call, in testArgs) (string, error) {
+		f, err := os.OpenFile(in.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(f, c.GetAttempt(), c.GetIdempotencyKey())
+		f.Close()
+		for {
+			if _, err := os.Stat(in.File + ".go"); err == nil {
+				return "held on attempt " + fmt.Sprint(c.GetAttempt()), nil
+			}
+			select {
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	worker.Add(w, worker.Tool{ID: "held", Observe: true}, held)
+	worker.Add(w, worker.Tool{ID: "held_idempotent", Observe: true, Idempotent: true}, held)
+	worker.Add(w, worker.Tool{ID: "held_read", Observe: true, ReadOnly: true}, held)
+	worker.Add(w, worker.Tool{ID: "held_known", Observe: true, Reconcile: func(context.Context, *worker.Call) (*tooldv1.WorkerResult, error) {
+		return worker.Success("it happened"), nil
+	}}, held)
+	worker.Add(w, worker.Tool{ID: "greet", Observe: true, ReadOnly: true, ConcurrencySafe: true}, func(_ context.Context, _ *worker.Call, in struct {
+		Name string `json:"name"`
+	}) (string, error) {
+		return "Hello, " + in.Name + "!", nil
+	})
+	worker.Add(w, worker.Tool{ID: "tells", Observe: true}, func(ctx context.Context, c *worker.Call, _ testArgs) (map[string]any, error) {
+		c.Progress(0.5, "half")
+		c.Activity("plan", "todo", []string{"one"})
+		c.ActivityDelta("plan", []map[string]any{{"op": "add", "path": "/-", "value": "two"}})
+		c.Output("stdout", []byte("printed\n"))
+		err := c.SaveCheckpoint(ctx, []byte("kept"))
+		return map[string]any{"caller": c.GetCaller().GetSubject(), "run": c.GetRun().GetRunId(), "key": len(c.GetIdempotencyKey())}, err
+	})
+	worker.Add(w, worker.Tool{ID: "asks", Observe: true}, func(_ context.Context, c *worker.Call, _ testArgs) (string, error) {
+		var colour string
+		if ok, err := c.Resumed(&colour); ok || err != nil {
+			return "painted " + colour, err
+		}
+		return "", worker.Ask("Which colour?", map[string]any{"type": "string"})
+	})
+	worker.Add(w, worker.Tool{ID: "fails", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
+		return "", worker.Fail("NO_PAINT", "there is no paint")
+	})
+	worker.Add(w, worker.Tool{ID: "panics", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) { panic("oh no") })
+	return w
+}
+
+// serveTestTools is the process of a worker. It ends with its standard input.
+func serveTestTools(address string) {
+	if err := testWorker(address, os.Getenv("TOOLD_TEST_TOKEN")).Run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// worker starts a worker in a process of its own, and waits until its tools are there.
+func (p *proc) worker() *exec.Cmd {
+	p.t.Helper()
+	exe, err := os.Executable()
+	must(p.t, err)
+	token, err := os.ReadFile(p.ready.TokenFile)
+	must(p.t, err)
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), asWorker+"="+p.ready.TCP, "TOOLD_TEST_TOKEN="+strings.TrimSpace(string(token)))
+	cmd.Stderr = p.log
+	must(p.t, cmd.Start())
+	p.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p.sees("greet", true)
+	return cmd
+}
+
+// sees waits until a tool is listed, or is not.
+func (p *proc) sees(id string, want bool) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	defer cancel()
+	watch, err := tooldv1.NewToolServiceClient(p.conn).WatchTools(ctx, &tooldv1.WatchToolsRequest{})
+	must(p.t, err)
+	have := map[string]bool{}
+	for have[id] != want || len(have) == 0 {
+		m, err := watch.Recv()
+		if err != nil {
+			p.t.Fatalf("the tool %s is listed: want %t: %v\n%s", id, want, err, p.log)
+		}
+		if m.GetReset_() {
+			clear(have)
+		}
+		for _, c := range m.GetChanges() {
+			if t := c.GetPut(); t != nil {
+				have[t.GetId()] = true
+			} else {
+				delete(have, c.GetRemoved())
+			}
+		}
+		have[""] = true
+	}
+}
+
+// serveHere runs a worker in this process until the test ends or stop is called.
+func (p *proc) serveHere(address, token string) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- testWorker(address, token).Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if cancel(); !stopped {
+			stopped = true
+			if err := <-ended; err != nil {
+				p.t.Error(err)
+			}
+		}
+	}
+	p.t.Cleanup(stop)
+	p.sees("greet", true)
+	return stop
+}
+
+func (p *proc) token() string {
+	b, err := os.ReadFile(p.ready.TokenFile)
+	must(p.t, err)
+	return strings.TrimSpace(string(b))
+}
+
+// begin starts a call that goes on by itself.
+func (p *proc) begin(id, tool, arguments string) {
+	p.t.Helper()
+	_, err := p.calls.CallTool(p.t.Context(), &tooldv1.CallToolRequest{
+		Spec: &tooldv1.CallSpec{CallId: id, Tool: tool, Arguments: arguments, LingerNever: true, Run: &tooldv1.Run{RunId: "r1"}}, Wait: durationpb.New(time.Millisecond),
+	})
+	must(p.t, err)
+}
+
+// end waits for the end of a call.
+func (p *proc) end(id, tool, arguments string) *tooldv1.Call {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	r, err := p.calls.CallTool(ctx, &tooldv1.CallToolRequest{
+		Spec: &tooldv1.CallSpec{CallId: id, Tool: tool, Arguments: arguments, Run: &tooldv1.Run{RunId: "r1"}}, Wait: durationpb.New(time.Minute),
+	})
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", tool, err, p.log)
+	}
+	return r.GetCall()
+}
+
+// awaitLines waits until a file has so many lines.
+func awaitLines(t *testing.T, file string, n int) []string {
+	t.Helper()
+	for range 2000 {
+		b, _ := os.ReadFile(file)
+		if lines := strings.Split(strings.TrimSpace(string(b)), "\n"); len(lines) >= n && lines[0] != "" {
+			return lines
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s never had %d lines", file, n)
+	return nil
+}
+
+func TestWorkerServes(t *testing.T) {
+	p := newSite(t, "").start("--workers-lease", "2s")
+	stop := p.serveHere(p.ready.TCP, p.token())
+	if c := p.end("", "greet", `{"name":"Ada"}`); c.GetResult().GetMessage() != "Hello, Ada!" || c.GetResult().GetData() != `"Hello, Ada!"` {
+		t.Errorf("greet: %v", c)
+	}
+	if c := p.end("", "greet", `{"name":1}`); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS {
+		t.Errorf("arguments that do not fit: %v", c.GetResult())
+	}
+	var told []string
+	stream, err := p.calls.ExecuteTool(t.Context(), &tooldv1.ExecuteToolRequest{Spec: &tooldv1.CallSpec{Tool: "tells", Run: &tooldv1.Run{RunId: "r1"}}})
+	must(t, err)
+	var data string
+	for f, err := stream.Recv(); err == nil; f, err = stream.Recv() {
+		for _, e := range f.GetFrame().GetEvents() {
+			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
+			data += e.GetFinished().GetResult().GetData()
+		}
+	}
+	if !strings.Contains(data, `"run":"r1"`) || !strings.Contains(data, `"key":64`) {
+		t.Errorf("tells: %s", data)
+	}
+	if got := strings.Join(told, " "); !strings.Contains(got, "Progress ActivitySnapshot ActivityDelta Output") {
+		t.Errorf("events: %s", got)
+	}
+	if c := p.end("", "fails", "{}"); c.GetResult().GetError().GetReason() != "NO_PAINT" || c.GetExecuted() != tooldv1.Executed_EXECUTED_FINISHED {
+		t.Errorf("fails: %v", c)
+	}
+	if c := p.end("", "panics", "{}"); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_INTERNAL {
+		t.Errorf("panics: %v", c)
+	}
+	// A call is cancelled, and its function hears it.
+	file := filepath.Join(t.TempDir(), "held")
+	p.begin("cancelled-0000001", "held", fmt.Sprintf(`{"file":%q}`, file))
+	awaitLines(t, file, 1)
+	r, err := p.calls.CancelCall(t.Context(), &tooldv1.CancelCallRequest{CallId: "cancelled-0000001", Wait: durationpb.New(10 * time.Second)})
+	must(t, err)
+	if got := r.GetCall(); got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED || got.GetExecuted() != tooldv1.Executed_EXECUTED_STARTED {
+		t.Errorf("cancelled: %v", got)
+	}
+	// A worker that is asked to end lets its calls end first.
+	p.begin("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2"))
+	awaitLines(t, file+"2", 1)
+	go func() { _ = os.WriteFile(file+"2.go", nil, 0o600) }()
+	stop()
+	if c := p.end("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2")); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+		t.Errorf("drained: %v", c)
+	}
+}
+
+// TestT84WorkerKilled: the process of a worker is killed in the middle of its calls.
+func TestT84WorkerKilled(t *testing.T) {
+	p := newSite(t, "").start("--workers-lease", "1s")
+	first := p.worker()
+	dir := t.TempDir()
+	file := func(tool string) string { return filepath.Join(dir, tool) }
+	args := func(tool string) string { return fmt.Sprintf(`{"file":%q}`, file(tool)) }
+	tools := []string{"held", "held_idempotent", "held_read", "held_known"}
+	for _, tool := range tools {
+		p.begin("killed-"+tool+"-00000", tool, args(tool))
+		awaitLines(t, file(tool), 1)
+	}
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	p.worker()
+	for _, tool := range tools[1:3] {
+		lines := awaitLines(t, file(tool), 2)
+		if a, b := strings.Fields(lines[0]), strings.Fields(lines[1]); a[1] != b[1] || b[0] != "2" {
+			t.Errorf("%s ran again as %q after %q", tool, lines[1], lines[0])
+		}
+		must(t, os.WriteFile(file(tool)+".go", nil, 0o600))
+		if c := p.end("killed-"+tool+"-00000", tool, args(tool)); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || len(c.GetAttempts()) != 2 {
+			t.Errorf("%s: %v", tool, c)
+		}
+	}
+	if c := p.get("killed-held-00000"); c.GetExecuted() != tooldv1.Executed_EXECUTED_UNKNOWN || c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
+		t.Errorf("held: %v", c)
+	}
+	if n := len(awaitLines(t, file("held"), 1)); n != 1 {
+		t.Errorf("held ran %d times", n)
+	}
+	if c := p.end("killed-held_known-00000", "held_known", args("held_known")); c.GetResult().GetMessage() != "it happened" {
+		t.Errorf("held_known: %v", c)
+	}
+}
+
+func (p *proc) get(id string) *tooldv1.Call {
+	p.t.Helper()
+	for range 1000 {
+		r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
+		must(p.t, err)
+		if r.GetCall().GetEndedAt() != nil {
+			return r.GetCall()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.t.Fatalf("%s never ended", id)
+	return nil
+}
+
+// TestWorkerOverRestart: the daemon is killed while a call waits for an answer. Its tool is known to the next one before the worker
+// is back, which dials by itself.
+func TestWorkerOverRestart(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start("--workers-lease", "2s")
+	stop := p.serveHere("unix:"+p.ready.Unix, "")
+	const id = "asks-over-a-restart"
+	asked := p.end(id, "asks", "{}")
+	if asked.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+		t.Fatalf("asks: %v", asked)
+	}
+	p.kill()
+	p = s.start("--workers-lease", "2s")
+	resumed, err := p.calls.ResumeTool(t.Context(), &tooldv1.ResumeToolRequest{SuspensionId: asked.GetSuspension().GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: "decision-over-a-restart", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: `"red"`,
+	}})
+	must(t, err)
+	for err == nil {
+		_, err = resumed.Recv()
+	}
+	if c := p.get(id); c.GetResult().GetMessage() != "painted red" {
+		t.Errorf("after the answer: %v\n%s", c, p.log)
+	}
+	stop()
+}
+
+// TestT61ForeignLease: what a worker says of a lease that it does not hold changes nothing, whoever it is and whatever it knows.
+func TestT61ForeignLease(t *testing.T) {
+	p := newSite(t, "").start("--workers-lease", "20s")
+	dial := func(pool, tool string) (tooldv1.WorkerService_ConnectClient, func() *tooldv1.ConnectResponse) {
+		stream, err := tooldv1.NewWorkerServiceClient(p.conn).Connect(t.Context())
+		must(t, err)
+		say(t, stream, &tooldv1.ConnectRequest_Register{Register: &tooldv1.WorkerRegister{Pool: pool, Tools: []*tooldv1.WorkerTool{{
+			Descriptor_: &tooldv1.Descriptor{Id: tool, Effects: &tooldv1.Assessment{Tier: tooldv1.Tier_TIER_OBSERVE}},
+		}}}})
+		return stream, func() *tooldv1.ConnectResponse {
+			m, err := stream.Recv()
+			must(t, err)
+			return m
+		}
+	}
+	honest, hears := dial("honest", "pays")
+	thief, thiefHears := dial("thief", "steals")
+	if r := hears().GetRegistered(); len(r.GetRefused()) > 0 || r.GetLease().AsDuration() != 20*time.Second {
+		t.Fatalf("registered: %v", r)
+	}
+	thiefHears()
+	const id = "paid-by-the-honest-one"
+	p.begin(id, "pays", "{}")
+	lease := hears().GetStart().GetLeaseId()
+	stolen := &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"stolen"`}
+	say(t, thief, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}})
+	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
+		t.Errorf("the thief is told %q", got)
+	}
+	say(t, thief, &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{LeaseId: lease, Report: &tooldv1.WorkerReport_Output{Output: &tooldv1.Output{Stream: "stdout", Data: []byte("x")}}}})
+	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
+		t.Errorf("the thief is told %q of a report", got)
+	}
+	// Nor does it get what it says that it held.
+	again, againHears := dial("thief", "steals")
+	_ = again
+	againHears()
+	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"paid"`}}})
+	if hears().GetAck().GetLeaseId() != lease {
+		t.Error("the end was not taken")
+	}
+	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}}) // late
+	if got := hears().GetLost().GetLeaseId(); got != lease {
+		t.Errorf("a second end: told %q", got)
+	}
+	if c := p.get(id); c.GetResult().GetData() != `"paid"` {
+		t.Errorf("the call: %v", c)
+	}
+}
+
+func say(t *testing.T, stream tooldv1.WorkerService_ConnectClient, m any) {
+	t.Helper()
+	req := &tooldv1.ConnectRequest{}
+	switch m := m.(type) {
+	case *tooldv1.ConnectRequest_Register:
+		req.Message = m
+	case *tooldv1.ConnectRequest_Done:
+		req.Message = m
+	case *tooldv1.ConnectRequest_Report:
+		req.Message = m
+	}
+	must(t, stream.Send(req))
+}

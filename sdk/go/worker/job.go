@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Cancelled ends the context of a call that is to stop.
+type Cancelled struct {
+	Code    tooldv1.ErrorCode // CANCELLED, TIMEOUT or INTERRUPTED
+	Message string
+}
+
+func (c *Cancelled) Error() string { return c.Message }
+
+// A job is work under a lease, until the daemon has taken its end.
+type job struct {
+	w      *Worker
+	lease  string
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	patience *time.Timer // guarded by the worker: ends it unless it is taken up again
+
+	mu       sync.Mutex
+	sequence int64
+	saving   map[int64]*saving
+	done     *tooldv1.ConnectRequest // said, and not taken yet
+}
+
+// saving is a checkpoint that is not kept yet.
+type saving struct {
+	request *tooldv1.ConnectRequest
+	kept    chan error
+}
+
+func (w *Worker) begin(s *tooldv1.WorkerStart) {
+	j := &job{w: w, lease: s.GetLeaseId(), saving: map[int64]*saving{}}
+	deadline := func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }
+	if d := s.GetCall().GetDeadline(); d != nil {
+		deadline = func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithDeadline(ctx, d.AsTime())
+		}
+	}
+	j.ctx, j.cancel = context.WithCancelCause(context.Background())
+	w.mu.Lock()
+	w.jobs[j.lease] = j
+	w.mu.Unlock()
+	w.running.Go(func() {
+		ctx, stop := deadline(j.ctx)
+		defer stop()
+		j.finish(w.perform(ctx, j, s))
+	})
+}
+
+// perform runs the function of the tool and catches what it throws.
+func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (done *tooldv1.WorkerDone) {
+	done = &tooldv1.WorkerDone{LeaseId: j.lease}
+	defer func() {
+		if r := recover(); r != nil {
+			w.cfg.Log(fmt.Sprintf("panic in %s: %v\n%s", s.GetCall().GetTool(), r, debug.Stack()))
+			done.Result = aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")
+		}
+	}()
+	e, c := w.tools[s.GetCall().GetTool()], &Call{WorkerCall: s.GetCall(), job: j}
+	switch {
+	case e == nil:
+		done.NotRun = true
+	case s.GetKind() == tooldv1.WorkKind_WORK_KIND_EXECUTE:
+		result, err := e.run(ctx, c)
+		done.Result = resultOf(ctx, result, err)
+	case e.ask != nil:
+		done.Result, done.NotRun = e.ask(ctx, s.GetKind(), c)
+	}
+	return done
+}
+
+// resultOf makes the result of what a function returned.
+func resultOf(ctx context.Context, r *tooldv1.WorkerResult, err error) *tooldv1.WorkerResult {
+	var failure *Failure
+	var question *Question
+	cancelled := new(Cancelled)
+	switch {
+	case err == nil:
+		return r
+	case errors.As(err, &question):
+		return question.result()
+	case errors.As(err, &failure):
+		return failure.result()
+	case errors.As(context.Cause(ctx), &cancelled):
+		return aborted(cancelled.Code, cancelled.Message)
+	}
+	return aborted(tooldv1.ErrorCode_ERROR_CODE_EXECUTION_FAILED, err.Error())
+}
+
+func aborted(code tooldv1.ErrorCode, message string) *tooldv1.WorkerResult {
+	return &tooldv1.WorkerResult{
+		Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.ToolError{Code: code, Message: message, Aborted: true},
+	}
+}
+
+// finish says how the work ended, and keeps that until it is taken.
+func (j *job) finish(d *tooldv1.WorkerDone) {
+	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: d}}
+	j.mu.Lock()
+	j.done = m
+	j.mu.Unlock()
+	j.say(context.Background(), m)
+}
+
+// say queues a message; while there is no connection it waits, until the job is dropped.
+func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
+	gone := j.ctx.Done()
+	if m.GetDone() != nil {
+		gone = nil // what was cancelled says how it ended, too
+		if errors.Is(context.Cause(j.ctx), ErrLost) {
+			return
+		}
+	}
+	select {
+	case j.w.out <- m:
+	case <-gone:
+	case <-ctx.Done():
+	case <-j.w.over:
+	}
+}
+
+// again repeats what the daemon may not have heard.
+func (j *job) again() {
+	j.w.mu.Lock()
+	if j.patience != nil {
+		j.patience.Stop()
+		j.patience = nil
+	}
+	j.w.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var repeat []*tooldv1.ConnectRequest
+	for _, s := range j.saving {
+		repeat = append(repeat, s.request)
+	}
+	if j.done != nil {
+		repeat = append(repeat, j.done)
+	}
+	j.w.running.Go(func() {
+		for _, m := range repeat {
+			j.say(context.Background(), m)
+		}
+	})
+}
+
+// drop forgets work that the daemon does not count on any more.
+func (j *job) drop(cause error) {
+	j.cancel(cause)
+	j.w.mu.Lock()
+	if j.patience != nil {
+		j.patience.Stop()
+	}
+	delete(j.w.jobs, j.lease)
+	j.w.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for n, s := range j.saving {
+		s.kept <- cause
+		delete(j.saving, n)
+	}
+}
+
+func (j *job) acknowledged(a *tooldv1.WorkerAck) {
+	if a.GetSequence() == 0 {
+		j.drop(context.Canceled) // it has ended
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s := j.saving[a.GetSequence()]
+	if s == nil {
+		return
+	}
+	delete(j.saving, a.GetSequence())
+	var err error
+	if a.GetError() != "" {
+		err = errors.New(a.GetError())
+	}
+	s.kept <- err
+}
+
+// save has a checkpoint kept.
+func (j *job) save(ctx context.Context, b []byte) error {
+	j.mu.Lock()
+	j.sequence++
+	s := &saving{kept: make(chan error, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{
+		LeaseId: j.lease, Sequence: j.sequence, Report: &tooldv1.WorkerReport_Checkpoint{Checkpoint: b},
+	}}}}
+	j.saving[j.sequence] = s
+	j.mu.Unlock()
+	j.say(ctx, s.request)
+	select {
+	case err := <-s.kept:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

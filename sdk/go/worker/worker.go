@@ -1,0 +1,309 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Config says where the daemon is and who the worker is.
+type Config struct {
+	Address string                           // host:port or unix:/path; required
+	Token   string                           // empty: none, as the unix socket of one's own daemon needs
+	TLS     credentials.TransportCredentials // nil: none
+	Pool    string                           // what the tools belong to; required
+
+	Name     string            // of this worker, for people; empty: host and process id
+	Version  string            // for people
+	Labels   map[string]string // what calls choose workers by
+	MaxCalls int               // calls at once; 0: 16
+	// DrainTime is what calls get to end when Run's context ends; 0 means 30 s.
+	DrainTime time.Duration
+	// Log is told what happens to the connection, in a sentence; nil: nobody is.
+	Log func(string)
+}
+
+// ErrLost ends the context of a call that the daemon gave up: it does not count any more.
+var ErrLost = errors.New("the daemon gave the call up")
+
+// ErrStopped ends the context of calls that are still running when a worker has drained for long enough.
+var ErrStopped = errors.New("the worker stops")
+
+// A Worker serves tools. Add tools before Run; Run once.
+type Worker struct {
+	cfg   Config
+	tools map[string]*entry
+
+	out  chan *tooldv1.ConnectRequest // waits to be sent; what waits here survives a connection
+	over chan struct{}                // closed when nothing is sent any more
+
+	mu      sync.Mutex
+	jobs    map[string]*job
+	lease   time.Duration // as the daemon said last
+	running sync.WaitGroup
+}
+
+type entry struct {
+	offer *tooldv1.WorkerTool
+	run   func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
+	ask   func(ctx context.Context, kind tooldv1.WorkKind, c *Call) (result *tooldv1.WorkerResult, notRun bool)
+}
+
+// New returns a worker without tools.
+func New(cfg Config) *Worker {
+	if cfg.Name == "" {
+		host, _ := os.Hostname()
+		cfg.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
+	cfg.DrainTime = cmp.Or(cfg.DrainTime, 30*time.Second)
+	if cfg.Log == nil {
+		cfg.Log = func(string) {}
+	}
+	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), jobs: map[string]*job{}}
+}
+
+// Run serves until ctx ends, and then lets what runs come to its end. It returns an error only when the daemon will never take the
+// worker as it is.
+func (w *Worker) Run(ctx context.Context) error {
+	secure := w.cfg.TLS
+	if secure == nil {
+		secure = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer w.running.Wait()
+	defer w.stopAll(ErrStopped)
+	defer close(w.over)
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		began := time.Now()
+		err := w.connect(ctx, tooldv1.NewWorkerServiceClient(conn))
+		switch {
+		case err == nil:
+			return nil
+		case final(err):
+			return err
+		case ctx.Err() != nil && w.idle():
+			return nil
+		}
+		w.cfg.Log("connection lost: " + err.Error())
+		if time.Since(began) > 10*time.Second {
+			pause = 100 * time.Millisecond
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			if w.idle() {
+				return nil
+			}
+		}
+	}
+}
+
+// final reports whether dialling again changes nothing.
+func final(err error) bool {
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
+		return true
+	}
+	return false
+}
+
+func (w *Worker) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.jobs) == 0
+}
+
+func (w *Worker) stopAll(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		j.cancel(cause)
+	}
+}
+
+func (w *Worker) register() *tooldv1.ConnectRequest {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &tooldv1.WorkerRegister{
+		Pool: w.cfg.Pool, Name: w.cfg.Name, Version: w.cfg.Version, Labels: w.cfg.Labels, MaxCalls: int32(w.cfg.MaxCalls),
+		Held: slices.Collect(maps.Keys(w.jobs)),
+	}
+	for _, id := range slices.Sorted(maps.Keys(w.tools)) {
+		r.Tools = append(r.Tools, w.tools[id].offer)
+	}
+	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: r}}
+}
+
+// connect serves over one connection. nil says that the worker has drained.
+func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient) error {
+	alive, hangUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer hangUp()
+	if w.cfg.Token != "" {
+		alive = metadata.AppendToOutgoingContext(alive, "authorization", "Bearer "+w.cfg.Token)
+	}
+	stream, err := client.Connect(alive)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(w.register()); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return w.away(err)
+	}
+	w.registered(first.GetRegistered())
+	c := &connection{Worker: w, stream: stream, hangUp: hangUp, alive: alive}
+	c.heard.Store(time.Now().UnixNano())
+	var sending sync.WaitGroup
+	sending.Go(func() { c.send(ctx) })
+	err = c.receive()
+	hangUp()
+	sending.Wait()
+	if c.left.Load() && (errors.Is(err, io.EOF) || w.idle()) {
+		return nil
+	}
+	return w.away(err)
+}
+
+// away gives what runs the rest of the lease to be taken up by another connection.
+func (w *Worker) away(err error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		if j.patience == nil {
+			j.patience = time.AfterFunc(w.lease, func() { j.drop(ErrLost) })
+		}
+	}
+	return err
+}
+
+// registered takes up what the daemon still counts on, and stops the rest.
+func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
+	for _, no := range r.GetRefused() {
+		w.cfg.Log(fmt.Sprintf("tool %s is not served: %s: %s", no.GetTool(), no.GetReason(), no.GetMessage()))
+	}
+	w.mu.Lock()
+	w.lease = r.GetLease().AsDuration()
+	var again, lost []*job
+	for id, j := range w.jobs {
+		if slices.Contains(r.GetKept(), id) {
+			again = append(again, j)
+		} else {
+			lost = append(lost, j)
+		}
+	}
+	w.mu.Unlock()
+	w.cfg.Log("connected as " + r.GetWorkerId())
+	for _, j := range lost {
+		j.drop(ErrLost)
+	}
+	for _, j := range again {
+		j.again()
+	}
+}
+
+// A connection is one stream to the daemon.
+type connection struct {
+	*Worker
+	stream grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
+	alive  context.Context
+	hangUp func()
+	heard  atomic.Int64
+	left   atomic.Bool // nothing is sent any more
+}
+
+// send sends what is to be said, and heartbeats, until the connection ends or the worker has drained.
+func (c *connection) send(ctx context.Context) {
+	c.mu.Lock()
+	lease := c.lease
+	c.mu.Unlock()
+	beat := time.NewTicker(max(lease/3, 10*time.Millisecond))
+	defer beat.Stop()
+	draining, late := ctx.Done(), make(<-chan time.Time)
+	drained := false
+	say := func(m *tooldv1.ConnectRequest) bool { return c.stream.Send(m) == nil }
+	ok := true
+	for ok {
+		if drained && c.idle() && len(c.out) == 0 {
+			c.left.Store(true)
+			_ = c.stream.CloseSend()
+			return
+		}
+		select {
+		case m := <-c.out:
+			ok = say(m)
+		case <-beat.C:
+			if time.Since(time.Unix(0, c.heard.Load())) > lease {
+				c.hangUp()
+				return
+			}
+			ok = say(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Heartbeat{Heartbeat: &tooldv1.WorkerHeartbeat{}}})
+		case <-draining:
+			draining, drained = nil, true
+			timer := time.NewTimer(c.cfg.DrainTime)
+			defer timer.Stop()
+			late = timer.C
+			ok = say(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Drain{Drain: &tooldv1.WorkerDrain{}}})
+		case <-late:
+			c.stopAll(ErrStopped)
+		case <-c.alive.Done():
+			return
+		}
+	}
+}
+
+func (c *connection) receive() error {
+	for {
+		m, err := c.stream.Recv()
+		if err != nil {
+			return err
+		}
+		c.heard.Store(time.Now().UnixNano())
+		switch m := m.GetMessage().(type) {
+		case *tooldv1.ConnectResponse_Start:
+			c.begin(m.Start)
+		case *tooldv1.ConnectResponse_Cancel:
+			if j := c.job(m.Cancel.GetLeaseId()); j != nil {
+				j.cancel(&Cancelled{Code: m.Cancel.GetCode(), Message: m.Cancel.GetMessage()})
+			}
+		case *tooldv1.ConnectResponse_Lost:
+			if j := c.job(m.Lost.GetLeaseId()); j != nil {
+				j.drop(ErrLost)
+			}
+		case *tooldv1.ConnectResponse_Ack:
+			if j := c.job(m.Ack.GetLeaseId()); j != nil {
+				j.acknowledged(m.Ack)
+			}
+		}
+	}
+}
+
+func (w *Worker) job(lease string) *job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.jobs[lease]
+}

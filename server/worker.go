@@ -1,0 +1,213 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Workers give work to programs that dial in.
+type Workers interface {
+	// Connect takes a worker. It gets work when ready is called: the answer goes to it first. What cannot be accepted is a
+	// [*call.Refusal].
+	Connect(p tool.Principal, o *WorkerOffer, line WorkerLine) (s WorkerSession, answer *WorkerAccepted, ready func(), err error)
+}
+
+// A WorkerLine is the way to a worker. Nothing of it waits for the worker.
+type WorkerLine interface {
+	Start(lease, kind string, c *tool.Call, documents []tool.Document)
+	Cancel(lease string, cause error)
+	// Lost says that a lease is not the worker's.
+	Lost(lease string)
+	// End ends the connection.
+	End(why error)
+}
+
+// A WorkerSession is a connected worker. An error says that the lease is not its own.
+type WorkerSession interface {
+	Beat()
+	Reporter(lease string) (tool.Reporter, error)
+	Finish(lease string, r *tool.Result, err error) error
+	Drain()
+	// Close ends the session; left says that the worker went on its own.
+	Close(left bool)
+}
+
+// A WorkerOffer is what a worker says of itself.
+type WorkerOffer struct {
+	Pool, Name, Version string
+	Labels              map[string]string
+	Limit               int
+	Tools               []WorkerTool
+	Held                []string
+}
+
+// A WorkerTool is a tool of a worker.
+type WorkerTool struct {
+	Descriptor           tool.Descriptor
+	Reconciles, Abandons bool
+	Documents            []tool.Document // their scopes and keys
+}
+
+// A WorkerAccepted is the answer to an offer.
+type WorkerAccepted struct {
+	ID      string
+	Lease   time.Duration
+	Refused []WorkerRefusal
+	Kept    []string
+}
+
+// A WorkerRefusal is a tool that is not served.
+type WorkerRefusal struct{ Tool, Reason, Message string }
+
+// workerService terminates the connections of workers.
+type workerService struct {
+	tooldv1.UnimplementedWorkerServiceServer
+	workers Workers // nil: none are taken
+}
+
+// A workerConn is one connection.
+type workerConn struct {
+	*workerLine
+	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
+	session WorkerSession
+}
+
+// Connect implements the method.
+func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
+	if s.workers == nil {
+		return call.Refuse(call.FailedPrecondition, "NO_WORKERS", "this daemon takes no workers")
+	}
+	ctx, end := context.WithCancelCause(stream.Context())
+	defer end(nil)
+	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream}
+	shy := time.AfterFunc(quick, func() {
+		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", quick))
+	})
+	defer shy.Stop()
+	received := make(chan error, 1)
+	go func() { // ends with the stream at the latest
+		err := c.register(s.workers, principal(ctx).Principal)
+		shy.Stop()
+		if err == nil {
+			err = c.serve()
+		}
+		received <- err
+	}()
+	select {
+	case err := <-received:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// register takes the first message and has its answer sent as the first.
+func (c *workerConn) register(workers Workers, p tool.Principal) error {
+	req, err := c.stream.Recv()
+	if err != nil {
+		return err
+	}
+	r := req.GetRegister()
+	if r == nil {
+		return call.InvalidField("register", "is required as the first message")
+	}
+	offer, refused, err := toOffer(r)
+	if err != nil {
+		return err
+	}
+	session, answer, ready, err := workers.Connect(p, offer, c.workerLine)
+	if err != nil {
+		return err
+	}
+	answer.Refused = append(refused, answer.Refused...)
+	c.session = session
+	c.first(fromWorkerAccepted(answer))
+	go c.deliver(c.stream) // ends with the stream
+	ready()
+	return nil
+}
+
+// serve takes what the worker says until it is gone.
+func (c *workerConn) serve() error {
+	for {
+		req, err := c.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			c.session.Close(true)
+			return nil
+		}
+		if err == nil {
+			c.session.Beat()
+			err = c.take(req)
+		}
+		if err != nil {
+			c.session.Close(false)
+			return err
+		}
+	}
+}
+
+func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
+	switch m := req.GetMessage().(type) {
+	case *tooldv1.ConnectRequest_Report:
+		c.report(m.Report)
+	case *tooldv1.ConnectRequest_Done:
+		result, err := toWorkerResult(m.Done)
+		if c.session.Finish(m.Done.GetLeaseId(), result, err) != nil {
+			c.Lost(m.Done.GetLeaseId())
+			return nil
+		}
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: m.Done.GetLeaseId()}}})
+	case *tooldv1.ConnectRequest_Heartbeat:
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Heartbeat{Heartbeat: &tooldv1.WorkerHeartbeat{}}})
+	case *tooldv1.ConnectRequest_Drain:
+		c.session.Drain()
+	case *tooldv1.ConnectRequest_Register:
+		return call.InvalidField("register", "comes once")
+	default:
+		return call.InvalidField("message", "is required: report, done, heartbeat or drain")
+	}
+	return nil
+}
+
+// report passes on what a running tool tells. A report that is refused is the tool's to miss: only checkpoints are answered.
+func (c *workerConn) report(r *tooldv1.WorkerReport) {
+	to, err := c.session.Reporter(r.GetLeaseId())
+	if err != nil {
+		c.Lost(r.GetLeaseId())
+		return
+	}
+	switch m := r.GetReport().(type) {
+	case *tooldv1.WorkerReport_Progress:
+		_ = to.Progress(toProgress(m.Progress))
+	case *tooldv1.WorkerReport_ActivitySnapshot:
+		a := m.ActivitySnapshot
+		if validJSON(a.GetContent()) {
+			_ = to.Activity(a.GetActivityId(), a.GetActivityType(), a.GetContent())
+		}
+	case *tooldv1.WorkerReport_ActivityDelta:
+		if validJSON(m.ActivityDelta.GetPatch()) {
+			_ = to.ActivityDelta(m.ActivityDelta.GetActivityId(), m.ActivityDelta.GetPatch())
+		}
+	case *tooldv1.WorkerReport_Output:
+		_ = to.Output(m.Output.GetStream(), m.Output.GetData())
+	case *tooldv1.WorkerReport_Checkpoint:
+		ack := &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
+		if err := to.SaveCheckpoint(m.Checkpoint); err != nil {
+			ack.Error = "not kept: " + clip(err.Error(), shortText)
+		}
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
+	}
+}
+
+func validJSON(text string) bool {
+	_, err := call.ParseJSON(text, 0)
+	return err == nil
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// maxUnread bounds what waits for a worker that reads nothing: many times what a worker can have to do at once.
+const maxUnread = 8192
+
+// A workerLine is what waits to be sent to a worker.
+type workerLine struct {
+	ctx context.Context // of the connection
+	end context.CancelCauseFunc
+
+	mu     sync.Mutex
+	unread []*tooldv1.ConnectResponse
+	wake   chan struct{} // full when something was queued
+}
+
+func newWorkerLine(ctx context.Context, end context.CancelCauseFunc) *workerLine {
+	return &workerLine{ctx: ctx, end: end, wake: make(chan struct{}, 1)}
+}
+
+func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
+	l.mu.Lock()
+	full := len(l.unread) >= maxUnread
+	if !full {
+		l.unread = append(l.unread, m)
+	}
+	l.mu.Unlock()
+	if full {
+		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker takes nothing of what it is told"))
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// first puts a message before all others.
+func (l *workerLine) first(m *tooldv1.ConnectResponse) {
+	l.mu.Lock()
+	l.unread = append([]*tooldv1.ConnectResponse{m}, l.unread...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// deliver sends what waits until the stream ends.
+func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) {
+	for {
+		select {
+		case <-l.wake:
+		case <-l.ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		all := l.unread
+		l.unread = nil
+		l.mu.Unlock()
+		for _, m := range all {
+			if stream.Send(m) != nil {
+				return // whoever receives hears why
+			}
+		}
+	}
+}
+
+// Start implements [WorkerLine].
+func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Document) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
+		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: fromWorkerCall(c, documents),
+	}}})
+}
+
+// Cancel implements [WorkerLine].
+func (l *workerLine) Cancel(lease string, cause error) {
+	e := tool.AsError(cause)
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Cancel{Cancel: &tooldv1.WorkerCancel{
+		LeaseId: lease, Code: fromErrorCode(e.Code), Message: clip(e.Message, shortText),
+	}}})
+}
+
+// Lost implements [WorkerLine].
+func (l *workerLine) Lost(lease string) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
+}
+
+// End implements [WorkerLine].
+func (l *workerLine) End(why error) {
+	l.end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "%v; dial again", why))
+}

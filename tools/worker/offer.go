@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Offer is what a worker says of itself.
+type Offer struct {
+	Pool          string // what its tools belong to
+	Name, Version string // for people
+	Labels        map[string]string
+	Limit         int // work at once; 0 is 16
+	Tools         []ToolOffer
+	Held          []string // leases of an earlier session that it still works on
+}
+
+// A ToolOffer is a tool of a worker.
+type ToolOffer struct {
+	Descriptor tool.Descriptor `json:"descriptor"`
+	Reconciles bool            `json:"reconciles,omitempty"` // it can say what became of an attempt
+	Abandons   bool            `json:"abandons,omitempty"`   // it wants to hear of questions that are not answered
+	Documents  []DocumentKey   `json:"documents,omitempty"`  // what its calls are told
+}
+
+// A DocumentKey names a document.
+type DocumentKey struct {
+	Scope tool.Scope `json:"scope"`
+	Key   string     `json:"key"`
+}
+
+// A Refusal is a tool of an offer that is not served.
+type Refusal struct{ Tool, Reason, Message string }
+
+// The reasons of refusals.
+const (
+	Invalid         = "INVALID"
+	Taken           = "TAKEN"
+	OtherDefinition = "OTHER_DEFINITION"
+	Quarantined     = "QUARANTINED" // it is served as soon as an operator accepts the definition
+)
+
+// ErrTaken means that another source has a tool of this name.
+var ErrTaken = errors.New("the name is taken")
+
+func refusal(t *offered, err error) Refusal {
+	reason := Invalid
+	if errors.Is(err, ErrTaken) {
+		reason = Taken
+	}
+	return Refusal{t.offer.Descriptor.ID, reason, err.Error()}
+}
+
+// An InvalidError is a part of an offer that cannot be taken.
+type InvalidError struct{ Field, Message string }
+
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Message }
+
+// ErrTooMany means that the namespace has as many workers as it may.
+var ErrTooMany = errors.New("too many workers")
+
+// ErrClosed means that the daemon stops.
+var ErrClosed = errors.New("no more workers")
+
+// Bounds of an offer.
+const (
+	defaultLimit = 16
+	maxLimit     = 1024
+	maxTools     = 256
+	maxDocuments = 32
+	maxLabels    = 64
+	maxText      = 256
+)
+
+var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+
+func (o *Offer) check() error {
+	switch {
+	case !poolName.MatchString(o.Pool):
+		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool))}
+	case len(o.Name) > maxText, len(o.Version) > maxText:
+		return &InvalidError{"register.name", fmt.Sprintf("and version have at most %d bytes", maxText)}
+	case len(o.Labels) > maxLabels:
+		return &InvalidError{"register.labels", fmt.Sprintf("has %d entries; at most %d are accepted", len(o.Labels), maxLabels)}
+	case o.Limit < 0 || o.Limit > maxLimit:
+		return &InvalidError{"register.max_calls", fmt.Sprintf("is %d; want 0 to %d", o.Limit, maxLimit)}
+	case len(o.Tools) == 0 || len(o.Tools) > maxTools:
+		return &InvalidError{"register.tools", fmt.Sprintf("has %d entries; want 1 to %d", len(o.Tools), maxTools)}
+	case len(o.Held) > maxLimit:
+		return &InvalidError{"register.held", fmt.Sprintf("has %d entries; at most %d are accepted", len(o.Held), maxLimit)}
+	}
+	for key, value := range o.Labels {
+		if key == "" || len(key) > maxText || len(value) > maxText {
+			return &InvalidError{"register.labels", fmt.Sprintf("keys have 1 to %d bytes, values at most as many", maxText)}
+		}
+	}
+	seen := map[string]bool{}
+	for _, t := range o.Tools {
+		if seen[t.Descriptor.ID] {
+			return &InvalidError{"register.tools", fmt.Sprintf("has %q twice", clip(t.Descriptor.ID))}
+		}
+		seen[t.Descriptor.ID] = true
+	}
+	return nil
+}
+
+func clip(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
+
+// check says what of a tool cannot be had from a worker.
+func (o *ToolOffer) check() error {
+	d := &o.Descriptor
+	switch {
+	case d.RequiredIsolation == tool.IsolationFull:
+		return errors.New("required_isolation: toold isolates nothing that runs in a worker")
+	case len(d.RequiredSecrets) > 0:
+		return errors.New("required_secrets: toold gives no secrets to a worker")
+	case len(o.Documents) > maxDocuments:
+		return fmt.Errorf("documents: has %d entries; at most %d are accepted", len(o.Documents), maxDocuments)
+	}
+	for _, k := range o.Documents {
+		if k.Scope == "" || k.Key == "" || len(k.Key) > maxText {
+			return errors.New("documents: each needs a scope and a key of 1 to 256 bytes")
+		}
+	}
+	return tool.ValidName(d.ID)
+}
+
+// definition is what workers have to agree in, to serve a tool together.
+func (o *ToolOffer) definition() (string, error) {
+	digest, err := o.Descriptor.Digest()
+	if err != nil {
+		return "", err
+	}
+	rest := *o
+	rest.Descriptor = tool.Descriptor{}
+	text, err := json.Marshal(rest)
+	return digest + string(text), err
+}

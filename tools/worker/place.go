@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// labelPrefix begins the labels of a run that choose workers.
+const labelPrefix = "worker."
+
+// A waiter is work that no worker has room for.
+type waiter struct {
+	lease *lease
+	want  map[string]string // labels
+	ready chan struct{}     // closed when the lease is given
+	at    *list.Element
+}
+
+// wants returns the labels that a call asks of its worker.
+func wants(c *tool.Call) map[string]string {
+	var want map[string]string
+	for key, value := range c.Run.Labels {
+		if label, ok := strings.CutPrefix(key, labelPrefix); ok {
+			if want == nil {
+				want = map[string]string{}
+			}
+			want[label] = value
+		}
+	}
+	return want
+}
+
+// place gives a lease to a worker, and waits for one that has room.
+func (h *Hub) place(ctx context.Context, l *lease) error {
+	w := &waiter{lease: l, want: wants(l.call), ready: make(chan struct{})}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return fmt.Errorf("%w: %w", tool.ErrNotRun, ErrClosed)
+	}
+	if s := h.chooseLocked(l.tool, w.want); s != nil {
+		h.giveLocked(l, s)
+		h.mu.Unlock()
+		return nil
+	}
+	w.at = h.waiting.PushBack(w)
+	h.mu.Unlock()
+	patience := time.NewTimer(h.cfg.Wait)
+	defer patience.Stop()
+	var err error
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: %w", tool.ErrNotRun, context.Cause(ctx))
+	case <-patience.C:
+		err = h.nobody(l.tool, w.want)
+	}
+	return h.giveUp(w, err)
+}
+
+// giveUp ends a wait, unless it has just come to its end.
+func (h *Hub) giveUp(w *waiter, err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w.at == nil {
+		return nil
+	}
+	h.waiting.Remove(w.at)
+	return err
+}
+
+// nobody says why no worker took a call.
+func (h *Hub) nobody(t *offered, want map[string]string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range t.serving {
+		if !s.draining && s.fits(want) {
+			return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{
+				Code: tool.ResourceExhausted, Reason: "WORKERS_BUSY", Retryable: true, RetryAfter: h.cfg.Wait,
+				Message: fmt.Sprintf("Not run: every worker of %s is busy. Try again later.", t.offer.Descriptor.ID),
+			})
+		}
+	}
+	return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{
+		Code: tool.Upstream, Reason: "NO_WORKER", Retryable: true, RetryAfter: h.cfg.Wait,
+		Message: fmt.Sprintf("Not run: no worker serves %s now. Try again later.", t.offer.Descriptor.ID),
+	})
+}
+
+// chooseLocked returns the worker of a tool that has the most room for its size; of several the one that was given nothing for the
+// longest time. nil when none has room.
+func (h *Hub) chooseLocked(t *offered, want map[string]string) *Session {
+	var best *Session
+	for s := range t.serving {
+		if !s.roomLocked() || !s.fits(want) {
+			continue
+		}
+		if best == nil || s.freerLocked(best) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (s *Session) roomLocked() bool { return !s.draining && !s.gone && len(s.leases) < s.limit }
+
+func (s *Session) freerLocked(than *Session) bool {
+	mine, its := len(s.leases)*than.limit, len(than.leases)*s.limit
+	return mine < its || mine == its && s.given < than.given
+}
+
+// fits reports whether a worker has the labels that are asked for.
+func (s *Session) fits(want map[string]string) bool {
+	for key, value := range want {
+		if have, ok := s.labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+// fillLocked gives what waits to a session, as far as it has room.
+func (h *Hub) fillLocked(s *Session) {
+	for e := h.waiting.Front(); e != nil && s.roomLocked(); {
+		next := e.Next()
+		w := e.Value.(*waiter)
+		if _, serves := w.lease.tool.serving[s]; serves && s.fits(w.want) {
+			h.waiting.Remove(e)
+			w.at = nil
+			h.giveLocked(w.lease, s)
+			close(w.ready)
+		}
+		e = next
+	}
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// register has a session serve what it offers, and says what it does not serve.
+func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
+	h.registering.Lock()
+	defer h.registering.Unlock()
+	var fresh, serve []*offered
+	var refused []Refusal
+	for _, o := range offers {
+		t, err := h.offeredOf(s.source, o)
+		if err != nil {
+			refused = append(refused, Refusal{clip(o.Descriptor.ID), Invalid, err.Error()})
+			continue
+		}
+		switch known, other := h.known(s.source, t); {
+		case known == nil:
+			fresh = append(fresh, t)
+		case !other:
+			serve = append(serve, known)
+		default:
+			if r := h.replace(s, t); r != nil {
+				refused = append(refused, *r)
+			} else {
+				serve = append(serve, t)
+			}
+		}
+	}
+	added, not := h.add(s.source, fresh)
+	refused = append(refused, not...)
+	serve = append(serve, added...)
+	h.serve(s, serve)
+	for _, t := range serve {
+		if id := t.offer.Descriptor.ID; !h.cfg.Registry.Trusted(s.source, id) {
+			refused = append(refused, Refusal{id, Quarantined, "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
+		}
+	}
+	return refused
+}
+
+// known finds what the pool has under the id of a tool, and whether it is another definition.
+func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.sourceLocked(source).tools[t.offer.Descriptor.ID]
+	return known, known != nil && known.definition != t.definition
+}
+
+// add registers tools that the pool did not have: all at once, or one by one to find those that are refused.
+func (h *Hub) add(source string, tools []*offered) (added []*offered, refused []Refusal) {
+	if len(tools) == 0 {
+		return nil, nil
+	}
+	all := make([]tool.Tool, len(tools))
+	for i, t := range tools {
+		all[i] = t.asTool()
+	}
+	if h.cfg.Registry.Register(source, all...) == nil {
+		return tools, nil
+	}
+	for i, t := range tools {
+		if err := h.cfg.Registry.Register(source, all[i]); err != nil {
+			refused = append(refused, refusal(t, err))
+			continue
+		}
+		added = append(added, t)
+	}
+	return added, refused
+}
+
+// replace puts another definition in the place of one that nobody serves any more.
+func (h *Hub) replace(s *Session, t *offered) *Refusal {
+	id := t.offer.Descriptor.ID
+	h.mu.Lock()
+	source := h.sourceLocked(s.source)
+	if n := len(source.tools[id].serving); n > 0 {
+		s.later[id] = t.offer
+		h.mu.Unlock()
+		return &Refusal{id, OtherDefinition, fmt.Sprintf("%d workers of the pool serve it with another definition; this one serves it when they are gone", n)}
+	}
+	all := []tool.Tool{t.asTool()}
+	for other, had := range source.tools {
+		if other != id {
+			all = append(all, had.asTool())
+		}
+	}
+	h.mu.Unlock()
+	if err := h.cfg.Registry.Replace(s.source, all...); err != nil {
+		r := refusal(t, err)
+		return &r
+	}
+	return nil
+}
+
+// serve lets a session get work of these tools.
+func (h *Hub) serve(s *Session, tools []*offered) {
+	for _, t := range tools {
+		h.keep(s.source, t)
+	}
+	h.mu.Lock()
+	back := false
+	for _, t := range tools {
+		id := t.offer.Descriptor.ID
+		source := h.sourceLocked(s.source)
+		if was := source.tools[id]; was != nil && was != t && was.leaving != nil {
+			was.leaving.Stop()
+		}
+		source.tools[id] = t
+		delete(s.later, id)
+		if !s.gone && t.joinLocked(s) {
+			back = true
+		}
+	}
+	h.fillLocked(s)
+	h.mu.Unlock()
+	if back {
+		h.cfg.Registry.Refresh()
+	}
+}
+
+// succeed serves tools that nobody serves any more with the definitions that waited for that.
+func (h *Hub) succeed(source string, ids []string) {
+	for _, id := range ids {
+		h.mu.Lock()
+		var heirs []*Session
+		var offer ToolOffer
+		for s := range h.sessions {
+			if o, ok := s.later[id]; ok && s.source == source {
+				heirs, offer = append(heirs, s), o
+			}
+		}
+		h.mu.Unlock()
+		for _, s := range heirs {
+			h.mu.Lock()
+			offer = s.later[id]
+			h.mu.Unlock()
+			for _, r := range h.register(s, []ToolOffer{offer}) {
+				h.log.Info("tool of a worker still not served", zap.String("worker_id", s.id), zap.String("tool", r.Tool), zap.String("why", r.Message))
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// memoryTime bounds what is written when a worker registers.
+const memoryTime = 30 * time.Second
+
+// A Line is the way to a worker. Its methods do not wait for the worker, and are called from many goroutines.
+type Line interface {
+	Start(lease, kind string, c *tool.Call, documents []tool.Document)
+	Cancel(lease string, cause error)
+	// Lost says that a lease is not the worker's.
+	Lost(lease string)
+	// End ends the connection; whoever made the session closes it then.
+	End(why error)
+}
+
+// ErrSilent means that a worker was not heard of for a whole lease.
+var ErrSilent = errors.New("nothing was heard of the worker")
+
+// A Session is one connection of one worker.
+type Session struct {
+	hub    *Hub
+	id     string
+	owner  tool.Principal
+	source string
+	labels map[string]string
+	limit  int
+	line   Line
+
+	seen atomic.Int64 // when it was heard last, in nanoseconds
+
+	// The hub's lock guards these.
+	silence  *time.Timer
+	tools    map[string]*offered
+	later    map[string]ToolOffer // definitions that others serve otherwise
+	leases   map[string]*lease
+	given    uint64
+	draining bool
+	gone     bool
+}
+
+// Accepted is the answer to an offer.
+type Accepted struct {
+	ID      string
+	Lease   time.Duration
+	Refused []Refusal
+	Kept    []string // leases that the worker still holds
+}
+
+// Connect makes a worker one of those that get work, as soon as ready is called: the answer to the offer goes to it first. The caller
+// closes the session when the connection ends.
+func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer Accepted, ready func(), err error) {
+	if err := o.check(); err != nil {
+		return nil, answer, nil, err
+	}
+	s = &Session{
+		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), labels: o.Labels, limit: o.Limit, line: line,
+		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{}, draining: true,
+	}
+	if s.limit == 0 {
+		s.limit = defaultLimit
+	}
+	if err := h.enter(s); err != nil {
+		return nil, answer, nil, err
+	}
+	answer = Accepted{ID: s.id, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
+	cancelled := map[string]error{}
+	answer.Kept = h.takeBack(s, o.Held, cancelled)
+	h.log.Info("worker connected", zap.String("worker_id", s.id), zap.String("source", s.source), zap.String("name", o.Name), zap.String("version", o.Version),
+		zap.String("subject", p.Subject), zap.Int("tools", len(o.Tools)-len(answer.Refused)), zap.Any("refused", answer.Refused))
+	return s, answer, func() {
+		for id, cause := range cancelled {
+			line.Cancel(id, cause)
+		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		s.draining = false
+		h.fillLocked(s)
+	}, nil
+}
+
+// enter counts a session among those of its namespace.
+func (h *Hub) enter(s *Session) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return ErrClosed
+	}
+	n := 0
+	for other := range h.sessions {
+		if other.owner.Namespace == s.owner.Namespace {
+			n++
+		}
+	}
+	if n >= h.cfg.Workers {
+		return fmt.Errorf("%w: %d of this namespace are connected", ErrTooMany, n)
+	}
+	h.sessions[s] = struct{}{}
+	s.seen.Store(time.Now().UnixNano())
+	s.silence = time.AfterFunc(h.cfg.Lease, s.listen)
+	return nil
+}
+
+// takeBack gives a worker the leases again that it held over an earlier connection.
+func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (kept []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range held {
+		l := h.leases[id]
+		if l == nil || l.owner != s.owner.Subject || s.tools[l.tool.offer.Descriptor.ID] != l.tool {
+			continue
+		}
+		if l.session != nil { // the daemon has not noticed yet that it is gone
+			delete(l.session.leases, id)
+		}
+		if l.expiry != nil {
+			l.expiry.Stop()
+		}
+		h.giveLocked(l, s)
+		kept = append(kept, id)
+		if l.cause != nil {
+			cancelled[id] = l.cause
+		}
+	}
+	return kept
+}
+
+// Beat notes that the worker was heard.
+func (s *Session) Beat() { s.seen.Store(time.Now().UnixNano()) }
+
+// listen ends a session that was silent for too long.
+func (s *Session) listen() {
+	if left := s.left(); left > 0 {
+		s.hub.mu.Lock()
+		defer s.hub.mu.Unlock()
+		if !s.gone && !s.hub.closed {
+			s.silence.Reset(left)
+		}
+		return
+	}
+	s.hub.log.Warn("worker fell silent", zap.String("worker_id", s.id), zap.String("source", s.source))
+	s.close(true)
+	s.line.End(ErrSilent)
+}
+
+// left is how long the worker's leases hold if it is not heard of.
+func (s *Session) left() time.Duration {
+	return time.Until(time.Unix(0, s.seen.Load()).Add(s.hub.cfg.Lease))
+}
+
+// Reporter is the way into the log of the call that the worker runs under a lease.
+func (s *Session) Reporter(id string) (tool.Reporter, error) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	l := s.leases[id]
+	if l == nil || l.kind != Execute || l.call.Reporter == nil {
+		s.hub.stats.Refused++
+		return nil, ErrNotHeld
+	}
+	return l.call.Reporter, nil
+}
+
+// Finish ends the work of a lease.
+func (s *Session) Finish(id string, r *tool.Result, err error) error {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	l := s.leases[id]
+	if l == nil {
+		s.hub.stats.Refused++
+		return ErrNotHeld
+	}
+	s.hub.endLocked(l, r, err)
+	return nil
+}
+
+// Drain gives the worker no more work.
+func (s *Session) Drain() {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.draining = true
+}
+
+// Close ends the session. A worker that left on its own holds nothing any more; of another one the leases hold for as long as they
+// would without a word from it.
+func (s *Session) Close(left bool) { s.close(left) }
+
+func (s *Session) close(lose bool) {
+	h := s.hub
+	h.mu.Lock()
+	if s.gone {
+		h.mu.Unlock()
+		return
+	}
+	s.gone = true
+	s.silence.Stop()
+	delete(h.sessions, s)
+	var alone []string // tools that nobody serves now
+	for id, t := range s.tools {
+		delete(t.serving, s)
+		if len(t.serving) == 0 {
+			alone = append(alone, id)
+		}
+		t.leftLocked()
+	}
+	left := s.left()
+	for _, l := range s.leases {
+		if lose || h.closed || left <= 0 {
+			h.endLocked(l, nil, tool.ErrLost)
+			continue
+		}
+		delete(s.leases, l.id)
+		l.session = nil
+		l.expiry = time.AfterFunc(left, func() { h.expire(l) })
+	}
+	h.mu.Unlock()
+	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
+	h.succeed(s.source, alone)
+}
+
+// keep has the memory know a tool.
+func (h *Hub) keep(source string, t *offered) {
+	now := time.Now().Truncate(24 * time.Hour)
+	if h.cfg.Memory == nil || t.seen.Equal(now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), memoryTime)
+	defer cancel()
+	if err := h.cfg.Memory.Keep(ctx, Known{Source: source, Offer: t.offer, Seen: now}); err != nil {
+		h.log.Error("tool of a worker not kept: after a restart it is unknown until its worker is back", zap.String("tool", t.offer.Descriptor.ID), zap.Error(err))
+		return
+	}
+	t.seen = now
+}

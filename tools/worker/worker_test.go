@@ -1,0 +1,429 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/tooltest"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// shelf is a registry that keeps the tools.
+type shelf struct {
+	mu        sync.Mutex
+	tools     map[string]tool.Tool
+	refreshed int
+}
+
+func (s *shelf) Register(_ string, tools ...tool.Tool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tools {
+		if id := t.Descriptor().ID; id == "taken" {
+			return fmt.Errorf("%w: %s", worker.ErrTaken, id)
+		}
+	}
+	for _, t := range tools {
+		s.tools[t.Descriptor().ID] = t
+	}
+	return nil
+}
+
+func (s *shelf) Replace(source string, tools ...tool.Tool) error { return s.Register(source, tools...) }
+func (s *shelf) Trusted(string, string) bool                     { return true }
+func (s *shelf) Refresh()                                        { s.mu.Lock(); s.refreshed++; s.mu.Unlock() }
+func (s *shelf) get(id string) tool.Tool                         { s.mu.Lock(); defer s.mu.Unlock(); return s.tools[id] }
+
+func (s *shelf) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.refreshed }
+
+// memory keeps what is known.
+type memory struct {
+	mu    sync.Mutex
+	known map[string]worker.Known
+}
+
+func (m *memory) Keep(_ context.Context, k worker.Known) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.known[k.Offer.Descriptor.ID] = k
+	return nil
+}
+
+func (m *memory) Forget(_ context.Context, _, id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, id)
+	return nil
+}
+
+func (m *memory) all() (all []worker.Known) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.known {
+		all = append(all, k)
+	}
+	return all
+}
+
+// line is what a worker was told.
+type line struct {
+	mu      sync.Mutex
+	started []string // leases
+	kinds   []string
+	cancels []string
+	lost    []string
+	ended   error
+}
+
+func (l *line) Start(lease, kind string, _ *tool.Call, _ []tool.Document) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started, l.kinds = append(l.started, lease), append(l.kinds, kind)
+}
+func (l *line) Cancel(lease string, _ error) {
+	l.mu.Lock()
+	l.cancels = append(l.cancels, lease)
+	l.mu.Unlock()
+}
+func (l *line) Lost(lease string) { l.mu.Lock(); l.lost = append(l.lost, lease); l.mu.Unlock() }
+func (l *line) End(why error)     { l.mu.Lock(); l.ended = why; l.mu.Unlock() }
+
+func (l *line) why() error { l.mu.Lock(); defer l.mu.Unlock(); return l.ended }
+
+func (l *line) leases() []string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.started)
+}
+
+// world is a hub in a bubble.
+type world struct {
+	t     *testing.T
+	shelf *shelf
+	hub   *worker.Hub
+}
+
+func inBubble(t *testing.T, cfg worker.Config, run func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, shelf: &shelf{tools: map[string]tool.Tool{}}}
+		cfg.Registry = w.shelf
+		hub, err := worker.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.hub = hub
+		defer hub.Close()
+		run(t, w)
+	})
+}
+
+var alice = tool.Principal{Namespace: "default", Subject: "alice"}
+
+func offer(ids ...string) worker.Offer {
+	o := worker.Offer{Pool: "p"}
+	for _, id := range ids {
+		o.Tools = append(o.Tools, worker.ToolOffer{Descriptor: tool.Descriptor{ID: id}})
+	}
+	return o
+}
+
+// connect makes a worker that gets work.
+func (w *world) connect(o worker.Offer) (*worker.Session, *line, worker.Accepted) {
+	w.t.Helper()
+	l := &line{}
+	s, a, ready, err := w.hub.Connect(alice, o, l)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ready()
+	w.t.Cleanup(func() { s.Close(false) })
+	return s, l, a
+}
+
+// outcome is how a call ended.
+type outcome struct {
+	result *tool.Result
+	err    error
+}
+
+// call runs a tool.
+func (w *world) call(ctx context.Context, id string, labels map[string]string) <-chan outcome {
+	done := make(chan outcome, 1)
+	t := w.shelf.get(id)
+	c := &tool.Call{ID: "c", Tool: id, Reporter: &tooltest.Recorder{}, Run: tool.Run{Labels: labels}}
+	go func() {
+		r, err := t.Execute(ctx, c)
+		done <- outcome{r, err}
+	}()
+	return done
+}
+
+// TestT61OnlyTheHolderCounts: neither another session nor the same one later ends or reports work.
+func TestT61OnlyTheHolderCounts(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		holder, l, _ := w.connect(offer("a"))
+		thief, _, _ := w.connect(offer("b"))
+		done := w.call(t.Context(), "a", nil)
+		lease := l.leases()[0]
+		if err := thief.Finish(lease, tool.Text("stolen"), nil); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("the thief ended it: %v", err)
+		}
+		if _, err := thief.Reporter(lease); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("the thief reports: %v", err)
+		}
+		// Somebody else who knows the lease does not get it by saying that it held it.
+		o := offer("a")
+		o.Held = []string{lease}
+		mallory, a, _, err := w.hub.Connect(tool.Principal{Namespace: "default", Subject: "mallory"}, o, &line{})
+		if err != nil || len(a.Kept) > 0 {
+			t.Errorf("mallory keeps %v, %v", a.Kept, err)
+		}
+		mallory.Close(true)
+		if err := holder.Finish(lease, tool.Text("done"), nil); err != nil {
+			t.Error(err)
+		}
+		if err := holder.Finish(lease, tool.Text("twice"), nil); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("it ended twice: %v", err)
+		}
+		if out := <-done; out.err != nil || out.result.Message != "done" {
+			t.Errorf("the call: %v", out)
+		}
+		if n := w.hub.Stats().Refused; n != 3 {
+			t.Errorf("%d refusals counted", n)
+		}
+	})
+}
+
+func TestWorkersThatVanish(t *testing.T) {
+	inBubble(t, worker.Config{Lease: 10 * time.Second}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		done := w.call(t.Context(), "a", nil)
+		l.leases()
+		time.Sleep(6 * time.Second)
+		s.Beat()
+		time.Sleep(9 * time.Second)
+		if w.hub.Stats().Leases != 1 {
+			t.Error("a worker that was heard lost its lease")
+		}
+		time.Sleep(2 * time.Second)
+		if out := <-done; !errors.Is(out.err, tool.ErrLost) || !errors.Is(l.why(), worker.ErrSilent) {
+			t.Errorf("silent for a lease: %v, told %v", out.err, l.why())
+		}
+	})
+	inBubble(t, worker.Config{Lease: 10 * time.Second}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		done := w.call(t.Context(), "a", nil)
+		lease := l.leases()[0]
+		s.Close(false) // the connection broke
+		time.Sleep(9 * time.Second)
+		o := offer("a")
+		o.Held = []string{lease, "unknown"}
+		back, _, a := w.connect(o)
+		if !slices.Equal(a.Kept, []string{lease}) {
+			t.Errorf("kept %v", a.Kept)
+		}
+		time.Sleep(5 * time.Second)
+		if err := s.Finish(lease, tool.Text("from the grave"), nil); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("the old connection ended it: %v", err)
+		}
+		if err := back.Finish(lease, tool.Text("done"), nil); err != nil {
+			t.Error(err)
+		}
+		if out := <-done; out.err != nil {
+			t.Error(out.err)
+		}
+	})
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		done := w.call(t.Context(), "a", nil)
+		l.leases()
+		start := time.Now()
+		s.Close(true) // it says that it has nothing to do with it any more
+		if out := <-done; !errors.Is(out.err, tool.ErrLost) || time.Since(start) > 0 {
+			t.Errorf("%v after %v", out.err, time.Since(start))
+		}
+	})
+}
+
+func TestCancelReachesWhoComesBack(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := w.call(ctx, "a", nil)
+		lease := l.leases()[0]
+		s.Close(false)
+		cancel()
+		synctest.Wait()
+		o := offer("a")
+		o.Held = []string{lease}
+		back, told, _ := w.connect(o)
+		if !slices.Equal(told.cancels, []string{lease}) {
+			t.Errorf("told to cancel %v", told.cancels)
+		}
+		_ = back.Finish(lease, nil, context.Canceled)
+		if out := <-done; !errors.Is(out.err, context.Canceled) {
+			t.Error(out.err)
+		}
+	})
+}
+
+func TestSpreadOverWorkers(t *testing.T) {
+	inBubble(t, worker.Config{Wait: time.Minute, Lease: time.Hour}, func(t *testing.T, w *world) {
+		small, big := offer("a"), offer("a")
+		small.Limit, big.Limit = 2, 6
+		big.Labels = map[string]string{"gpu": "a100"}
+		_, l1, _ := w.connect(small)
+		s2, l2, _ := w.connect(big)
+		for range 8 {
+			w.call(t.Context(), "a", nil)
+			synctest.Wait()
+		}
+		if a, b := len(l1.leases()), len(l2.leases()); a != 2 || b != 6 {
+			t.Errorf("the small one has %d, the big one %d", a, b)
+		}
+		waits := w.call(t.Context(), "a", map[string]string{"worker.gpu": "a100"})
+		other := w.call(t.Context(), "a", map[string]string{"worker.gpu": "none"})
+		if n := w.hub.Stats().Waiting; n != 0 && len(l2.leases()) != 6 {
+			t.Errorf("%d wait", n)
+		}
+		_ = s2.Finish(l2.leases()[0], tool.Text("room"), nil)
+		if len(l2.leases()) != 7 {
+			t.Error("what waited did not get the room")
+		}
+		_ = s2.Finish(l2.leases()[6], tool.Text("done"), nil)
+		if out := <-waits; out.err != nil {
+			t.Error(out.err)
+		}
+		out := <-other
+		if e := tool.AsError(out.err); !errors.Is(out.err, tool.ErrNotRun) || e.Code != tool.Upstream || e.Reason != "NO_WORKER" {
+			t.Errorf("nobody has the label: %v", out.err)
+		}
+		s2.Drain()
+		waits = w.call(t.Context(), "a", map[string]string{"worker.gpu": "a100"})
+		if out := <-waits; tool.AsError(out.err).Reason != "NO_WORKER" {
+			t.Errorf("a worker that drains: %v", out.err)
+		}
+		waits = w.call(t.Context(), "a", nil)
+		if out := <-waits; tool.AsError(out.err).Reason != "WORKERS_BUSY" {
+			t.Errorf("all busy: %v", out.err)
+		}
+	})
+}
+
+func TestDefinitions(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		old, _, _ := w.connect(offer("a", "b"))
+		next := offer("a", "b", "taken")
+		next.Tools[0].Descriptor.Description = "another"
+		next.Tools[1].Descriptor.RequiredSecrets = []string{"key"}
+		_, l, a := w.connect(next)
+		var reasons []string
+		for _, r := range a.Refused {
+			reasons = append(reasons, r.Tool+" "+r.Reason)
+		}
+		slices.Sort(reasons)
+		if want := []string{"a " + worker.OtherDefinition, "b " + worker.Invalid, "taken " + worker.Taken}; !slices.Equal(reasons, want) {
+			t.Errorf("refused %v", reasons)
+		}
+		old.Close(true)
+		if d := w.shelf.get("a").Descriptor(); d.Description != "another" {
+			t.Error("the definition that waited is not served")
+		}
+		w.call(t.Context(), "a", nil)
+		if len(l.leases()) != 1 {
+			t.Error("its worker gets no work")
+		}
+	})
+	for name, change := range map[string]func(*worker.Offer){
+		"pool":   func(o *worker.Offer) { o.Pool = "A b" },
+		"limit":  func(o *worker.Offer) { o.Limit = 1 << 20 },
+		"tools":  func(o *worker.Offer) { o.Tools = nil },
+		"twice":  func(o *worker.Offer) { o.Tools = append(o.Tools, o.Tools[0]) },
+		"labels": func(o *worker.Offer) { o.Labels = map[string]string{"": "x"} },
+	} {
+		inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+			o := offer("a")
+			change(&o)
+			if _, _, _, err := w.hub.Connect(alice, o, &line{}); !errors.As(err, new(*worker.InvalidError)) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+}
+
+// TestKnown: what was offered is known to the next daemon, leaves the lists while nobody serves it, and is forgotten in the end.
+func TestKnown(t *testing.T) {
+	m := &memory{known: map[string]worker.Known{}}
+	reconciles := offer("a")
+	reconciles.Tools[0].Reconciles = true
+	inBubble(t, worker.Config{Memory: m}, func(t *testing.T, w *world) { w.connect(reconciles) })
+	inBubble(t, worker.Config{Memory: m, Known: m.all(), Away: time.Minute}, func(t *testing.T, w *world) {
+		known := w.shelf.get("a")
+		if known == nil {
+			t.Fatal("the tool is not known")
+		}
+		d := known.Descriptor()
+		if _, ok := known.(tool.Reconciler); !ok || w.hub.Absent(&d) || d.Source != "worker:default/p" {
+			t.Errorf("known as %T from %s", known, d.Source)
+		}
+		time.Sleep(2 * time.Minute)
+		if !w.hub.Absent(&d) || w.shelf.refreshes() != 1 {
+			t.Error("it is still in lists")
+		}
+		done := w.call(t.Context(), "a", nil)
+		time.Sleep(10 * time.Second)
+		s, l, _ := w.connect(reconciles)
+		if leases := l.leases(); len(leases) != 1 || w.hub.Absent(&d) || w.shelf.refreshes() != 2 {
+			t.Errorf("the worker is back: leases %v", leases)
+		}
+		_ = s.Finish(l.leases()[0], tool.Text("done"), nil)
+		if out := <-done; out.err != nil {
+			t.Error(out.err)
+		}
+	})
+	if !(&worker.Hub{}).Hidden(tool.Principal{Namespace: "other"}, &tool.Descriptor{Source: "worker:default/p"}) {
+		t.Error("another tenant sees it")
+	}
+	old := m.all()
+	old[0].Seen = old[0].Seen.AddDate(-1, 0, 0)
+	inBubble(t, worker.Config{Memory: m, Known: old}, func(t *testing.T, w *world) {
+		if w.shelf.get("a") != nil || len(m.all()) > 0 {
+			t.Error("it is not forgotten")
+		}
+	})
+}
+
+func TestReconcileAndAbandon(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		o := offer("a")
+		o.Tools[0].Reconciles, o.Tools[0].Abandons = true, true
+		s, l, _ := w.connect(o)
+		r := w.shelf.get("a").(tool.Reconciler)
+		go func() {
+			synctest.Wait()
+			_ = s.Finish(l.leases()[0], nil, tool.ErrNotRun)
+		}()
+		if _, err := r.Reconcile(t.Context(), &tool.Call{}); !errors.Is(err, tool.ErrNotRun) {
+			t.Error(err)
+		}
+		late, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		w.shelf.get("a").(tool.Abandoner).Abandon(late, &tool.Call{})
+		if leases := l.leases(); l.kinds[1] != worker.Abandon || !slices.Equal(l.lost, leases[1:]) || w.hub.Stats().Leases != 0 {
+			t.Errorf("asked %v, lost %v", l.kinds, l.lost)
+		}
+	})
+}
