@@ -14,8 +14,9 @@ help: ## show the targets (the default)
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r name text; do printf '  make %-16s %s\n' "$$name" "$$text"; done
 
 .PHONY: build
-build: ## bin/toold: one static binary
+build: ## bin/toold, one static binary, and its small helper bin/toold-sandbox
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/toold ./cmd/toold
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/toold-sandbox ./cmd/toold-sandbox
 
 .PHONY: run
 run: build ## start a daemon to keep: store ./data, workspace ./workspace

@@ -4,6 +4,7 @@ package sandbox
 type Fact struct {
 	Held      bool   `json:"held"`
 	Mechanism string `json:"mechanism,omitempty"` // what works towards it, held or not
+	Detail    string `json:"detail,omitempty"`    // why it is not held
 }
 
 // Facts says what a process started here is kept from. What is not proven on this machine is not held.
@@ -20,8 +21,22 @@ type Facts struct {
 	SeparateKernel  Fact `json:"separate_kernel"`
 }
 
-// Facts returns what holds for every process of r. Killing is looked after, but only a pid namespace makes it certain,
-// so it is not held.
+// A NamedFact is a Fact with its name.
+type NamedFact struct {
+	Name string
+	Fact
+}
+
+// List returns the facts in the order of their names.
+func (f Facts) List() []NamedFact {
+	return []NamedFact{
+		{"cpu_limit", f.CPULimit}, {"disk_limit", f.DiskLimit}, {"fs_read", f.FSRead}, {"fs_write", f.FSWrite}, {"ipc", f.IPC},
+		{"mem_limit", f.MemLimit}, {"net", f.Net}, {"pids_limit", f.PidsLimit}, {"processes_killed", f.ProcessesKilled}, {"separate_kernel", f.SeparateKernel},
+	}
+}
+
+// Facts returns what holds for the processes of r that have no Policy. Killing is looked after, but only a namespace of
+// processes makes it certain, so it is not held.
 func (r *Runner) Facts() Facts {
 	mechanism := "session, parent links, environment tag"
 	if adoptsOrphans() {

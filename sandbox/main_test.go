@@ -24,9 +24,12 @@ import (
 const (
 	daemonVariable = "SANDBOX_TEST_DAEMON" // owner and directory; a bash script follows as the only argument
 	headlessFlag   = "headless"
+	// isolatedVariable makes the daemon's script an isolated one.
+	isolatedVariable = "SANDBOX_TEST_ISOLATED"
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Help()
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		panic(err)
 	}
@@ -36,6 +39,10 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == headlessFlag {
 		loseFirstThread()
+	}
+	if len(os.Args) > 1 && os.Args[1] == attackFlag {
+		attack(os.Args[2:])
+		return
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -48,6 +55,9 @@ func daemon(owner, dir, script string) {
 	}
 	spec := bash(dir, script)
 	spec.Tag = "call-1"
+	if os.Getenv(isolatedVariable) != "" {
+		spec.Policy = &sandbox.Policy{Workspace: dir}
+	}
 	exit, err := r.Run(context.Background(), spec)
 	fmt.Println(exit, err)
 }

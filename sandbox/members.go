@@ -130,7 +130,7 @@ func (r *Runner) claim(c *census, orphans []int, others []*run, mine, doubtful m
 		p := c.all[pid]
 		_, claimed := known[pid]
 		for _, o := range others {
-			if !claimed && o.main.start <= p.start {
+			if !claimed && o.main.start <= p.start && !o.supervised() {
 				doubtful[pid], claimed = p, true
 			}
 		}

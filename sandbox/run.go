@@ -9,8 +9,12 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/toold-dev/toold/sandbox/helper"
 )
 
 // run is one process being run and all that descends from it.
@@ -32,6 +36,10 @@ type run struct {
 	ended    chan struct{}
 	endedAt  time.Time // set before ended is closed
 	killed   map[int]bool
+	inner    *inner         // nil: not isolated
+	canary   *helper.Canary // in the place of the command
+	endOnce  sync.Once      // closes ended of an isolated run
+	guarded  []string       // to be given back to guards
 }
 
 func (r *Runner) enter(spec Spec) (*run, error) {
@@ -54,6 +62,11 @@ func (r *Runner) enter(spec Spec) (*run, error) {
 }
 
 func (r *Runner) leave(run *run) {
+	if run.inner != nil {
+		run.inner.status.Close()
+		run.inner.control.Close()
+	}
+	r.guards.release(run.guarded)
 	r.mu.Lock()
 	delete(r.runs, run.id)
 	r.mu.Unlock()
@@ -82,6 +95,13 @@ func (r *Runner) start(run *run) error {
 	}
 	run.record = record
 	theirs, err := run.openPipes()
+	if err == nil && run.spec.Policy != nil {
+		var more []*os.File
+		if err = r.guard(run); err == nil {
+			more, err = r.openInner(run)
+		}
+		theirs = append(theirs, more...)
+	}
 	if err == nil {
 		done := make(chan error)
 		r.starts <- func() { done <- r.fork(run, theirs) }
@@ -90,12 +110,14 @@ func (r *Runner) start(run *run) error {
 	for _, f := range theirs {
 		f.Close()
 	}
+	if err == nil {
+		err = run.follows()
+	}
 	if err != nil {
 		run.closePipes()
 		r.dropRecord(run, nil)
 		return err
 	}
-	go run.await()
 	for _, s := range run.streams {
 		go s.read(run.spec.Output, run.broken)
 	}
@@ -124,12 +146,18 @@ func (r *Runner) fork(run *run, files []*os.File) error {
 		return err
 	}
 	run.began = time.Now()
-	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), &os.ProcAttr{
+	path, args := run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...)
+	attr := &os.ProcAttr{
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
-	})
+	}
+	if run.inner != nil {
+		path, args = "/proc/self/fd/"+strconv.Itoa(int(r.program.Fd())), []string{helper.Name}
+		attr.Dir, attr.Env, attr.Sys.Setctty = "/", []string{TagVariable + "=" + run.tag, "GOMAXPROCS=1"}, false
+	}
+	handle, err := os.StartProcess(path, args, attr)
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
 			return inner.Err // Run says the path
@@ -165,6 +193,15 @@ func (run *run) aborted() *Exit {
 	}
 }
 
+// follows begins to wait for a forked process. After an error it has ended, and nothing ran.
+func (run *run) follows() error {
+	if run.inner != nil {
+		return run.launch()
+	}
+	go run.await()
+	return nil
+}
+
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
 		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
@@ -184,17 +221,11 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	case <-r.closing:
 		why = ErrClosed
 	}
-	var left []process
-	if run.over() {
+	over := run.over()
+	if over {
 		why = nil
-		run.awaitOutput(outputGrace)
-		if !r.noOrphans() {
-			left = r.end(run.main.pid, run.killed, r.finder(run))
-		}
-	} else {
-		r.terminate(run)
-		left = r.end(run.main.pid, run.killed, r.finder(run))
 	}
+	left := r.endAll(run, over)
 	run.spec.Control.attach(nil)
 	exit := &Exit{Code: -1, Unverified: run.finishOutput()}
 	for _, p := range left {
@@ -221,6 +252,22 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	return exit, why
 }
 
+// endAll ends what is left of a run, and returns what is left after that.
+func (r *Runner) endAll(run *run, over bool) []process {
+	switch {
+	case run.supervised():
+		return r.endInner(run, over)
+	case !over:
+		r.terminate(run)
+	default:
+		run.awaitOutput(outputGrace)
+		if r.noOrphans() {
+			return nil
+		}
+	}
+	return r.end(run.main.pid, run.killed, r.finder(run))
+}
+
 func (run *run) over() bool {
 	select {
 	case <-run.ended:
@@ -237,6 +284,10 @@ func (run *run) account(exit *Exit) {
 	case <-time.After(confirmBound): // a census may see the end before who waits for it is scheduled
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
+		return
+	}
+	if run.inner != nil {
+		run.accountInner(exit)
 		return
 	}
 	exit.Duration = run.endedAt.Sub(run.began)

@@ -8,9 +8,13 @@
 // The processes of a run are told by four marks: the session that the run began; links from parent to child, noted
 // while the run lasts; the variable TOOLD_CALL in the environment that the process was started with; and, when the
 // daemon called [BecomeSubreaper], by being an orphan that the kernel handed to it. A process can shed all four only
-// by help of another service of the machine. Nothing isolates yet: [Runner.Facts] says so.
+// by help of another service of the machine.
 //
-// Linux only, 5.11 or newer, with /proc.
+// A Spec with a [Policy] is isolated: it runs in namespaces of its own, in a root of its own, without rights, and ends with
+// its process 1, which the kernel does not survive anything of. It gets all of its policy or does not run
+// ([RefusedError]). What a policy is worth on this machine says [Runner.Prove], which tries it out.
+//
+// Linux only, 5.12 or newer, with /proc.
 package sandbox
 
 import (
@@ -22,8 +26,19 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/toold-dev/toold/sandbox/helper"
 )
+
+// Help makes this program the helper when it was started as one, and does not return then. A program that makes a Runner
+// without [Config.Helper] calls it first of all.
+func Help() {
+	if os.Args[0] == helper.Name {
+		helper.Main()
+	}
+}
 
 // TagVariable is the environment variable that marks every process of a run.
 const TagVariable = "TOOLD_CALL"
@@ -52,6 +67,8 @@ type Config struct {
 	// StateDir keeps a small record for each running process until it has ended, for Sweep after a crash.
 	// Required; made when missing. Belongs to one daemon at a time.
 	StateDir string
+	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all.
+	Helper string
 }
 
 // Spec is one process to run.
@@ -61,6 +78,8 @@ type Spec struct {
 	Dir  string   // absolute
 	Env  []string // exactly this and TagVariable; nothing is inherited
 	Tag  string   // names the call in TagVariable
+	// Policy isolates the process; nil: it has all rights of this one. It is not changed after Run was called.
+	Policy *Policy
 	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
 	// goroutine ends when the Read does.
 	Stdin io.Reader
@@ -106,14 +125,20 @@ type Process struct {
 // A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper has one Runner
 // only, because that one waits for every orphan.
 type Runner struct {
-	owner    string
-	stateDir string
-	bootID   string
-	self     process
-	starts   chan func()
-	closing  chan struct{}
-	wake     chan struct{}
-	done     sync.WaitGroup // the two goroutines of New
+	owner       string
+	stateDir    string
+	bootID      string
+	self        process
+	program     *os.File // the helper's
+	landlock    int      // version; 0: none
+	filter      []byte   // of system calls; filterAlone is for where there are no namespaces
+	filterAlone []byte
+	pidMax      atomic.Bool // a namespace may have a highest process number of its own
+	guards      guards
+	starts      chan func()
+	closing     chan struct{}
+	wake        chan struct{}
+	done        sync.WaitGroup // the two goroutines of New
 
 	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
 	// children of this process: a main process must never be taken for an orphan.
@@ -157,9 +182,28 @@ func New(cfg Config) (*Runner, error) {
 		wake:     make(chan struct{}, 1),
 		runs:     map[string]*run{},
 	}
+	if err := r.prepare(cfg.Helper); err != nil {
+		return nil, err
+	}
 	r.done.Go(r.startLoop)
 	r.done.Go(r.watchLoop)
 	return r, nil
+}
+
+// prepare makes what isolated runs need.
+func (r *Runner) prepare(path string) (err error) {
+	r.landlock = landlockVersion()
+	r.pidMax.Store(ownPidMax())
+	if r.filter, err = filter(true); err != nil {
+		return err
+	}
+	if r.filterAlone, err = filter(false); err != nil {
+		return err
+	}
+	if r.program, err = openHelper(path); err != nil {
+		return fmt.Errorf("sandbox helper: %w", err)
+	}
+	return nil
 }
 
 // Close cancels every run, waits until they have ended and frees the Runner. Later runs get ErrClosed.
@@ -175,7 +219,7 @@ func (r *Runner) Close() error {
 	r.active.Wait()
 	close(r.starts)
 	r.done.Wait()
-	return nil
+	return r.program.Close()
 }
 
 // Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
@@ -216,5 +260,5 @@ func (s *Spec) check() error {
 			return fmt.Errorf("environment entry with name %q is not allowed", name)
 		}
 	}
-	return nil
+	return s.Policy.check()
 }

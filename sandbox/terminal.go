@@ -45,6 +45,9 @@ func (c *Control) Signal(sig syscall.Signal) error {
 	if c.run == nil {
 		return ErrNotRunning
 	}
+	if c.run.inner != nil && c.run.terminal == nil {
+		return c.run.inner.signal(false, sig)
+	}
 	group := c.run.main.pid // nobody else's as long as it is not reaped
 	if c.run.terminal != nil {
 		if keySignal(c.run.terminal, sig) == nil {
@@ -54,14 +57,30 @@ func (c *Control) Signal(sig syscall.Signal) error {
 		if err := ioctl(c.run.terminal, syscall.TIOCGPGRP, unsafe.Pointer(&front)); err != nil {
 			return err
 		}
-		if p, err := readProcess(int(front)); err == nil && p.session == group {
+		if p, err := readProcess(int(front)); err == nil && (p.session == group || c.run.inner != nil && c.run.holds(p)) {
 			group = int(front)
+		} else if c.run.inner != nil {
+			return c.run.inner.signal(false, sig)
 		}
 	}
 	if err := syscall.Kill(-group, sig); err != nil {
 		return ErrNotRunning
 	}
 	return nil
+}
+
+// holds reports whether p is in the namespace of an isolated run.
+func (run *run) holds(p process) bool {
+	for range 1 << 10 { // there may be a loop when processes end meanwhile
+		if p.parent == run.inner.first {
+			return true
+		}
+		var err error
+		if p, err = readProcess(p.parent); err != nil || p.pid <= 1 {
+			return false
+		}
+	}
+	return false
 }
 
 // keySignal lets the kernel signal the foreground group, as for a key. It does so for SIGINT, SIGQUIT and SIGTSTP alone.

@@ -18,7 +18,7 @@ func (r *Runner) watchLoop() {
 			return
 		case <-r.wake:
 		}
-		for wait := shortest; len(r.others(nil)) > 0; {
+		for wait := shortest; len(r.watched()) > 0; {
 			pause.Reset(wait)
 			select {
 			case <-r.closing:
@@ -32,16 +32,22 @@ func (r *Runner) watchLoop() {
 	}
 }
 
+// watched returns the runs that are told by marks alone. The others are in a namespace of their own.
+func (r *Runner) watched() []*run {
+	return slices.DeleteFunc(r.others(nil), func(run *run) bool { return run.supervised() })
+}
+
 // observe is one round of watchLoop. Without a census there is nothing to note; the end of each run takes its own.
 func (r *Runner) observe() {
 	c, err := takeCensus()
 	if err != nil {
 		return
 	}
-	runs := r.others(nil)
 	mains := map[int]bool{}
-	for _, run := range runs {
+	for _, run := range r.others(nil) {
 		mains[run.main.pid] = true
+	}
+	for _, run := range r.watched() {
 		found, _ := r.linked(run, c)
 		run.remember(c, found)
 		run.note(r, found)

@@ -1,0 +1,172 @@
+package sandbox
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Where struct seccomp_data has what. Arguments have 64 bits; both architectures store the low half first.
+const (
+	dataNumber = 0
+	dataArch   = 4
+	dataArgs   = 16
+)
+
+const namespaceFlags = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
+	unix.CLONE_NEWUSER | unix.CLONE_NEWUTS
+
+func refuseWith(errno unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
+}
+
+var (
+	allow = bpf.RetConstant{Val: unix.SECCOMP_RET_ALLOW}
+	kill  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
+)
+
+// filter returns the system calls that a command may make, as the kernel takes it: what is not listed is refused with
+// EPERM, and with ENOSYS when it is newer than the list, so that programs fall back to what they did before there was
+// such a call. A call of another architecture (int 0x80, x32) kills the process. Without sockets there are none but unix
+// ones in pairs.
+func filter(sockets bool) ([]byte, error) {
+	program := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: dataArch, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
+		kill,
+		bpf.LoadAbsolute{Off: dataNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: x32Bit, SkipFalse: 1},
+		kill,
+	}
+	for _, number := range slices.Sorted(keys(examined(sockets))) {
+		rule := examined(sockets)[number]
+		if len(rule) > 250 {
+			return nil, fmt.Errorf("rule of system call %d is too long", number)
+		}
+		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(rule))})
+		program = append(program, rule...)
+	}
+	program = append(program, ranges(slices.Concat(commonCalls(), archCalls()))...)
+	program = append(program, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newestCall, SkipFalse: 1}, refuseWith(unix.ENOSYS), refuseWith(unix.EPERM))
+	raw, err := bpf.Assemble(program)
+	if err != nil {
+		return nil, fmt.Errorf("filter of system calls for %s: %w", runtime.GOARCH, err)
+	}
+	var b []byte
+	for _, i := range raw {
+		b = binary.NativeEndian.AppendUint16(b, i.Op)
+		b = append(b, i.Jt, i.Jf)
+		b = binary.NativeEndian.AppendUint32(b, i.K)
+	}
+	return b, nil
+}
+
+// ranges allows what is listed: for each run of numbers, refuse what is below it and allow what is in it.
+func ranges(numbers []uint32) (program []bpf.Instruction) {
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	for len(numbers) > 0 {
+		n := 1
+		for n < len(numbers) && numbers[n] == numbers[0]+uint32(n) {
+			n++
+		}
+		program = append(program,
+			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: numbers[0], SkipTrue: 1},
+			refuseWith(unix.EPERM),
+			bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: numbers[n-1], SkipTrue: 1},
+			allow,
+		)
+		numbers = numbers[n:]
+	}
+	return program
+}
+
+// examined has the calls whose arguments decide. Each rule begins with the number loaded and ends with a verdict.
+func examined(sockets bool) map[uint32][]bpf.Instruction {
+	arg := func(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
+	unless := func(cond bpf.JumpTest, val uint32) []bpf.Instruction {
+		return []bpf.Instruction{bpf.JumpIf{Cond: cond, Val: val, SkipFalse: 1}, refuseWith(unix.EPERM)}
+	}
+	oneOf := func(values ...uint32) (list []bpf.Instruction) {
+		for _, v := range values {
+			list = append(list, bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipFalse: 1}, allow)
+		}
+		return list
+	}
+	rules := map[uint32][]bpf.Instruction{
+		unix.SYS_CLONE:  slices.Concat([]bpf.Instruction{arg(0)}, unless(bpf.JumpBitsSet, namespaceFlags), []bpf.Instruction{allow}),
+		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // its flags are out of sight; everybody falls back to clone
+		unix.SYS_IOCTL: slices.Concat([]bpf.Instruction{arg(1)}, unless(bpf.JumpEqual, unix.TIOCSTI), unless(bpf.JumpEqual, unix.TIOCLINUX),
+			[]bpf.Instruction{allow}),
+		unix.SYS_PERSONALITY: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(0, 0x0008, 0x20000, 0x20008, 0xffffffff), []bpf.Instruction{refuseWith(unix.EPERM)}),
+		// NETLINK_ROUTE is how a program learns its addresses.
+		unix.SYS_SOCKET: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6),
+			[]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: 3}, arg(2)}, oneOf(unix.NETLINK_ROUTE),
+			[]bpf.Instruction{refuseWith(unix.EPERM)}),
+		unix.SYS_SOCKETPAIR: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(unix.AF_UNIX), []bpf.Instruction{refuseWith(unix.EPERM)}),
+	}
+	if !sockets {
+		rules[unix.SYS_SOCKET] = []bpf.Instruction{refuseWith(unix.EPERM)}
+	}
+	return rules
+}
+
+func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
+	return func(yield func(K) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// commonCalls are the calls that are allowed whatever their arguments, on every architecture. Not among them is what
+// changes mounts, namespaces, clocks, modules, keys or other processes' memory, what watches the kernel, and io_uring,
+// whose work no filter sees.
+func commonCalls() []uint32 {
+	return []uint32{
+		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR, unix.SYS_CLOCK_GETRES,
+		unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_CONNECT, unix.SYS_COPY_FILE_RANGE,
+		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2,
+		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_FADVISE64,
+		unix.SYS_FALLOCATE, unix.SYS_FCHDIR, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FCNTL,
+		unix.SYS_FDATASYNC, unix.SYS_FGETXATTR, unix.SYS_FLISTXATTR, unix.SYS_FLOCK, unix.SYS_FREMOVEXATTR, unix.SYS_FSETXATTR, unix.SYS_FSTAT,
+		unix.SYS_FSTATFS, unix.SYS_FSYNC, unix.SYS_FTRUNCATE, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE, unix.SYS_FUTEX_WAIT, unix.SYS_FUTEX_WAITV,
+		unix.SYS_FUTEX_WAKE, unix.SYS_GETCPU, unix.SYS_GETCWD, unix.SYS_GETDENTS64, unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID,
+		unix.SYS_GETGROUPS, unix.SYS_GETITIMER, unix.SYS_GETPEERNAME, unix.SYS_GETPGID, unix.SYS_GETPID, unix.SYS_GETPPID, unix.SYS_GETPRIORITY,
+		unix.SYS_GETRANDOM, unix.SYS_GETRESGID, unix.SYS_GETRESUID, unix.SYS_GETRLIMIT, unix.SYS_GETRUSAGE, unix.SYS_GETSID, unix.SYS_GETSOCKNAME,
+		unix.SYS_GETSOCKOPT, unix.SYS_GETTID, unix.SYS_GETTIMEOFDAY, unix.SYS_GETUID, unix.SYS_GETXATTR, unix.SYS_GET_ROBUST_LIST,
+		unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_RM_WATCH, unix.SYS_IOPRIO_GET, unix.SYS_IOPRIO_SET, unix.SYS_IO_CANCEL,
+		unix.SYS_IO_DESTROY, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS, unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_KILL,
+		unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_RESTRICT_SELF, unix.SYS_LGETXATTR, unix.SYS_LINKAT,
+		unix.SYS_LISTEN, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_LSEEK, unix.SYS_LSETXATTR, unix.SYS_MADVISE,
+		unix.SYS_MEMBARRIER, unix.SYS_MEMFD_CREATE, unix.SYS_MINCORE, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_MLOCK, unix.SYS_MLOCK2,
+		unix.SYS_MLOCKALL, unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_OPEN, unix.SYS_MQ_TIMEDRECEIVE,
+		unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_UNLINK, unix.SYS_MREMAP, unix.SYS_MSGCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_MSYNC,
+		unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP, unix.SYS_NANOSLEEP, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_PIDFD_OPEN,
+		unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PIPE2, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_PPOLL, unix.SYS_PRCTL,
+		unix.SYS_PREAD64, unix.SYS_PREADV, unix.SYS_PREADV2, unix.SYS_PRLIMIT64, unix.SYS_PSELECT6, unix.SYS_PWRITE64, unix.SYS_PWRITEV,
+		unix.SYS_PWRITEV2, unix.SYS_READ, unix.SYS_READAHEAD, unix.SYS_READLINKAT, unix.SYS_READV, unix.SYS_RECVFROM, unix.SYS_RECVMMSG,
+		unix.SYS_RECVMSG, unix.SYS_REMAP_FILE_PAGES, unix.SYS_REMOVEXATTR, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_RESTART_SYSCALL,
+		unix.SYS_RSEQ, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_SIGRETURN,
+		unix.SYS_RT_SIGSUSPEND, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_TGSIGQUEUEINFO, unix.SYS_SCHED_GETAFFINITY, unix.SYS_SCHED_GETATTR,
+		unix.SYS_SCHED_GETPARAM, unix.SYS_SCHED_GETSCHEDULER, unix.SYS_SCHED_GET_PRIORITY_MAX, unix.SYS_SCHED_GET_PRIORITY_MIN,
+		unix.SYS_SCHED_RR_GET_INTERVAL, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETATTR, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETSCHEDULER,
+		unix.SYS_SCHED_YIELD, unix.SYS_SECCOMP, unix.SYS_SEMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SENDFILE,
+		unix.SYS_SENDMMSG, unix.SYS_SENDMSG, unix.SYS_SENDTO, unix.SYS_SETFSGID, unix.SYS_SETFSUID, unix.SYS_SETGID, unix.SYS_SETGROUPS,
+		unix.SYS_SETITIMER, unix.SYS_SETPGID, unix.SYS_SETPRIORITY, unix.SYS_SETREGID, unix.SYS_SETRESGID, unix.SYS_SETRESUID, unix.SYS_SETREUID,
+		unix.SYS_SETRLIMIT, unix.SYS_SETSID, unix.SYS_SETSOCKOPT, unix.SYS_SETUID, unix.SYS_SETXATTR, unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_SET_TID_ADDRESS, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SHMGET, unix.SYS_SHUTDOWN, unix.SYS_SIGALTSTACK,
+		unix.SYS_SIGNALFD4, unix.SYS_SPLICE, unix.SYS_STATFS, unix.SYS_STATX, unix.SYS_SYMLINKAT, unix.SYS_SYNC, unix.SYS_SYNCFS,
+		unix.SYS_SYNC_FILE_RANGE, unix.SYS_SYSINFO, unix.SYS_TEE, unix.SYS_TGKILL, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME,
+		unix.SYS_TIMERFD_SETTIME, unix.SYS_TIMER_CREATE, unix.SYS_TIMER_DELETE, unix.SYS_TIMER_GETOVERRUN, unix.SYS_TIMER_GETTIME,
+		unix.SYS_TIMER_SETTIME, unix.SYS_TIMES, unix.SYS_TKILL, unix.SYS_TRUNCATE, unix.SYS_UMASK, unix.SYS_UNAME, unix.SYS_UNLINKAT,
+		unix.SYS_UTIMENSAT, unix.SYS_VMSPLICE, unix.SYS_WAIT4, unix.SYS_WAITID, unix.SYS_WRITE, unix.SYS_WRITEV,
+		unix.SYS_CACHESTAT, unix.SYS_MAP_SHADOW_STACK, unix.SYS_MSEAL,
+	}
+}

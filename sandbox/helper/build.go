@@ -1,0 +1,313 @@
+package helper
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// build turns an order into a program.
+func (p *program) build(o *Order) error {
+	if o.Namespaces {
+		if err := p.namespaces(o); err != nil {
+			return err
+		}
+	}
+	l := p.at(&p.setup, "death signal")
+	l.do(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL), 0, 0, 0)
+	p.confine(o)
+	if o.Canary != nil {
+		p.tryOut(o.Canary)
+	} else {
+		l = p.at(&p.command, "execute")
+		l.do(unix.SYS_EXECVE, o.Path, p.vector(o.Args), p.vector(o.Env))
+	}
+	l = p.at(&p.retire, "retirement")
+	for fd := range 3 {
+		l.do(unix.SYS_CLOSE, fd)
+	}
+	l.do(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	if o.Namespaces {
+		l.do(unix.SYS_CAPSET, capHeader(), words(0, 0, 0))
+	}
+	if p.used > registers {
+		return fmt.Errorf("too many paths: %w", unix.E2BIG)
+	}
+	return nil
+}
+
+// namespaces builds what process 1 does in its new namespaces.
+func (p *program) namespaces(o *Order) error {
+	l := p.at(&p.setup, "user namespace: identity")
+	uid, gid := os.Geteuid(), os.Getegid()
+	l.put("/proc/self/setgroups", "deny")
+	l.put("/proc/self/uid_map", fmt.Sprintf("%d %d 1\n", uid, uid))
+	l.put("/proc/self/gid_map", fmt.Sprintf("%d %d 1\n", gid, gid))
+	l = p.at(&p.setup, "host name")
+	l.do(unix.SYS_SETHOSTNAME, []byte("sandbox"), len("sandbox"))
+	if !o.Network {
+		l = p.at(&p.setup, "network: loopback")
+		s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		l.do(unix.SYS_IOCTL, s, unix.SIOCSIFFLAGS, append([]byte("lo"), append(make([]byte, 14), unix.IFF_UP, 0, 0, 0, 0, 0, 0, 0)...))
+		l.do(unix.SYS_CLOSE, s)
+	}
+	return p.root(o)
+}
+
+// A tree is a piece of the machine's files, taken out and not yet placed.
+type tree struct {
+	at  string
+	dir bool
+	fd  reg
+}
+
+// root builds a new root file system and goes there.
+func (p *program) root(o *Order) error {
+	l := p.at(&p.setup, "mounts: private")
+	l.do(unix.SYS_MOUNT, 0, "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
+	shown, links := p.shown(o)
+	var trees []tree
+	for _, path := range shown {
+		t, err := p.take(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
+	}
+	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+		t, err := p.take("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
+		if err != nil {
+			return err
+		}
+		trees = append(trees, t)
+	}
+	attr := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
+	if !o.Writable {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	workspace, err := p.take(o.Workspace, attr)
+	if err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	if !workspace.dir || o.Workspace == "/" {
+		return fmt.Errorf("workspace %s: %w", o.Workspace, unix.ENOTDIR)
+	}
+	l = p.at(&p.setup, "root")
+	l.do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m")
+	l.do(unix.SYS_CHDIR, "/tmp")
+	old := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	l.do(unix.SYS_PIVOT_ROOT, ".", ".")
+	p.ownFiles(o)
+	for _, t := range trees {
+		p.place(t)
+	}
+	for _, at := range links {
+		p.link(at[0], at[1])
+	}
+	p.place(workspace)
+	p.protect(o)
+	if err := p.hide(o, shown); err != nil {
+		return err
+	}
+	l = p.at(&p.setup, "root: leave the old one")
+	l.do(unix.SYS_FCHDIR, old)
+	l.do(unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
+	l.do(unix.SYS_CHDIR, "/")
+	l = p.at(&p.setup, "root: read-only")
+	l.do(unix.SYS_MOUNT_SETATTR, unix.AT_FDCWD, "/", 0, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
+	return nil
+}
+
+// shown returns which of the order's paths exist and are to be mounted, and which are links that lead to another of
+// them. The outer ones come first.
+func (p *program) shown(o *Order) (paths []string, links [][2]string) {
+	all := slices.Compact(slices.Sorted(slices.Values(o.Read)))
+	for _, path := range all {
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			paths = append(paths, path)
+			continue
+		}
+		to, err := os.Readlink(path)
+		real, err2 := filepath.EvalSymlinks(path)
+		if err != nil || err2 != nil {
+			continue
+		}
+		if slices.ContainsFunc(all, func(s string) bool { return s != path && beneath(real, s) }) {
+			links = append(links, [2]string{path, to})
+		} else {
+			paths = append(paths, path) // what it leads to, under its name
+		}
+	}
+	return paths, links
+}
+
+func beneath(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// take takes a tree with all that is mounted in it out of the machine's files.
+func (p *program) take(path string, attr int) (tree, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return tree{}, err
+	}
+	l := p.at(&p.setup, "files: "+path)
+	fd := l.open(unix.SYS_OPEN_TREE, unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	l.do(unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(uint64(attr), 0, 0, 0), 32)
+	return tree{path, info.IsDir(), fd}, nil
+}
+
+// place makes a place for a tree in the new root and puts it there.
+func (p *program) place(t tree) {
+	l := p.at(&p.setup, "place: "+t.at)
+	l.parents(t.at)
+	if t.dir {
+		l.mkdir(t.at)
+	} else {
+		l.do(unix.SYS_MKNODAT, unix.AT_FDCWD, t.at, unix.S_IFREG|0o644, 0).but(unix.EEXIST)
+	}
+	l.do(unix.SYS_MOVE_MOUNT, t.fd, "", unix.AT_FDCWD, t.at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	l.do(unix.SYS_CLOSE, t.fd)
+}
+
+func (l list) mkdir(path string) {
+	l.do(unix.SYS_MKDIRAT, unix.AT_FDCWD, path, 0o755).but(unix.EEXIST)
+}
+
+func (l list) parents(path string) {
+	for i := 1; i < len(path); i++ {
+		if path[i] == '/' {
+			l.mkdir(path[:i])
+		}
+	}
+}
+
+func (p *program) link(at, to string) {
+	l := p.at(&p.setup, "link: "+at)
+	l.parents(at)
+	l.do(unix.SYS_SYMLINKAT, to, unix.AT_FDCWD, at).but(unix.EEXIST)
+}
+
+// ownFiles makes what is new for each run: /proc, /dev, /tmp.
+func (p *program) ownFiles(o *Order) {
+	l := p.at(&p.setup, "/proc")
+	l.mkdir("/proc")
+	// The kernel allows it as long as a whole /proc is in sight, which is why the old root is left later.
+	l.do(unix.SYS_MOUNT, "proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, 0)
+	if o.PidMax > 0 {
+		p.at(&p.setup, "limit: processes").put("/proc/sys/kernel/pid_max", fmt.Sprint(o.PidMax))
+	}
+	// The user of the daemon may be root, who may write what governs the machine.
+	l = p.at(&p.setup, "/proc: read-only")
+	l.do(unix.SYS_MOUNT_SETATTR, unix.AT_FDCWD, "/proc", 0, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
+	l = p.at(&p.setup, "/dev")
+	for _, dir := range []string{"/dev", "/dev/pts", "/dev/shm", "/tmp", "/run", "/var"} {
+		l.mkdir(dir)
+	}
+	l.do(unix.SYS_MOUNT, "devpts", "/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	for _, at := range [][2]string{
+		{"/dev/ptmx", "pts/ptmx"}, {"/dev/fd", "/proc/self/fd"}, {"/dev/stdin", "/proc/self/fd/0"}, {"/dev/stdout", "/proc/self/fd/1"},
+		{"/dev/stderr", "/proc/self/fd/2"}, {"/var/tmp", "/tmp"}, {"/var/run", "/run"},
+	} {
+		p.link(at[0], at[1])
+	}
+	l = p.at(&p.setup, "/tmp")
+	options := fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", o.TmpSize, max(1024, o.TmpSize>>12))
+	for _, dir := range []string{"/tmp", "/dev/shm"} {
+		l.do(unix.SYS_MOUNT, "tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
+	}
+}
+
+// openHow is a struct open_how: no link is followed, and nothing outside is reached.
+func openHow() []byte {
+	return words(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+}
+
+// protect mounts what must not change read-only on itself, and every directory above it on itself too: what is a mount
+// point can be neither renamed nor removed.
+func (p *program) protect(o *Order) {
+	pinned := map[string]bool{}
+	for _, path := range o.Protect {
+		if _, err := os.Lstat(filepath.Join(o.Workspace, path)); err != nil {
+			continue
+		}
+		for i := range path + "/" {
+			if i == len(path) || path[i] == '/' {
+				if whole := i == len(path); whole || !pinned[path[:i]] {
+					p.pin(o.Workspace, path[:i], whole)
+					pinned[path[:i]] = true
+				}
+			}
+		}
+	}
+}
+
+// pin mounts a path on itself, read-only as a whole.
+func (p *program) pin(workspace, path string, whole bool) {
+	l := p.at(&p.setup, "protect: "+path)
+	base := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	at := l.open(unix.SYS_OPENAT2, base, path, openHow(), 24)
+	t := l.open(unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+	if whole {
+		l.do(unix.SYS_MOUNT_SETATTR, t, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
+	}
+	l.do(unix.SYS_MOVE_MOUNT, t, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	for _, fd := range []reg{base, at, t} {
+		l.do(unix.SYS_CLOSE, fd)
+	}
+}
+
+// hide covers what lies in a part that is shown: directories by an empty one, files and sockets by the null device. A unix
+// socket would lead out.
+func (p *program) hide(o *Order, shown []string) error {
+	sockets, err := sockets()
+	if err != nil {
+		return fmt.Errorf("sockets in the workspace: %w", err)
+	}
+	for _, path := range slices.Concat(o.Hide, sockets) {
+		inside := beneath(path, o.Workspace) || slices.ContainsFunc(shown, func(s string) bool { return beneath(path, s) })
+		info, err := os.Lstat(path)
+		if !inside || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if path == o.Workspace {
+			return fmt.Errorf("workspace %s: is hidden: %w", path, unix.EINVAL)
+		}
+		l := p.at(&p.setup, "hide: "+path)
+		if info.IsDir() {
+			l.do(unix.SYS_MOUNT, "tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=0555,size=4k")
+		} else {
+			l.do(unix.SYS_MOUNT, "/dev/null", path, 0, unix.MS_BIND, 0).but(unix.ENOENT) // gone meanwhile
+		}
+	}
+	return nil
+}
+
+// sockets returns the paths of the unix sockets that somebody on the machine holds.
+func sockets() ([]string, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(string(table)) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		if i := strings.Index(line, " /"); i > 0 {
+			found = append(found, strings.TrimSuffix(line[i+1:], "\n"))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,159 @@
+package helper
+
+import (
+	"encoding/binary"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// ruleFD is where a descriptor lies while a rule of Landlock names it. Limits of 256 descriptors are common.
+const ruleFD = 250
+
+// confine builds what the command's process does to itself before it becomes the command.
+func (p *program) confine(o *Order) {
+	l := p.at(&p.command, "session")
+	l.do(unix.SYS_SETSID)
+	if o.Terminal {
+		l = p.at(&p.command, "terminal")
+		l.do(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	}
+	l = p.at(&p.command, "directory "+o.Dir)
+	l.do(unix.SYS_CHDIR, o.Dir)
+	l = p.at(&p.command, "limits")
+	for _, limit := range o.Limits {
+		value := limit.Value
+		var now unix.Rlimit
+		if unix.Getrlimit(limit.Resource, &now) == nil {
+			value = min(value, now.Max) // less than was ordered is fine
+		}
+		l.do(unix.SYS_PRLIMIT64, 0, limit.Resource, words(value, value), 0)
+	}
+	if o.Namespaces {
+		p.dropRights()
+	}
+	l = p.at(&p.command, "no new privileges")
+	l.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	if o.Landlock > 0 {
+		p.landlock(o)
+	}
+	l = p.at(&p.command, "descriptors")
+	l.do(unix.SYS_CLOSE_RANGE, 3, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
+	l = p.at(&p.command, "signals")
+	l.do(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, words(0), 0, 8)
+	l = p.at(&p.command, "seccomp")
+	program := words(uint64(len(o.Filter)/8), uint64(p.keep(o.Filter)))
+	l.do(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, program)
+}
+
+func capHeader() []byte {
+	var b []byte
+	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
+}
+
+// dropRights gives up every capability and every way to get one back.
+func (p *program) dropRights() {
+	l := p.at(&p.command, "capabilities")
+	last := unix.CAP_LAST_CAP
+	if text, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
+			last = n
+		}
+	}
+	for i := range last + 1 {
+		l.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, i, 0, 0, 0)
+	}
+	l.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	const noRootForEver = 0x2f // SECBIT_NOROOT, NO_SETUID_FIXUP, both locked, and KEEP_CAPS locked
+	l.do(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noRootForEver, 0, 0, 0)
+	l.do(unix.SYS_CAPSET, capHeader(), words(0, 0, 0))
+}
+
+// The rights of Landlock on files, as the versions of its interface know them.
+const (
+	rightsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	rightsOfFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+)
+
+func rightsOf(version int) uint64 {
+	rights := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM)<<1 - 1
+	if version >= 2 {
+		rights |= unix.LANDLOCK_ACCESS_FS_REFER
+	}
+	if version >= 3 {
+		rights |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	if version >= 5 {
+		rights |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
+	}
+	return rights
+}
+
+// landlock says once more, by another mechanism, what may be written; without namespaces it is the only one, and says what
+// may be read too.
+func (p *program) landlock(o *Order) {
+	l := p.at(&p.command, "landlock")
+	all := rightsOf(o.Landlock)
+	attr, size := words(all, 0, 0), 8
+	if o.Landlock >= 6 {
+		attr, size = words(all, 0, unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET|unix.LANDLOCK_SCOPE_SIGNAL), 24
+	}
+	rules := l.open(unix.SYS_LANDLOCK_CREATE_RULESET, attr, size, 0)
+	write := all
+	if !o.Writable {
+		write = rightsRead
+	}
+	l.allow(rules, o.Workspace, write, all, true)
+	if o.Namespaces {
+		l.allow(rules, "/", rightsRead, all, true)
+		for _, dir := range []string{"/tmp", "/dev/shm", "/dev"} {
+			l.allow(rules, dir, all, all, true)
+		}
+	} else {
+		shown, _ := p.shown(o)
+		for _, path := range append(shown, "/proc") {
+			if info, err := os.Stat(path); err == nil {
+				l.allow(rules, path, rightsRead, all, info.IsDir())
+			}
+		}
+		for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
+			l.allow(rules, "/dev/"+name, all, all, false)
+		}
+	}
+	l.do(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0)
+	l.do(unix.SYS_CLOSE, rules)
+}
+
+// allow adds a rule. For what is no directory there are fewer rights.
+func (l list) allow(rules reg, path string, rights, known uint64, dir bool) {
+	rights &= known
+	if !dir {
+		rights &= rightsOfFiles
+	}
+	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
+	l.do(unix.SYS_DUP3, fd, ruleFD, unix.O_CLOEXEC)
+	rule := binary.NativeEndian.AppendUint32(words(rights), ruleFD)
+	l.do(unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+	l.do(unix.SYS_CLOSE, fd)
+}
+
+// tryOut builds the tries of a canary.
+func (p *program) tryOut(c *Canary) {
+	try := func(i int) list { return p.at(&p.canary[i], "try") }
+	try(TryRead).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Read, unix.O_RDONLY|unix.O_CLOEXEC)
+	try(TryWrite).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Write, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
+	l := try(TryDial)
+	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	l.do(unix.SYS_CONNECT, s, c.Dial, len(c.Dial))
+	l = try(TryDatagram)
+	s = l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	l.do(unix.SYS_SENDTO, s, "x", 1, 0, c.Datagram, len(c.Datagram))
+	try(TrySignal).do(unix.SYS_KILL, c.Signal, 0)
+	try(TryPacket).do(unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0)
+	try(TryMount).do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", 0, 0)
+	try(TryMemory).do(unix.SYS_MMAP, 0, uint64(c.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
+	p.daemons = c.Forks
+}

@@ -1,0 +1,207 @@
+package helper
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is in this file runs behind the clone, in a process with one thread and without the Go runtime. It must not grow its
+// stack, allocate, take a lock, or write a pointer.
+
+// perform makes the calls and returns the one that failed, or -1.
+//
+//go:nosplit
+//go:norace
+func (p *program) perform(ops []op) (failed int, errno uintptr) {
+	for i := range ops {
+		o := &ops[i]
+		a := o.args
+		for j := range a {
+			if o.from&(1<<j) != 0 {
+				a[j] = p.reg[a[j]]
+			}
+		}
+		r, _, e := syscall.RawSyscall6(o.nr, a[0], a[1], a[2], a[3], a[4], a[5])
+		if e != 0 && uintptr(e) != o.fine[0] && uintptr(e) != o.fine[1] {
+			return i, uintptr(e)
+		}
+		if o.save != 0 {
+			p.reg[o.save-1] = r
+		}
+	}
+	return -1, 0
+}
+
+// tell sends a message.
+//
+//go:nosplit
+//go:norace
+func (p *program) tell(kind Kind) {
+	p.msg.Kind = kind
+	syscall.RawSyscall(unix.SYS_WRITE, StatusFD, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
+}
+
+// fail tells which step failed, and why.
+//
+//go:nosplit
+//go:norace
+func (p *program) fail(step uint32, errno uintptr) {
+	p.msg.Step, p.msg.Errno = step, uint32(errno)
+	for i := range p.msg.Name {
+		p.msg.Name[i] = p.names[int(step)*nameLength+i]
+	}
+	p.tell(Failed)
+}
+
+// inside is process 1 from its beginning to its end.
+//
+//go:nosplit
+//go:norace
+func (p *program) inside() {
+	if i, errno := p.perform(p.setup); i >= 0 {
+		p.fail(p.setup[i].step, errno)
+		exit(1)
+	}
+	// The parent goes on when the child has executed its program or ended, so what the child tells comes first.
+	main, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, unix.CLONE_VFORK|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	switch {
+	case errno != 0:
+		p.fail(0, uintptr(errno))
+		exit(1)
+	case main == 0:
+		p.begin()
+	}
+	if i, errno := p.perform(p.retire); i >= 0 {
+		p.fail(p.retire[i].step, errno)
+		exit(1)
+	}
+	p.tell(Started)
+	p.attend(main)
+}
+
+// begin becomes the command, or tries the canary.
+//
+//go:nosplit
+//go:norace
+func (p *program) begin() {
+	if i, errno := p.perform(p.command); i >= 0 {
+		p.fail(p.command[i].step, errno)
+		exit(1)
+	}
+	for i := range p.canary {
+		_, errno := p.perform(p.canary[i])
+		p.msg.Step, p.msg.Errno, p.msg.Value = uint32(i), uint32(errno), 0
+		if i == TryForks {
+			p.fork()
+		}
+		p.tell(Tried)
+	}
+	exit(0)
+}
+
+// fork leaves processes behind, as many as it may.
+//
+//go:nosplit
+//go:norace
+func (p *program) fork() {
+	for range p.daemons {
+		child, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		if errno != 0 {
+			p.msg.Errno = uint32(errno)
+			return
+		}
+		if child == 0 {
+			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+			for {
+				syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+			}
+		}
+		p.msg.Value++
+	}
+}
+
+// attend reaps, passes signals on, and ends when nothing is left or nobody listens any more.
+//
+//go:nosplit
+//go:norace
+func (p *program) attend(main uintptr) {
+	over := false
+	for {
+		rest := true
+		for rest {
+			pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&p.status)),
+				unix.WNOHANG|unix.WALL, uintptr(unsafe.Pointer(&p.msg.Usage)), 0, 0)
+			switch {
+			case errno != 0:
+				rest = false
+			case pid == main && !over:
+				over = true
+				p.msg.Value, p.msg.Errno = uint32(p.status), 0
+				p.last()
+			}
+			if errno == 0 && pid == 0 {
+				break
+			}
+		}
+		if !rest {
+			exit(0)
+		}
+		if p.listen(main, over) {
+			exit(0)
+		}
+	}
+}
+
+// last tells that the command ended, and whether it was alone.
+//
+//go:nosplit
+//go:norace
+func (p *program) last() {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, 0, 0, 0, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, 0, 0)
+	p.msg.Rest = 1
+	if errno != 0 {
+		p.msg.Rest = 0
+	}
+	p.tell(Ended)
+}
+
+// listen waits for a child to end or for orders, and reports whether nobody gives any more.
+//
+//go:nosplit
+//go:norace
+func (p *program) listen(main uintptr, over bool) (alone bool) {
+	p.poll[0].revents, p.poll[1].revents = 0, 0
+	syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 2, 0, 0, 0, 0)
+	if p.poll[1].revents != 0 {
+		syscall.RawSyscall(unix.SYS_READ, uintptr(p.poll[1].fd), uintptr(unsafe.Pointer(&p.signal)), unsafe.Sizeof(p.signal))
+	}
+	if p.poll[0].revents == 0 {
+		return false
+	}
+	n, _, errno := syscall.RawSyscall(unix.SYS_READ, ControlFD, uintptr(unsafe.Pointer(&p.orders)), unsafe.Sizeof(p.orders))
+	if errno == unix.EINTR || errno == unix.EAGAIN {
+		return false
+	}
+	if errno != 0 || n == 0 {
+		return true
+	}
+	for i := uintptr(0); i+1 < n; i += 2 {
+		switch {
+		case p.orders[i] == 'a':
+			syscall.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(p.orders[i+1]), 0)
+		case !over:
+			syscall.RawSyscall(unix.SYS_KILL, -main, uintptr(p.orders[i+1]), 0)
+		}
+	}
+	return false
+}
+
+//go:nosplit
+//go:norace
+func exit(code uintptr) {
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, code, 0, 0)
+	}
+}

@@ -1,0 +1,138 @@
+package helper
+
+import (
+	"encoding/binary"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An op is one system call.
+type op struct {
+	nr   uintptr
+	args [6]uintptr
+	from uint8      // bit i: args[i] is the number of a register
+	save uint8      // the register of the result, plus 1; 0: none
+	fine [2]uintptr // errors that count as success
+	step uint32
+}
+
+const registers = 200
+
+// A program is everything that happens behind the clone. It is built before, with ordinary Go, and keeps what its system
+// calls point to.
+type program struct {
+	setup   []op // by process 1
+	command []op // by the command's process
+	retire  []op // by process 1, when the command runs
+	canary  [tries][]op
+	daemons int // processes that the canary leaves
+
+	names []byte // nameLength for each step
+	reg   [registers]uintptr
+	used  int
+	kept  [][]byte
+
+	msg    Message
+	poll   [2]pollFD
+	signal [128]byte // struct signalfd_siginfo
+	orders [64]byte
+	status int32
+}
+
+type pollFD struct {
+	fd              int32
+	events, revents int16
+}
+
+// A list adds calls to one part of a program, all of them of one step.
+type list struct {
+	p    *program
+	ops  *[]op
+	step uint32
+}
+
+// at begins a step. Its name is told when one of its calls fails.
+func (p *program) at(ops *[]op, name string) list {
+	step := uint32(len(p.names) / nameLength)
+	var text [nameLength]byte
+	copy(text[:nameLength-1], name)
+	p.names = append(p.names, text[:]...)
+	return list{p, ops, step}
+}
+
+// reg is an argument that an earlier call returned.
+type reg int
+
+// do adds a call and returns it, for what is unusual about it. An argument is an int, a uint64, a string, a []byte or a
+// reg.
+func (l list) do(nr uintptr, args ...any) *op {
+	o := op{nr: nr, step: l.step, fine: [2]uintptr{}}
+	for i, a := range args {
+		switch a := a.(type) {
+		case int:
+			o.args[i] = uintptr(a)
+		case uint64:
+			o.args[i] = uintptr(a)
+		case string:
+			o.args[i] = l.p.keep(append([]byte(a), 0))
+		case []byte:
+			o.args[i] = l.p.keep(a)
+		case reg:
+			o.args[i], o.from = uintptr(a), o.from|1<<i
+		default:
+			panic("helper: argument of an unknown type")
+		}
+	}
+	*l.ops = append(*l.ops, o)
+	return &(*l.ops)[len(*l.ops)-1]
+}
+
+// open is do for a call that returns a descriptor.
+func (l list) open(nr uintptr, args ...any) reg {
+	r := l.p.used
+	l.p.used++
+	l.do(nr, args...).save = uint8(r + 1) // more than there are panics when it is used
+	return reg(r)
+}
+
+// but says which errors of the call count as success.
+func (o *op) but(fine ...unix.Errno) {
+	for i, e := range fine {
+		o.fine[i] = uintptr(e)
+	}
+}
+
+// keep holds b, which must not move, for the life of the program.
+func (p *program) keep(b []byte) uintptr {
+	if len(b) == 0 {
+		b = []byte{0}
+	}
+	p.kept = append(p.kept, b)
+	return uintptr(unsafe.Pointer(&b[0]))
+}
+
+// vector is an array of pointers to strings that ends with none.
+func (p *program) vector(texts []string) []byte {
+	var b []byte
+	for _, t := range texts {
+		b = binary.NativeEndian.AppendUint64(b, uint64(p.keep(append([]byte(t), 0))))
+	}
+	return binary.NativeEndian.AppendUint64(b, 0)
+}
+
+// words packs numbers of 64 bits.
+func words(list ...uint64) []byte {
+	var b []byte
+	for _, w := range list {
+		b = binary.NativeEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// put writes a text into a file.
+func (l list) put(path, text string) {
+	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
+	l.do(unix.SYS_WRITE, fd, []byte(text), len(text))
+	l.do(unix.SYS_CLOSE, fd)
+}

@@ -1,0 +1,327 @@
+package sandbox
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/sandbox/helper"
+)
+
+// launchBound is for the helper to build what a policy asks for; it takes some milliseconds.
+const launchBound = 20 * time.Second
+
+// An inner is an isolated run, as its helper tells of it.
+type inner struct {
+	status, control *os.File      // our ends
+	started         chan error    // nil when the command runs
+	gone            chan struct{} // closed when the helper is: nothing of the run lives then
+	first           int           // process 1, read after started
+	end             *helper.Message
+	tried           []helper.Message // of a canary; read after gone
+}
+
+// supervised reports whether a run has a namespace with a process 1, without which nothing in it lives.
+func (run *run) supervised() bool { return run.spec.Policy != nil && !run.spec.Policy.Unsupervised }
+
+// openHelper holds the program of the helper, so that nothing that happens to its file changes what is run.
+func openHelper(path string) (*os.File, error) {
+	if path == "" {
+		path = "/proc/self/exe" // the text of a running program cannot be written to
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if path == "/proc/self/exe" {
+		return away(file)
+	}
+	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
+	fd, err := unix.MemfdCreate(helper.Name, flags|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 it went without saying
+		fd, err = unix.MemfdCreate(helper.Name, flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sealed := os.NewFile(uintptr(fd), helper.Name)
+	defer sealed.Close()
+	if _, err := io.Copy(sealed, file); err != nil {
+		return nil, err
+	}
+	if _, err := unix.FcntlInt(sealed.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE); err != nil {
+		return nil, err
+	}
+	return away(sealed)
+}
+
+// away returns file under a number that is none of those that the helper gets: it is executed by its number, after those
+// have been put in their places.
+func away(file *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.ControlFD+1)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}
+
+// orderFile writes an order where the helper reads it.
+func orderFile(o *helper.Order) (*os.File, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("order", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "order")
+	if _, err = file.Write(text); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// openInner makes what a helper gets beside the descriptors of its command.
+func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
+	o := r.order(&run.spec, run.tag)
+	o.Canary = run.canary
+	file, err := orderFile(o)
+	if err != nil {
+		return nil, err
+	}
+	theirs = append(theirs, file)
+	in := &inner{started: make(chan error, 1), gone: make(chan struct{})}
+	status, w, err := os.Pipe()
+	if err != nil {
+		return theirs, err
+	}
+	in.status, theirs = status, append(theirs, w)
+	c, control, err := os.Pipe()
+	if err != nil {
+		status.Close()
+		return theirs, err
+	}
+	in.control, theirs = control, append(theirs, c)
+	run.inner = in
+	return theirs, nil
+}
+
+// follow reads what the helper tells, until it has ended. It is what closes ended and gone.
+func (run *run) follow() {
+	in := run.inner
+	buf := make([]byte, helper.MessageSize)
+	told, command := false, false
+	start := func(err error) {
+		if !told {
+			in.started <- err
+		}
+		told = true
+	}
+	for {
+		if _, err := io.ReadFull(in.status, buf); err != nil {
+			break
+		}
+		m, err := helper.Decode(buf)
+		if err != nil {
+			break
+		}
+		switch m.Kind {
+		case helper.Hello:
+			in.first = int(m.Value)
+		case helper.Failed:
+			start(refusal(&m, &run.spec))
+		case helper.Started:
+			command = true
+		case helper.Ended:
+			in.end, run.endedAt = &m, time.Now()
+		case helper.Tried:
+			in.tried = append(in.tried, m)
+		}
+		if command && in.first != 0 {
+			start(nil)
+		}
+		if in.end != nil && told {
+			run.endOnce.Do(func() { close(run.ended) })
+		}
+	}
+	if err := awaitEnd(run.main.pid); err != nil {
+		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
+	}
+	start(&RefusedError{Fact: "processes_killed", Step: "helper", Err: errors.New("ended without a word")})
+	run.endOnce.Do(func() {
+		if run.endedAt.IsZero() {
+			run.endedAt = time.Now()
+		}
+		close(run.ended)
+	})
+	close(in.gone)
+}
+
+// refusal is the error for a step that failed.
+func refusal(m *helper.Message, spec *Spec) error {
+	var err error = syscall.Errno(m.Errno)
+	step := m.Text()
+	switch {
+	case step == "execute":
+		return err
+	case strings.HasPrefix(step, "directory "):
+		return fmt.Errorf("directory %s: %w", spec.Dir, err)
+	case m.Errno == 0:
+		err = errors.New("not possible")
+	}
+	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
+}
+
+// launch waits until the command runs. After an error nothing does.
+func (run *run) launch() error {
+	go run.follow()
+	timer := time.NewTimer(launchBound)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-run.inner.started:
+	case <-timer.C:
+		err = &RefusedError{Fact: "processes_killed", Step: "helper", Err: os.ErrDeadlineExceeded}
+	}
+	if err == nil {
+		return nil
+	}
+	_ = syscall.Kill(-run.main.pid, syscall.SIGKILL)
+	timer.Reset(killBound)
+	select {
+	case <-run.inner.gone:
+		_, _ = run.handle.Wait() // to reap it
+		run.handle = nil
+	case <-timer.C: // it is told as not verified
+	}
+	return err
+}
+
+// signal asks process 1 to signal the command's group, or everything.
+func (in *inner) signal(all bool, sig syscall.Signal) error {
+	if _, err := in.control.Write(helper.Signal{All: all, Number: sig}.Encode()); err != nil {
+		return ErrNotRunning
+	}
+	return nil
+}
+
+// endInner ends an isolated run. When process 1 has been waited for, the kernel has seen everything in its namespace die.
+func (r *Runner) endInner(run *run, over bool) []process {
+	in := run.inner
+	if over {
+		run.awaitLast()
+	} else {
+		r.askToEnd(run)
+	}
+	select {
+	case <-in.gone:
+		return nil
+	default:
+	}
+	r.listInner(run)
+	if p, err := readProcess(in.first); err == nil && p.parent == run.main.pid {
+		_ = send(p, syscall.SIGKILL)
+	}
+	in.control.Close()
+	timer := time.NewTimer(killBound)
+	defer timer.Stop()
+	select {
+	case <-in.gone:
+		return nil
+	case <-timer.C:
+		return r.end(run.main.pid, run.killed, r.finder(run))
+	}
+}
+
+// awaitLast gives what the command left the time that its output gets.
+func (run *run) awaitLast() {
+	timer := time.NewTimer(outputGrace)
+	defer timer.Stop()
+	if run.inner.end == nil || run.inner.end.Rest == 0 {
+		timer.Reset(killBound) // nothing was left; the helper ends
+	}
+	streams := run.streams
+	for {
+		var done chan struct{} // of the first stream that has not ended
+		if len(streams) > 0 {
+			done = streams[0].done
+		}
+		select {
+		case <-run.inner.gone:
+			return
+		case <-timer.C:
+			return
+		case <-done:
+			if streams = streams[1:]; len(streams) == 0 && run.inner.end != nil && run.inner.end.Rest != 0 {
+				timer.Reset(outputGrace / 10) // whoever wrote the last lines may still be ending
+			}
+		}
+	}
+}
+
+// listInner adds to killed what lives in the namespace of a run.
+func (r *Runner) listInner(run *run) {
+	c, err := takeCensus()
+	if err != nil {
+		return // nobody is told the numbers; process 1 ends all the same
+	}
+	found, _ := r.linked(run, c)
+	for pid, p := range found {
+		if pid != run.main.pid && pid != run.inner.first && !p.dead() {
+			run.killed[pid] = true
+		}
+	}
+}
+
+// askToEnd is terminate for an isolated run: everything in it is asked.
+func (r *Runner) askToEnd(run *run) {
+	grace := cmp.Or(run.spec.Grace, defaultGrace)
+	if grace < 0 {
+		return
+	}
+	r.listInner(run)
+	if run.inner.signal(true, syscall.SIGTERM) != nil {
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-run.inner.gone:
+	case <-timer.C:
+	}
+}
+
+// accountInner notes how the command ended, as the helper told it.
+func (run *run) accountInner(exit *Exit) {
+	exit.Duration = run.endedAt.Sub(run.began)
+	state, err := run.handle.Wait()
+	m := run.inner.end
+	if m == nil { // killed with everything else
+		exit.Signal = signalName(syscall.SIGKILL)
+		if err == nil {
+			exit.CPU = state.UserTime() + state.SystemTime()
+		}
+		return
+	}
+	status := syscall.WaitStatus(m.Value)
+	exit.Code = status.ExitStatus()
+	if status.Signaled() {
+		exit.Signal = signalName(status.Signal())
+	}
+	exit.CPU = time.Duration(m.Usage.Utime.Nano() + m.Usage.Stime.Nano())
+	exit.MaxRSS = m.Usage.Maxrss << 10
+}

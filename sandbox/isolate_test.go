@@ -1,0 +1,59 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// confined is a script in a workspace, with nothing asked for beyond it.
+func confined(dir, script string) sandbox.Spec {
+	spec := bash(dir, script)
+	spec.Policy = &sandbox.Policy{Workspace: dir}
+	return spec
+}
+
+func TestIsolatedExit(t *testing.T) {
+	r := open(t)
+	tests := []struct {
+		name, script string
+		code         int
+		signal       string
+		stdout       string
+	}{
+		{"success", "echo hi", 0, "", "hi\n"},
+		{"code", "echo hi; exit 7", 7, "", "hi\n"},
+		{"signal", "kill -SEGV $$", -1, "SIGSEGV", ""},
+		{"kills its group", "echo hi; kill -KILL 0", -1, "SIGKILL", "hi\n"},
+		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26
+		{"own session and group", `read -a f < /proc/$$/stat; [ ${f[4]} = $$ ] && [ ${f[5]} = $$ ] && echo own`, 0, "", "own\n"},
+		{"process substitution", "echo hi > >(sleep 0.02; cat)", 0, "", "hi\n"},
+		{"reads its files", "echo hi > a; cat a; rm a", 0, "", "hi\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			exit, out := run(t, r, confined(t.TempDir(), tt.script))
+			if exit.Code != tt.code || exit.Signal != tt.signal || out.read("stdout") != tt.stdout {
+				t.Errorf("got code %d, signal %q, output %q, %q", exit.Code, exit.Signal, out.read("stdout"), out.read("stderr"))
+			}
+			mustBeConfirmed(t, exit)
+			if exit.Duration <= 0 || exit.MaxRSS < 1<<20 {
+				t.Errorf("duration %v, max RSS %d", exit.Duration, exit.MaxRSS)
+			}
+		})
+	}
+}
+
+func TestFactsAreProven(t *testing.T) {
+	facts, err := open(t).Prove(t.Context(), sandbox.Policy{Workspace: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + strings.TrimSpace(facts.String()))
+	for _, f := range []sandbox.Fact{facts.FSRead, facts.FSWrite, facts.Net, facts.IPC, facts.ProcessesKilled, facts.PidsLimit} {
+		if !f.Held {
+			t.Errorf("not held: %+v", f)
+		}
+	}
+}

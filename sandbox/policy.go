@@ -1,0 +1,202 @@
+package sandbox
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/sandbox/helper"
+)
+
+// Network is what an isolated process reaches.
+type Network string
+
+// The networks.
+const (
+	NetworkNone Network = "none" // itself: a loopback device of its own
+	NetworkOpen Network = "open" // whatever the machine reaches
+)
+
+// A Policy isolates a process. It is the operator's; nothing in it comes from a caller or a model. It is asked for as a
+// whole: a process that cannot have all of it does not run.
+//
+// The process sees the directories of the system read-only, a /proc, /dev and /tmp of its own, and the workspace at its own
+// path. It has no capability and gets none, makes only the system calls of a list, and cannot reach a process outside.
+type Policy struct {
+	Workspace string // absolute; required; not "/"
+	ReadOnly  bool   // the workspace; false: it may be written
+	// Read lists more paths to show read-only at their own places; what does not exist is left out.
+	Read []string
+	// Hide lists paths to cover where they would be visible.
+	Hide []string
+	// Protect lists paths in the workspace that stay read-only; nil means [DefaultProtected]. In the place of a file that
+	// does not exist there is a socket while processes run, so that none can make it, and what collects files passes it
+	// over. A path with directories is left out then.
+	Protect []string
+	Network Network // "" is none
+	// Unsupervised gives up everything that needs namespaces: files and network are isolated by Landlock and the list of
+	// system calls alone, which leaves no socket but pairs. Processes are then looked after as those without Policy. It is
+	// for places without user namespaces.
+	Unsupervised bool
+	Limits       Limits
+}
+
+// Limits bound an isolated process. The zero value of each means its default.
+type Limits struct {
+	Tmp       int64         // bytes in /tmp, and as many in /dev/shm; 0: 512 MiB
+	Processes int           // and threads, in all; 0: 1024, at least 310
+	Memory    int64         // bytes of data of each process; 0: 4 GiB
+	FileSize  int64         // bytes of each file that is written; 0: 4 GiB
+	OpenFiles int           // of each process; 0: 4096, at least 256
+	CPU       time.Duration // of each process; 0: no limit but the time of the call
+}
+
+const (
+	leastProcesses = 310 // the kernel keeps the first 300 numbers of a namespace back
+	leastFiles     = 256 // the helper itself needs some before it becomes the command
+)
+
+// DefaultProtected are the files by which a workspace makes others run something later.
+func DefaultProtected() []string {
+	return []string{
+		".bash_profile", ".bashrc", ".env", ".envrc", ".git/config", ".git/hooks", ".mcp.json", ".profile", ".zshrc",
+	}
+}
+
+// shownFiles are the parts of the machine that programs need. Of /etc it is what is no secret.
+func shownFiles(network Network) []string {
+	paths := []string{
+		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt",
+		"/etc/alternatives", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies", "/etc/debian_version", "/etc/fonts",
+		"/etc/group", "/etc/host.conf", "/etc/inputrc", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/magic",
+		"/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
+		"/etc/profile", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/terminfo", "/etc/timezone", "/etc/mailcap",
+	}
+	if network == NetworkOpen {
+		paths = append(paths, "/etc/hosts", "/etc/resolv.conf")
+	}
+	return paths
+}
+
+// A RefusedError means that isolation could not be had as it was asked for, so nothing ran.
+type RefusedError struct {
+	Fact string // the name in Facts that does not hold
+	Step string // what was tried
+	Err  error
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string { return fmt.Sprintf("isolation: %s: %v", e.Step, e.Err) }
+
+// Unwrap implements errors' interface.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// factOf returns the fact that a step of the helper serves.
+func factOf(step string) string {
+	for _, f := range []struct{ prefix, fact string }{
+		{"user namespace", "processes_killed"}, {"processes", "processes_killed"}, {"death signal", "processes_killed"}, {"retirement", "processes_killed"},
+		{"network", "net"}, {"seccomp", "net"}, {"landlock", "fs_write"}, {"protect", "fs_write"}, {"limit", "pids_limit"}, {"/tmp", "disk_limit"},
+	} {
+		if strings.HasPrefix(step, f.prefix) {
+			return f.fact
+		}
+	}
+	return "fs_read"
+}
+
+func (p *Policy) check() error {
+	if p == nil {
+		return nil
+	}
+	if !filepath.IsAbs(p.Workspace) || filepath.Clean(p.Workspace) == "/" {
+		return fmt.Errorf("workspace %q must be absolute, and not the root", p.Workspace)
+	}
+	if n := p.Network; n != "" && n != NetworkNone && n != NetworkOpen {
+		return fmt.Errorf("network %q is not %s or %s", n, NetworkNone, NetworkOpen)
+	}
+	if p.Unsupervised && p.Network == NetworkOpen {
+		return errors.New("an open network needs namespaces")
+	}
+	for _, path := range slices.Concat(p.Read, p.Hide) {
+		if filepath.Clean(path) != path || !filepath.IsAbs(path) || path == "/" {
+			return fmt.Errorf("path %q must be absolute and clean, and not the root", path)
+		}
+	}
+	for _, path := range p.Protect {
+		if !filepath.IsLocal(path) || filepath.Clean(path) != path || path == "." {
+			return fmt.Errorf("protected path %q must lie in the workspace", path)
+		}
+	}
+	l := p.Limits
+	if l.Tmp < 0 || l.Memory < 0 || l.FileSize < 0 || l.CPU < 0 || l.Processes != 0 && l.Processes < leastProcesses || l.OpenFiles != 0 && l.OpenFiles < leastFiles {
+		return fmt.Errorf("limits: none may be negative, processes at least %d, open files at least %d", leastProcesses, leastFiles)
+	}
+	return nil
+}
+
+func (p *Policy) protected() []string {
+	if p.Protect == nil {
+		return DefaultProtected()
+	}
+	return p.Protect
+}
+
+// order writes a spec with its policy down for the helper.
+func (r *Runner) order(spec *Spec, tag string) *helper.Order {
+	p := spec.Policy
+	l := p.Limits
+	processes := cmp.Or(l.Processes, 1024)
+	o := &helper.Order{
+		Version: helper.Version, Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: filepath.Clean(spec.Dir),
+		Env: append(slices.Clip(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil,
+		Namespaces: !p.Unsupervised, Network: p.Network == NetworkOpen,
+		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Writable: !p.ReadOnly,
+		Protect: p.protected(), Hide: slices.Concat([]string{r.stateDir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
+		Limits: []helper.Limit{
+			{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},
+			{Resource: unix.RLIMIT_FSIZE, Value: uint64(cmp.Or(l.FileSize, 4<<30))}, {Resource: unix.RLIMIT_NOFILE, Value: uint64(cmp.Or(l.OpenFiles, 4096))},
+		},
+		Landlock: r.landlock, Filter: r.filter,
+	}
+	if p.Unsupervised {
+		o.Filter = r.filterAlone
+	} else {
+		// Without a namespace of users this limit would count all processes of the daemon's user.
+		o.Limits = append(o.Limits, helper.Limit{Resource: unix.RLIMIT_NPROC, Value: uint64(processes)})
+		if r.pidMax.Load() {
+			o.PidMax = processes + 1
+		}
+	}
+	if l.CPU > 0 {
+		o.Limits = append(o.Limits, helper.Limit{Resource: unix.RLIMIT_CPU, Value: uint64(max(1, l.CPU/time.Second))})
+	}
+	return o
+}
+
+// landlockVersion returns the version of the kernel's Landlock; 0 when there is none.
+func landlockVersion() int {
+	v, _, errno := syscall.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	if errno != 0 {
+		return 0
+	}
+	return int(v)
+}
+
+// ownPidMax reports whether a namespace may have a highest process number of its own. On an older kernel root would change
+// that of the machine, so this is not tried out.
+func ownPidMax() bool {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return false
+	}
+	var major, minor int
+	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
+	return err == nil && (major > 6 || major == 6 && minor >= 14)
+}

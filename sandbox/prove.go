@@ -1,0 +1,209 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox/helper"
+)
+
+// Prove finds out what a policy is worth on this machine. It runs a canary under it, which tries to read and write what it
+// must not see, to reach a listener and a process of the machine, to get a mount, a raw socket, more memory and more
+// processes than it may have, and leaves processes behind. What the canary could do is not held, whatever else says that
+// it should be.
+func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
+	policy.Limits.Processes = leastProcesses // a limit is a limit; this one is the quickest to reach
+	for {
+		exit, try, err := r.prove(ctx, policy)
+		refused, is := errors.AsType[*RefusedError](err)
+		switch {
+		case is && refused.Step == "limit: processes" && r.pidMax.CompareAndSwap(true, false):
+			continue
+		case is:
+			return refusedFacts(refused), nil
+		case err != nil:
+			return Facts{}, err
+		}
+		return r.judge(&policy, exit, try), nil
+	}
+}
+
+// A trial is what a canary could do.
+type trial struct {
+	tried    map[uint32]helper.Message
+	wrote    bool // a file outside
+	received int  // bytes and connections
+}
+
+func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error) {
+	name := filepath.Join(r.stateDir, "canary-"+rand.Text())
+	if err := os.WriteFile(name, []byte("canary"), 0o600); err != nil {
+		return nil, nil, err
+	}
+	defer os.Remove(name)
+	lure, err := listen()
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := r.enter(Spec{Path: "/", Dir: policy.Workspace, Policy: &policy, Grace: -1})
+	if err != nil {
+		return nil, nil, errors.Join(err, lure.close())
+	}
+	defer r.leave(run)
+	run.canary = &helper.Canary{
+		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(), Signal: r.self.pid,
+		Memory: int64(r.order(&run.spec, "").Limits[1].Value) + 1<<20, Forks: policy.Limits.Processes + 50,
+	}
+	if policy.Unsupervised {
+		run.canary.Forks = 1
+	}
+	if err := policy.check(); err != nil {
+		return nil, nil, errors.Join(err, lure.close())
+	}
+	if err := r.start(run); err != nil {
+		return nil, nil, errors.Join(err, lure.close())
+	}
+	exit, err := r.attend(ctx, run)
+	t := &trial{tried: map[uint32]helper.Message{}, received: lure.received()}
+	err = errors.Join(err, lure.close())
+	if os.Remove(name+"-write") == nil {
+		t.wrote = true
+	}
+	for _, m := range run.inner.tried {
+		t.tried[m.Step] = m
+	}
+	return exit, t, err
+}
+
+// refusedFacts are those of a machine that refuses a policy.
+func refusedFacts(e *RefusedError) Facts {
+	no := Fact{Detail: e.Error()}
+	return Facts{
+		FSRead: no, FSWrite: no, Net: no, IPC: no, ProcessesKilled: no, MemLimit: no, PidsLimit: no, CPULimit: no, DiskLimit: no, SeparateKernel: no,
+	}
+}
+
+// judge turns what a canary could do into facts.
+func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
+	failed := func(step uint32) bool {
+		m, told := t.tried[step]
+		return told && m.Errno != 0
+	}
+	fact := func(held bool, mechanism, detail string) Fact {
+		f := Fact{Held: held, Mechanism: mechanism}
+		if !held {
+			f.Detail = detail
+		}
+		return f
+	}
+	files, kernel := "mount namespace", "system calls by list"
+	if p.Unsupervised {
+		files = "no namespace"
+	}
+	if r.landlock > 0 {
+		files += fmt.Sprintf(", Landlock %d", r.landlock)
+	}
+	f := Facts{
+		FSRead:  fact(failed(helper.TryRead), files, "a canary read a file outside"),
+		FSWrite: fact(failed(helper.TryWrite) && !t.wrote && failed(helper.TryMount), files+", "+kernel, "a canary wrote a file outside, or mounted"),
+		IPC:     fact(failed(helper.TrySignal), "namespaces of IPC and processes", "a canary reached a process outside"),
+		Net: fact(failed(helper.TryDial) && t.received == 0 && failed(helper.TryPacket), "network namespace, "+kernel,
+			"a canary reached the machine's network"),
+		MemLimit:       Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: there is no cgroup for the daemon to use"},
+		CPULimit:       Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: there is no cgroup for the daemon to use"},
+		DiskLimit:      Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
+		SeparateKernel: Fact{Detail: "processes run on the machine's own kernel"},
+	}
+	if !failed(helper.TryMemory) {
+		f.MemLimit = Fact{Detail: "a canary got more memory than its limit"}
+	}
+	if p.Unsupervised {
+		f.Net.Mechanism, f.ProcessesKilled = "no sockets, "+kernel, r.Facts().ProcessesKilled
+		f.IPC = fact(failed(helper.TrySignal), "Landlock", "a canary reached a process outside")
+		f.PidsLimit = Fact{Detail: "there is no namespace of processes to count in"}
+		return f
+	}
+	forks := t.tried[helper.TryForks]
+	gone := len(exit.Killed) > 0 && len(exit.Unverified) == 0
+	for _, pid := range exit.Killed {
+		gone = gone && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+	}
+	f.ProcessesKilled = fact(gone, "process namespace", "processes that a canary left behind were not seen to die")
+	f.PidsLimit = fact(forks.Errno == uint32(syscall.EAGAIN) && int(forks.Value) <= p.Limits.Processes, "process namespace", "a canary started more processes than its limit")
+	return f
+}
+
+// A lure waits for canaries.
+type lure struct {
+	stream *net.TCPListener
+	packet *net.UDPConn
+}
+
+func listen() (*lure, error) {
+	at := netip.MustParseAddrPort("127.0.0.1:0")
+	stream, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, err
+	}
+	packet, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		return nil, errors.Join(err, stream.Close())
+	}
+	return &lure{stream, packet}, nil
+}
+
+func (l *lure) tcp() []byte {
+	return helper.Address([4]byte{127, 0, 0, 1}, l.stream.Addr().(*net.TCPAddr).AddrPort().Port())
+}
+
+func (l *lure) udp() []byte {
+	return helper.Address([4]byte{127, 0, 0, 1}, l.packet.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+}
+
+// received counts what has come. What was sent on the loopback device is there at once.
+func (l *lure) received() (n int) {
+	now := time.Now().Add(time.Millisecond)
+	if l.stream.SetDeadline(now) == nil {
+		if c, err := l.stream.Accept(); err == nil {
+			n += 1
+			c.Close()
+		}
+	}
+	if l.packet.SetReadDeadline(now) == nil {
+		if _, _, err := l.packet.ReadFrom(make([]byte, 8)); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *lure) close() error { return errors.Join(l.stream.Close(), l.packet.Close()) }
+
+// String lists the facts for people.
+func (f Facts) String() string {
+	var b strings.Builder
+	for _, n := range f.List() {
+		mark := "no "
+		if n.Held {
+			mark = "yes"
+		}
+		fmt.Fprintf(&b, "%-17s %s  %s", n.Name, mark, n.Mechanism)
+		if n.Detail != "" {
+			if n.Mechanism != "" {
+				b.WriteString("; ")
+			}
+			b.WriteString(n.Detail)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
