@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -98,27 +99,39 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 	return store.ErrNotFound
 }
 
-const selectUnfinished = "SELECT " + callColumnList + ` FROM calls WHERE position IN (
-	SELECT position FROM statuses WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND position > $1 ORDER BY position LIMIT $2) ORDER BY position`
+const (
+	// selectBegun says which calls are to be looked at. The index has them by namespace, so all are read and sorted, once.
+	selectBegun      = "SELECT position FROM statuses WHERE status IN ('NEW', 'RUNNING', 'RESUMING') ORDER BY position"
+	selectUnfinished = "SELECT " + callColumnList + " FROM calls WHERE position = ANY ($1) ORDER BY position"
+)
 
 // Unfinished visits what recovery has to look at. Nothing is held while visit runs, so it may write.
 func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call, error) error) error {
 	const page = 128
-	for after := int64(0); ; {
-		rows, err := s.callRows(ctx, selectUnfinished, after, page)
+	var open []int64
+	var position int64
+	err := s.each(ctx, selectBegun, []any{&position}, func() { open = nil }, func() error {
+		open = append(open, position)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(open, page) {
+		rows, err := s.callRows(ctx, selectUnfinished, some)
 		if err != nil {
 			return err
 		}
 		for _, r := range rows {
+			if r.err == nil && (r.call.Status.Terminal() || r.call.Status == call.Suspended) {
+				continue // since the index was read
+			}
 			if err := visit(r.key, r.call, r.err); err != nil {
 				return err
 			}
-			after = r.position
-		}
-		if len(rows) < page {
-			return nil
 		}
 	}
+	return nil
 }
 
 // A chunk is the events that one change brought.

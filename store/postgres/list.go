@@ -97,7 +97,12 @@ type words []call.Status
 // page of them all.
 func statusPlan(q store.Query, statuses []call.Status, order string) (text string, args []any) {
 	c := conditions{text: []string{"calls.position = statuses.position"}}
-	c.filter(q)
+	if c.filter(q); q.Namespace == "" && len(c.args) == 0 { // the index has them by namespace: all are sorted, before any is looked up
+		var of conditions
+		of.add("status = ANY (%s::text[])", words(statuses))
+		of.beyond(q, "position")
+		return "SELECT " + callColumnList + " FROM calls WHERE position IN (SELECT position FROM statuses" + of.where() + order + ")" + order, of.args
+	}
 	look := "SELECT c.* FROM statuses CROSS JOIN LATERAL (SELECT " + callColumnList + " FROM calls" + c.where() + " OFFSET 0) c"
 	c.text = nil
 	c.of("statuses", q)
