@@ -67,7 +67,19 @@ func assorted(random *rand.Rand, n int) *call.Call {
 		if c.Status.Terminal() {
 			c.Result = &tool.Result{Status: tool.StatusSuccess, Data: fmt.Sprint(n)}
 		}
+		if c.Status.Terminal() && n%3 == 0 { // its record says all that is in its log
+			c.LastSequence, c.Ended = 3, start.Add(time.Duration(n))
+			c.Attempts = []call.Attempt{{Number: 1, Epoch: 1, Started: c.Created.Add(time.Millisecond), Ended: c.Ended}}
+		}
 	})
+}
+
+// logOf is the log that an assorted call is created with.
+func logOf(c *call.Call) []call.Event {
+	if log := call.ImpliedEvents(c); log != nil {
+		return log
+	}
+	return events(1, int(c.LastSequence))
 }
 
 // Calls that are written together are each as if it had been written alone, however a store keeps them.
@@ -80,7 +92,7 @@ func testTogether(t *testing.T, f *fixture) {
 			c := assorted(random, n)
 			model[c.ID] = c
 			change := creation(c)
-			change.Durability = store.Normal
+			change.Events, change.Durability = logOf(c), store.Normal
 			group = append(group, change)
 			n++
 		}
@@ -165,6 +177,11 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 			log, first, err := f.Events(f.t.Context(), want.Key(), after, 10)
 			if kept := want.LastSequence - after; err != nil || want.Purge == nil && (int64(len(log)) != kept || first != 1) {
 				f.t.Fatalf("%s: %d events after %d from %d, %v", want.ID, len(log), after, first, err)
+			}
+			if want.Purge == nil && len(log) > 0 {
+				if diff := cmp.Diff(logOf(want)[after:], log); diff != "" {
+					f.t.Fatalf("%s: events after %d (-want +got):\n%s", want.ID, after, diff)
+				}
 			}
 		}
 	}
