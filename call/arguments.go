@@ -28,7 +28,7 @@ func (p Parsed) Arguments(limit int) (tool.Arguments, error) {
 	if !ok {
 		return tool.Arguments{}, refuseArguments("NOT_AN_OBJECT", `The arguments must be a JSON object, such as {"path": "README.md"}.`)
 	}
-	return tool.NewArguments(string(p.Canonical), object), nil
+	return tool.NewArguments(p.Canonical, object), nil
 }
 
 func syntaxRefusal(err error) error {

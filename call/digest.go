@@ -21,20 +21,26 @@ type Parsed struct {
 	Text  string
 	Value any
 	Err   error
-	// Canonical is the canonical form of Value; nil when the text did not parse.
-	Canonical []byte
+	// Canonical is the canonical form of Value; empty when the text did not parse.
+	Canonical string
 }
 
 // Parse parses the text of a request's arguments strictly. Empty text and null mean {}.
 func Parse(text string) Parsed {
 	p := Parsed{Text: text}
 	if trimmed := strings.Trim(text, " \t\r\n"); trimmed == "" || trimmed == "null" {
-		p.Value = map[string]any{}
-	} else {
-		p.Value, p.Err = ParseJSON(text, 0)
+		p.Value, p.Canonical = map[string]any{}, "{}"
+		return p
 	}
-	if p.Err == nil {
-		p.Canonical = AppendCanonical(make([]byte, 0, len(text)), p.Value)
+	parser := newParser(text, true)
+	defer parser.done()
+	p.Value, p.Err = parser.parse()
+	switch {
+	case p.Err != nil:
+	case string(parser.form) == text:
+		p.Canonical = text
+	default:
+		p.Canonical = string(parser.form)
 	}
 	return p
 }

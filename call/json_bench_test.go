@@ -57,3 +57,13 @@ func BenchmarkAppendCanonical(b *testing.B) {
 		dst = call.AppendCanonical(dst[:0], v)
 	}
 }
+
+// BenchmarkParse is what a call pays: its value and its canonical form.
+func BenchmarkParse(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := call.Parse(tenProperties).Arguments(0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -73,4 +74,47 @@ func appendCanonicalScalar(dst []byte, v reflect.Value) []byte {
 		return strconv.AppendUint(dst, v.Uint(), 10)
 	}
 	panic(fmt.Sprintf("call: no canonical form of a %v", v.Type()))
+}
+
+// write appends to the canonical form what is a part of it as it stands in the text.
+func (p *jsonParser) write(token string) {
+	if p.writes {
+		p.form = append(p.form, token...)
+	}
+}
+
+func (p *jsonParser) writeByte(c byte) {
+	if p.writes {
+		p.form = append(p.form, c)
+	}
+}
+
+// sortForm brings the members of an object, with which the canonical form ends, into their order there.
+func (p *jsonParser) sortForm(members []jsonMember) {
+	if !p.writes || sorted(members) {
+		return
+	}
+	var few [16]int
+	order := few[:0]
+	for i := range members {
+		order = append(order, i)
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(members[a].name, members[b].name) })
+	p.room = p.room[:0]
+	for i, at := range order {
+		if i > 0 {
+			p.room = append(p.room, ',')
+		}
+		p.room = append(p.room, p.form[members[at].from:members[at].to]...)
+	}
+	p.form = append(p.form[:members[0].from], p.room...)
+}
+
+func sorted(members []jsonMember) bool {
+	for i := 1; i < len(members); i++ {
+		if members[i].name < members[i-1].name {
+			return false
+		}
+	}
+	return true
 }

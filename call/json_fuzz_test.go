@@ -46,6 +46,9 @@ func FuzzAppendCanonical(f *testing.F) {
 			return
 		}
 		form := string(call.AppendCanonical(nil, v))
+		if written := call.Parse(text).Canonical; written != form && strings.Trim(text, " \t\r\n") != "null" {
+			t.Fatalf("the parser wrote %q for %q, want %q", written, text, form)
+		}
 		again, err := call.ParseJSON(form, 0)
 		if err != nil {
 			t.Fatalf("canonical form %q of %q: %v", form, text, err)

@@ -33,6 +33,7 @@ func (p *jsonParser) number() (json.Number, error) {
 	if n := p.pos - start; n > maxNumberLength {
 		return "", &SyntaxError{Offset: start, Reason: fmt.Sprintf("a number has %d characters, the limit is %d", n, maxNumberLength)}
 	}
+	p.write(p.text[start:p.pos])
 	return json.Number(p.text[start:p.pos]), nil
 }
 

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // MaxDepth is how deep arrays and objects may be nested in a JSON text.
@@ -31,9 +34,43 @@ func ParseJSON(text string, maxBytes int) (any, error) {
 			Reason: fmt.Sprintf("the text has %d bytes, the limit is %d", len(text), maxBytes),
 		}
 	}
-	var members [12]jsonMember // both go to the heap: what most arguments need
-	var items [4]any
-	p := jsonParser{text: text, members: members[:0], items: items[:0]}
+	p := newParser(text, false)
+	defer p.done()
+	return p.parse()
+}
+
+// parsers keep their stacks from one text to the next.
+var parsers = sync.Pool{New: func() any { return new(jsonParser) }}
+
+func newParser(text string, writes bool) *jsonParser {
+	p, ok := parsers.Get().(*jsonParser)
+	if !ok {
+		p = new(jsonParser)
+	}
+	p.text, p.writes = text, writes
+	return p
+}
+
+// Larger stacks, and more room for canonical forms, are not kept.
+const (
+	keptMembers = 64
+	keptRoom    = 16 << 10
+)
+
+// done gives the parser back. Nothing of the text stays in it.
+func (p *jsonParser) done() {
+	next := jsonParser{}
+	if cap(p.members) <= keptMembers && cap(p.items) <= keptMembers && cap(p.form) <= keptRoom {
+		clear(p.members[:cap(p.members)])
+		clear(p.items[:cap(p.items)])
+		next = jsonParser{members: p.members[:0], items: p.items[:0], form: p.form[:0], room: p.room[:0]}
+	}
+	*p = next
+	parsers.Put(p)
+}
+
+func (p *jsonParser) parse() (any, error) {
+	text := p.text
 	p.skipSpace()
 	switch {
 	case p.pos == len(text):
@@ -60,12 +97,17 @@ type jsonParser struct {
 	depth   int
 	members []jsonMember
 	items   []any
+
+	writes bool   // the canonical form, too
+	form   []byte // of what is behind it
+	room   []byte // for members in another order
 }
 
 type jsonMember struct {
-	name   string
-	value  any
-	offset int // of the name
+	name     string
+	value    any
+	offset   int // of the name
+	from, to int // the member in the canonical form
 }
 
 func (p *jsonParser) skipSpace() {
@@ -122,6 +164,7 @@ func (p *jsonParser) literal(word string) error {
 		}
 	}
 	p.pos += len(word)
+	p.write(word)
 	return nil
 }
 
@@ -131,6 +174,7 @@ func (p *jsonParser) enter() error {
 		return &SyntaxError{Offset: p.pos, Reason: fmt.Sprintf("arrays and objects are nested deeper than %d", MaxDepth)}
 	}
 	p.depth++
+	p.writeByte(p.text[p.pos])
 	p.pos++
 	p.skipSpace()
 	return nil
@@ -139,7 +183,15 @@ func (p *jsonParser) enter() error {
 // leave steps over the bracket that closes an array or object.
 func (p *jsonParser) leave() {
 	p.depth--
+	p.writeByte(p.text[p.pos])
 	p.pos++
+}
+
+// next steps over a comma.
+func (p *jsonParser) next() {
+	p.writeByte(',')
+	p.pos++
+	p.skipSpace()
 }
 
 func (p *jsonParser) array() (any, error) {
@@ -167,8 +219,7 @@ func (p *jsonParser) array() (any, error) {
 		if !p.at(',') {
 			return nil, p.expected(p.pos, "',' or ']' after an array element")
 		}
-		p.pos++
-		p.skipSpace()
+		p.next()
 	}
 }
 
@@ -189,6 +240,7 @@ func (p *jsonParser) object() (any, error) {
 		p.members = append(p.members, member)
 		p.skipSpace()
 		if p.at('}') {
+			p.sortForm(p.members[base:])
 			p.leave()
 			object, err := makeObject(p.members[base:])
 			p.members = p.members[:base]
@@ -197,13 +249,12 @@ func (p *jsonParser) object() (any, error) {
 		if !p.at(',') {
 			return nil, p.expected(p.pos, "',' or '}' after an object member")
 		}
-		p.pos++
-		p.skipSpace()
+		p.next()
 	}
 }
 
 func (p *jsonParser) member() (jsonMember, error) {
-	offset := p.pos
+	offset, from := p.pos, len(p.form)
 	if !p.at('"') {
 		return jsonMember{}, p.expected(offset, "a member name in double quotes")
 	}
@@ -215,10 +266,11 @@ func (p *jsonParser) member() (jsonMember, error) {
 	if !p.at(':') {
 		return jsonMember{}, p.expected(p.pos, "':' after a member name")
 	}
+	p.writeByte(':')
 	p.pos++
 	p.skipSpace()
 	value, err := p.value()
-	return jsonMember{name, value, offset}, err
+	return jsonMember{name, value, offset, from, len(p.form)}, err
 }
 
 func makeObject(members []jsonMember) (any, error) {
@@ -243,9 +295,13 @@ func (p *jsonParser) string() (string, error) {
 		case c == '"':
 			p.pos = i + 1
 			if decoded.Len() == 0 { // an escape leaves at least a byte
+				p.write(p.text[from-1 : i+1])
 				return p.text[from:i], nil
 			}
 			decoded.WriteString(p.text[from:i])
+			if p.writes {
+				p.form = tool.AppendQuoted(p.form, decoded.String())
+			}
 			return decoded.String(), nil
 		case c == '\\':
 			r, next, err := p.escape(i)

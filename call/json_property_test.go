@@ -77,6 +77,9 @@ func TestEveryWritingHasOneCanonicalForm(t *testing.T) {
 		if got, want := string(call.AppendCanonical(nil, parsed)), string(call.AppendCanonical(nil, v)); got != want {
 			t.Fatalf("canonical form %q, want %q", got, want)
 		}
+		if got, want := call.Parse(text.String()).Canonical, string(call.AppendCanonical(nil, v)); v != nil && got != want {
+			t.Fatalf("the parser wrote the canonical form %q, want %q", got, want)
+		}
 	})
 }
 
