@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,23 +80,68 @@ func testWorker(address, token string) *worker.Worker {
 	return w
 }
 
-// serveTestTools is the process of a worker. It ends with its standard input.
+// serveTestTools is the process of a worker.
 func serveTestTools(address string) {
-	if err := testWorker(address, os.Getenv("TOOLD_TEST_TOKEN")).Run(context.Background()); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := testWorker(address, os.Getenv("TOOLD_TEST_TOKEN")).Run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// worker starts a worker in a process of its own, and waits until its tools are there.
-func (p *proc) worker() *exec.Cmd {
-	p.t.Helper()
+// A language is one of the SDKs: how its worker with the tools of the transcript is started for a daemon at an address.
+type language struct {
+	name    string
+	command func(t *testing.T, address string) *exec.Cmd
+	client  func(t *testing.T, address string) *exec.Cmd // what plays the transcript of clients
+	units   func(t *testing.T) *exec.Cmd                 // its own tests; nil: go test runs them
+}
+
+func languages() []language {
+	return []language{
+		{
+			"go",
+			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asWorker+"="+address) },
+			nil, nil,
+		},
+		{
+			"python",
+			func(t *testing.T, address string) *exec.Cmd {
+				return pythonSDK(t, "../../sdk/python/tests/transcript_worker.py", address)
+			},
+			func(t *testing.T, address string) *exec.Cmd {
+				return pythonSDK(t, "../../sdk/python/tests/transcript_client.py", address)
+			},
+			func(t *testing.T) *exec.Cmd { return pythonSDK(t, "../../sdk/python/tests/test_digest.py") },
+		},
+	}
+}
+
+// goSDK is this test binary as another program.
+func goSDK(t *testing.T, as string) *exec.Cmd {
 	exe, err := os.Executable()
-	must(p.t, err)
-	token, err := os.ReadFile(p.ready.TokenFile)
-	must(p.t, err)
+	must(t, err)
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), asWorker+"="+p.ready.TCP, "TOOLD_TEST_TOKEN="+strings.TrimSpace(string(token)))
+	cmd.Env = append(os.Environ(), as)
+	return cmd
+}
+
+// inEach runs a test with the worker of each language.
+func inEach(t *testing.T, run func(t *testing.T, l language)) {
+	for _, l := range languages() {
+		t.Run(l.name, func(t *testing.T) { run(t, l) })
+	}
+}
+
+// worker starts a worker in a process of its own, and waits until its tools are there.
+func (p *proc) worker(l language, address, token string) *exec.Cmd {
+	p.t.Helper()
+	cmd := l.command(p.t, address)
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(cmd.Env, "TOOLD_TEST_TOKEN="+token)
 	cmd.Stderr = p.log
 	must(p.t, cmd.Start())
 	p.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
@@ -126,25 +174,6 @@ func (p *proc) sees(id string, want bool) {
 		}
 		have[""] = true
 	}
-}
-
-// serveHere runs a worker in this process until the test ends or stop is called.
-func (p *proc) serveHere(address, token string) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- testWorker(address, token).Run(ctx) }()
-	stopped := false
-	stop = func() {
-		if cancel(); !stopped {
-			stopped = true
-			if err := <-ended; err != nil {
-				p.t.Error(err)
-			}
-		}
-	}
-	p.t.Cleanup(stop)
-	p.sees("greet", true)
-	return stop
 }
 
 func (p *proc) token() string {
@@ -190,38 +219,96 @@ func awaitLines(t *testing.T, file string, n int) []string {
 	return nil
 }
 
-func TestWorkerServes(t *testing.T) {
-	p := newSite(t, "").start("--workers-lease", "2s")
-	stop := p.serveHere(p.ready.TCP, p.token())
-	if c := p.end("", "greet", `{"name":"Ada"}`); c.GetResult().GetMessage() != "Hello, Ada!" || c.GetResult().GetData() != `"Hello, Ada!"` {
-		t.Errorf("greet: %v", c)
-	}
-	if c := p.end("", "greet", `{"name":1}`); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS {
-		t.Errorf("arguments that do not fit: %v", c.GetResult())
-	}
-	var told []string
-	stream, err := p.calls.ExecuteTool(t.Context(), &tooldv1.ExecuteToolRequest{Spec: &tooldv1.CallSpec{Tool: "tells", Run: &tooldv1.Run{RunId: "r1"}}})
+// A played is a line of the transcript of workers.
+type played struct {
+	About, Tool, Status, Executed, Code, Reason, Message, Events string
+	Arguments, Data, Answer                                      json.RawMessage
+}
+
+// TestWorkerTranscript: the same conversation with a worker of each language.
+func TestWorkerTranscript(t *testing.T) {
+	text, err := os.ReadFile("../../sdk/testdata/worker.jsonl")
 	must(t, err)
-	var data string
+	inEach(t, func(t *testing.T, l language) {
+		p := newSite(t, "").start("--workers-lease", "5s")
+		p.worker(l, p.ready.TCP, p.token())
+		for line := range strings.Lines(string(text)) {
+			var want played
+			must(t, json.Unmarshal([]byte(line), &want))
+			t.Run(want.About, func(t *testing.T) { p.play(t, &want) })
+		}
+	})
+}
+
+func (p *proc) play(t *testing.T, want *played) {
+	t.Helper()
+	stream, err := p.calls.ExecuteTool(t.Context(), &tooldv1.ExecuteToolRequest{Spec: &tooldv1.CallSpec{
+		Tool: want.Tool, Arguments: string(want.Arguments), Run: &tooldv1.Run{RunId: "r1"},
+	}})
+	must(t, err)
+	var told []string
+	var id, suspension string
 	for f, err := stream.Recv(); err == nil; f, err = stream.Recv() {
 		for _, e := range f.GetFrame().GetEvents() {
+			id = e.GetCallId()
+			suspension = e.GetSuspended().GetSuspension().GetSuspensionId()
 			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
-			data += e.GetFinished().GetResult().GetData()
 		}
 	}
-	if !strings.Contains(data, `"run":"r1"`) || !strings.Contains(data, `"key":64`) {
-		t.Errorf("tells: %s", data)
+	if want.Answer != nil {
+		resumed, err := p.calls.ResumeTool(t.Context(), &tooldv1.ResumeToolRequest{SuspensionId: suspension, Decision: &tooldv1.Decision{
+			DecisionId: "decision-" + suspension, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: string(want.Answer),
+		}})
+		for err == nil {
+			_, err = resumed.Recv()
+		}
 	}
-	if got := strings.Join(told, " "); !strings.Contains(got, "Progress ActivitySnapshot ActivityDelta Output") {
-		t.Errorf("events: %s", got)
+	c := p.get(id)
+	r, e := c.GetResult(), c.GetResult().GetError()
+	got := played{
+		About: want.About, Tool: want.Tool, Status: strings.TrimPrefix(c.GetStatus().String(), "CALL_STATUS_"), Executed: strings.TrimPrefix(c.GetExecuted().String(), "EXECUTED_"),
+		Reason: want.Reason, Message: want.Message, Events: want.Events, Arguments: want.Arguments, Answer: want.Answer,
 	}
-	if c := p.end("", "fails", "{}"); c.GetResult().GetError().GetReason() != "NO_PAINT" || c.GetExecuted() != tooldv1.Executed_EXECUTED_FINISHED {
-		t.Errorf("fails: %v", c)
+	if e != nil {
+		got.Code, got.Message = strings.TrimPrefix(e.GetCode().String(), "ERROR_CODE_"), e.GetMessage()
+	} else {
+		got.Message = r.GetMessage()
 	}
-	if c := p.end("", "panics", "{}"); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_INTERNAL {
-		t.Errorf("panics: %v", c)
+	if want.Reason != "" {
+		got.Reason = e.GetReason()
 	}
-	// A call is cancelled, and its function hears it.
+	if want.Message == "" {
+		got.Message = ""
+	}
+	if want.Events != "" {
+		got.Events = strings.Join(told, " ")
+	}
+	if want.Data != nil {
+		got.Data = json.RawMessage(r.GetData())
+	}
+	if a, b := comparable(t, got), comparable(t, *want); a != b {
+		t.Errorf("got  %s\nwant %s\n%s", a, b, p.log)
+	}
+}
+
+// comparable is the canonical form of a value.
+func comparable(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	must(t, err)
+	var any map[string]any
+	must(t, json.Unmarshal(text, &any))
+	text, err = json.Marshal(any)
+	must(t, err)
+	return string(text)
+}
+
+// TestWorkerCancelAndDrain: a function hears that its call is cancelled, and a worker that is asked to end lets its calls end first.
+func TestWorkerCancelAndDrain(t *testing.T) { inEach(t, cancelAndDrain) }
+
+func cancelAndDrain(t *testing.T, l language) {
+	p := newSite(t, "").start("--workers-lease", "5s")
+	w := p.worker(l, p.ready.TCP, p.token())
 	file := filepath.Join(t.TempDir(), "held")
 	p.begin("cancelled-0000001", "held", fmt.Sprintf(`{"file":%q}`, file))
 	awaitLines(t, file, 1)
@@ -230,20 +317,25 @@ func TestWorkerServes(t *testing.T) {
 	if got := r.GetCall(); got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED || got.GetExecuted() != tooldv1.Executed_EXECUTED_STARTED {
 		t.Errorf("cancelled: %v", got)
 	}
-	// A worker that is asked to end lets its calls end first.
 	p.begin("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2"))
 	awaitLines(t, file+"2", 1)
-	go func() { _ = os.WriteFile(file+"2.go", nil, 0o600) }()
-	stop()
+	must(t, w.Process.Signal(syscall.SIGTERM))
+	p.sees("greet", true) // for a while: its worker may be on its way back
+	must(t, os.WriteFile(file+"2.go", nil, 0o600))
 	if c := p.end("drained-000000001", "held", fmt.Sprintf(`{"file":%q}`, file+"2")); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("drained: %v", c)
+	}
+	if err := w.Wait(); err != nil {
+		t.Errorf("the worker ended with %v\n%s", err, p.log)
 	}
 }
 
 // TestT84WorkerKilled: the process of a worker is killed in the middle of its calls.
-func TestT84WorkerKilled(t *testing.T) {
+func TestT84WorkerKilled(t *testing.T) { inEach(t, workerKilled) }
+
+func workerKilled(t *testing.T, l language) {
 	p := newSite(t, "").start("--workers-lease", "1s")
-	first := p.worker()
+	first := p.worker(l, p.ready.TCP, p.token())
 	dir := t.TempDir()
 	file := func(tool string) string { return filepath.Join(dir, tool) }
 	args := func(tool string) string { return fmt.Sprintf(`{"file":%q}`, file(tool)) }
@@ -254,7 +346,7 @@ func TestT84WorkerKilled(t *testing.T) {
 	}
 	must(t, first.Process.Kill())
 	_ = first.Wait()
-	p.worker()
+	p.worker(l, p.ready.TCP, p.token())
 	for _, tool := range tools[1:3] {
 		lines := awaitLines(t, file(tool), 2)
 		if a, b := strings.Fields(lines[0]), strings.Fields(lines[1]); a[1] != b[1] || b[0] != "2" {
@@ -292,10 +384,12 @@ func (p *proc) get(id string) *tooldv1.Call {
 
 // TestWorkerOverRestart: the daemon is killed while a call waits for an answer. Its tool is known to the next one before the worker
 // is back, which dials by itself.
-func TestWorkerOverRestart(t *testing.T) {
+func TestWorkerOverRestart(t *testing.T) { inEach(t, workerOverRestart) }
+
+func workerOverRestart(t *testing.T, l language) {
 	s := newSite(t, "")
 	p := s.start("--workers-lease", "2s")
-	stop := p.serveHere("unix:"+p.ready.Unix, "")
+	p.worker(l, "unix:"+p.ready.Unix, "")
 	const id = "asks-over-a-restart"
 	asked := p.end(id, "asks", "{}")
 	if asked.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
@@ -313,7 +407,6 @@ func TestWorkerOverRestart(t *testing.T) {
 	if c := p.get(id); c.GetResult().GetMessage() != "painted red" {
 		t.Errorf("after the answer: %v\n%s", c, p.log)
 	}
-	stop()
 }
 
 // TestT61ForeignLease: what a worker says of a lease that it does not hold changes nothing, whoever it is and whatever it knows.

@@ -1,0 +1,69 @@
+"""The test vectors of the daemon, and the schemas of functions."""
+import dataclasses
+import enum
+import hashlib
+import json
+import os
+import sys
+import typing
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from toold import digest, schema
+
+VECTORS = os.path.join(HERE, "../../../call/testdata")
+
+
+class Digests(unittest.TestCase):
+    def test_canonical(self):
+        with open(os.path.join(VECTORS, "canonical.json")) as f:
+            for v in json.load(f)["vectors"]:
+                with self.subTest(v["name"]):
+                    got = digest.canonical(digest.parse(v["text"]))
+                    self.assertEqual(got, v["canonical"])
+                    self.assertEqual(hashlib.sha256(got.encode()).hexdigest(), v["sha256"])
+
+    def test_approvals(self):
+        with open(os.path.join(VECTORS, "digests.json")) as f:
+            for a in json.load(f)["approvals"]:
+                with self.subTest(a.pop("name")):
+                    want = a.pop("digest")
+                    a.pop("canonical")
+                    self.assertEqual(digest.approval(**a), want)
+                    self.assertNotEqual(digest.approval(**{**a, "message": a["message"] + " "}), want)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Box:
+    width: int
+    colour: Colour = Colour.RED
+
+
+class Schemas(unittest.TestCase):
+    def test_function(self):
+        def paint(call, boxes: list[Box], note: typing.Annotated[str, "for people"] = "", by: str | None = None): ...
+
+        made, bind = schema.of_function(paint)
+        self.assertEqual(made, {
+            "type": "object", "required": ["boxes"], "additionalProperties": False, "properties": {
+                "boxes": {"type": "array", "items": {
+                    "type": "object", "required": ["width"], "additionalProperties": False,
+                    "properties": {"width": {"type": "integer"}, "colour": {"enum": ["red"]}}}},
+                "note": {"type": "string", "description": "for people", "default": ""},
+                "by": {"anyOf": [{"type": "string"}, {"type": "null"}]}}})
+        self.assertEqual(bind({"boxes": [{"width": 2, "colour": "red"}]}), {"boxes": [Box(2, Colour.RED)]})
+
+    def test_refused(self):
+        def anything(call, *rest): ...
+
+        with self.assertRaises(TypeError):
+            schema.of_function(anything)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,42 @@
+"""The client of cmd/toold.TestClientTranscript: what it sees, a line of JSON for each step."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from toold import Client, DigestMismatch
+from toold.v1 import batch_pb2
+
+client = Client(sys.argv[1], os.environ.get("TOOLD_TEST_TOKEN", ""))
+
+
+def tell(**what):
+    print(json.dumps(what, sort_keys=True), flush=True)
+
+
+kinds = lambda events: " ".join(e.WhichOneof("event") for e in events)
+
+tell(step="call", message=client.call("greet", {"name": "Ada"}).result.message)
+tell(step="execute", events=kinds(client.execute("tells", run_id="r1")))
+asked = client.call("asks")
+forged = type(asked)()
+forged.CopyFrom(asked)
+forged.effective_arguments = '{"file":"other"}'
+try:
+    client.verify(forged)
+except DigestMismatch:
+    tell(step="verify", forged="refused")
+tell(step="waiting", ids=[c.call_id for c in client.waiting()] == [asked.call_id])
+tell(step="resume", events=kinds(client.resume(asked, "red")), message=client.get(asked.call_id).result.message)
+tell(step="decline", status=kinds(client.decline(client.call("asks"), "no")))
+frames = list(client.batch([client.spec("greet", {"name": n}) for n in ("a", "b")], strategy=batch_pb2.BATCH_STRATEGY_PARALLEL))
+tell(step="batch", messages=[r.result.message for r in frames[-1].batch_finished.results])
+# The daemon is killed meanwhile, and the next one has the rest.
+waits = client.call("asks", call_id="watched-over-a-kill")
+sequences, told = [], False
+for frame in client.watch(call_id=waits.call_id, after_sequence=0):
+    sequences += [e.sequence for e in frame.events]
+    if len(sequences) == 3 and not told:
+        told = True
+        tell(step="watching")
+tell(step="watch", sequences=sequences)

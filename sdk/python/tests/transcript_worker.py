@@ -1,0 +1,57 @@
+"""The worker of sdk/testdata/worker.txt. Its tools leave a line in a file for each run, and run until there is a file beside it."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from toold import Fail, Question, Worker
+
+worker = Worker("tests", address=sys.argv[1], token=os.environ.get("TOOLD_TEST_TOKEN", ""), max_calls=4)
+
+
+def held(call, file: str = ""):
+    with open(file, "a") as f:
+        print(call.attempt, call.idempotency_key, file=f)
+    while not os.path.exists(file + ".go"):
+        call.sleep(0.005)
+    return f"held on attempt {call.attempt}"
+
+
+worker.tool(held, observe=True)
+worker.tool(held, id="held_idempotent", observe=True, idempotent=True)
+worker.tool(held, id="held_read", observe=True, read_only=True)
+worker.tool(held, id="held_known", observe=True, reconcile=lambda call: "it happened")
+
+
+@worker.tool(observe=True, read_only=True, concurrency_safe=True)
+def greet(call, name: str) -> str:
+    return f"Hello, {name}!"
+
+
+@worker.tool(observe=True)
+def tells(call):
+    call.progress(0.5, "half")
+    call.activity("plan", "todo", ["one"])
+    call.activity_delta("plan", [{"op": "add", "path": "/-", "value": "two"}])
+    call.output("printed\n")
+    call.save_checkpoint(b"kept")
+    return {"caller": call.caller.subject, "run": call.run.run_id, "key": len(call.idempotency_key)}
+
+
+@worker.tool(observe=True)
+def asks(call):
+    if call.resumed:
+        return "painted " + call.answer
+    raise Question("Which colour?", answer={"type": "string"})
+
+
+@worker.tool(observe=True)
+def fails(call):
+    raise Fail("there is no paint", reason="NO_PAINT")
+
+
+@worker.tool(observe=True)
+def panics(call):
+    raise RuntimeError("oh no")
+
+
+worker.run()

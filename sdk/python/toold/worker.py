@@ -1,0 +1,419 @@
+"""A worker: Python functions as tools of a daemon.
+
+    worker = Worker("greeter", address="127.0.0.1:7130", token=token)
+
+    @worker.tool(read_only=True, observe=True)
+    def greet(call, name: str) -> str:
+        "Greets somebody."
+        return f"Hello, {name}!"
+
+    worker.run()
+
+The worker dials the daemon, and again when the connection breaks; what runs goes on meanwhile. Each call runs in a thread of its own.
+"""
+import inspect
+import json
+import os
+import queue
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+
+import grpc
+
+from . import schema
+from .channel import connect, metadata
+from .v1 import assessment_pb2 as assessment
+from .v1 import event_pb2 as event
+from .v1 import result_pb2 as result
+from .v1 import suspension_pb2 as suspension
+from .v1 import tool_service_pb2 as tools
+from .v1 import worker_service_pb2 as pb
+from .v1 import worker_service_pb2_grpc as rpc
+
+
+class Fail(Exception):
+    """An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code."""
+
+    def __init__(self, message, reason="", code=result.ERROR_CODE_EXECUTION_FAILED, aborted=False):
+        super().__init__(message)
+        self.message, self.reason, self.code, self.aborted = message, reason, code, aborted
+
+
+class Question(Exception):
+    """Suspends the call until somebody answers. The function starts again from its beginning then: see Call.answer."""
+
+    def __init__(self, message, answer=None, action="input", parameters=None, default=None, **ticket):
+        super().__init__(message)
+        text = lambda v: "" if v is None else json.dumps(v)
+        self.ticket = pb.WorkerTicket(
+            action=action, message=message, response_schema=text(answer), parameters=text(parameters), default_result=text(default), **ticket)
+
+
+class CallCancelled(Exception):
+    """The call is to stop: it was cancelled, is out of time, or the daemon has given it up."""
+
+    def __init__(self, message, code=result.ERROR_CODE_CANCELLED):
+        super().__init__(message)
+        self.code = code
+
+
+class LeaseLost(CallCancelled):
+    """The daemon does not count on this call any more."""
+
+
+class NotRun(Exception):
+    """Of a reconcile function: the attempt changed nothing, and the call runs again."""
+
+
+class Call:
+    """One attempt of one call. `info` is the toold.v1.WorkerCall with all that is known of it; its fields are attributes here, too."""
+
+    def __init__(self, info, job=None):
+        self.info, self._job = info, job
+        self.cancelled = job.stop if job else threading.Event()
+
+    def __getattr__(self, name):
+        return getattr(self.info, name)
+
+    def check(self):
+        """Raises CallCancelled when the call is to stop."""
+        if self.cancelled.is_set():
+            raise self._job.cause
+
+    def sleep(self, seconds):
+        """Sleeps, and raises CallCancelled as soon as the call is to stop."""
+        self.cancelled.wait(seconds)
+        self.check()
+
+    @property
+    def resumed(self):
+        """True when an answer started this attempt."""
+        return self.info.HasField("resume")
+
+    @property
+    def answer(self):
+        """The answer that the call waited for."""
+        text = self.info.resume.result
+        return json.loads(text) if text else None
+
+    def document(self, scope, key):
+        """The value of a document that the tool names, or None."""
+        for d in self.info.documents:
+            if d.scope == scope and d.key == key:
+                return json.loads(d.value)
+        return None
+
+    def progress(self, fraction=0.0, message="", loaded=0, total=0):
+        self._report(progress=event.Progress(
+            status=event.PROGRESS_STATUS_RUNNING, fraction=fraction, message=message, loaded=loaded, total=total))
+
+    def activity(self, id, type, content):
+        self._report(activity_snapshot=event.ActivitySnapshot(activity_id=id, activity_type=type, content=json.dumps(content)))
+
+    def activity_delta(self, id, patch):
+        """Changes an activity by a list of RFC 6902 operations."""
+        self._report(activity_delta=event.ActivityDelta(activity_id=id, patch=json.dumps(patch)))
+
+    def output(self, data, stream="stdout"):
+        data = data.encode() if isinstance(data, str) else data
+        for i in range(0, len(data), 512 << 10):
+            self._report(output=event.Output(stream=stream, data=data[i:i + (512 << 10)]))
+
+    def save_checkpoint(self, data):
+        """Keeps bytes for the next attempt (`checkpoint`). When it returns they are in the journal."""
+        if self._job:
+            self._job.save(data)
+
+    def _report(self, **report):
+        if self._job:
+            self._job.say(pb.ConnectRequest(report=pb.WorkerReport(lease_id=self._job.lease, **report)))
+
+
+def success(value):
+    """The result with this data; a WorkerResult is taken as it is."""
+    if isinstance(value, pb.WorkerResult):
+        return value
+    return pb.WorkerResult(
+        status=result.RESULT_STATUS_SUCCESS, data=json.dumps(value), message=value if isinstance(value, str) else "")
+
+
+def aborted(code, message):
+    return pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(code=code, message=message, aborted=True))
+
+
+class Worker:
+    """Serves tools. Add them before run()."""
+
+    def __init__(self, pool, *, address="127.0.0.1:7130", token="", credentials=None, name="", version="", labels=None,
+                 max_calls=16, drain_time=30.0, log=lambda text: print(text, file=sys.stderr)):
+        self.pool, self.address, self.token, self.credentials = pool, address, token, credentials
+        self.name = name or f"{socket.gethostname()}/{os.getpid()}"
+        self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
+        self.tools, self.jobs, self.lease = {}, {}, 15.0
+        self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
+        self.lock = threading.RLock()
+        self.stopping = threading.Event()
+        self.over = threading.Event()
+
+    def tool(self, function=None, *, id=None, description=None, parameters=None, result_schema=None, read_only=False, observe=False,
+             concurrency_safe=False, open_world=False, idempotent=False, ask_on_doubt=False, timeout=None, documents=(),
+             reconcile=None, abandon=None, **descriptor):
+        """Makes a tool of a function. Its first parameter is the Call; the others are the arguments, and their types the schema, unless
+        `parameters` is a schema: then the function gets them as one dict. Without `read_only` and `observe` the tool changes things and
+        somebody agrees to each call."""
+        if function is None:
+            return lambda f: self.tool(
+                f, id=id, description=description, parameters=parameters, result_schema=result_schema, read_only=read_only,
+                observe=observe, concurrency_safe=concurrency_safe, open_world=open_world, idempotent=idempotent,
+                ask_on_doubt=ask_on_doubt, timeout=timeout, documents=documents, reconcile=reconcile, abandon=abandon, **descriptor)
+        id = id or function.__name__
+        if id in self.tools:
+            raise ValueError(f"tool {id} is there twice")
+        if parameters is None:
+            parameters, bind = schema.of_function(function)
+            run = lambda call, arguments: function(call, **bind(arguments))
+        else:
+            run = function
+        d = tools.Descriptor(
+            id=id, description=inspect.getdoc(function) or "" if description is None else description, parameters=json.dumps(parameters),
+            result_schema=json.dumps(result_schema) if result_schema else "", idempotent=idempotent,
+            effects=assessment.Assessment(concurrency_safe=concurrency_safe, open_world=open_world), **descriptor)
+        if read_only:
+            d.effects.mutability, d.effects.safety = assessment.MUTABILITY_READ_ONLY, assessment.SAFETY_READ_ONLY
+        if observe:
+            d.effects.tier = assessment.TIER_OBSERVE
+        if ask_on_doubt:
+            d.on_doubt = tools.ON_DOUBT_ASK
+        if timeout:
+            d.timeouts.attempt.FromNanoseconds(int(timeout * 1e9))
+        answers = [k for k, f in ((pb.WORK_KIND_RECONCILE, reconcile), (pb.WORK_KIND_ABANDON, abandon)) if f]
+        offer = pb.WorkerTool(descriptor=d, answers=answers, documents=documents)
+        self.tools[id] = (offer, run, {pb.WORK_KIND_RECONCILE: reconcile, pb.WORK_KIND_ABANDON: abandon})
+        return function
+
+    def stop(self):
+        """Gets no more calls, and ends when those that run have ended."""
+        self.stopping.set()
+
+    def run(self):
+        """Serves until stop(), or SIGTERM or SIGINT in the main thread. Raises grpc.RpcError when the daemon will never take the worker."""
+        if threading.current_thread() is threading.main_thread():
+            for s in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(s, lambda *_: self.stop())
+        pause = 0.1
+        with connect(self.address, self.credentials) as channel:
+            stub = rpc.WorkerServiceStub(channel)
+            while True:
+                began = time.monotonic()
+                try:
+                    if self._connect(stub):
+                        break
+                except grpc.RpcError as e:
+                    if e.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED,
+                                    grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED):
+                        self._end()
+                        raise
+                    self.log(f"connection lost: {e.code().name}: {e.details()}")
+                self._away()
+                if self.stopping.is_set() and not self.jobs:
+                    break
+                pause = 0.1 if time.monotonic() - began > 10 else min(2 * pause, 5)
+                self.stopping.wait(pause) if not self.stopping.is_set() else time.sleep(pause)
+        self._end()
+
+    def _end(self):
+        self.over.set()
+        for job in list(self.jobs.values()):
+            job.drop(LeaseLost("the worker stops"))
+
+    def _register(self):
+        return pb.ConnectRequest(register=pb.WorkerRegister(
+            pool=self.pool, name=self.name, version=self.version, labels=self.labels, max_calls=self.max_calls,
+            tools=[self.tools[id][0] for id in sorted(self.tools)], held=list(self.jobs)))
+
+    def _connect(self, stub):
+        """Serves over one connection. True when the worker has drained."""
+        up = threading.Event()  # registered
+        down = threading.Event()
+        drained = threading.Event()
+        heard = [time.monotonic()]
+
+        def requests():
+            yield self._register()
+            while not up.wait(0.05):
+                if down.is_set():
+                    return
+            last, drains, late = time.monotonic(), False, None
+            while not down.is_set():
+                if self.stopping.is_set() and not drains:
+                    drains, late = True, time.monotonic() + self.drain_time
+                    yield pb.ConnectRequest(drain=pb.WorkerDrain())
+                if drains and not self.jobs and self.out.empty():
+                    drained.set()
+                    return
+                if late and time.monotonic() > late:
+                    late = None
+                    for job in list(self.jobs.values()):
+                        job.cancel(CallCancelled("the worker stops", result.ERROR_CODE_INTERRUPTED))
+                now = time.monotonic()
+                if now - heard[0] > self.lease:
+                    responses.cancel()
+                    return
+                if now - last > self.lease / 3:
+                    last = now
+                    yield pb.ConnectRequest(heartbeat=pb.WorkerHeartbeat())
+                try:
+                    yield self.out.get(timeout=min(0.05, self.lease / 4))
+                except queue.Empty:
+                    pass
+
+        responses = stub.Connect(requests(), metadata=metadata(self.token))
+        try:
+            for m in responses:
+                heard[0] = time.monotonic()
+                self._take(m)
+                up.set()
+        finally:
+            down.set()
+        return drained.is_set()
+
+    def _take(self, m):
+        kind = m.WhichOneof("message")
+        if kind == "registered":
+            self._registered(m.registered)
+        elif kind == "start":
+            job = Job(self, m.start)
+            with self.lock:
+                self.jobs[job.lease] = job
+            threading.Thread(target=job.perform, daemon=True).start()
+        elif kind in ("cancel", "lost", "ack"):
+            part = getattr(m, kind)
+            job = self.jobs.get(part.lease_id)
+            if job is None:
+                return
+            if kind == "cancel":
+                job.cancel(CallCancelled(part.message, part.code))
+            elif kind == "lost":
+                job.drop(LeaseLost("the daemon gave the call up"))
+            else:
+                job.acknowledged(part)
+
+    def _registered(self, r):
+        for no in r.refused:
+            self.log(f"tool {no.tool} is not served: {no.reason}: {no.message}")
+        self.log("connected as " + r.worker_id)
+        self.lease = r.lease.ToNanoseconds() / 1e9
+        for id, job in list(self.jobs.items()):
+            if id in r.kept:
+                job.again()
+            else:
+                job.drop(LeaseLost("the daemon gave the call up"))
+
+    def _away(self):
+        """Gives what runs the rest of the lease to be taken up by another connection."""
+        with self.lock:
+            for job in self.jobs.values():
+                if job.patience is None:
+                    job.patience = threading.Timer(self.lease, job.drop, [LeaseLost("the daemon was not reached in time")])
+                    job.patience.daemon = True
+                    job.patience.start()
+
+
+class Job:
+    """Work under a lease, until the daemon has taken its end."""
+
+    def __init__(self, worker, start):
+        self.worker, self.lease, self.start = worker, start.lease_id, start
+        self.stop, self.cause, self.patience = threading.Event(), None, None
+        self.lock = threading.Lock()
+        self.sequence, self.saving, self.done, self.dropped = 0, {}, None, False
+
+    def perform(self):
+        call, kind = Call(self.start.call, self), self.start.kind
+        done = pb.WorkerDone(lease_id=self.lease)
+        _, run, asks = self.worker.tools.get(call.tool, (None, None, {}))
+        try:
+            if run is None:
+                done.not_run = True
+            elif kind == pb.WORK_KIND_EXECUTE:
+                done.result.CopyFrom(success(run(call, json.loads(call.arguments))))
+            elif asks.get(kind):
+                value = asks[kind](call)
+                if value is not None and kind != pb.WORK_KIND_ABANDON:
+                    done.result.CopyFrom(success(value))
+        except NotRun:
+            done.not_run = True
+        except Question as q:
+            done.result.CopyFrom(pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=q.ticket.message, ticket=q.ticket))
+        except Fail as f:
+            done.result.CopyFrom(pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(
+                code=f.code, reason=f.reason, message=f.message, aborted=f.aborted)))
+        except CallCancelled as c:
+            done.result.CopyFrom(aborted(c.code, str(c)))
+        except Exception as e:
+            self.worker.log(f"{call.tool}: {traceback.format_exc()}")
+            done.result.CopyFrom(aborted(result.ERROR_CODE_INTERNAL, f"The tool failed internally: {type(e).__name__}"))
+        m = pb.ConnectRequest(done=done)
+        with self.lock:
+            self.done = m
+        self.say(m, last=True)
+
+    def say(self, m, last=False):
+        """Queues a message; while there is no connection it waits, until the job is dropped."""
+        while not (self.dropped or self.worker.over.is_set()):
+            if self.stop.is_set() and not last:
+                raise self.cause
+            try:
+                return self.worker.out.put(m, timeout=0.2)
+            except queue.Full:
+                pass
+
+    def cancel(self, cause):
+        if self.cause is None:
+            self.cause = cause
+        self.stop.set()
+
+    def again(self):
+        """Repeats what the daemon may not have heard."""
+        with self.worker.lock:
+            if self.patience:
+                self.patience.cancel()
+                self.patience = None
+        with self.lock:
+            repeat = [m for m, _ in self.saving.values()] + ([self.done] if self.done else [])
+        threading.Thread(target=lambda: [self.say(m, last=True) for m in repeat], daemon=True).start()
+
+    def drop(self, cause):
+        self.dropped = True
+        self.cancel(cause)
+        with self.worker.lock:
+            if self.patience:
+                self.patience.cancel()
+            self.worker.jobs.pop(self.lease, None)
+        with self.lock:
+            for _, kept in self.saving.values():
+                kept.put(str(cause))
+            self.saving.clear()
+
+    def acknowledged(self, ack):
+        if ack.sequence == 0:
+            return self.drop(LeaseLost("the call has ended"))
+        with self.lock:
+            _, kept = self.saving.pop(ack.sequence, (None, None))
+        if kept:
+            kept.put(ack.error)
+
+    def save(self, data):
+        kept = queue.Queue()
+        with self.lock:
+            self.sequence += 1
+            m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self.lease, sequence=self.sequence, checkpoint=data))
+            self.saving[self.sequence] = (m, kept)
+        self.say(m)
+        error = kept.get()
+        if error:
+            raise RuntimeError(error)
