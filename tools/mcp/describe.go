@@ -17,6 +17,9 @@ import (
 // maxTools is how many tools of one server are taken.
 const maxTools = 512
 
+// maxPages is how many pages its list may have.
+const maxPages = 64
+
 // maxID is the length of an id.
 const maxID = 64
 

@@ -24,7 +24,8 @@ func (s *server) dialHTTP(ctx context.Context) line {
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	g := &guarded{ctx: ctx, base: base, guard: newGuard(), headers: s.entry.Headers}
+	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done
+	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers}
 	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
 		g.host, g.scheme = u.Host, u.Scheme
 	}
@@ -33,7 +34,8 @@ func (s *server) dialHTTP(ctx context.Context) line {
 	if s.entry.Events {
 		t = &sdk.SSEClientTransport{Endpoint: s.entry.URL, HTTPClient: client}
 	}
-	return line{t, func() error {
+	return line{transport: t, cut: cut, end: func() error {
+		cut()
 		base.CloseIdleConnections()
 		return g.broken()
 	}}
@@ -45,6 +47,7 @@ type guarded struct {
 	base         http.RoundTripper
 	guard        *guard
 	host, scheme string
+	events       bool
 	headers      map[string]string
 
 	mu  sync.Mutex
@@ -71,7 +74,14 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
-	r = r.Clone(r.Context())
+	ctx := r.Context()
+	if g.events && r.Method == http.MethodGet { // the stream of all messages, which lasts longer than the wait for its beginning
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	unbind := context.AfterFunc(g.ctx, cancel) // a server that does not answer does not outlive the connection
+	release := func() { unbind(); cancel() }
+	r = r.Clone(ctx)
 	for name, value := range g.headers {
 		r.Header.Set(name, value)
 	}
@@ -86,8 +96,10 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := g.base.RoundTrip(r)
 	if err != nil {
+		release()
 		return nil, err
 	}
+	resp.Body = &boundBody{resp.Body, release}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
 		_ = resp.Body.Close()
 		return nil, g.fail(fmt.Errorf("the server answers with a redirect (%s)", resp.Status))
@@ -102,6 +114,19 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = limitedBody{io.LimitReader(resp.Body, MaxMessage), resp.Body}
 	}
 	return resp, err
+}
+
+// A boundBody frees what its request was bound to.
+type boundBody struct {
+	io.ReadCloser
+	release func()
+}
+
+// Close implements io.Closer.
+func (b *boundBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.release()
+	return err
 }
 
 type limitedBody struct {

@@ -114,13 +114,17 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	}()
 	starting, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("not ready after %v", s.cfg.Connect))
 	defer stop()
+	starts := context.AfterFunc(starting, l.cut)
 	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1)}
 	if err := next.connect(starting, l.transport, earlier); err != nil {
 		return false, because(starting, err)
 	}
-	defer func() { _ = next.client.Close() }() // the connection is over, whatever it says
+	defer next.close(l.cut)
 	if err := s.list(starting, next); err != nil {
 		return false, because(starting, err)
+	}
+	if !starts() {
+		return false, because(starting, errEnded)
 	}
 	s.publish(next)
 	s.become(Ready, func(h *Source) { h.Error = "" })
@@ -211,13 +215,9 @@ func (s *server) list(ctx context.Context, n *session) error {
 	about := n.client.InitializeResult()
 	l := listed{Instructions: about.Instructions}
 	if about.Capabilities != nil && about.Capabilities.Tools != nil {
-		for t, err := range n.client.Tools(ctx, nil) {
-			if err != nil {
-				return fmt.Errorf("list of tools: %w", err)
-			}
-			if l.Tools = append(l.Tools, t); len(l.Tools) > maxTools {
-				return fmt.Errorf("the server has more than %d tools", maxTools)
-			}
+		var err error
+		if l.Tools, err = n.tools(ctx); err != nil {
+			return fmt.Errorf("list of tools: %w", err)
 		}
 	}
 	name := "unknown"

@@ -74,6 +74,32 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 	return nil
 }
 
+// tools reads the list, page by page.
+func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
+	params := &sdk.ListToolsParams{}
+	for range maxPages {
+		page, err := n.client.ListTools(ctx, params)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Tools...); len(all) > maxTools {
+			return nil, fmt.Errorf("has more than %d tools", maxTools)
+		}
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
+	}
+	return nil, fmt.Errorf("has more than %d pages", maxPages)
+}
+
+// close ends the connection. The SDK waits for what is under way, which a server may never answer.
+func (n *session) close(cut func()) {
+	grace := time.AfterFunc(endGrace, cut)
+	defer grace.Stop()
+	_ = n.client.Close() // it is over, whatever this says
+}
+
 // deny refuses what a server may not ask of its client.
 func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
