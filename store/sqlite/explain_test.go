@@ -81,6 +81,8 @@ func TestPlans(t *testing.T) {
 		{"caller", list(store.Query{Namespace: "n", Caller: "c"}), members, ""},
 		{"run", list(store.Query{Namespace: "n", Run: "r"}), members, ""},
 		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), members, ""},
+		{"run, what it asks", list(store.Query{Namespace: "n", Run: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
+		{"batch, what it asks", list(store.Query{Namespace: "n", Batch: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
 		{"parent", list(store.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
 		{"batch", list(store.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
 		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", merges},
