@@ -177,11 +177,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		return everything(q), nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
-	asks, action := "", []any(nil)
-	if q.Action != "" {
-		asks = " AND EXISTS (SELECT 1 FROM suspensions s INDEXED BY suspensions_open WHERE s.namespace = ?2 AND s.open = 1 AND s.action = ?4 AND s.call = calls.position)"
-		action = []any{q.Action}
-	}
+	asks, action := asking(q)
 	narrow := func(index, column string, id *string) (string, []any, store.Query) {
 		args, *id = append(append(args, *id), action...), ""
 		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
@@ -224,11 +220,24 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 		return membersOf(inNamespace, "", &rest.Namespace)
 	}
 	rest.Statuses = nil
+	return eachStatus(q, rest, beyond) + order, args, rest
+}
+
+// asking is the condition that an open question of a call is of an action, where ?4 is that.
+func asking(q store.Query) (text string, args []any) {
+	if q.Action == "" {
+		return "", nil
+	}
+	return " AND EXISTS (SELECT 1 FROM suspensions s INDEXED BY suspensions_open WHERE s.namespace = ?2 AND s.open = 1 AND s.action = ?4 AND s.call = calls.position)", []any{q.Action}
+}
+
+// eachStatus is a statement for each status that a query asks for.
+func eachStatus(q, rest store.Query, beyond string) string {
 	var parts []string
 	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // each in its order: SQLite merges them
 		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
 	}
-	return strings.Join(parts, " UNION ALL ") + order, args, rest
+	return strings.Join(parts, " UNION ALL ")
 }
 
 // safe is a status that may stand in a statement; a foreign one selects nothing.
