@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/redact"
 )
 
@@ -23,11 +24,9 @@ func newLoggers(cfg *Config, secrets *redact.Live) (loggers, error) {
 	if err != nil {
 		return loggers{}, usagef("log.level: %w", err)
 	}
-	encoding := zap.NewProductionEncoderConfig()
-	encoding.TimeKey, encoding.EncodeTime = "time", zapcore.RFC3339NanoTimeEncoder
-	encoder := zapcore.NewJSONEncoder(encoding)
+	encoder := linelog.NewEncoder()
 	if cfg.Log.Format == "console" || cfg.Log.Format == "" && isTerminal(os.Stderr) {
-		encoding = zap.NewDevelopmentEncoderConfig()
+		encoding := zap.NewDevelopmentEncoderConfig()
 		encoding.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
 		encoder = zapcore.NewConsoleEncoder(encoding)
 	}

@@ -143,53 +143,69 @@ func (l *line) level() zapcore.Level {
 	return zapcore.InfoLevel
 }
 
-// write logs the line. Fields without a value are left out; the room for them is used again.
-func (l *line) write(log *zap.Logger, fields []zap.Field) []zap.Field {
+// write logs the line. The room for its field is used again.
+func (l *line) write(log *zap.Logger, room []zap.Field) []zap.Field {
 	message := "call finished"
 	if l.status == string(call.Suspended) {
 		message = "call suspended"
 	}
-	entry := log.Check(l.level(), message)
-	if entry == nil {
-		return fields
+	if entry := log.Check(l.level(), message); entry != nil {
+		room = append(room[:0], zap.Inline(l))
+		entry.Write(room...)
 	}
-	fields = fields[:0]
-	for _, f := range []struct{ key, value string }{
+	return room
+}
+
+// A field is one of a line; without a value it is left out.
+type field[T any] struct {
+	key   string
+	value T
+}
+
+func (l *line) names() [15]field[string] {
+	return [...]field[string]{
 		{"namespace", l.namespace}, {"call_id", l.call}, {"tool", l.tool}, {"source", l.source}, {"run_id", l.run},
 		{"thread_id", l.thread}, {"agent_id", l.agent}, {"caller", l.caller}, {"status", l.status},
 		{"executed", string(l.executed)}, {"code", string(l.code)}, {"reason", l.reason}, {"gate", l.gate},
 		{"verdict", l.verdict}, {"action", l.action},
-	} {
+	}
+}
+
+func (l *line) counts() [4]field[int64] {
+	return [...]field[int64]{{"round", int64(l.round)}, {"attempts", int64(l.attempts)}, {"events", int64(l.events)}, {"output_bytes", l.output}}
+}
+
+func (l *line) clocks() [2]field[time.Duration] {
+	return [...]field[time.Duration]{{"total", l.total}, {"ran", l.ran}}
+}
+
+func (l *line) flags() [2]field[bool] {
+	return [...]field[bool]{{"aborted", l.aborted}, {"truncated", l.truncated}}
+}
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (l *line) MarshalLogObject(enc zapcore.ObjectEncoder) error {
+	for _, f := range l.names() {
 		if f.value != "" {
-			fields = append(fields, zap.String(f.key, f.value))
+			enc.AddString(f.key, f.value)
 		}
 	}
-	for _, f := range []struct {
-		key   string
-		value int64
-	}{{"round", int64(l.round)}, {"attempts", int64(l.attempts)}, {"events", int64(l.events)}, {"output_bytes", l.output}} {
+	for _, f := range l.counts() {
 		if f.value != 0 {
-			fields = append(fields, zap.Int64(f.key, f.value))
+			enc.AddInt64(f.key, f.value)
 		}
 	}
-	for _, f := range []struct {
-		key   string
-		value time.Duration
-	}{{"total", l.total}, {"ran", l.ran}} {
+	for _, f := range l.clocks() {
 		if f.value != 0 {
-			fields = append(fields, zap.Duration(f.key, f.value))
+			enc.AddDuration(f.key, f.value)
 		}
 	}
-	for _, f := range []struct {
-		key   string
-		value bool
-	}{{"aborted", l.aborted}, {"truncated", l.truncated}} {
+	for _, f := range l.flags() {
 		if f.value {
-			fields = append(fields, zap.Bool(f.key, true))
+			enc.AddBool(f.key, true)
 		}
 	}
-	entry.Write(fields...)
-	return fields
+	return nil
 }
 
 // clip shortens a name at a character.

@@ -108,7 +108,7 @@ func (f *Filter) Run(ctx context.Context) error {
 // A writer is what Run keeps from one write to the next.
 type writer struct {
 	spare    []line // the buffer that was written last, empty
-	fields   []zap.Field
+	room     []zap.Field
 	reported uint64
 }
 
@@ -119,7 +119,7 @@ func (w *writer) write(f *Filter) {
 	f.mu.Unlock()
 
 	for i := range lines {
-		w.fields = lines[i].write(f.log, w.fields)
+		w.room = lines[i].write(f.log, w.room)
 	}
 	if lost := dropped - w.reported; lost > 0 {
 		f.log.Warn("call lines dropped: the log is too slow", zap.Uint64("dropped", lost), zap.Uint64("dropped_in_all", dropped))

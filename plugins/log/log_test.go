@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -286,7 +287,8 @@ func TestNeedsALogger(t *testing.T) {
 }
 
 func BenchmarkCall(b *testing.B) {
-	f := newFilter(b, log.Config{Log: zap.NewNop(), Buffer: 1 << 20})
+	core := zapcore.NewCore(log.NewEncoder(), zapcore.AddSync(io.Discard), zapcore.InfoLevel)
+	f := newFilter(b, log.Config{Log: zap.New(core), Buffer: 1 << 20})
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
