@@ -19,7 +19,7 @@ RUN apt-get update \
     && useradd --uid 65532 --gid 65532 --home-dir /workspace --no-create-home --shell /usr/sbin/nologin toold \
     && install -d -o 65532 -g 65532 -m 0700 /var/lib/toold \
     && install -d -o 65532 -g 65532 /workspace
-COPY --from=build /src/bin/toold /usr/local/bin/toold
+COPY --from=build /src/bin/toold /src/bin/toold-sandbox /usr/local/bin/
 USER 65532:65532
 ENV TOOLD_DATA=/var/lib/toold TOOLD_WORKSPACE=/workspace
 WORKDIR /workspace

@@ -68,23 +68,31 @@ func processesIn(dir string) ([]process, error) {
 	return found, nil
 }
 
-// named reads ids that a command wrote into a file, one on each line, and looks the processes up.
+// inside is the number by which a process knows itself, in the namespace of an isolated command.
+func (p process) inside() string {
+	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "status"))
+	_, line, _ := strings.Cut(string(status), "NSpid:")
+	line, _, _ = strings.Cut(line, "\n")
+	return line[strings.LastIndexByte(line, '\t')+1:]
+}
+
+// named reads ids that a command wrote into a file in its directory, one on each line, and looks the processes up.
 func named(file string) ([]process, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
+	all, err := processesIn(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
 	var found []process
 	for word := range strings.FieldsSeq(string(text)) {
-		pid, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+		i := slices.IndexFunc(all, func(p process) bool { return p.inside() == word })
+		if i < 0 {
+			return nil, fmt.Errorf("process %s of %s does not run", word, filepath.Base(file))
 		}
-		p, ok := processAt(pid)
-		if !ok {
-			return nil, fmt.Errorf("process %d of %s does not run", pid, filepath.Base(file))
-		}
-		found = append(found, p)
+		found = append(found, all[i])
 	}
 	return found, nil
 }

@@ -57,7 +57,9 @@ func (g *guards) hold(path string) error {
 		g.held[path] = &guardian{}
 	}
 	g.held[path].runs++
-	g.held[path].made = g.held[path].made || err == nil
+	// A socket that is there already is from a daemon that was killed.
+	now, _ := os.Lstat(path)
+	g.held[path].made = now != nil && now.Mode().Type() == fs.ModeSocket
 	return nil
 }
 

@@ -111,7 +111,8 @@ func factOf(step string) string {
 	return "fs_read"
 }
 
-func (p *Policy) check() error {
+// Check says what is wrong with a policy. It looks at no file.
+func (p *Policy) Check() error {
 	if p == nil {
 		return nil
 	}

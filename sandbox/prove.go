@@ -66,7 +66,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error
 	if policy.Unsupervised {
 		run.canary.Forks = 1
 	}
-	if err := policy.check(); err != nil {
+	if err := policy.Check(); err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
 	if err := r.start(run); err != nil {

@@ -260,5 +260,5 @@ func (s *Spec) check() error {
 			return fmt.Errorf("environment entry with name %q is not allowed", name)
 		}
 	}
-	return s.Policy.check()
+	return s.Policy.Check()
 }

@@ -51,7 +51,7 @@ func (p *proc) stray(s *site, id string) int {
 		n, _ := fmt.Sscan(string(b), &pid)
 		return n == 1 && strings.HasSuffix(string(b), "\n")
 	})
-	return pid
+	return hostPID(p.t, id, pid)
 }
 
 // lives is not true of a dead one that its new parent has not asked for.

@@ -28,6 +28,7 @@ type Config struct {
 	Retention  Retention   `koanf:"retention"`
 	Log        Log         `koanf:"log"`
 	Bash       Bash        `koanf:"bash"`
+	Sandbox    Sandbox     `koanf:"sandbox"`
 	Metrics    Metrics     `koanf:"metrics"`
 	Tracing    Tracing     `koanf:"tracing"`
 	Tools      Tools       `koanf:"tools"`
@@ -139,6 +140,7 @@ type Log struct {
 
 // Bash is about the tool bash.
 type Bash struct {
+	Profile string        `koanf:"profile"` // by which commands are isolated; "" is refused, none isolates nothing
 	Env     []string      `koanf:"env"`     // NAME=value, added to the small environment of commands
 	Timeout time.Duration `koanf:"timeout"` // the longest that a command may run; 0 is refused, at most 10 min
 	// BackgroundEach is how many commands of one thread may run in the background; 0 is none. BackgroundTime is the longest
@@ -213,7 +215,7 @@ func defaults() Config {
 		},
 		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
 		Log:       Log{Level: "info"},
-		Bash:      Bash{Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
+		Bash:      Bash{Profile: profileDefault, Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
 		Workers:   defaultWorkers(),
 		Audit:     Audit{Every: time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},

@@ -36,6 +36,7 @@ func (c *Config) validate() error {
 			wrong("bash.env", "entry %d is not NAME=value", i+1)
 		}
 	}
+	c.validateProfiles(wrong)
 	c.validateTracing(wrong)
 	c.validateDescriptions(wrong)
 	c.validateTokens(wrong)

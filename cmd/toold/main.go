@@ -15,12 +15,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/sandbox"
 )
 
 // version is set when the binary is built for others.
 var version = "unknown"
 
 func main() {
+	sandbox.Help() // when this program was started as its own helper
 	ctx, cancel := context.WithCancel(context.Background())
 	a := &app{
 		name: os.Args[0], in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(), now: time.Now,

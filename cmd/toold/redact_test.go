@@ -154,7 +154,7 @@ func TestRedactReload(t *testing.T) {
 	config := "redact: {values: [{name: key, file: '" + filepath.Join(dir, "secret") + "'}]}\n"
 	write("secret", "the first secret\n")
 	write("config", config)
-	p := s.start("--config", filepath.Join(dir, "config"))
+	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // isolated, a command does not see the token
 	n := 0
 	says := func(command, want string) {
 		t.Helper()

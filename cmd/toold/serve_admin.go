@@ -49,11 +49,10 @@ func (a adminOf) Info(context.Context) server.Info {
 			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
 		})
 	}
-	facts := isolationFacts(d.runner.Facts())
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		fact := server.IsolationFact{Name: name, Held: facts[name].Held, Mechanism: facts[name].Mechanism}
-		if !fact.Held {
-			fact.Detail = "not proven on this machine: processes of tools run with the rights of the daemon's user"
+	for _, f := range d.proof.Load().wait().facts.List() {
+		fact := server.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
+		if !f.Held && d.policy == nil {
+			fact.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"
 		}
 		info.Isolation = append(info.Isolation, fact)
 	}
@@ -258,6 +257,7 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		d.reload.level = next.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
+	d.proof.Store(d.startProof(d.policy)) // the machine may have changed
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
 	return done, nil
 }

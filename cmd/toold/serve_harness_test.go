@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
@@ -29,6 +31,7 @@ import (
 const asDaemon = "TOOLD_TEST_AS_DAEMON"
 
 func TestMain(m *testing.M) {
+	sandbox.Help()
 	if mode := os.Getenv(mcptest.Mode); mode != "" { // a server that a daemon of a test started
 		mcptest.Main(mode)
 		return
@@ -48,6 +51,7 @@ func TestMain(m *testing.M) {
 type site struct {
 	t                      *testing.T
 	data, workspace, rules string
+	through                []string // what starts the daemon, with its arguments; none: nothing
 }
 
 func newSite(t *testing.T, rules string) *site {
@@ -70,7 +74,8 @@ func (s *site) command(args ...string) *exec.Cmd {
 	exe, err := os.Executable()
 	must(s.t, err)
 	all := append([]string{"serve", "--data", s.data, "--workspace", s.workspace, "--rules", s.rules, "--listen-tcp", "127.0.0.1:0"}, args...)
-	cmd := exec.Command(exe, all...)
+	all = append(append(slices.Clone(s.through), exe), all...)
+	cmd := exec.Command(all[0], all[1:]...)
 	cmd.Env = append(os.Environ(), asDaemon+"=1", "GORACE=exitcode=66")
 	return cmd
 }

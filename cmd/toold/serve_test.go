@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ func isSuspended(e *tooldv1.CallEvent) bool { return e.GetSuspended() != nil }
 func pidFrom(t *testing.T, s *aStream) int {
 	t.Helper()
 	var pid int
+	var id string
 	eventually(t, "the command says its process id", func() bool {
 		s.mu.Lock()
 		refused := s.err
@@ -49,10 +51,32 @@ func pidFrom(t *testing.T, s *aStream) int {
 		return s.has(func(e *tooldv1.CallEvent) bool {
 			var err error
 			pid, err = strconv.Atoi(strings.TrimSpace(string(e.GetOutput().GetData())))
+			id = e.GetCallId()
 			return e.GetOutput() != nil && err == nil
 		})
 	})
-	return pid
+	return hostPID(t, id, pid)
+}
+
+// hostPID returns the number here of a process of a call that knows itself by another one in its namespace.
+func hostPID(t *testing.T, call string, inside int) int {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	must(t, err)
+	for _, dir := range dirs {
+		environ, _ := os.ReadFile(filepath.Join(dir, "environ")) // what has ended has neither
+		status, _ := os.ReadFile(filepath.Join(dir, "status"))
+		_, line, _ := strings.Cut(string(status), "NSpid:")
+		line, _, _ = strings.Cut(line, "\n")
+		if !strings.HasSuffix(line, "\t"+strconv.Itoa(inside)) || !bytes.Contains(environ, []byte("/"+call+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		must(t, err)
+		return pid
+	}
+	t.Fatalf("process %d of call %s does not run", inside, call)
+	return 0
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

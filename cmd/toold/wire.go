@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cmd/toold/trace"
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/hook"
@@ -28,7 +26,6 @@ import (
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
-	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/worker"
@@ -52,6 +49,8 @@ type daemon struct {
 	token   string       // of the first start
 	store   journal
 	runner  *sandbox.Runner
+	policy  *sandbox.Policy // of commands; nil: none
+	proof   atomic.Pointer[proof]
 	tools   *registry.Registry
 	jobs    *shell.Jobs // nil: no command runs in the background
 	mcp     *mcp.Hub
@@ -128,7 +127,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
 	}
 	id := d.store.Identity()
-	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StateDir: filepath.Join(d.cfg.Data, "processes")})
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StateDir: filepath.Join(d.cfg.Data, "processes"), Helper: helperPath()})
 	if err != nil {
 		return err
 	}
@@ -149,6 +148,10 @@ func (d *daemon) openTools(ctx context.Context) error {
 		return err
 	}
 	d.onClose(root.Close)
+	if d.policy, err = d.cfg.policy(d.cfg.Bash.Profile, path); err != nil {
+		return err
+	}
+	d.proof.Store(d.startProof(d.policy))
 	pins, err := wire.OpenPins(ctx, d.store)
 	if err != nil {
 		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
@@ -261,21 +264,6 @@ func linger(d time.Duration) time.Duration {
 		return time.Nanosecond
 	}
 	return d
-}
-
-// isolation returns the facts for the records of a tool's calls. They hold for the life of the process.
-func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
-	var facts []call.Fact
-	for name, f := range isolationFacts(d.runner.Facts()) {
-		facts = append(facts, call.Fact{Name: name, Held: f.Held})
-	}
-	slices.SortFunc(facts, func(a, b call.Fact) int { return cmp.Compare(a.Name, b.Name) })
-	return func(t *tool.Descriptor) []call.Fact {
-		if !mayStartProcesses(t) {
-			return nil
-		}
-		return facts
-	}
 }
 
 // openServer makes the doors.

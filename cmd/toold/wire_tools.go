@@ -68,9 +68,13 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	if o.secrets != nil {
 		background.Clean = func() shell.Cleaner { return o.secrets.Stream() }
 	}
+	policy, err := cfg.policy(cfg.Bash.Profile, path)
+	if err != nil {
+		return nil, err
+	}
 	commands, jobs, err := shell.New(shell.Config{
 		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
-		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background,
+		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background, Policy: policy,
 	})
 	if err != nil {
 		return nil, err
@@ -137,13 +141,4 @@ func splitCommand(args tool.Arguments) (list []permission.Part, ok bool) {
 		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
 	}
 	return list, ok && !shell.TakesInput(args) // no rule for commands allows what will be typed
-}
-
-// isolationFacts lists what is known to hold around processes.
-func isolationFacts(f sandbox.Facts) map[string]sandbox.Fact {
-	return map[string]sandbox.Fact{
-		"fs_read": f.FSRead, "fs_write": f.FSWrite, "net": f.Net, "ipc": f.IPC, "processes_killed": f.ProcessesKilled,
-		"mem_limit": f.MemLimit, "pids_limit": f.PidsLimit, "cpu_limit": f.CPULimit, "disk_limit": f.DiskLimit,
-		"separate_kernel": f.SeparateKernel,
-	}
 }

@@ -274,7 +274,11 @@ func (p *program) hide(o *Order, shown []string) error {
 	if err != nil {
 		return fmt.Errorf("sockets in the workspace: %w", err)
 	}
-	for _, path := range slices.Concat(o.Hide, sockets) {
+	hidden := slices.Concat(o.Hide, sockets)
+	for _, path := range hidden {
+		if slices.ContainsFunc(hidden, func(h string) bool { return h != path && beneath(path, h) }) {
+			continue // with what is above it
+		}
 		inside := beneath(path, o.Workspace) || slices.ContainsFunc(shown, func(s string) bool { return beneath(path, s) })
 		info, err := os.Lstat(path)
 		if !inside || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

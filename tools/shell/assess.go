@@ -61,7 +61,7 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 		Kind:    tool.KindExecute,
 		Title:   title,
 		Preview: []tool.Content{{Type: tool.ContentText, Text: args.Command}},
-		Notes:   []string{"Runs without isolation, with the rights of the user that runs toold."},
+		Notes:   []string{s.cfg.isolation().person},
 	}
 	d.Notes = append(d.Notes, analyse(args.Command, s.cfg.Dir).notes()...)
 	if args.takesInput() {

@@ -67,8 +67,7 @@ func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err 
 	case exit == nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case exit == nil:
-		return nil, &tool.Error{Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true,
-			Message: "The command could not be started.", DeveloperMessage: err.Error()}
+		return nil, notStarted(err)
 	case err == nil:
 		return out.finished(exit), nil
 	case ctx.Err() == nil && (errors.Is(err, errTimedOut) || errors.Is(err, errLifetime)):

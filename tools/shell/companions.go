@@ -21,9 +21,9 @@ func (s *shell) companions() []tool.Tool {
 	changes := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm}
 	typing := changes
 	typing.OpenWorld = true
-	base := tool.Descriptor{Category: "shell", MaxArguments: maxArguments, OutputBudget: s.cfg.OutputBudget, RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open"}
+	base := tool.Descriptor{Category: "shell", MaxArguments: maxArguments, OutputBudget: s.cfg.OutputBudget, RequiredIsolation: tool.IsolationNone}
 	output, input, kill := base, base, base
-	output.RequiredNetwork = ""
+	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // of what reads it
 	output.ID, output.DisplayName, output.Effects, output.Parameters = "bash_output", "Read a background shell", reads, json.RawMessage(outputParameters)
 	output.Description = "Shows what a bash command in the background has written since the last time, and whether it still runs. Without shell_id it lists the shells of this conversation."
 	output.Timeouts.Attempt = (maxWait + 30) * time.Second

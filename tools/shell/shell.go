@@ -7,7 +7,8 @@
 // What a command is about to do is read from its text ([Split]), for rules and people. That is advice: a text cannot be
 // held to what it looks like.
 //
-// There is no isolation yet: a command can do what the daemon's user can. The descriptor and every description say so.
+// A command is isolated as the operator's policy says, and does not run when it cannot be. Without a policy it can do what the
+// daemon's user can. The descriptor and every description say what holds.
 package shell
 
 import (
@@ -41,6 +42,8 @@ type Config struct {
 	Shell string
 	// Env is the whole environment, as name=value; nil means [DefaultEnv]. Nothing is inherited from the daemon.
 	Env []string
+	// Policy isolates commands; nil: they have all rights of the user that runs the daemon.
+	Policy *sandbox.Policy
 	// OutputBudget bounds data and text of a result, in bytes; 0 means 48 KiB. All output goes to the streams stdout
 	// and stderr of the call, whatever its size.
 	OutputBudget int
@@ -128,7 +131,7 @@ const parameters = `{
 }`
 
 const description = "Runs a bash command in the workspace and returns its output and exit code. Each call starts in the same directory, in a new shell. " +
-	"Processes that the command leaves behind are killed. There is no isolation: the command has all rights of the user that runs toold."
+	"Processes that the command leaves behind are killed. "
 
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
 	"Do not start programs that wait for input, unless somebody is there to type."
@@ -160,7 +163,7 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 	bash := typed.New(tool.Descriptor{
 		ID:                "bash",
 		DisplayName:       "Run a command",
-		Description:       description,
+		Description:       description + cfg.isolation().model,
 		Category:          "shell",
 		Parameters:        json.RawMessage(parameters),
 		Effects:           worstEffects,
@@ -168,9 +171,9 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 		Timeouts:          tool.Timeouts{Attempt: (MaxTimeout + 60) * time.Second},
 		MaxArguments:      maxArguments,
 		OutputBudget:      cfg.OutputBudget,
-		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
+		RequiredIsolation: cfg.isolation().required, RequiredNetwork: cfg.isolation().network,
 		Guidance: guidance,
-		Metadata: map[string]string{"isolation": "none: commands run with the rights of the daemon's user"},
+		Metadata: map[string]string{"isolation": cfg.isolation().operator},
 	}, s.run, typed.WithValidate(validate), typed.WithAssess(s.assess), typed.WithDescribe(s.describe))
 	if cfg.Background.Exec == nil {
 		return []tool.Tool{bash}, nil, nil
@@ -226,7 +229,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
 		Dir:  s.cfg.Dir,
 		Env:  s.cfg.Env,
-		Tag:  call.ID,
+		Tag:  call.ID, Policy: s.cfg.Policy,
 	}
 	if args.typed() || args.PTY != nil || args.inBackground() {
 		spec.Control = &sandbox.Control{}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/helper"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Sandbox is how processes of tools may be isolated.
+type Sandbox struct {
+	Profiles []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
+}
+
+// Profile isolates processes. What it does not say is as in the profile default.
+type Profile struct {
+	Name     string        `koanf:"name"`      // required, once
+	Network  string        `koanf:"network"`   // none, open; "": none
+	ReadOnly bool          `koanf:"read_only"` // the workspace; false: it may be written
+	Read     []string      `koanf:"read"`      // more that is visible, read-only; none: programs and libraries of the system alone
+	Hide     []string      `koanf:"hide"`      // what is not visible all the same; none: the data directory
+	Protect  []string      `koanf:"protect"`   // in the workspace, read-only; none: what makes others run something later
+	Landlock bool          `koanf:"landlock"`  // files and network alone are isolated, not processes, for places without namespaces
+	Tmp      int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
+	Procs    int           `koanf:"processes"` // and threads, of one command; 0: 1024
+	Memory   int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
+	FileSize int64         `koanf:"file_size"` // bytes of each file that is written; 0: 4 GiB
+	Files    int           `koanf:"files"`     // that each process has open; 0: 4096
+	CPU      time.Duration `koanf:"cpu"`       // of each process; 0: as long as the command may run
+}
+
+// The profiles that are always there.
+const (
+	profileDefault  = "default"
+	profileReadOnly = "readonly"
+	profileNetwork  = "network"
+	profileLandlock = "landlock"
+	profileNone     = "none"
+)
+
+func ownProfiles() []Profile {
+	return []Profile{
+		{Name: profileDefault}, {Name: profileReadOnly, ReadOnly: true}, {Name: profileNetwork, Network: string(sandbox.NetworkOpen)},
+		{Name: profileLandlock, Landlock: true},
+	}
+}
+
+// policy returns the policy of a profile; nil for "none".
+func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
+	if name == profileNone {
+		return nil, nil //nolint:nilnil // no isolation is what was asked for
+	}
+	all := slices.Concat(ownProfiles(), c.Sandbox.Profiles)
+	i := slices.IndexFunc(all, func(p Profile) bool { return p.Name == name })
+	if i < 0 {
+		names := []string{profileNone}
+		for _, p := range all {
+			names = append(names, p.Name)
+		}
+		return nil, usagef("profile %q is not one of %s", name, strings.Join(names, ", "))
+	}
+	p := all[i]
+	policy := &sandbox.Policy{
+		Workspace: workspace, ReadOnly: p.ReadOnly, Network: sandbox.Network(p.Network), Unsupervised: p.Landlock,
+		Read: p.Read, Hide: slices.Clone(p.Hide), Protect: p.Protect,
+		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU},
+	}
+	if len(policy.Protect) == 0 {
+		policy.Protect = sandbox.DefaultProtected()
+	}
+	data, err := filepath.Abs(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	policy.Hide = append(policy.Hide, data)
+	for _, file := range []string{c.Rules, c.loaded.file} { // they say what commands may do
+		if path, err := filepath.Abs(file); file != "" && err == nil {
+			if inside, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(inside) {
+				policy.Protect = append(slices.Clone(policy.Protect), inside)
+			}
+		}
+	}
+	return policy, nil
+}
+
+func (c *Config) validateProfiles(wrong complaint) {
+	names := map[string]bool{profileNone: true}
+	for _, p := range ownProfiles() {
+		names[p.Name] = true
+	}
+	for i, p := range c.Sandbox.Profiles {
+		switch {
+		case p.Name == "":
+			wrong("sandbox.profiles", "entry %d has no name", i+1)
+		case names[p.Name]:
+			wrong("sandbox.profiles", "%q is there already", p.Name)
+		}
+		names[p.Name] = true
+		policy, err := c.policy(p.Name, "/workspace")
+		if err == nil && policy != nil {
+			err = policy.Check()
+		}
+		if err != nil {
+			wrong("sandbox.profiles", "%q: %v", p.Name, err)
+		}
+	}
+	if !names[c.Bash.Profile] {
+		_, err := c.policy(c.Bash.Profile, "/workspace")
+		wrong("bash.profile", "%v", err)
+	}
+}
+
+// helperPath returns the small helper beside this program; empty when it is not there, and this program is it.
+func helperPath() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(exe), helper.Name)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	return path
+}
+
+// A proof is what a canary has shown of the isolation of commands.
+type proof struct {
+	done  chan struct{}
+	facts sandbox.Facts // read after done
+	list  []call.Fact
+}
+
+func (p *proof) wait() *proof {
+	<-p.done // a canary's run has a bound
+	return p
+}
+
+// startProof begins to find out what isolation holds around commands. Only calls that need to know wait for it.
+func (d *daemon) startProof(policy *sandbox.Policy) *proof {
+	p := &proof{done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.facts = d.prove(policy)
+		p.list = factList(p.facts)
+	}()
+	return p
+}
+
+func (d *daemon) prove(policy *sandbox.Policy) sandbox.Facts {
+	if policy == nil {
+		d.log.Warn("commands are not isolated: they have all rights of the daemon's user", zap.String("bash.profile", d.cfg.Bash.Profile))
+		return d.runner.Facts()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	facts, err := d.runner.Prove(ctx, *policy)
+	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
+		d.log.Error("it is not known what isolation holds; commands that need one will not run", zap.Error(err))
+	}
+	for _, f := range facts.List() {
+		if !f.Held && (f.Name == "fs_read" || f.Name == "fs_write" || f.Name == "net" && policy.Network != sandbox.NetworkOpen || f.Name == "processes_killed") {
+			d.log.Warn("isolation is not held", zap.String("fact", f.Name), zap.String("detail", f.Detail))
+		}
+	}
+	return facts
+}
+
+func factList(f sandbox.Facts) []call.Fact {
+	var facts []call.Fact
+	for _, n := range f.List() {
+		facts = append(facts, call.Fact{Name: n.Name, Held: n.Held})
+	}
+	slices.SortFunc(facts, func(a, b call.Fact) int { return cmp.Compare(a.Name, b.Name) })
+	return facts
+}
+
+// ofShell reports whether a tool's commands have the profile of bash.
+func ofShell(t *tool.Descriptor) bool {
+	return t.Source == builtin && (t.ID == "bash" || t.ID == "bash_input")
+}
+
+// isolation returns the facts for the records of a tool's calls.
+func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
+	plain := factList(d.runner.Facts())
+	return func(t *tool.Descriptor) []call.Fact {
+		switch {
+		case ofShell(t):
+			return d.proof.Load().wait().list
+		case mayStartProcesses(t):
+			return plain
+		default:
+			return nil
+		}
+	}
+}

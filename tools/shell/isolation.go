@@ -1,0 +1,61 @@
+package shell
+
+import (
+	"errors"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// isolation is what a policy means for the descriptor, and in words for those who read it.
+type isolation struct {
+	required tool.Isolation
+	network  string
+	model    string // for the description that models read
+	person   string // for who is asked
+	operator string
+}
+
+func (cfg *Config) isolation() isolation {
+	p := cfg.Policy
+	if p == nil {
+		return isolation{
+			tool.IsolationNone, "open", // it reaches what the daemon's user reaches
+			"There is no isolation: the command has all rights of the user that runs toold.",
+			"Runs without isolation, with the rights of the user that runs toold.",
+			"none: commands run with the rights of the daemon's user",
+		}
+	}
+	i := isolation{
+		tool.IsolationFull, "none", "The command is isolated: of the machine's files it sees the workspace and the system's programs only, /tmp is empty and its own, ",
+		"Runs isolated, without network.", "full: namespaces, Landlock, system calls by list",
+	}
+	if p.Network == sandbox.NetworkOpen {
+		i.network, i.person = "open", "Runs isolated, but reaches the network."
+		i.model += "and the network is open."
+	} else {
+		i.model += "and there is no network."
+	}
+	if p.ReadOnly {
+		i.model += " The workspace is read-only."
+	}
+	if p.Unsupervised {
+		i.required, i.operator = tool.IsolationNone, "files and network: Landlock, system calls by list; processes are not isolated"
+		i.person = "Files and network are isolated; processes are not."
+	}
+	return i
+}
+
+// notStarted is the error of a command that did not run.
+func notStarted(err error) error {
+	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
+		return &tool.Error{
+			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),
+			Message: "Not run: the isolation that commands need cannot be had here, because of " + refused.Fact + ".",
+		}
+	}
+	return &tool.Error{
+		Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true,
+		Message: "The command could not be started.", DeveloperMessage: err.Error(),
+	}
+}
