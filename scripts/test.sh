@@ -10,6 +10,8 @@ scripts/need.sh git bash gcc make initdb=postgresql python3 jq protoc=protobuf-c
 	/usr/lib/python3/dist-packages/grpc=python3-grpcio
 scripts/providers.sh
 scripts/mcp-servers.sh
+sdk/python/generate.sh
+sdk/typescript/build.sh
 go tool -modfile=build/grpcurl/go.mod grpcurl -version # what takes long to build is built before a test's time counts
 
 ci=()

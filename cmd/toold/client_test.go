@@ -87,3 +87,11 @@ func pythonSDK(t *testing.T, args ...string) *exec.Cmd {
 	}
 	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // that for which the packages are
 }
+
+func typescriptSDK(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	if out, err := exec.Command("../../sdk/typescript/build.sh").CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	return exec.Command("node", append([]string{"../../sdk/typescript/dist/tests/" + program}, args...)...)
+}

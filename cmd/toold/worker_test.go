@@ -115,6 +115,12 @@ func languages() []language {
 			},
 			func(t *testing.T) *exec.Cmd { return pythonSDK(t, "../../sdk/python/tests/test_digest.py") },
 		},
+		{
+			"typescript",
+			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_worker.js", address) },
+			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_client.js", address) },
+			func(t *testing.T) *exec.Cmd { return typescriptSDK(t, "digest.test.js") },
+		},
 	}
 }
 

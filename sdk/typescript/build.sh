@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# build.sh brings the packages of the lock file, makes gen of the protos (with Debian's protoc) and dist of both. It does nothing while
+# nothing has changed.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+protos=${PROTOS:-../../proto}
+stamp=$(cat "$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto src/*.ts tests/*.ts build.sh tsconfig.json package-lock.json | sha256sum)
+if [[ -e .built && -d node_modules && $(<.built) == "$stamp" ]]; then exit 0; fi
+
+if ! cmp -s package-lock.json node_modules/.fetched; then
+	npm ci --loglevel=error
+	cp package-lock.json node_modules/.fetched
+fi
+rm -rf gen dist
+mkdir gen
+protoc -I "$protos" --plugin=protoc-gen-es=node_modules/.bin/protoc-gen-es --es_out=gen --es_opt=target=ts,import_extension=js \
+	"$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto
+node_modules/.bin/tsc
+printf '%s\n' "$stamp" >.built

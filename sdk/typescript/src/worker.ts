@@ -1,0 +1,392 @@
+import { hostname } from "node:os";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
+import { Mutability, Safety, Tier } from "../gen/toold/v1/assessment_pb.js";
+import type { DocumentScope } from "../gen/toold/v1/event_pb.js";
+import { ProgressStatus } from "../gen/toold/v1/event_pb.js";
+import { ErrorCode, ResultStatus } from "../gen/toold/v1/result_pb.js";
+import { OnDoubt } from "../gen/toold/v1/tool_service_pb.js";
+import {
+  ConnectRequestSchema, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck,
+  type WorkerCall, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
+} from "../gen/toold/v1/worker_service_pb.js";
+import { connect, sleep } from "./channel.js";
+
+/** A JSON Schema. */
+export type Schema = Record<string, unknown>;
+
+/** An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code. */
+export class Fail extends Error {
+  constructor(message: string, readonly reason = "", readonly code = ErrorCode.EXECUTION_FAILED) { super(message); }
+}
+
+/** Suspends the call until somebody answers. The function starts again from its beginning then: see Call.answer. */
+export class Question extends Error {
+  readonly ticket: MessageInitShape<typeof WorkerTicketSchema>;
+  constructor(message: string, answer?: Schema, ticket: MessageInitShape<typeof WorkerTicketSchema> = {}) {
+    super(message);
+    this.ticket = { action: "input", message, responseSchema: answer ? JSON.stringify(answer) : "", ...ticket };
+  }
+}
+
+/** The call is to stop: it was cancelled, is out of time, or the daemon has given it up. */
+export class CallCancelled extends Error {
+  constructor(message: string, readonly code = ErrorCode.CANCELLED) { super(message); }
+}
+
+/** Of a reconcile function: the attempt changed nothing, and the call runs again. */
+export class NotRun extends Error {}
+
+/** What a function is. Without `readOnly` and `observe` it changes things, and somebody agrees to each call. */
+export interface ToolOptions {
+  id: string;
+  description?: string;
+  /** JSON Schema of the arguments; none takes no arguments. */
+  parameters?: Schema;
+  resultSchema?: Schema;
+  displayName?: string; category?: string; guidance?: string; version?: string;
+  readOnly?: boolean;
+  observe?: boolean;
+  concurrencySafe?: boolean;
+  openWorld?: boolean;
+  /** Started and unfinished, it may run again with the same idempotency key. */
+  idempotent?: boolean;
+  /** Somebody is asked what became of an attempt whose end nobody saw; else the call fails. */
+  askOnDoubt?: boolean;
+  /** Milliseconds of one attempt. */
+  timeout?: number;
+  documents?: { scope: DocumentScope; key: string }[];
+  /** Says after a crash what became of an attempt: its data; NotRun is thrown; undefined is unknown. */
+  reconcile?: (call: Call) => unknown;
+  /** Hears of a question that will not be answered. */
+  abandon?: (call: Call) => unknown;
+}
+
+export interface WorkerOptions {
+  pool: string;
+  /** host:port, unix:/path, or an https:// URL; 127.0.0.1:7130 when it is not said. */
+  address?: string;
+  token?: string;
+  name?: string;
+  version?: string;
+  labels?: Record<string, string>;
+  maxCalls?: number;
+  /** Milliseconds that calls get to end when the worker stops; 30,000 when it is not said. */
+  drainTime?: number;
+  log?: (text: string) => void;
+}
+
+type Run = (call: Call, args: any) => unknown;
+
+/** Serves TypeScript functions as tools. It dials the daemon, and again when the connection breaks; what runs goes on meanwhile. */
+export class Worker {
+  readonly jobs = new Map<string, Job>();
+  private readonly tools = new Map<string, { offer: WorkerTool; run: Run; options: ToolOptions }>();
+  private readonly out: ConnectRequest[] = []; // waits to be sent; what waits here survives a connection
+  private wake = () => {};
+  private lease = 15_000;
+  private stopping = false;
+  readonly log: (text: string) => void;
+
+  constructor(private readonly options: WorkerOptions) {
+    this.log = options.log ?? ((text) => console.error(text));
+  }
+
+  /** Makes a tool of a function. What it returns is the data of the result, and a string is the text for the model, too. */
+  tool<Args = Record<string, never>>(options: ToolOptions, run: (call: Call, args: Args) => unknown): this {
+    const o = options;
+    if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is there twice`);
+    const answers = [...(o.reconcile ? [WorkKind.RECONCILE] : []), ...(o.abandon ? [WorkKind.ABANDON] : [])];
+    const offer = create(WorkerToolSchema, {
+      answers, documents: o.documents, descriptor: {
+        id: o.id, description: o.description, displayName: o.displayName, category: o.category, guidance: o.guidance, version: o.version,
+        parameters: o.parameters ? JSON.stringify(o.parameters) : "", resultSchema: o.resultSchema ? JSON.stringify(o.resultSchema) : "",
+        idempotent: o.idempotent, onDoubt: o.askOnDoubt ? OnDoubt.ASK : OnDoubt.UNSPECIFIED,
+        effects: {
+          mutability: o.readOnly ? Mutability.READ_ONLY : Mutability.UNSPECIFIED, safety: o.readOnly ? Safety.READ_ONLY : Safety.UNSPECIFIED,
+          tier: o.observe ? Tier.OBSERVE : Tier.UNSPECIFIED, concurrencySafe: o.concurrencySafe, openWorld: o.openWorld,
+        },
+        timeouts: o.timeout ? { attempt: durationFromMs(o.timeout) } : undefined,
+      },
+    });
+    this.tools.set(o.id, { offer, run: run as Run, options });
+    return this;
+  }
+
+  /** Gets no more calls, and ends when those that run have ended. */
+  stop(): void {
+    this.stopping = true;
+    this.wake();
+  }
+
+  /** Serves until stop(). It throws a ConnectError when the daemon will never take the worker. */
+  async run(): Promise<void> {
+    const client = createClient(WorkerService, connect(this.options.address ?? "127.0.0.1:7130", this.options.token ?? ""));
+    for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
+      const began = Date.now();
+      try {
+        if (await this.connection(client)) break;
+      } catch (e) {
+        const error = ConnectError.from(e);
+        if ([Code.InvalidArgument, Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented].includes(error.code)) throw error;
+        this.log("connection lost: " + error.message);
+      }
+      for (const job of this.jobs.values()) job.wait(this.lease);
+      if (this.stopping && this.jobs.size === 0) break;
+      if (Date.now() - began > 10_000) pause = 100;
+      await sleep(pause);
+    }
+    for (const job of [...this.jobs.values()]) job.drop("the worker stops");
+  }
+
+  say(m: ConnectRequest["message"]): void {
+    this.out.push(create(ConnectRequestSchema, { message: m }));
+    this.wake();
+  }
+
+  /** Has the sender look again. */
+  stirred(): void { this.wake(); }
+
+  /** Serves over one connection. True when the worker has drained. */
+  private async connection(client: RpcClient<typeof WorkerService>): Promise<boolean> {
+    const end = new AbortController();
+    const state = { up: false, drained: false, heard: Date.now() };
+    try {
+      for await (const m of client.connect(this.requests(end, state), { signal: end.signal })) {
+        state.heard = Date.now();
+        this.take(m);
+        if (!state.up) {
+          state.up = true;
+          this.wake();
+        }
+      }
+    } finally {
+      end.abort();
+      this.wake();
+    }
+    return state.drained;
+  }
+
+  private async *requests(end: AbortController, state: { up: boolean; drained: boolean; heard: number }): AsyncIterable<ConnectRequest> {
+    yield create(ConnectRequestSchema, { message: { case: "register", value: {
+      pool: this.options.pool, name: this.options.name ?? `${hostname()}/${process.pid}`, version: this.options.version ?? "",
+      labels: this.options.labels ?? {}, maxCalls: this.options.maxCalls ?? 0, tools: [...this.tools.values()].map((t) => t.offer), held: [...this.jobs.keys()],
+    } } });
+    let last = Date.now(), draining = false;
+    const beat = () => this.lease / 3;
+    while (!end.signal.aborted) {
+      if (state.up) {
+        if (Date.now() - state.heard > this.lease) {
+          end.abort();
+          return;
+        }
+        if (this.stopping && !draining) {
+          draining = true;
+          setTimeout(() => { for (const job of this.jobs.values()) job.cancel(new CallCancelled("the worker stops", ErrorCode.INTERRUPTED)); },
+            this.options.drainTime ?? 30_000).unref();
+          yield create(ConnectRequestSchema, { message: { case: "drain", value: {} } });
+        }
+        const m = this.out.shift();
+        if (m) {
+          yield m;
+          continue;
+        }
+        if (draining && this.jobs.size === 0) {
+          state.drained = true;
+          return;
+        }
+        if (Date.now() - last >= beat()) {
+          last = Date.now();
+          yield create(ConnectRequestSchema, { message: { case: "heartbeat", value: {} } });
+        }
+      }
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, beat() / 2);
+        this.wake = () => { clearTimeout(timer); resolve(); };
+      });
+    }
+  }
+
+  private take(m: ConnectResponse): void {
+    switch (m.message.case) {
+      case "registered": return this.registered(m.message.value);
+      case "start": return this.begin(m.message.value);
+      case "cancel": return this.jobs.get(m.message.value.leaseId)?.cancel(new CallCancelled(m.message.value.message, m.message.value.code));
+      case "lost": return this.jobs.get(m.message.value.leaseId)?.drop("the daemon gave the call up");
+      case "ack": return this.jobs.get(m.message.value.leaseId)?.acknowledged(m.message.value);
+    }
+  }
+
+  private registered(r: WorkerRegistered): void {
+    for (const no of r.refused) this.log(`tool ${no.tool} is not served: ${no.reason}: ${no.message}`);
+    this.log("connected as " + r.workerId);
+    this.lease = durationMs(r.lease!);
+    for (const [id, job] of [...this.jobs]) {
+      if (r.kept.includes(id)) job.again();
+      else job.drop("the daemon gave the call up");
+    }
+  }
+
+  private begin(start: WorkerStart): void {
+    const job = new Job(this, start.leaseId);
+    this.jobs.set(start.leaseId, job);
+    void this.perform(job, start).then((done) => job.finish(done));
+  }
+
+  private async perform(job: Job, start: WorkerStart): Promise<{ result?: WorkerResult; notRun?: boolean }> {
+    const call = new Call(start.call!, job), tool = this.tools.get(call.info.tool);
+    try {
+      if (!tool) return { notRun: true };
+      if (start.kind === WorkKind.EXECUTE) return { result: success(await tool.run(call, JSON.parse(call.info.arguments))) };
+      if (start.kind === WorkKind.RECONCILE) {
+        const value = await tool.options.reconcile?.(call);
+        return value === undefined ? {} : { result: success(value) };
+      }
+      if (start.kind === WorkKind.ABANDON) await tool.options.abandon?.(call);
+      return {};
+    } catch (e) {
+      if (e instanceof NotRun) return { notRun: true };
+      if (!(e instanceof Question || e instanceof Fail || e instanceof CallCancelled)) this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
+      return { result: failed(e) };
+    }
+  }
+}
+
+/** The result with this data; a WorkerResult is taken as it is. */
+function success(value: unknown): WorkerResult {
+  if (value !== null && typeof value === "object" && (value as { $typeName?: string }).$typeName === WorkerResultSchema.typeName) return value as WorkerResult;
+  return create(WorkerResultSchema, {
+    status: ResultStatus.SUCCESS, data: JSON.stringify(value ?? null), message: typeof value === "string" ? value : "",
+  });
+}
+
+function failed(e: unknown): WorkerResult {
+  if (e instanceof Question) return create(WorkerResultSchema, { status: ResultStatus.PENDING, message: e.message, ticket: e.ticket });
+  const error =
+    e instanceof Fail ? { code: e.code, reason: e.reason, message: e.message } :
+    e instanceof CallCancelled ? { code: e.code, message: e.message, aborted: true } :
+    { code: ErrorCode.INTERNAL, message: "The tool failed internally: " + (e instanceof Error ? e.name : typeof e), aborted: true };
+  return create(WorkerResultSchema, { status: ResultStatus.ERROR, error });
+}
+
+/** One attempt of one call, and the way to tell how it goes. `info` has all that is known of it. */
+export class Call {
+  constructor(readonly info: WorkerCall, private readonly job?: Job) {}
+
+  /** Aborted when the call is to stop; its reason is a CallCancelled. */
+  get signal(): AbortSignal { return this.job?.stop.signal ?? new AbortController().signal; }
+
+  /** Throws when the call is to stop. */
+  check(): void { this.signal.throwIfAborted(); }
+
+  /** Sleeps, and throws as soon as the call is to stop. */
+  async sleep(ms: number): Promise<void> {
+    this.check();
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.signal.addEventListener("abort", () => { clearTimeout(timer); resolve(); }, { once: true });
+    });
+    this.check();
+  }
+
+  /** True when an answer started this attempt. */
+  get resumed(): boolean { return this.info.resume !== undefined; }
+
+  /** The answer that the call waited for. */
+  get answer(): unknown { return this.info.resume?.result ? JSON.parse(this.info.resume.result) : undefined; }
+
+  /** The value of a document that the tool names. */
+  document(scope: DocumentScope, key: string): unknown {
+    const found = this.info.documents.find((d) => d.scope === scope && d.key === key);
+    return found && JSON.parse(found.value);
+  }
+
+  progress(fraction: number, message = ""): void {
+    this.job?.report({ case: "progress", value: { $typeName: "toold.v1.Progress", status: ProgressStatus.RUNNING, fraction, message, loaded: 0n, total: 0n } });
+  }
+
+  activity(activityId: string, activityType: string, content: unknown): void {
+    this.job?.report({ case: "activitySnapshot", value: { $typeName: "toold.v1.ActivitySnapshot", activityId, activityType, content: JSON.stringify(content) } });
+  }
+
+  /** Changes an activity by a list of RFC 6902 operations. */
+  activityDelta(activityId: string, patch: unknown[]): void {
+    this.job?.report({ case: "activityDelta", value: { $typeName: "toold.v1.ActivityDelta", activityId, patch: JSON.stringify(patch) } });
+  }
+
+  output(data: string | Uint8Array, stream = "stdout"): void {
+    const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+    for (let i = 0; i < bytes.length; i += 512 << 10) {
+      this.job?.report({ case: "output", value: { $typeName: "toold.v1.Output", stream, offset: 0n, length: 0n, data: bytes.slice(i, i + (512 << 10)) } });
+    }
+  }
+
+  /** Keeps bytes for the next attempt (info.checkpoint). When it resolves they are in the journal. */
+  async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save(data); }
+}
+
+type Message = ConnectRequest["message"];
+type Report = Extract<Message, { case: "report" }>["value"]["report"];
+
+/** Work under a lease, until the daemon has taken its end. */
+class Job {
+  readonly stop = new AbortController();
+  private patience?: NodeJS.Timeout;
+  private sequence = 0n;
+  private readonly saving = new Map<bigint, { message: Message; settle: (error: string) => void }>();
+  private done?: Message;
+  private dropped = false;
+
+  constructor(private readonly worker: Worker, private readonly lease: string) {}
+
+  report(report: Report, sequence = 0n): Message {
+    this.stop.signal.throwIfAborted();
+    const message: Message = { case: "report", value: { $typeName: "toold.v1.WorkerReport", leaseId: this.lease, sequence, report } };
+    this.worker.say(message);
+    return message;
+  }
+
+  save(data: Uint8Array): Promise<void> {
+    const sequence = ++this.sequence;
+    return new Promise((resolve, reject) => {
+      const message = this.report({ case: "checkpoint", value: data }, sequence);
+      this.saving.set(sequence, { message, settle: (error) => error ? reject(new Error(error)) : resolve() });
+    });
+  }
+
+  finish(done: { result?: WorkerResult; notRun?: boolean }): void {
+    if (this.dropped) return;
+    this.done = { case: "done", value: { $typeName: "toold.v1.WorkerDone", leaseId: this.lease, result: done.result, notRun: done.notRun ?? false } };
+    this.worker.say(this.done);
+  }
+
+  cancel(cause: CallCancelled): void { this.stop.abort(cause); }
+
+  /** Gives the rest of the lease to be taken up by another connection. */
+  wait(lease: number): void { this.patience ??= setTimeout(() => this.drop("the daemon was not reached in time"), lease); }
+
+  /** Repeats what the daemon may not have heard. */
+  again(): void {
+    clearTimeout(this.patience);
+    this.patience = undefined;
+    for (const { message } of this.saving.values()) this.worker.say(message);
+    if (this.done) this.worker.say(this.done);
+  }
+
+  drop(why: string): void {
+    this.dropped = true;
+    clearTimeout(this.patience);
+    this.cancel(new CallCancelled(why));
+    this.worker.jobs.delete(this.lease);
+    for (const { settle } of this.saving.values()) settle(why);
+    this.saving.clear();
+    this.worker.stirred();
+  }
+
+  acknowledged(ack: WorkerAck): void {
+    if (ack.sequence === 0n) return this.drop("the call has ended");
+    this.saving.get(ack.sequence)?.settle(ack.error);
+    this.saving.delete(ack.sequence);
+  }
+}
