@@ -1,9 +1,12 @@
 package mcp_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 )
@@ -132,4 +135,24 @@ func TestOddServers(t *testing.T) {
 		return s[0].State == mcp.Ready && strings.Contains(s[1].Error, "not ready after 300ms")
 	})
 	contains(t, w.text("banner__long", `{}`), "fine")
+}
+
+// An isolated server sees its workspace and what it was given to read, and nothing else of the machine.
+func TestIsolated(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	must(t, os.WriteFile(secret, []byte("s3cret"), 0o644))
+	isolated := own(t, "in", "good", func(e *mcp.Entry) {
+		e.Dir = t.TempDir()
+		e.Policy = &sandbox.Policy{Workspace: e.Dir, Read: []string{e.Command}}
+		must(t, os.WriteFile(filepath.Join(e.Dir, "own"), []byte("mine"), 0o644))
+	})
+	w := connect(t, newMemory(), nil, isolated, own(t, "out", "good")).ready()
+	contains(t, w.text("out__peek", `{"path":"`+secret+`"}`), "s3cret")
+	contains(t, w.text("in__peek", `{"path":"`+filepath.Join(isolated.Dir, "own")+`"}`), "mine")
+	contains(t, w.text("in__peek", `{"path":"`+secret+`"}`), "no such file")
+	in, _ := w.tools.Lookup("in__peek")
+	out, _ := w.tools.Lookup("out__peek")
+	if in.Descriptor.RequiredIsolation != tool.IsolationFull || in.Descriptor.RequiredNetwork != "none" || out.Descriptor.RequiredIsolation != tool.IsolationNone {
+		t.Errorf("isolation: %q and %q", in.Descriptor.RequiredIsolation, out.Descriptor.RequiredIsolation)
+	}
 }

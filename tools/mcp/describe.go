@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -78,6 +79,12 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 		Guidance:    instructions, Effects: e.effects(t.Annotations),
 		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", // it reaches what the daemon's user reaches
 		Annotations: map[string]string{"mcp_server": cleanLine(e.Key, maxTitle), "mcp_tool": t.Name},
+	}
+	if e.Policy != nil {
+		d.RequiredIsolation, d.RequiredNetwork = tool.IsolationFull, "none"
+		if e.Policy.Network == sandbox.NetworkOpen {
+			d.RequiredNetwork = "open"
+		}
 	}
 	a := t.Annotations
 	d.Idempotent = e.Trust != TrustNone && a != nil && (a.IdempotentHint || a.ReadOnlyHint)

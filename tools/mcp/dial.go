@@ -42,7 +42,7 @@ func (s *server) dial(ctx context.Context) line {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
 			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: s.environment(), Tag: SourcePrefix + s.entry.Key,
-			Stdin: p.input(), Output: p.Output,
+			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy,
 		})
 		p.fail(endOf(exit, err))
 	}()

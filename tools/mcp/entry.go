@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/toold-dev/toold/sandbox"
 )
 
 // An Entry is one server.
@@ -25,6 +27,10 @@ type Entry struct {
 	URL     string
 	Headers map[string]string
 	Events  bool
+
+	// Policy isolates the process; nil: it has all rights of the daemon. The calls of its tools are refused where this
+	// machine does not give what it asks for.
+	Policy *sandbox.Policy
 
 	Trust Trust
 	// Tools are globs of the server's own names; none: all.

@@ -21,6 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	sandbox.Help()
 	if mode := os.Getenv(mcptest.Mode); mode != "" {
 		mcptest.Main(mode)
 		return

@@ -87,6 +87,17 @@ func New(mode string) *sdk.Server {
 		return nil, errors.New("still there")
 	})
 	s.add("change", "Changes the tools.", "", s.change)
+	s.add("peek", "Reads a file of the machine.", "", func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		var args struct{ Path string }
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+			return nil, err
+		}
+		text, err := os.ReadFile(args.Path)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		return &sdk.CallToolResult{IsError: err != nil, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}}, nil
+	})
 	s.add("sample", "Wants a model.", "", want(&sdk.CreateMessageParams{MaxTokens: 10}))
 	s.add("roots", "Wants roots.", "", want(&sdk.ListRootsParams{}))
 	s.AddTool(&sdk.Tool{Name: "writer", Description: "Says that it only reads.", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
