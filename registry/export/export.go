@@ -128,19 +128,24 @@ func Join(f Format, tools []Tool) json.RawMessage {
 	return slices.Concat([]byte(`[{"functionDeclarations":`), list, []byte(`}]`))
 }
 
-// Guidance is what a model should read beside the list: Markdown with a heading for each tool that says something.
+// Guidance is what a model should read beside the list: Markdown with a heading for what says something. What several tools say
+// word for word, as those of one server do, stands there once.
 func Guidance(tools []Tool) string {
-	var b strings.Builder
+	var texts []string
+	names := map[string][]string{}
 	for _, t := range tools {
 		if t.Guidance == "" {
 			continue
 		}
-		if b.Len() > 0 {
-			b.WriteString("\n\n")
+		if names[t.Guidance] == nil {
+			texts = append(texts, t.Guidance)
 		}
-		b.WriteString("## " + t.Name + "\n\n" + t.Guidance)
+		names[t.Guidance] = append(names[t.Guidance], t.Name)
 	}
-	return b.String()
+	for i, text := range texts {
+		texts[i] = "## " + strings.Join(names[text], ", ") + "\n\n" + text
+	}
+	return strings.Join(texts, "\n\n")
 }
 
 func revision(f Format, l *List) string {

@@ -31,13 +31,13 @@ func TestHTTP(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
 			w := connect(t, newMemory(), nil, overHTTP(t, "w", mcptest.Handler(era))).ready()
-			c, rep := newCall(t, `{"text":"hi","big":18446744073709551615}`)
+			c, _ := newCall(t, `{"text":"hi","big":18446744073709551615}`)
 			r, err := w.do("w__echo", c)
 			must(t, err)
 			if r.Data != `{"text":"hi","big":18446744073709551615}` {
 				t.Errorf("data %s: a digit was lost on the way", r.Data)
 			}
-			c, rep = newCall(t, `{}`)
+			c, rep := newCall(t, `{}`)
 			asked, err := w.do("w__ask", c)
 			must(t, err)
 			if !asked.IsPending() {

@@ -107,7 +107,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 			m.given[q.ID] = answers[i]
 		}
 	}
-	m.Answers = append(last.Answers, answers...)
+	m.Answers = slices.Concat(last.Answers, answers)
 	return m, nil
 }
 

@@ -88,7 +88,7 @@ func (s *server) run(ctx context.Context) {
 		if served && time.Since(began) > steady {
 			wait = s.cfg.Backoff
 		}
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
+		timer := time.NewTimer(wait/2 + rand.N(wait/2+1)) //nolint:gosec // it keeps servers apart, not secrets
 		select {
 		case <-ctx.Done():
 			timer.Stop()

@@ -47,7 +47,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true},
 		ElicitationHandler:          n.elicit,
 		ProgressNotificationHandler: n.progress,
-		LoggingMessageHandler:       n.logged,
+		LoggingMessageHandler:       n.logged, //nolint:staticcheck // servers of earlier eras have it
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			select {
 			case n.relist <- struct{}{}:
@@ -66,7 +66,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 		return err
 	}
 	about := n.client.InitializeResult()
-	if about.ProtocolVersion < stateless && about.Capabilities != nil && about.Capabilities.Logging != nil {
+	if about.ProtocolVersion < stateless && about.Capabilities != nil && about.Capabilities.Logging != nil { //nolint:staticcheck // servers of earlier eras have it
 		if err := n.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // servers of earlier eras have it
 			n.server.cfg.Log.Debug("MCP server takes no log level", zap.String("server", n.server.entry.Key), zap.Error(err))
 		}
@@ -151,7 +151,7 @@ func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 }
 
 // logged gives a line of a server's log to the call that it is about, as far as that is clear.
-func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) { //nolint:staticcheck // servers of earlier eras have it
+func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 	text, isText := r.Params.Data.(string)
 	if !isText {
 		b, _ := json.Marshal(r.Params.Data)

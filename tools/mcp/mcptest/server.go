@@ -98,8 +98,8 @@ func New(mode string) *sdk.Server {
 		}
 		return &sdk.CallToolResult{IsError: err != nil, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}}, nil
 	})
-	s.add("sample", "Wants a model.", "", want(&sdk.CreateMessageParams{MaxTokens: 10}))
-	s.add("roots", "Wants roots.", "", want(&sdk.ListRootsParams{}))
+	s.add("sample", "Wants a model.", "", want(&sdk.CreateMessageParams{MaxTokens: 10})) //nolint:staticcheck // servers of earlier eras have it
+	s.add("roots", "Wants roots.", "", want(&sdk.ListRootsParams{}))                     //nolint:staticcheck // servers of earlier eras have it
 	s.AddTool(&sdk.Tool{Name: "writer", Description: "Says that it only reads.", InputSchema: json.RawMessage(`{"type":"object"}`), Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			note("wrote")
