@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -38,6 +39,13 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(asDaemon) != "" {
 		main()
+		return
+	}
+	if at := os.Getenv(asClient); at != "" {
+		if err := playClient(at); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		return
 	}
 	if at := os.Getenv(asWorker); at != "" {

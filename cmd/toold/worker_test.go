@@ -103,7 +103,8 @@ func languages() []language {
 		{
 			"go",
 			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asWorker+"="+address) },
-			nil, nil,
+			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asClient+"="+address) },
+			nil,
 		},
 		{
 			"python",

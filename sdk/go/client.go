@@ -1,0 +1,217 @@
+package toold
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// A Client is a connection to a daemon. The generated clients are there for what has no method.
+type Client struct {
+	Calls     tooldv1.CallServiceClient
+	Tools     tooldv1.ToolServiceClient
+	Documents tooldv1.DocumentServiceClient
+
+	conn     *grpc.ClientConn
+	patience time.Duration
+}
+
+// An Option changes how a client dials.
+type Option func(*options)
+
+type options struct {
+	token    string
+	secure   credentials.TransportCredentials
+	patience time.Duration
+}
+
+// WithToken sends a bearer token.
+func WithToken(token string) Option { return func(o *options) { o.token = token } }
+
+// WithTLS dials with TLS.
+func WithTLS(c credentials.TransportCredentials) Option { return func(o *options) { o.secure = c } }
+
+// WithPatience is for how long streams try to reach the daemon again; without it a minute.
+func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
+
+// Dial returns a client of the daemon at host:port or unix:/path. It connects with the first request.
+func Dial(address string, with ...Option) (*Client, error) {
+	o := options{secure: insecure.NewCredentials(), patience: time.Minute}
+	for _, f := range with {
+		f(&o)
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)))
+	if err != nil {
+		return nil, err
+	}
+	return &Client{
+		Calls: tooldv1.NewCallServiceClient(conn), Tools: tooldv1.NewToolServiceClient(conn), Documents: tooldv1.NewDocumentServiceClient(conn),
+		conn: conn, patience: o.patience,
+	}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close() error { return c.conn.Close() }
+
+type bearer string
+
+// GetRequestMetadata implements [credentials.PerRPCCredentials].
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if b == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity is false: who dials without TLS has said so.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// NewSpec is a call of a tool with an id of its own. It panics when the arguments have no JSON form; a string is JSON text.
+func NewSpec(tool string, arguments any) *tooldv1.CallSpec {
+	text, ok := arguments.(string)
+	if !ok {
+		text = mustJSON(arguments)
+	}
+	return &tooldv1.CallSpec{CallId: uuid.NewString(), Tool: tool, Arguments: text}
+}
+
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("toold: no JSON form: " + err.Error())
+	}
+	return string(b)
+}
+
+// Call runs a tool and returns the call when it has ended, or waits for an answer.
+func (c *Client) Call(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Call, error) {
+	named(spec)
+	p := pauses{patience: c.patience}
+	for {
+		r, err := c.Calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(5 * time.Minute)})
+		if err == nil {
+			call := r.GetCall()
+			if call.GetEndedAt() != nil || call.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+				return call, nil
+			}
+			continue
+		}
+		if err := p.after(ctx, err); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// named gives a call an id, so that it can be sent again.
+func named(spec *tooldv1.CallSpec) {
+	if spec.CallId == "" {
+		spec.CallId = uuid.NewString()
+	}
+}
+
+// Execute runs a tool and gives what happens, to the last event or, unless the request waits for decisions, to a question.
+func (c *Client) Execute(ctx context.Context, r *tooldv1.ExecuteToolRequest) iter.Seq2[*tooldv1.CallEvent, error] {
+	named(r.Spec)
+	return events(frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.ExecuteToolResponse], error) {
+		r.Cursor = cursor
+		return c.Calls.ExecuteTool(ctx, r)
+	}))
+}
+
+// Batch runs the calls of a model turn and gives the frames; the last has batch_finished with a result for each.
+func (c *Client) Batch(ctx context.Context, r *tooldv1.ExecuteBatchRequest) iter.Seq2[*tooldv1.Frame, error] {
+	if r.Spec.BatchId == "" {
+		r.Spec.BatchId = uuid.NewString()
+	}
+	for _, spec := range r.Spec.Calls {
+		named(spec)
+	}
+	return frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.ExecuteBatchResponse], error) {
+		r.Cursor = cursor
+		return c.Calls.ExecuteBatch(ctx, r)
+	})
+}
+
+// Watch gives the frames of what the request selects.
+func (c *Client) Watch(ctx context.Context, r *tooldv1.WatchCallsRequest) iter.Seq2[*tooldv1.Frame, error] {
+	return frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.WatchCallsResponse], error) {
+		if r.Cursor = cursor; cursor != "" {
+			r.AfterSequence = nil
+		}
+		return c.Calls.WatchCalls(ctx, r)
+	})
+}
+
+// Waiting gives the calls that wait for an answer, the oldest first.
+func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
+	return func(yield func(*tooldv1.Call, error) bool) {
+		r.Statuses, r.Order = []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}, tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
+		for {
+			page, err := c.Calls.ListCalls(ctx, r)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, call := range page.GetCalls() {
+				if !yield(call, nil) {
+					return
+				}
+			}
+			if r.PageToken = page.GetNextPageToken(); r.PageToken == "" {
+				return
+			}
+		}
+	}
+}
+
+// Resume answers the open question of a call with yes, for exactly what the call shows: [ErrDigest] when its digest is for something
+// else. The decision is committed when Resume returns; the iterator gives the events that follow. Fields of d that are empty are
+// filled.
+func (c *Client) Resume(ctx context.Context, call *tooldv1.Call, d *tooldv1.Decision) (iter.Seq2[*tooldv1.CallEvent, error], error) {
+	if err := Verify(call); err != nil {
+		return nil, err
+	}
+	d.Action = tooldv1.DecisionAction_DECISION_ACTION_RESUME
+	return c.decide(ctx, call, d)
+}
+
+// Decline answers it with no.
+func (c *Client) Decline(ctx context.Context, call *tooldv1.Call, reason string) (iter.Seq2[*tooldv1.CallEvent, error], error) {
+	return c.decide(ctx, call, &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL, Reason: reason})
+}
+
+func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Decision) (iter.Seq2[*tooldv1.CallEvent, error], error) {
+	if d.DecisionId == "" {
+		d.DecisionId = uuid.NewString()
+	}
+	d.ExpectedDigest = call.GetSuspension().GetDigest()
+	r := &tooldv1.ResumeToolRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), CallId: call.GetCallId(), Decision: d}
+	all := events(frames(ctx, c.patience, "", func(ctx context.Context, cursor string) (stream[*tooldv1.ResumeToolResponse], error) {
+		r.Cursor = cursor
+		return c.Calls.ResumeTool(ctx, r)
+	}))
+	next, stop := iter.Pull2(all)
+	first, err, ok := next() // the first event is that of the decision
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return func(yield func(*tooldv1.CallEvent, error) bool) {
+		defer stop()
+		for e, err := first, error(nil); ok; e, err, ok = next() {
+			if !yield(e, err) {
+				return
+			}
+		}
+	}, nil
+}
