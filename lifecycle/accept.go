@@ -59,7 +59,7 @@ func (e *Engine) unfilled(key call.Key) (*live, bool) {
 		if fill {
 			return l, true
 		}
-		<-l.ready
+		l.ready.wait()
 		if !errors.Is(l.loadErr, store.ErrNotFound) {
 			return l, false
 		}
@@ -98,7 +98,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
 func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, error) {
-	<-l.ready
+	l.ready.wait()
 	if l.loadErr != nil {
 		defer l.release()
 		var refusal *call.Refusal
@@ -155,7 +155,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	}
 	w := freshWatcher(l, o)
 	ctx := l.started(base)
-	close(l.ready)
+	l.ready.give()
 	pass.ahead = c.Class == call.Behind && pass.hooks.quick && !describes(pass.def)
 	if c.Class == call.Behind && !pass.ahead {
 		e.behind.add(l) // it may take its time, and accepted is told

@@ -43,7 +43,7 @@ func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *e
 	limit := or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 	if p.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
-		err := p.l.advance(step{apply: p.noted(nil), events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
+		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
 		if err != nil {
 			giveUp()
 			return p.unwritten(err)

@@ -177,7 +177,7 @@ func knownCall(err error, id string) error {
 // reserve takes the places of the calls in memory.
 func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
 	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
-		<-taken.ready // none is held meanwhile: two batches with the same calls would wait for each other
+		taken.ready.wait() // none is held meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
 		if absent {
 			e.forget(taken) // who only looked for it and found nothing
@@ -268,7 +268,7 @@ func (l *live) created(change *store.Change) {
 	l.stored, l.lent, l.written = true, true, l.last
 	l.tellLocked(change.Events)
 	l.mu.Unlock()
-	close(l.ready)
+	l.ready.give()
 	l.e.feed.wake(change.Call)
 }
 

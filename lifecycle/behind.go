@@ -92,18 +92,19 @@ func (b *behind) flush() {
 	b.flights[f] = struct{}{}
 	b.away.Add(f.left.Load())
 	b.mu.Unlock()
+	landed := func(l *live) {
+		l.release()
+		b.away.Add(-1)
+		if f.left.Add(-1) > 0 {
+			return
+		}
+		b.mu.Lock()
+		delete(b.flights, f)
+		b.mu.Unlock()
+		close(f.landed)
+	}
 	for _, l := range dirty {
-		l.writeBehind(func() {
-			l.release()
-			b.away.Add(-1)
-			if f.left.Add(-1) > 0 {
-				return
-			}
-			b.mu.Lock()
-			delete(b.flights, f)
-			b.mu.Unlock()
-			close(f.landed)
-		})
+		l.writeBehind(landed)
 	}
 }
 
@@ -117,7 +118,7 @@ func (b *behind) flying() []*flight {
 // write writes one call now.
 func (b *behind) write(l *live) {
 	written := make(chan struct{})
-	l.writeBehind(func() { close(written) })
+	l.writeBehind(func(*live) { close(written) })
 	<-written
 }
 
@@ -130,21 +131,21 @@ func (e *Engine) settle() {
 }
 
 // writeBehind writes what was told of a call and calls done. It waits for the slot but not for the journal.
-func (l *live) writeBehind(done func()) {
-	l.slot <- struct{}{}
+func (l *live) writeBehind(done func(*live)) {
+	l.slot.take()
 	l.mu.Lock()
 	l.dirty = false
 	if len(l.unwritten) == 0 && l.stored && l.c.Status == call.Suspended {
 		l.mu.Unlock()
 		l.unslot()
-		done()
+		done(l)
 		return
 	}
 	if l.c.Class == call.Sync {
 		l.mu.Unlock()
 		l.flushSlotted()
 		l.unslot()
-		done()
+		done(l)
 		return
 	}
 	if l.lent {
@@ -164,7 +165,7 @@ func (l *live) writeBehind(done func()) {
 	l.e.store.Submit(change, func(err error) {
 		l.behindWritten(change, err)
 		l.unslot()
-		done()
+		done(l)
 	})
 }
 

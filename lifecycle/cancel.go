@@ -103,9 +103,7 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 	lives := e.livesLocked()
 	e.mu.Unlock()
 	for _, l := range lives {
-		select {
-		case <-l.ready:
-		default:
+		if !l.ready.isGiven() {
 			continue // the journal has it, or it has not begun
 		}
 		if l.loadErr != nil {
@@ -120,7 +118,7 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
 func (l *live) cancelCall(r call.CancelRequest) error {
-	l.slot <- struct{}{}
+	l.slot.take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:

@@ -65,7 +65,7 @@ func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *ResumeRe
 			l.load(ctx)
 		}
 	}
-	<-l.ready
+	l.ready.wait()
 	if l.loadErr != nil {
 		defer l.release()
 		return nil, storeRefusal(l.loadErr, found.ID)
@@ -110,7 +110,7 @@ func suspensionRefusal(err error, id string) error {
 // decide checks an answer against the call as it stands and stores it: one compare-and-set, from SUSPENDED to RESUMING
 // when nobody else has to say the same.
 func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *ResumeRequest) (*Watcher, error) {
-	l.slot <- struct{}{}
+	l.slot.take()
 	slotted := true
 	defer func() {
 		if slotted {

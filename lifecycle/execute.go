@@ -61,7 +61,7 @@ func (e *Engine) putLate(key call.Key, b []byte) error {
 		return err
 	}
 	defer l.release()
-	l.slot <- struct{}{}
+	l.slot.take()
 	defer l.unslot()
 	if l.record().Purge != nil {
 		return nil

@@ -92,7 +92,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 		return false
 	}
 	defer l.release()
-	l.slot <- struct{}{}
+	l.slot.take()
 	open := l.record().Open()
 	if open == nil {
 		l.unslot()

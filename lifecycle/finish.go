@@ -47,7 +47,12 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	}
 	documents, events := p.documentChanges(out)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
-	events, kept, result := l.siftEnd(append(append(before, events...), finished), out)
+	if len(before)+len(events) == 0 {
+		events = p.event(finished)
+	} else {
+		events = append(append(before, events...), finished)
+	}
+	events, kept, result := l.siftEnd(events, out)
 	if len(p.letGo) > 0 {
 		events = append(p.letGo, events...)
 	}
@@ -58,11 +63,12 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	status, executed := out.status, out.executed
 	s := step{
 		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
-		apply: p.noted(func(c *call.Call) {
+		apply: func(c *call.Call) {
+			p.found.write(c)
 			c.Status, c.Executed, c.Result, c.Ended = status, executed, result, now
 			endAttempt(c, p.attempt, now)
 			closeRound(c, false)
-		}),
+		},
 	}
 	if out.block != "" && c.Run.ID != "" {
 		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}

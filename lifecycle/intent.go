@@ -19,14 +19,15 @@ func (p *pass) intent(context.Context) *end {
 	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
 	err := p.l.advance(step{
-		apply: p.noted(func(c *call.Call) {
+		apply: func(c *call.Call) {
+			p.found.write(c)
 			c.Status = call.Running
 			c.Attempts = append(slices.Clip(c.Attempts), attempt)
 			if c.Started.IsZero() {
 				c.Started = attempt.Started
 			}
-		}),
-		events:     []call.Event{{Type: call.EventAttemptStarted, Attempt: p.attempt, Time: attempt.Started}},
+		},
+		events:     p.event(call.Event{Type: call.EventAttemptStarted, Attempt: p.attempt, Time: attempt.Started}),
 		durability: store.Full,
 	})
 	if err != nil {
@@ -57,7 +58,7 @@ func (p *pass) unwritten(err error) *end {
 // refuse tells that a call never came to be. A cancel may have brought it into the journal since its own step was
 // refused: then it ends as every other call does.
 func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
-	l.slot <- struct{}{}
+	l.slot.take()
 	out := p.unwritten(err)
 	if out.refused != nil {
 		l.lose(out.refused) // with the slot: whoever comes next must see it

@@ -52,7 +52,7 @@ func (l *live) lingerLocked() {
 func (l *live) gone() {
 	l.retain()
 	defer l.release()
-	l.slot <- struct{}{}
+	l.slot.take()
 	stored, alone := l.alone()
 	var err error
 	if alone && stored {

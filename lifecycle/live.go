@@ -18,11 +18,11 @@ type live struct {
 	e   *Engine
 	key call.Key
 
-	ready   chan struct{} // closed when the record is there, or loadErr says why not
+	ready   signal // that the record is there, or loadErr says why not
 	loadErr error
 
 	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
-	slot chan struct{}
+	slot slot
 
 	// order is held while events pass through the filters, and is taken before mu.
 	order   sync.Mutex
@@ -75,7 +75,7 @@ func (e *Engine) acquire(ctx context.Context, key call.Key) (*live, error) {
 	if load {
 		l.load(ctx)
 	}
-	<-l.ready
+	l.ready.wait()
 	if l.loadErr != nil {
 		defer l.release()
 		return nil, l.loadErr
@@ -89,7 +89,7 @@ func (e *Engine) reference(key call.Key) (l *live, fill bool) {
 	defer e.mu.Unlock()
 	l = e.lives[key]
 	if l == nil {
-		l = &live{e: e, key: key, ready: make(chan struct{}), slot: make(chan struct{}, 1)}
+		l = &live{e: e, key: key}
 		e.lives[key] = l
 		fill = true
 	}
@@ -110,7 +110,7 @@ func (l *live) fill(c *call.Call, err error) {
 		l.c, l.stored = c, true
 		l.last, l.written, l.told = c.LastSequence, c.LastSequence, c.LastSequence
 	}
-	close(l.ready)
+	l.ready.give()
 }
 
 // release gives a reference back. The last one takes the call out of memory.
@@ -285,7 +285,7 @@ func (l *live) legal(before, next *call.Call, s *step) error {
 
 // commit makes a step through the journal and returns when it is there. A call of the class BEHIND becomes SYNC.
 func (l *live) commit(s step) error {
-	l.slot <- struct{}{}
+	l.slot.take()
 	defer l.unslot()
 	return l.commitSlotted(s)
 }
@@ -415,7 +415,7 @@ func (l *live) submit(change *store.Change) error {
 
 // unslot gives the slot back and writes what came together meanwhile.
 func (l *live) unslot() {
-	<-l.slot
+	l.slot.give()
 	l.mu.Lock()
 	more := l.c != nil && l.c.Class == call.Sync && l.stored && !l.stalled && len(l.unwritten) > 0
 	l.mu.Unlock()

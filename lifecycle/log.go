@@ -79,7 +79,7 @@ func (l *live) makeRoom(ctx context.Context) error {
 		if isBehind {
 			l.e.behind.write(l)
 		} else {
-			l.slot <- struct{}{}
+			l.slot.take()
 			l.flushSlotted()
 			l.unslot()
 		}
@@ -105,9 +105,7 @@ func (l *live) kick() {
 	if idle {
 		return
 	}
-	select {
-	case l.slot <- struct{}{}:
-	default:
+	if !l.slot.try() {
 		return
 	}
 	l.retain()
@@ -249,7 +247,6 @@ func (l *live) numberLocked(events []call.Event) {
 
 // numberWith numbers the events that have no number and returns the epochs with the one that they begin, if any.
 func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.EpochStart {
-	now := time.Now()
 	for i := range events {
 		if events[i].Sequence != 0 {
 			continue
@@ -257,7 +254,7 @@ func (l *live) numberWith(events []call.Event, epochs []call.EpochStart) []call.
 		l.last++
 		events[i].Sequence = l.last
 		if events[i].Time.IsZero() {
-			events[i].Time = now
+			events[i].Time = time.Now()
 		}
 		if n := len(epochs); n == 0 || epochs[n-1].Epoch != l.e.epoch {
 			epochs = append(epochs[:n:n], call.EpochStart{Epoch: l.e.epoch, First: l.last})

@@ -37,16 +37,17 @@ type pass struct {
 	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
 	found     findings
-	walked    int          // how many of the steps are behind it
-	ahead     bool         // it goes on in the goroutine of its caller
-	placed    bool         // it has one of the places
-	want      want         // of a place
-	connected bool         // the circuit of its source is to be told how it ends
-	queued    time.Time    // since when it waits; zero: it did not have to
-	leaveLane func()       // of its thread
-	group     string       // of calls that run together: the Before hooks of all come before its tool
-	tentative bool         // calls before it run first if a gate intercepts it
-	owner     atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	walked    int           // how many of the steps are behind it
+	ahead     bool          // it goes on in the goroutine of its caller
+	placed    bool          // it has one of the places
+	want      want          // of a place
+	connected bool          // the circuit of its source is to be told how it ends
+	queued    time.Time     // since when it waits; zero: it did not have to
+	leaveLane func()        // of its thread
+	group     string        // of calls that run together: the Before hooks of all come before its tool
+	tentative bool          // calls before it run first if a gate intercepts it
+	owner     atomic.Int32  // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	one       [1]call.Event // room for the event of a step, which nobody keeps
 }
 
 // end is how a pass ended: with an outcome, or with a question.
@@ -357,14 +358,10 @@ func (f *findings) write(c *call.Call) {
 	}
 }
 
-// noted returns what a step of the pass does to the record: its own change on top of what was found out.
-func (p *pass) noted(apply func(c *call.Call)) func(c *call.Call) {
-	return func(c *call.Call) {
-		p.found.write(c)
-		if apply != nil {
-			apply(c)
-		}
-	}
+// event is a step's only one.
+func (p *pass) event(e call.Event) []call.Event {
+	p.one[0] = e
+	return p.one[:]
 }
 
 // panicked is the end of a pass in which our code or a hook panicked.

@@ -190,7 +190,7 @@ func (e *Engine) purgeCall(ctx context.Context, key call.Key, by call.Purge) (bo
 		return false, err
 	}
 	defer l.release()
-	l.slot <- struct{}{}
+	l.slot.take()
 	defer l.unslot()
 	c := l.record()
 	if err := refuseOpen(c); err != nil {

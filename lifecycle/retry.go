@@ -43,14 +43,8 @@ func (e *Engine) peek(ctx context.Context, key call.Key) (*call.Call, error) {
 	e.mu.Lock()
 	l := e.lives[key]
 	e.mu.Unlock()
-	if l != nil {
-		select {
-		case <-l.ready:
-			if l.loadErr == nil {
-				return l.record(), nil
-			}
-		default:
-		}
+	if l != nil && l.ready.isGiven() && l.loadErr == nil {
+		return l.record(), nil
 	}
 	return e.store.Call(ctx, key)
 }

@@ -17,6 +17,7 @@ type filter func(call.Event) ([]call.Event, []hook.Record)
 type filters struct {
 	change  []filter
 	observe []observer
+	few     [2]observer // room for observe
 }
 
 // sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
@@ -30,10 +31,9 @@ func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 		def, _ := l.e.lookup(c)
 		l.filters = l.e.filtersOf(l.e.hooks.Load(), newInput(c, def))
 	}
-	now := time.Now()
 	for i := range events {
 		if events[i].Time.IsZero() {
-			events[i].Time = now
+			events[i].Time = time.Now()
 		}
 	}
 	var records []store.Record
@@ -125,6 +125,7 @@ func (l *live) resift() {
 // read.
 func (e *Engine) filtersOf(hooks *hookSet, in *hook.Input) *filters {
 	fs := &filters{}
+	fs.observe = fs.few[:0]
 	for _, entry := range hooks.Filter {
 		if !entry.Match.Holds(in) {
 			continue

@@ -76,7 +76,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	}
 	now := time.Now()
 	documents, events := p.documentChanges(&out)
-	l.slot <- struct{}{}
+	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
 		l.e.questions.add(l.peek(), -1)
@@ -86,7 +86,8 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
 	err = l.commitSlotted(step{
 		durability: store.Full, documents: documents, group: p.group, events: events, sifted: true, kept: kept, actions: p.storedActions(out.actions),
-		apply: p.noted(func(c *call.Call) {
+		apply: func(c *call.Call) {
+			p.found.write(c)
 			c.Status = call.Suspended
 			c.Rounds = append(slices.Clip(c.Rounds), call.Round{Suspension: *s})
 			c.Detached = true
@@ -94,7 +95,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 				c.Executed = out.executed
 			}
 			endAttempt(c, p.attempt, now)
-		}),
+		},
 	})
 	l.unslot()
 	if err != nil {

@@ -83,12 +83,14 @@ func (w *writer) apply(group []*op) error {
 		} else {
 			o.err = w.applyChange(o)
 		}
-		var f *failure
-		if errors.As(o.err, &f) {
-			return known(o.err)
-		}
-		if o.admin != nil && o.err != nil {
-			return o.err
+		if o.err != nil {
+			var f *failure
+			if errors.As(o.err, &f) {
+				return known(o.err)
+			}
+			if o.admin != nil {
+				return o.err
+			}
 		}
 		w.written += o.size()
 	}
