@@ -54,7 +54,12 @@ func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema
 	if e.Digest, err = d.Digest(); err != nil {
 		return nil, fmt.Errorf("digest: %w", err)
 	}
-	e.Descriptor, e.own, e.ownDigest = d, d, e.Digest
+	e.Descriptor, e.own, e.ownDigest, e.claim = d, d, e.Digest, e.Digest
+	if c, ok := t.(tool.Claimer); ok {
+		if e.claim, err = c.Claimed().Digest(); err != nil {
+			return nil, fmt.Errorf("digest: %w", err)
+		}
+	}
 	return e, nil
 }
 

@@ -19,7 +19,8 @@ type Entry struct {
 
 	own       tool.Descriptor // as the source has it, without overrides
 	ownDigest string
-	trusted   *Pin // in quarantine: what is trusted in its place
+	claim     string // the digest of what is held against what is trusted
+	trusted   *Pin   // in quarantine: what is trusted in its place
 }
 
 // ValidateArguments holds arguments against the tool's parameters. The error is a [*tool.Error] of the kind

@@ -50,7 +50,7 @@ func (r *Registry) judge(e *Entry) error {
 		return nil
 	}
 	pin, known := r.cfg.Pins.Pinned(e.Source, e.own.ID)
-	if known && pin.Digest != e.ownDigest {
+	if known && pin.Digest != e.claim {
 		e.trusted = &pin
 	}
 	if known {
@@ -62,7 +62,7 @@ func (r *Registry) judge(e *Entry) error {
 func (r *Registry) pin(e *Entry) error {
 	text, err := json.Marshal(e.own)
 	if err == nil {
-		err = r.cfg.Pins.Pin(e.Source, e.own.ID, Pin{e.ownDigest, text})
+		err = r.cfg.Pins.Pin(e.Source, e.own.ID, Pin{e.claim, text})
 	}
 	if err != nil {
 		return fmt.Errorf("pin the definition of %q: %w", e.own.ID, err)
@@ -77,7 +77,7 @@ func (r *Registry) Quarantined() []Quarantined {
 		if e.trusted == nil {
 			continue
 		}
-		q := Quarantined{Source: e.Source, TrustedDigest: e.trusted.Digest, Descriptor: e.own, Digest: e.ownDigest}
+		q := Quarantined{Source: e.Source, TrustedDigest: e.trusted.Digest, Descriptor: e.own, Digest: e.claim}
 		_ = json.Unmarshal(e.trusted.Descriptor, &q.Trusted) // else its digest is all that is known of it
 		out = append(out, q)
 	}
@@ -104,8 +104,8 @@ func (r *Registry) Accept(id, digest string) (*Entry, error) {
 		return nil, ErrNotQuarantined
 	}
 	accepted := *old.entries[i]
-	if accepted.ownDigest != digest {
-		return nil, &DigestError{digest, accepted.ownDigest}
+	if accepted.claim != digest {
+		return nil, &DigestError{digest, accepted.claim}
 	}
 	if err := r.pin(&accepted); err != nil {
 		return nil, err

@@ -34,6 +34,12 @@ type Describer interface {
 	Describe(ctx context.Context, call *Call) (Description, error)
 }
 
+// A Claimer has a descriptor in which the operator has a say too. What its source alone says of it is held against what was
+// trusted: the operator's own change needs nobody's consent.
+type Claimer interface {
+	Claimed() Descriptor
+}
+
 // An Abandoner hears that a call which it suspended will not be resumed.
 type Abandoner interface {
 	Abandon(ctx context.Context, call *Call)

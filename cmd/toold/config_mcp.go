@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
@@ -20,6 +23,7 @@ type MCPServer struct {
 	Trust     string   `koanf:"trust"`     // none, hints, full: how far what it says of its tools' effects is believed; "": none
 	Tools     []string `koanf:"tools"`     // globs on its own names of its tools; none: all
 	Disabled  bool     `koanf:"disabled"`  // it is left out
+	Profile   string   `koanf:"profile"`   // by which its process is isolated; "": default
 	Plaintext bool     `koanf:"plaintext"` // http to another machine; false: https, but to this one
 }
 
@@ -70,17 +74,24 @@ func (c *Config) mcpEntries(workspace string) ([]mcp.Entry, error) {
 			return nil, usagef("mcp.servers: %q is in no file of mcp.files", s.Name)
 		}
 	}
-	return c.judgeMCP(entries)
+	return c.judgeMCP(entries, workspace)
+}
+
+// mcpServer is what is said of a server.
+func (c *Config) mcpServer(key string) MCPServer {
+	said := MCPServer{Name: key}
+	if i := slices.IndexFunc(c.MCP.Servers, func(s MCPServer) bool { return s.Name == key }); i >= 0 {
+		said = c.MCP.Servers[i]
+	}
+	said.Profile = cmp.Or(said.Profile, profileDefault)
+	return said
 }
 
 // judgeMCP adds to the entries what the operator says of them.
-func (c *Config) judgeMCP(entries []mcp.Entry) ([]mcp.Entry, error) {
+func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
 	var kept []mcp.Entry
 	for _, e := range entries {
-		var said MCPServer
-		if i := slices.IndexFunc(c.MCP.Servers, func(s MCPServer) bool { return s.Name == e.Key }); i >= 0 {
-			said = c.MCP.Servers[i]
-		}
+		said := c.mcpServer(e.Key)
 		if said.Disabled {
 			continue
 		}
@@ -88,7 +99,38 @@ func (c *Config) judgeMCP(entries []mcp.Entry) ([]mcp.Entry, error) {
 			return nil, usagef("mcp.files: server %q: http to another machine shows everybody between what is said; use https, or say plaintext of it in mcp.servers", e.Key)
 		}
 		e.Trust, e.Tools = mcpTrust[said.Trust], said.Tools
+		if e.Command != "" {
+			var err error
+			if e.Policy, err = c.mcpPolicy(said.Profile, &e, workspace); err != nil {
+				return nil, fmt.Errorf("mcp.servers: %s: %w", e.Key, err)
+			}
+		}
 		kept = append(kept, e)
 	}
 	return kept, nil
+}
+
+// mcpPolicy isolates a server: it sees the directory that it starts in, and its own program.
+func (c *Config) mcpPolicy(profile string, e *mcp.Entry, workspace string) (*sandbox.Policy, error) {
+	dir := workspace
+	if filepath.IsAbs(e.Dir) {
+		dir = filepath.Clean(e.Dir)
+	} else if e.Dir != "" {
+		dir = filepath.Join(workspace, e.Dir)
+	}
+	policy, err := c.policy(profile, dir)
+	if policy == nil || err != nil {
+		return nil, err
+	}
+	if filepath.IsAbs(e.Command) {
+		policy.Read = append(slices.Clone(policy.Read), filepath.Clean(e.Command))
+	}
+	for _, file := range c.MCP.Files { // they hold what others must not read
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		policy.Hide = append(policy.Hide, path)
+	}
+	return policy, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/sandbox/helper"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
 )
 
 // Sandbox is how processes of tools may be isolated.
@@ -197,6 +198,8 @@ func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
 		switch {
 		case ofShell(t):
 			return d.proof.Load().wait().list
+		case t.RequiredIsolation == tool.IsolationFull && strings.HasPrefix(t.Source, mcp.SourcePrefix):
+			return d.mcpProof(t.Source).wait().list
 		case mayStartProcesses(t):
 			return plain
 		default:

@@ -17,7 +17,7 @@ func (s *site) withServer(mode string) (flags []string, journal string) {
 	dir := filepath.Dir(s.rules)
 	exe, err := os.Executable()
 	must(s.t, err)
-	journal = filepath.Join(dir, "journal")
+	journal = filepath.Join(s.workspace, "journal") // where an isolated server may write
 	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"greeter": map[string]any{
 		"command": exe, "env": map[string]string{mcptest.Mode: mode, mcptest.Journal: journal},
 	}}})
@@ -80,6 +80,10 @@ func TestMCP(t *testing.T) {
 			text := done.GetCall().GetResult().GetMessage()
 			if !strings.HasPrefix(text, "hello Ada (36)") {
 				t.Errorf("the call ended with %v", done.GetCall())
+			}
+			isolation := done.GetCall().GetIsolation()
+			if isolation.GetRequired() != tooldv1.IsolationLevel_ISOLATION_LEVEL_FULL || isolation.GetNetwork() != tooldv1.NetworkMode_NETWORK_MODE_NONE {
+				t.Errorf("a server that nothing is said of runs with %v", isolation)
 			}
 			did, err := os.ReadFile(journal)
 			must(t, err)

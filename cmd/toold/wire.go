@@ -54,6 +54,7 @@ type daemon struct {
 	tools   *registry.Registry
 	jobs    *shell.Jobs // nil: no command runs in the background
 	mcp     *mcp.Hub
+	proofs  map[string]*proof // of the profiles of MCP servers, beside that of commands
 	gate    *permission.Gate
 	workers *worker.Hub
 	plugins *plugins

@@ -39,8 +39,23 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	if err != nil {
 		d.log.Warn("tools of MCP servers are there when the servers are", zap.Error(err))
 	}
+	d.proofs = map[string]*proof{}
+	for i := range cfg.Entries {
+		e := &cfg.Entries[i]
+		if profile := d.cfg.mcpServer(e.Key).Profile; e.Policy != nil && profile != d.cfg.Bash.Profile && d.proofs[profile] == nil {
+			d.proofs[profile] = d.startProof(e.Policy)
+		}
+	}
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log
 	return mcp.New(cfg)
+}
+
+// mcpProof is what holds around the process of a server.
+func (d *daemon) mcpProof(source string) *proof {
+	if p := d.proofs[d.cfg.mcpServer(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
+		return p
+	}
+	return d.proof.Load()
 }
 
 var mcpStates = map[mcp.State]server.SourceState{mcp.Connecting: server.SourceConnecting, mcp.Ready: server.SourceReady, mcp.Down: server.SourceDown}

@@ -1,6 +1,8 @@
 package mcp_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -155,4 +157,30 @@ func TestIsolated(t *testing.T) {
 	if in.Descriptor.RequiredIsolation != tool.IsolationFull || in.Descriptor.RequiredNetwork != "none" || out.Descriptor.RequiredIsolation != tool.IsolationNone {
 		t.Errorf("isolation: %q and %q", in.Descriptor.RequiredIsolation, out.Descriptor.RequiredIsolation)
 	}
+}
+
+// What the operator changes is trusted; a hint that the server changes is not.
+func TestTrustOfTheOperator(t *testing.T) {
+	m := newMemory()
+	connect(t, m, nil, own(t, "w", "good")).ready().stop()
+	w := connect(t, m, nil, own(t, "w", "good", trusting(mcp.TrustFull))).ready()
+	if q := w.tools.Quarantined(); len(q) > 0 {
+		t.Errorf("in quarantine: %+v", q)
+	}
+	if e, ok := w.tools.Lookup("w__writer"); !ok || e.Descriptor.Effects.Tier != tool.Observe {
+		t.Error("the operator's word does not count")
+	}
+	list, _ := m.Recall("w")
+	must(t, m.Keep("w", []byte(strings.ReplaceAll(string(list), `"readOnlyHint":true`, `"readOnlyHint":false`))))
+	w = connect(t, m, func(c *mcp.Config) { c.Exec = nowhere{} }, own(t, "w", "good"))
+	if q := w.tools.Quarantined(); len(q) != 1 || q[0].Descriptor.ID != "w__writer" {
+		t.Errorf("in quarantine: %+v", q)
+	}
+}
+
+// nowhere starts nothing.
+type nowhere struct{}
+
+func (nowhere) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
+	return nil, errors.New("nowhere")
 }

@@ -97,6 +97,15 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 	return d, nil
 }
 
+// claimed is the descriptor with the server's own hints, and with none of the operator's settings.
+func (e *Entry) claimed(t *sdk.Tool, d tool.Descriptor) tool.Descriptor {
+	trusting := Entry{Trust: TrustFull}
+	d.Effects = trusting.effects(t.Annotations)
+	d.Idempotent = t.Annotations != nil && t.Annotations.IdempotentHint
+	d.RequiredIsolation, d.RequiredNetwork = "", ""
+	return d
+}
+
 func title(t *sdk.Tool) string {
 	if t.Title != "" {
 		return t.Title

@@ -20,10 +20,14 @@ type remote struct {
 	server     *server
 	name       string // that the server calls it
 	descriptor tool.Descriptor
+	claimed    tool.Descriptor // with nothing of the operator's
 }
 
 // Descriptor implements [tool.Tool].
 func (t *remote) Descriptor() tool.Descriptor { return t.descriptor }
+
+// Claimed implements [tool.Claimer].
+func (t *remote) Claimed() tool.Descriptor { return t.claimed }
 
 // Describe implements [tool.Describer]. What a server's tool does nobody but the server knows.
 func (t *remote) Describe(context.Context, *tool.Call) (tool.Description, error) {

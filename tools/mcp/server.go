@@ -249,7 +249,7 @@ func (s *server) offer(l *listed) {
 			continue
 		}
 		names[d.ID] = t.Name
-		tools = append(tools, &remote{server: s, name: t.Name, descriptor: d})
+		tools = append(tools, &remote{server: s, name: t.Name, descriptor: d, claimed: s.entry.claimed(t, d)})
 	}
 	refused := s.cfg.Tools.Replace(s.source.Name, tools)
 	for id, err := range refused {
