@@ -75,6 +75,10 @@ func (a adminOf) Sources() []server.Source {
 		}
 		out = append(out, o)
 	}
+	for _, s := range a.workerSources() {
+		known[s.Name] = true
+		out = append(out, s)
+	}
 	for _, name := range a.d.tools.Sources() {
 		if !known[name] {
 			tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: name}, registry.Page{})

@@ -3,12 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
@@ -69,4 +72,24 @@ func (d *daemon) hidden(p tool.Principal, t *tool.Descriptor) bool {
 // unlisted reports whether a principal's lists leave a tool out.
 func (d *daemon) unlisted(p tool.Principal, t *tool.Descriptor) bool {
 	return d.hidden(p, t) || d.workers.Absent(t)
+}
+
+// workerSources are the sources of workers.
+func (a adminOf) workerSources() []server.Source {
+	var out []server.Source
+	for _, p := range a.d.workers.Pools() {
+		tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: p.Source}, registry.Page{})
+		o := server.Source{Name: p.Source, State: server.SourceReady, Since: p.Since, Tools: len(tools), Server: strconv.Itoa(len(p.Workers)) + " workers"}
+		switch {
+		case len(p.Workers) == 0:
+			o.State, o.Server, o.Error = server.SourceDown, "", "no worker is connected"
+		case len(p.Workers) == 1:
+			o.Server = "1 worker: " + p.Workers[0]
+		}
+		for _, r := range p.Refused {
+			o.Refused = append(o.Refused, server.RefusedTool{Name: r.Tool, Reason: r.Message})
+		}
+		out = append(out, o)
+	}
+	return out
 }

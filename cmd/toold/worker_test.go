@@ -416,6 +416,28 @@ func workerOverRestart(t *testing.T, l language) {
 	}
 }
 
+// TestWorkerSources: an operator sees who serves what.
+func TestWorkerSources(t *testing.T) {
+	p := newSite(t, "").start("--workers-lease", "1s")
+	source := func() *tooldv1.Source {
+		r, err := p.admin.ListSources(t.Context(), &tooldv1.ListSourcesRequest{})
+		must(t, err)
+		for _, s := range r.GetSources() {
+			if s.GetName() == "worker:default/tests" {
+				return s
+			}
+		}
+		return nil
+	}
+	w := p.worker(languages()[0], p.ready.TCP, p.token())
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 9 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+		t.Errorf("served: %v", s)
+	}
+	must(t, w.Process.Signal(syscall.SIGTERM))
+	must(t, w.Wait())
+	eventually(t, "the source is down", func() bool { return source().GetState() == tooldv1.SourceState_SOURCE_STATE_DOWN })
+}
+
 // TestT61ForeignLease: what a worker says of a lease that it does not hold changes nothing, whoever it is and whatever it knows.
 func TestT61ForeignLease(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "20s")

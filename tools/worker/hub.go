@@ -79,6 +79,7 @@ type Stats struct {
 type source struct {
 	name  string
 	tools map[string]*offered
+	since time.Time // when its workers changed last
 }
 
 // sourcePrefix begins the sources of workers.

@@ -35,6 +35,7 @@ type Session struct {
 	id     string
 	owner  tool.Principal
 	source string
+	name   string
 	labels map[string]string
 	limit  int
 	line   Line
@@ -49,6 +50,7 @@ type Session struct {
 	given    uint64
 	draining bool
 	gone     bool
+	refused  []Refusal
 }
 
 // Accepted is the answer to an offer.
@@ -66,7 +68,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 		return nil, answer, nil, err
 	}
 	s = &Session{
-		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), labels: o.Labels, limit: o.Limit, line: line,
+		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
 		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{}, draining: true,
 	}
 	if s.limit == 0 {
@@ -76,6 +78,9 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 		return nil, answer, nil, err
 	}
 	answer = Accepted{ID: s.id, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
+	h.mu.Lock()
+	s.refused, h.sourceLocked(s.source).since = answer.Refused, time.Now()
+	h.mu.Unlock()
 	cancelled := map[string]error{}
 	answer.Kept = h.takeBack(s, o.Held, cancelled)
 	h.log.Info("worker connected", zap.String("worker_id", s.id), zap.String("source", s.source), zap.String("name", o.Name), zap.String("version", o.Version),
@@ -224,6 +229,7 @@ func (s *Session) close(lose bool) {
 		l.session = nil
 		l.expiry = time.AfterFunc(left, func() { h.expire(l) })
 	}
+	h.sourceLocked(s.source).since = time.Now()
 	h.mu.Unlock()
 	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
 	h.succeed(s.source, alone)
