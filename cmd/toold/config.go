@@ -42,6 +42,7 @@ type Config struct {
 	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
 	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
 	MCP        MCP         `koanf:"mcp"`       // servers whose tools are taken in; zero: none
+	Web        Web         `koanf:"web"`       // fetch and web_search
 	Compact    Compact     `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
@@ -217,6 +218,7 @@ func defaults() Config {
 		Log:       Log{Level: "info"},
 		Bash:      Bash{Profile: profileDefault, Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
 		Workers:   defaultWorkers(),
+		Web:       defaultWeb(),
 		Audit:     Audit{Every: time.Minute},
 		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
 		Compact:   Compact{From: compact.DefaultFrom},

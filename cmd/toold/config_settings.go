@@ -165,22 +165,28 @@ func usageOf(key string) string {
 	return usage
 }
 
-// usageOfPlugin is usageOf for the settings of plugins.
+// usageOfPlugin is usageOf for the settings of plugins and of tools that reach out.
 func usageOfPlugin(key string) string {
 	return map[string]string{
-		"redact.tokens":      "take well-known tokens out of all that calls tell",
-		"audit.enabled":      "keep a chain of audit records",
-		"audit.checkpoints":  "file of its signed checkpoints; empty is one in the data directory",
-		"audit.every":        "time between two of them",
-		"loopguard.repeats":  "calls of a run that may be alike among the last ones; 0 is off",
-		"loopguard.window":   "how many the last ones are",
-		"loopguard.calls":    "calls that a run may make; 0 is off",
-		"loopguard.failures": "failures of a tool in a row; 0 is off",
-		"loopguard.idle":     "after which a run is forgotten",
-		"loopguard.runs":     "runs that are remembered",
-		"cache.entries":      "results that are kept",
-		"cache.bytes":        "that they take",
-		"compact.from":       "bytes of a message from which it is made compact",
+		"redact.tokens":       "take well-known tokens out of all that calls tell",
+		"audit.enabled":       "keep a chain of audit records",
+		"audit.checkpoints":   "file of its signed checkpoints; empty is one in the data directory",
+		"audit.every":         "time between two of them",
+		"loopguard.repeats":   "calls of a run that may be alike among the last ones; 0 is off",
+		"loopguard.window":    "how many the last ones are",
+		"loopguard.calls":     "calls that a run may make; 0 is off",
+		"loopguard.failures":  "failures of a tool in a row; 0 is off",
+		"loopguard.idle":      "after which a run is forgotten",
+		"loopguard.runs":      "runs that are remembered",
+		"cache.entries":       "results that are kept",
+		"cache.bytes":         "that they take",
+		"web.fetch":           "the tool fetch is there",
+		"web.timeout":         "of a fetch or a search",
+		"web.max_bytes":       "bytes of a page, unpacked",
+		"web.search":          "brave or searxng; empty is no web_search",
+		"web.search_url":      "of the search engine; empty is brave's own",
+		"web.search_key_file": "file of the key of the search engine",
+		"compact.from":        "bytes of a message from which it is made compact",
 	}[key]
 }
 

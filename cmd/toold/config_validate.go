@@ -43,6 +43,7 @@ func (c *Config) validate() error {
 	c.validateHooks(wrong)
 	c.validateNotify(wrong)
 	c.validateMCP(wrong)
+	c.validateWeb(wrong)
 	c.validateWorkers(wrong)
 	for i, s := range c.Redact.Values {
 		given := 0
@@ -145,6 +146,11 @@ func (c *Config) validateNumbers(wrong complaint) {
 			wrong("documents.namespace_writers", "%q is no pattern of tool ids", g)
 		}
 	}
+	c.validateTimes(wrong)
+}
+
+// validateTimes checks how long things may take.
+func (c *Config) validateTimes(wrong complaint) {
 	const year = 365 * 24 * time.Hour
 	for _, d := range []struct {
 		key               string

@@ -123,7 +123,7 @@ bash. Exit code and output are the program's.`,
 }
 
 func (a *app) copyOut(stream string, chunk []byte) error {
-	var to io.Writer = a.out
+	to := io.Writer(a.out)
 	if stream == "stderr" {
 		to = a.err
 	}

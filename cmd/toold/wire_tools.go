@@ -81,6 +81,11 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	}
 	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: o.artifacts})
 	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
+	fromWeb, err := webTools(cfg)
+	if err != nil {
+		return jobs, err
+	}
+	tools = append(tools, fromWeb...)
 	if err := r.Register(builtin, tools...); err != nil {
 		return nil, err
 	}

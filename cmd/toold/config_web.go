@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox/address"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/web"
+)
+
+// Web is about the tools fetch and web_search.
+type Web struct {
+	Fetch          bool          `koanf:"fetch"`           // the tool fetch is there
+	AllowHosts     []string      `koanf:"allow_hosts"`     // all that may be fetched from; a leading dot is all names below; none: every host
+	DenyHosts      []string      `koanf:"deny_hosts"`      // taken from these; none: none
+	AllowAddresses []string      `koanf:"allow_addresses"` // prefixes beside the public network; none: that alone
+	Timeout        time.Duration `koanf:"timeout"`         // of a fetch or a search
+	MaxBytes       int           `koanf:"max_bytes"`       // of a page, unpacked
+	Search         string        `koanf:"search"`          // brave, searxng; "": there is no web_search
+	SearchURL      string        `koanf:"search_url"`      // of the engine; "": brave's own
+	SearchKeyFile  string        `koanf:"search_key_file"` // whose text is the key; brave needs one
+}
+
+func defaultWeb() Web { return Web{Fetch: true, Timeout: 30 * time.Second, MaxBytes: 5 << 20} }
+
+// prefixes are the addresses beside the public network; an address stands for itself.
+func (w *Web) prefixes() (list []netip.Prefix, err error) {
+	for _, text := range w.AllowAddresses {
+		p, err := netip.ParsePrefix(text)
+		if a, alone := netip.ParseAddr(text); err != nil && alone == nil {
+			p, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a prefix such as 10.1.0.0/16", text)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
+}
+
+func (c *Config) validateWeb(wrong complaint) {
+	w := &c.Web
+	if _, err := w.prefixes(); err != nil {
+		wrong("web.allow_addresses", "%v", err)
+	}
+	for key, list := range map[string][]string{"web.allow_hosts": w.AllowHosts, "web.deny_hosts": w.DenyHosts} {
+		if _, err := web.New(web.Config{AllowHosts: slices.Clone(list)}); err != nil {
+			wrong(key, "%v", err)
+		}
+	}
+	if w.Timeout < time.Second || w.Timeout > 10*time.Minute {
+		wrong("web.timeout", "%s is not between 1s and 10m", durationText(w.Timeout))
+	}
+	if w.MaxBytes < 1<<10 || w.MaxBytes > 64<<20 {
+		wrong("web.max_bytes", "%d is not between 1024 and %d", w.MaxBytes, 64<<20)
+	}
+	u, err := url.Parse(w.SearchURL)
+	named := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
+	switch {
+	case !slices.Contains([]string{"", "brave", "searxng"}, w.Search):
+		wrong("web.search", "%q is not brave or searxng", w.Search)
+	case w.Search == "brave" && w.SearchKeyFile == "":
+		wrong("web.search_key_file", "brave needs the file of a key")
+	case w.Search == "searxng" && w.SearchURL == "":
+		wrong("web.search_url", "searxng needs the URL of a server")
+	case w.SearchURL != "" && !named:
+		wrong("web.search_url", "%q is no URL such as https://search.example.com", w.SearchURL)
+	}
+}
+
+// webTools makes fetch and web_search, as far as they are configured.
+func webTools(cfg *Config) ([]tool.Tool, error) {
+	w := &cfg.Web
+	allowed, err := w.prefixes()
+	if err != nil {
+		return nil, usagef("web.allow_addresses: %w", err)
+	}
+	engine, err := w.provider()
+	if err != nil {
+		return nil, err
+	}
+	tools, err := web.New(web.Config{
+		Addresses: address.Rules{Allow: allowed}, AllowHosts: slices.Clone(w.AllowHosts), DenyHosts: slices.Clone(w.DenyHosts),
+		Timeout: w.Timeout, MaxBytes: int64(w.MaxBytes), UserAgent: "toold/" + version, Search: engine,
+	})
+	if err != nil || w.Fetch {
+		return tools, err
+	}
+	return tools[1:], nil
+}
+
+// provider is the search engine; nil without one.
+func (w *Web) provider() (web.Provider, error) {
+	switch w.Search {
+	case "brave":
+		key, err := os.ReadFile(w.SearchKeyFile)
+		if err != nil {
+			return nil, usagef("web.search_key_file: %w", err)
+		}
+		if text := strings.TrimSpace(string(key)); text != "" && !strings.ContainsAny(text, "\r\n\x00") {
+			return web.Brave(w.SearchURL, text), nil
+		}
+		return nil, usagef("web.search_key_file: %s has no key in one line", w.SearchKeyFile)
+	case "searxng":
+		return web.SearXNG(w.SearchURL), nil
+	}
+	return nil, nil
+}

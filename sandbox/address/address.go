@@ -1,0 +1,142 @@
+// Package address says which addresses of the network something may be reached at that a model, a page or a redirect names:
+// those that IANA calls globally reachable, and what the operator adds.
+//
+// It is asked when a connection is about to be made ([Rules.Control]), after the name was resolved, so that no answer of a
+// name server gets around it.
+package address
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"syscall"
+)
+
+// Rules are what an operator allows beside the public network. The zero value allows nothing else.
+type Rules struct {
+	Allow []netip.Prefix
+}
+
+// An Error says why an address is refused.
+type Error struct {
+	Address netip.Addr
+	Why     string
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("address %v is refused: %s", e.Address, e.Why)
+}
+
+// Check returns nil when an address may be reached, else an [*Error].
+func (r Rules) Check(a netip.Addr) error {
+	plain := a.Unmap()
+	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(plain) }) {
+		return nil
+	}
+	if why := refusal(plain); why != "" {
+		return &Error{a, why}
+	}
+	return nil
+}
+
+// Control is for [net.Dialer.ControlContext].
+func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address %q is refused: it is not one of a host and a port", address)
+	}
+	return r.Check(to.Addr())
+}
+
+// special are the prefixes that the IANA registries of special-purpose addresses (IPv4: RFC 6890 and later, read 2026-06;
+// IPv6 likewise) do not call globally reachable, and those for many receivers.
+var special = parse(map[string]string{
+	"0.0.0.0/8":       "it is this host",
+	"10.0.0.0/8":      "it is private",
+	"100.64.0.0/10":   "it is shared between a provider and its customers",
+	"127.0.0.0/8":     "it is this host",
+	"169.254.0.0/16":  "it is link-local, as the metadata services of clouds are",
+	"172.16.0.0/12":   "it is private",
+	"192.0.0.0/24":    "it is kept for protocols",
+	"192.0.2.0/24":    "it is for documentation",
+	"192.88.99.0/24":  "it is of 6to4 relays",
+	"192.168.0.0/16":  "it is private",
+	"198.18.0.0/15":   "it is for benchmarks",
+	"198.51.100.0/24": "it is for documentation",
+	"203.0.113.0/24":  "it is for documentation",
+	"224.0.0.0/4":     "it is for many receivers",
+	"240.0.0.0/4":     "it is reserved",
+
+	"2001::/23":      "it is kept for protocols",
+	"2001:db8::/32":  "it is for documentation",
+	"3fff::/20":      "it is for documentation",
+	"64:ff9b:1::/48": "it is of a translator nearby",
+})
+
+var (
+	global  = netip.MustParsePrefix("2000::/3") // all that was given out for the world
+	nat64   = netip.MustParsePrefix("64:ff9b::/96")
+	sixTo4  = netip.MustParsePrefix("2002::/16")
+	teredo  = netip.MustParsePrefix("2001::/32")
+	ancient = netip.MustParsePrefix("::/96") // IPv4-compatible
+)
+
+type prefix struct {
+	netip.Prefix
+	why string
+}
+
+func parse(list map[string]string) (all []prefix) {
+	for text, why := range list {
+		all = append(all, prefix{netip.MustParsePrefix(text), why})
+	}
+	return all
+}
+
+// refusal says why an address is not one of the public network; empty when it is.
+func refusal(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "it is none"
+	case a.Zone() != "":
+		return "it is of one link"
+	}
+	if inner := embedded(a); len(inner) > 0 {
+		for _, i := range inner {
+			if why := refusal(i); why != "" {
+				return fmt.Sprintf("it leads to %v, and %s", i, why)
+			}
+		}
+		return ""
+	}
+	for _, s := range special {
+		if s.Contains(a) {
+			return s.why
+		}
+	}
+	if a.Is6() && !global.Contains(a) {
+		return "it is not of the public network"
+	}
+	return ""
+}
+
+// embedded returns the IPv4 addresses that an IPv6 address of a transition mechanism leads to.
+func embedded(a netip.Addr) []netip.Addr {
+	b := a.As16()
+	last := netip.AddrFrom4([4]byte(b[12:16]))
+	switch {
+	case a.Is4():
+		return nil
+	case a.Is4In6():
+		return []netip.Addr{a.Unmap()}
+	case nat64.Contains(a), ancient.Contains(a):
+		return []netip.Addr{last} // :: and ::1 are 0.0.0.0 and 0.0.0.1 then
+	case sixTo4.Contains(a):
+		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
+	case teredo.Contains(a): // RFC 4380: server, and the client's address inverted
+		client := [4]byte{^b[12], ^b[13], ^b[14], ^b[15]}
+		return []netip.Addr{netip.AddrFrom4([4]byte(b[4:8])), netip.AddrFrom4(client)}
+	}
+	return nil
+}

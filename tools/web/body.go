@@ -1,0 +1,86 @@
+package web
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+// body reads a page up to the operator's size, packed and unpacked. cut says that there is more.
+func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
+	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // what unpacks to nothing ends, too
+	var in io.Reader = packed
+	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(packed)
+		if err != nil {
+			return nil, false, fmt.Errorf("the page says that it is gzip and is not: %w", err)
+		}
+		in = z
+	default:
+		return nil, false, fmt.Errorf("the page is packed as %.20q, which was not asked for", coding)
+	}
+	var out bytes.Buffer
+	_, err = io.Copy(&out, io.LimitReader(in, f.cfg.MaxBytes+1))
+	b = out.Bytes()
+	if int64(len(b)) > f.cfg.MaxBytes {
+		return b[:f.cfg.MaxBytes], true, nil
+	}
+	if packed.N == 0 {
+		return b, true, nil
+	}
+	return b, false, err
+}
+
+// mediaType is what the server says that a body is, or what it looks like when it does not say.
+func mediaType(header string, body []byte) string {
+	kind, _, err := mime.ParseMediaType(header)
+	if err != nil || kind == "" {
+		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
+	}
+	return kind
+}
+
+func isHTML(kind string) bool { return kind == "text/html" || kind == "application/xhtml+xml" }
+
+// isText reports whether a person could read the body.
+func isText(kind string, body []byte) bool {
+	named := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") ||
+		map[string]bool{"application/json": true, "application/xml": true, "application/javascript": true, "application/yaml": true, "application/x-ndjson": true}[kind]
+	return named && !bytes.ContainsRune(body[:min(len(body), 8<<10)], 0)
+}
+
+// decode returns a text as UTF-8. Names that are not known are read as UTF-8 when the text is that, else as Windows-1252, as
+// browsers do (WHATWG Encoding).
+func decode(body []byte, contentType string) string {
+	_, params, _ := mime.ParseMediaType(contentType)
+	switch name := strings.ToLower(params["charset"]); {
+	case name == "utf-8" || name == "utf8" || utf8.Valid(body):
+		return strings.ToValidUTF8(string(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))), "\uFFFD")
+	default:
+		text, err := charmap.Windows1252.NewDecoder().Bytes(body)
+		if err != nil {
+			return strings.ToValidUTF8(string(body), "\uFFFD")
+		}
+		return string(text)
+	}
+}
+
+// reason is an error of the client without the method and the URL, which the model knows.
+func reason(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}

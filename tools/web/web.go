@@ -1,0 +1,129 @@
+// Package web has the tools fetch, which reads one page of the web, and web_search, which asks a search engine that the
+// operator chose.
+//
+// A model writes the URL, and a page that it read may have told it which: so an address is looked at when the connection
+// is made, after each redirect, and only the public network is reached ([address.Rules]). No proxy, cookie or credential of
+// the daemon is ever used.
+package web
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox/address"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Config says what may be fetched. All of it is the operator's.
+type Config struct {
+	Addresses address.Rules // reached beside the public network
+	// AllowHosts, when there are some, are all that may be fetched from; DenyHosts are taken from that. A name is meant exactly,
+	// one with a leading dot is all names below it.
+	AllowHosts, DenyHosts []string
+	Resolver              *net.Resolver  // nil is the system's
+	RootCAs               *x509.CertPool // nil are the system's
+	Timeout               time.Duration  // of a fetch with its redirects; 0 is 30 s
+	MaxBytes              int64          // of a page, unpacked; 0 is 5 MiB
+	UserAgent             string         // empty is toold
+	Search                Provider       // nil: there is no web_search
+}
+
+const (
+	defaultTimeout  = 30 * time.Second
+	defaultMaxBytes = 5 << 20
+	maxHeaders      = 64 << 10
+	maxRedirects    = 5
+	connectTime     = 10 * time.Second
+)
+
+// New returns the tools.
+func New(cfg Config) ([]tool.Tool, error) {
+	for _, list := range [][]string{cfg.AllowHosts, cfg.DenyHosts} {
+		for i, h := range list {
+			name, err := hostName(strings.TrimPrefix(h, "."))
+			if err != nil {
+				return nil, fmt.Errorf("host %q: %w", h, err)
+			}
+			if strings.HasPrefix(h, ".") {
+				name = "." + name
+			}
+			list[i] = name
+		}
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultTimeout
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = defaultMaxBytes
+	}
+	if cfg.UserAgent == "" {
+		cfg.UserAgent = "toold"
+	}
+	f := &fetch{cfg: cfg}
+	f.client = f.newClient()
+	tools := []tool.Tool{f}
+	if cfg.Search != nil {
+		tools = append(tools, newSearch(cfg.Search, cfg.Timeout))
+	}
+	return tools, nil
+}
+
+var errRedirects = fmt.Errorf("the page redirects more than %d times", maxRedirects)
+
+// newClient returns a client that keeps nothing from one fetch to the next.
+func (f *fetch) newClient() *http.Client {
+	dialer := &net.Dialer{Timeout: connectTime, Resolver: f.cfg.Resolver, ControlContext: f.cfg.Addresses.Control}
+	return &http.Client{
+		Transport: &http.Transport{ // without Proxy: what the daemon's environment says of proxies is not for models
+			DialContext:            dialer.DialContext,
+			DisableKeepAlives:      true,
+			DisableCompression:     true, // what is unpacked is counted
+			TLSHandshakeTimeout:    connectTime,
+			TLSClientConfig:        &tls.Config{RootCAs: f.cfg.RootCAs},
+			MaxResponseHeaderBytes: maxHeaders,
+			Protocols:              protocols(),
+		},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return errRedirects
+			}
+			if via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" {
+				return fmt.Errorf("the page redirects from https to %s", req.URL.Scheme)
+			}
+			to, err := f.target(req.URL.String())
+			if err != nil {
+				return fmt.Errorf("the page redirects to what may not be fetched: %w", err)
+			}
+			req.URL = to
+			req.Header.Del("Referer")
+			return nil
+		},
+	}
+}
+
+func protocols() *http.Protocols {
+	p := &http.Protocols{}
+	p.SetHTTP1(true)
+	return p
+}
+
+// mayFetch says why a host may not be fetched from.
+func (f *fetch) mayFetch(host string) error {
+	matches := func(rule string) bool {
+		return rule == host || strings.HasPrefix(rule, ".") && (strings.HasSuffix(host, rule) || host == rule[1:])
+	}
+	switch {
+	case slices.ContainsFunc(f.cfg.DenyHosts, matches):
+		return errors.New("the operator does not allow " + host)
+	case len(f.cfg.AllowHosts) > 0 && !slices.ContainsFunc(f.cfg.AllowHosts, matches):
+		return errors.New("the operator allows only some hosts, and " + host + " is none of them")
+	}
+	return nil
+}
