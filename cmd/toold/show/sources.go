@@ -10,7 +10,7 @@ import (
 // Sources lists where tools come from, and below it the tools that are not taken.
 func (v View) Sources(sources []*tooldv1.Source) string {
 	rows := make([][]cell, 0, len(sources))
-	var refused strings.Builder
+	var wrong, refused strings.Builder
 	for _, s := range sources {
 		state, last := cell{"ready", good}, strings.TrimSpace(s.GetServer()+"  "+s.GetProtocol())
 		switch s.GetState() {
@@ -18,6 +18,7 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 			state = cell{"connecting", dim}
 		case tooldv1.SourceState_SOURCE_STATE_DOWN:
 			state, last = cell{"down", bad}, s.GetError()
+			wrong.WriteString("  " + v.paint(bad, Line(s.GetName())) + "  " + Line(s.GetError()) + "\n")
 		}
 		age := ""
 		if s.GetSince() != nil {
@@ -31,6 +32,9 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 		}
 	}
 	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER, OR WHAT IS WRONG"}, 24, rows)
+	if wrong.Len() > 0 {
+		text += "\ndown:\n" + wrong.String() // the table has no room for all of it
+	}
 	if refused.Len() > 0 {
 		text += "\nnot taken:\n" + refused.String()
 	}

@@ -12,9 +12,9 @@ import (
 func TestSources(t *testing.T) {
 	text := show.View{}.Sources([]*tooldv1.Source{
 		{Name: "builtin", State: tooldv1.SourceState_SOURCE_STATE_READY, Tools: 13},
-		{Name: "mcp:w", State: tooldv1.SourceState_SOURCE_STATE_DOWN, Error: "gone \x1b[31m", Refused: []*tooldv1.RefusedTool{{Name: "read\u202e", Reason: "no name"}}},
+		{Name: "mcp:w", State: tooldv1.SourceState_SOURCE_STATE_DOWN, Error: "gone \x1b[31m " + strings.Repeat("far ", 50) + "away", Refused: []*tooldv1.RefusedTool{{Name: "read\u202e", Reason: "no name"}}},
 	})
-	for _, want := range []string{"builtin", "ready", "13", "mcp:w", "down", "gone", "not taken:\n", "no name"} {
+	for _, want := range []string{"builtin", "ready", "13", "mcp:w", "down", "gone", "far away\n", "not taken:\n", "no name"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
