@@ -75,7 +75,7 @@ func toBatchSpec(p *identity, in *tooldv1.BatchSpec) (*call.BatchSpec, error) {
 		if err != nil {
 			return nil, placed(err, "spec", "spec.calls["+strconv.Itoa(i)+"]")
 		}
-		spec.Calls = append(spec.Calls, *one)
+		spec.Calls = append(spec.Calls, one)
 	}
 	return spec, nil
 }

@@ -12,7 +12,7 @@ import (
 // a [*call.Refusal].
 type Engine interface {
 	// Execute starts a call, or attaches to the one that has its id.
-	Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o ExecuteOptions) (Watcher, error)
+	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o ExecuteOptions) (Watcher, error)
 	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
 	ExecuteBatch(ctx context.Context, p tool.Principal, spec *call.BatchSpec, o ExecuteOptions) (Watcher, error)
 	// Resume applies a decision and follows the call from there.

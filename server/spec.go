@@ -63,37 +63,36 @@ func checkBounds(bounds ...bound) error {
 }
 
 // toSpec checks what an orchestrator asks for and translates it. Field names are those of the message, below `spec`.
-func toSpec(p *identity, in *tooldv1.CallSpec) (*call.Spec, error) {
+func toSpec(p *identity, in *tooldv1.CallSpec) (spec call.Spec, err error) {
 	if in == nil {
-		return nil, call.InvalidField("spec", "is required")
+		return spec, call.InvalidField("spec", "is required")
 	}
 	if err := checkBounds(
 		bound{"spec.model_call_id", in.GetModelCallId(), maxModelID},
 		bound{"spec.retry_of", in.GetRetryOf(), maxCallID},
 	); err != nil {
-		return nil, err
+		return spec, err
 	}
-	spec := &call.Spec{
+	spec = call.Spec{
 		Tool: in.GetTool(), Arguments: in.GetArguments(), ID: in.GetCallId(), ModelCallID: in.GetModelCallId(), RetryOf: in.GetRetryOf(),
 	}
-	var err error
 	if in.Linger != nil || in.LingerNever {
 		if spec.Linger, err = toLinger(in); err != nil {
-			return nil, err
+			return spec, err
 		}
 	}
 	if in.Timeouts != nil {
 		if spec.Timeouts, err = toTimeouts(in.Timeouts); err != nil {
-			return nil, err
+			return spec, err
 		}
 	}
 	if in.Run != nil {
 		if spec.Run, err = toRun(in.Run); err != nil {
-			return nil, err
+			return spec, err
 		}
 		spec.Frontend = each(in.Run.GetFrontendTools(), toFrontend)
 		if spec.OnBehalfOf = in.Run.GetOnBehalfOf(); spec.OnBehalfOf != "" && p.roles&delegate == 0 {
-			return nil, call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", spec.OnBehalfOf)
+			return spec, call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", spec.OnBehalfOf)
 		}
 	}
 	return spec, nil

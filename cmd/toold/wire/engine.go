@@ -30,8 +30,8 @@ func (e *engine) watched(w *lifecycle.Watcher, err error) (server.Watcher, error
 	return watcher{w}, nil
 }
 
-func (e *engine) Execute(ctx context.Context, p tool.Principal, spec *call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
-	return e.watched(e.Engine.Execute(ctx, p, *spec, lifecycle.ExecuteOptions(o)))
+func (e *engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
+	return e.watched(e.Engine.Execute(ctx, p, spec, lifecycle.ExecuteOptions(o)))
 }
 
 func (e *engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec *call.BatchSpec, o server.ExecuteOptions) (server.Watcher, error) {

@@ -36,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 	doors := wire.NewEngine(e, 0)
 	p := tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}
 	execute := func(id string) error {
-		w, err := doors.Execute(context.Background(), p, &call.Spec{Tool: "noop", ID: id}, server.ExecuteOptions{})
+		w, err := doors.Execute(context.Background(), p, call.Spec{Tool: "noop", ID: id}, server.ExecuteOptions{})
 		if err != nil {
 			return err
 		}
