@@ -33,6 +33,8 @@ func rows() []row {
 		{"idle watch, resident", "≤ 14 KB", idleWatch},
 		{"CPU per delivered event, 1,000 watchers / bare", "≤ 1.3", fanout},
 		{"reattach with 10,000 missed events", "≤ 50 ms", reattach},
+		{"isolated `true` over plain exec, 1 GiB of heap", "≤ +6.5 ms", isolated},
+		{"subprocess / plain exec with pipes", "≥ 0.85", subprocess},
 		{"cancel a tree of 1,000 processes", "≤ 250 ms", cancelTree},
 		{"binary; start to serving; idle resident", "45 MB; 50 ms; 40 MB", footprint},
 	}

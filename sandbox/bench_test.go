@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -9,19 +10,46 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// BenchmarkRun is compared with BenchmarkPlainExec, the same process with pipes and without anything looked after.
-func BenchmarkRun(b *testing.B) {
-	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: filepath.Join(b.TempDir(), "state")})
+func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Policy) {
+	dir := b.TempDir()
+	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: filepath.Join(b.TempDir(), "state"), Helper: helper})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer r.Close()
+	heap := make([]byte, 1<<30) // what a daemon may have, and a fork would copy the page tables of
+	for i := 0; i < len(heap); i += os.Getpagesize() {
+		heap[i] = 1
+	}
+	spec := sandbox.Spec{Path: "/bin/true", Dir: dir, Policy: policy(dir), Output: func(string, []byte) error { return nil }}
 	for b.Loop() {
-		exit, err := r.Run(b.Context(), sandbox.Spec{Path: "/bin/true", Dir: "/", Output: func(string, []byte) error { return nil }})
+		exit, err := r.Run(b.Context(), spec)
 		if err != nil || exit.Code != 0 || len(exit.Unverified) > 0 {
 			b.Fatal(exit, err)
 		}
 	}
+	_ = heap[len(heap)-1]
+}
+
+// BenchmarkRun is compared with BenchmarkPlainExec, the same process with pipes and without anything looked after.
+func BenchmarkRun(b *testing.B) {
+	benchmark(b, "", func(string) *sandbox.Policy { return nil })
+}
+
+// BenchmarkIsolated has everything, by the small helper.
+func BenchmarkIsolated(b *testing.B) {
+	helper := filepath.Join(b.TempDir(), "toold-sandbox")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", helper, "../cmd/toold-sandbox")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	benchmark(b, helper, func(dir string) *sandbox.Policy { return &sandbox.Policy{Workspace: dir} })
+}
+
+// BenchmarkLandlock has files and network isolated alone.
+func BenchmarkLandlock(b *testing.B) {
+	benchmark(b, "", func(dir string) *sandbox.Policy { return &sandbox.Policy{Workspace: dir, Unsupervised: true} })
 }
 
 func BenchmarkPlainExec(b *testing.B) {

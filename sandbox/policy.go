@@ -51,7 +51,7 @@ type Policy struct {
 // Limits bound an isolated process. The zero value of each means its default.
 type Limits struct {
 	Tmp       int64         // bytes in /tmp, and as many in /dev/shm; 0: 512 MiB
-	Processes int           // and threads, in all; 0: 1024, at least 310
+	Processes int           // and threads, in all; 0: 4096, at least 310
 	Memory    int64         // bytes of data of each process; 0: 4 GiB
 	FileSize  int64         // bytes of each file that is written; 0: 4 GiB
 	OpenFiles int           // of each process; 0: 4096, at least 256
@@ -153,7 +153,7 @@ func (p *Policy) protected() []string {
 func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	p := spec.Policy
 	l := p.Limits
-	processes := cmp.Or(l.Processes, 1024)
+	processes := cmp.Or(l.Processes, 4096)
 	o := &helper.Order{
 		Version: helper.Version, Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: filepath.Clean(spec.Dir),
 		Env: append(slices.Clip(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil,

@@ -34,7 +34,7 @@ type Profile struct {
 	Protect  []string      `koanf:"protect"`   // in the workspace, read-only; none: what makes others run something later
 	Landlock bool          `koanf:"landlock"`  // files and network alone are isolated, not processes, for places without namespaces
 	Tmp      int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
-	Procs    int           `koanf:"processes"` // and threads, of one command; 0: 1024
+	Procs    int           `koanf:"processes"` // and threads, of one command; 0: 4096
 	Memory   int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
 	FileSize int64         `koanf:"file_size"` // bytes of each file that is written; 0: 4 GiB
 	Files    int           `koanf:"files"`     // that each process has open; 0: 4096

@@ -186,8 +186,9 @@ func (l list) mkdir(path string) {
 
 func (l list) parents(path string) {
 	for i := 1; i < len(path); i++ {
-		if path[i] == '/' {
+		if path[i] == '/' && !l.p.made[path[:i]] {
 			l.mkdir(path[:i])
+			l.p.made[path[:i]] = true
 		}
 	}
 }

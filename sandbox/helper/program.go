@@ -32,6 +32,7 @@ type program struct {
 	reg   [registers]uintptr
 	used  int
 	kept  [][]byte
+	made  map[string]bool // directories of the new root
 
 	msg    Message
 	poll   [2]pollFD
