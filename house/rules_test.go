@@ -47,7 +47,7 @@ func rows() []row {
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "cmd/toold/...", ours: []string{anything}, proto: true, starts: true}, // starts: only the demo of the command line
-		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // small, because it starts with each isolated process
+		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}},                // small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},
 
 		// What is beside the daemon and is not linked into it.

@@ -174,7 +174,7 @@ func (l *lure) received() (n int) {
 	now := time.Now().Add(time.Millisecond)
 	if l.stream.SetDeadline(now) == nil {
 		if c, err := l.stream.Accept(); err == nil {
-			n += 1
+			n++
 			c.Close()
 		}
 	}

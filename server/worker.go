@@ -159,8 +159,8 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	case *tooldv1.ConnectRequest_Report:
 		c.report(m.Report)
 	case *tooldv1.ConnectRequest_Done:
-		result, err := toWorkerResult(m.Done)
-		if c.session.Finish(m.Done.GetLeaseId(), result, err) != nil {
+		result, failed := toWorkerResult(m.Done)
+		if c.session.Finish(m.Done.GetLeaseId(), result, failed) != nil { // it is not the worker's any more
 			c.Lost(m.Done.GetLeaseId())
 			return nil
 		}

@@ -197,6 +197,18 @@ func (d *daemon) reloadDescriptions(next *Config) (swapped bool, err error) {
 	return true, nil
 }
 
+// reloadRules puts the rules in force, and reports whether they are others.
+func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte) bool {
+	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
+		return false
+	}
+	d.gate.Swap(rules)
+	d.warnOfRules(next, rules)
+	d.reload.rules = text
+	d.tools.Refresh() // who sees which tool may have changed
+	return true
+}
+
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
 func (d *daemon) reloadAll() (server.Reloaded, error) {
 	d.reload.mu.Lock()
@@ -245,11 +257,7 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		swapSecrets()
 		done.Changed = append(done.Changed, "redact")
 	}
-	if !bytes.Equal(text, d.reload.rules) || (text == nil) != (d.reload.rules == nil) {
-		d.gate.Swap(rules)
-		d.warnOfRules(next, rules)
-		d.reload.rules = text
-		d.tools.Refresh() // who sees which tool may have changed
+	if d.reloadRules(next, rules, text) {
 		done.Changed = append(done.Changed, "rules")
 	}
 	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && next.Log.Level != d.reload.level {

@@ -86,11 +86,11 @@ func appendKey(b []byte, key string) []byte {
 	return append(append(append(b, `,"`...), key...), `":`...)
 }
 
-// exactSeconds is below what a float of seconds holds to the nanosecond: its shortest form is the decimal one.
-const exactSeconds = time.Duration(1e15)
+// exactDuration is below what a float of seconds holds to the nanosecond: its shortest form is the decimal one.
+const exactDuration = time.Duration(1e15)
 
 func appendSeconds(b []byte, d time.Duration) []byte {
-	if d < 0 || d >= exactSeconds {
+	if d < 0 || d >= exactDuration {
 		return strconv.AppendFloat(b, float64(d)/float64(time.Second), 'f', -1, 64)
 	}
 	b = strconv.AppendInt(b, int64(d/time.Second), 10)

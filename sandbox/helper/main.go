@@ -62,7 +62,7 @@ func (p *program) split(flags uintptr, step uint32) {
 	}
 	// Process 1 can be waited for when nothing lives in its namespace any more.
 	for {
-		if _, err := unix.Wait4(int(pid), nil, unix.WALL, nil); err != unix.EINTR { //nolint:errorlint // an Errno as it is
+		if _, err := unix.Wait4(int(pid), nil, unix.WALL, nil); err != unix.EINTR {
 			os.Exit(0)
 		}
 	}

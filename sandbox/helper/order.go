@@ -126,7 +126,7 @@ func Decode(b []byte) (m Message, err error) {
 	if len(b) != MessageSize {
 		return m, fmt.Errorf("message of %d bytes", len(b))
 	}
-	return *(*Message)(unsafe.Pointer(&append(make([]byte, 0, MessageSize), b...)[0])), nil //nolint:gosec // of this very process's kind
+	return *(*Message)(unsafe.Pointer(&append(make([]byte, 0, MessageSize), b...)[0])), nil
 }
 
 // Text is the name of the step that failed.

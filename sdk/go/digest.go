@@ -33,13 +33,12 @@ func Digest(c *tooldv1.Call) (string, error) {
 		return "", err
 	}
 	s := c.GetSuspension()
-	word := func(name, prefix string) string { return strings.TrimPrefix(name, prefix) }
 	fields := map[string]string{
 		"namespace": c.GetNamespace(), "call_id": c.GetCallId(), "suspension_id": s.GetSuspensionId(), "caller": c.GetCaller().GetSubject(),
 		"on_behalf_of": c.GetRun().GetOnBehalfOf(), "tool": c.GetTool(), "tool_digest": c.GetToolDigest(),
-		"resume_mode":        word(s.GetResumeMode().String(), "RESUME_MODE_"),
-		"required_isolation": strings.ToLower(word(c.GetIsolation().GetRequired().String(), "ISOLATION_LEVEL_")),
-		"required_network":   strings.ToLower(word(c.GetIsolation().GetNetwork().String(), "NETWORK_MODE_")),
+		"resume_mode":        strings.TrimPrefix(s.GetResumeMode().String(), "RESUME_MODE_"),
+		"required_isolation": strings.ToLower(strings.TrimPrefix(c.GetIsolation().GetRequired().String(), "ISOLATION_LEVEL_")),
+		"required_network":   strings.ToLower(strings.TrimPrefix(c.GetIsolation().GetNetwork().String(), "NETWORK_MODE_")),
 		"expires_at":         s.GetExpiresAt().AsTime().UTC().Format("2006-01-02T15:04:05.000000Z"),
 		"message_sha256":     sum(s.GetMessage()), "parameters_sha256": sum(s.GetParameters()), "response_schema_sha256": sum(s.GetResponseSchema()),
 	}

@@ -130,16 +130,15 @@ func (h *Hub) succeed(source string, ids []string) {
 	for _, id := range ids {
 		h.mu.Lock()
 		var heirs []*Session
-		var offer ToolOffer
 		for s := range h.sessions {
-			if o, ok := s.later[id]; ok && s.source == source {
-				heirs, offer = append(heirs, s), o
+			if _, ok := s.later[id]; ok && s.source == source {
+				heirs = append(heirs, s)
 			}
 		}
 		h.mu.Unlock()
 		for _, s := range heirs {
 			h.mu.Lock()
-			offer = s.later[id]
+			offer := s.later[id]
 			h.mu.Unlock()
 			for _, r := range h.register(s, []ToolOffer{offer}) {
 				h.log.Info("tool of a worker still not served", zap.String("worker_id", s.id), zap.String("tool", r.Tool), zap.String("why", r.Message))
