@@ -160,9 +160,9 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		c.report(m.Report)
 	case *tooldv1.ConnectRequest_Done:
 		result, failed := toWorkerResult(m.Done)
-		if c.session.Finish(m.Done.GetLeaseId(), result, failed) != nil { // it is not the worker's any more
+		if foreign := c.session.Finish(m.Done.GetLeaseId(), result, failed); foreign != nil {
 			c.Lost(m.Done.GetLeaseId())
-			return nil
+			break
 		}
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: m.Done.GetLeaseId()}}})
 	case *tooldv1.ConnectRequest_Heartbeat:
