@@ -128,7 +128,6 @@ func (c *Config) validateNumbers(wrong complaint) {
 		{"limits.output_quota", c.Limits.OutputQuota, 1 << 40},
 		{"limits.watchers", c.Limits.Watchers, 1_000_000},
 		{"limits.watchers_each", c.Limits.WatchersEach, 1_000_000},
-		{"workers.each", c.Workers.Each, 65_536},
 		{"documents.size", c.Documents.Size, lifecycle.MaxDocumentSize},
 		{"documents.count", c.Documents.Count, lifecycle.MaxDocuments},
 		{"documents.total", c.Documents.Total, lifecycle.MaxDocumentsTotal},

@@ -39,6 +39,9 @@ func (w *Workers) sources() []string {
 }
 
 func (c *Config) validateWorkers(wrong complaint) {
+	if n := c.Workers.Each; n < 1 || n > 65_536 {
+		wrong("workers.each", "%d is not between 1 and 65536", n)
+	}
 	for i, pool := range c.Workers.Trusted {
 		if namespace, name, ok := strings.Cut(pool, "/"); !ok || namespace == "" || name == "" {
 			wrong("workers.trusted", "entry %d is not namespace/pool", i+1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -50,7 +51,9 @@ func Dial(address string, with ...Option) (*Client, error) {
 		f(&o)
 	}
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
+		}))
 	if err != nil {
 		return nil, err
 	}

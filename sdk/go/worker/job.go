@@ -164,6 +164,10 @@ func (j *job) drop(cause error) {
 	}
 	delete(j.w.jobs, j.lease)
 	j.w.mu.Unlock()
+	select {
+	case j.w.stir <- struct{}{}:
+	default:
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for n, s := range j.saving {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -53,6 +54,7 @@ type Worker struct {
 
 	out  chan *tooldv1.ConnectRequest // waits to be sent; what waits here survives a connection
 	over chan struct{}                // closed when nothing is sent any more
+	stir chan struct{}                // full when a job has gone
 
 	mu      sync.Mutex
 	jobs    map[string]*job
@@ -76,7 +78,7 @@ func New(cfg Config) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
-	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), jobs: map[string]*job{}}
+	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), stir: make(chan struct{}, 1), jobs: map[string]*job{}}
 }
 
 // Run serves until ctx ends, and then lets what runs come to its end. It returns an error only when the daemon will never take the
@@ -86,7 +88,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if secure == nil {
 		secure = insecure.NewCredentials()
 	}
-	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure))
+	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure), grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
+	}))
 	if err != nil {
 		return err
 	}
@@ -270,6 +274,7 @@ func (c *connection) send(ctx context.Context) {
 			ok = say(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Drain{Drain: &tooldv1.WorkerDrain{}}})
 		case <-late:
 			c.stopAll(ErrStopped)
+		case <-c.stir:
 		case <-c.alive.Done():
 			return
 		}
