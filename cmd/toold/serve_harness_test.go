@@ -52,7 +52,21 @@ func TestMain(m *testing.M) {
 		serveTestTools(at)
 		return
 	}
+	buildHelper()
 	goleak.VerifyTestMain(m)
+}
+
+// buildHelper puts the small helper beside this program, as it is beside the daemon: without it each isolated command would
+// start all of this program, with its race detector, for its first step.
+func buildHelper() {
+	exe, err := os.Executable()
+	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") {
+		build := exec.Command("go", "build", "-trimpath", "-o", dir, "../toold-sandbox")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("go build: %v\n%s", err, out))
+		}
+	}
 }
 
 // site is a data directory with a workspace and rules, for daemons one after the other.
