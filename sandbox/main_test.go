@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/helper"
 )
 
 const (
@@ -76,6 +78,22 @@ func loseFirstThread() {
 	}
 }
 
+// small builds the small helper beside this program, once. Who runs without it, as daemon and an ordinary user do, starts all
+// of this program for the first step of each command.
+var small = sync.OnceValue(func() string {
+	exe, err := os.Executable()
+	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") && os.Getuid() == 0 {
+		path := filepath.Join(dir, helper.Name)
+		build := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/toold-sandbox")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("go build: %v\n%s", err, out))
+		}
+		return path
+	}
+	return ""
+})
+
 // owner differs in each run of the tests, so that two at one time do not sweep each other.
 func owner() string { return fmt.Sprintf("store-%d", os.Getpid()) }
 
@@ -86,7 +104,7 @@ func open(t *testing.T) *sandbox.Runner {
 
 func openIn(t *testing.T, state string) *sandbox.Runner {
 	t.Helper()
-	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: state})
+	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: state, Helper: small()})
 	if err != nil {
 		t.Fatal(err)
 	}
