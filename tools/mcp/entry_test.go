@@ -13,7 +13,7 @@ func vars() mcp.Variables {
 	known := map[string]string{"TOKEN": "t0ken", "MCP_INPUT_API_KEY": "k3y", "EMPTY": ""}
 	return mcp.Variables{
 		Environment: func(name string) (string, bool) { v, ok := known[name]; return v, ok },
-		Home:        "/home/ada", Workspace: "/work",
+		Home:        "/home/user", Workspace: "/srv/workspace",
 	}
 }
 
@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		{"Claude Desktop", `{"mcpServers":{"files":{"command":"npx","args":["-y","server","/data"],"env":{"A":"1"}}},"globalShortcut":"x"}`,
 			[]mcp.Entry{{Key: "files", Command: "npx", Args: []string{"-y", "server", "/data"}, Env: []string{"A=1"}}}},
 		{"Cursor", `{"mcpServers":{"b":{"url":"https://b.example/mcp","headers":{"Authorization":"Bearer ${env:TOKEN}"}},"a":{"command":"${userHome}/bin/a","cwd":"${workspaceFolder}${/}x"},"off":{"command":"x","disabled":true}}}`,
-			[]mcp.Entry{{Key: "a", Command: "/home/ada/bin/a", Dir: "/work/x"}, {Key: "b", URL: "https://b.example/mcp", Headers: map[string]string{"Authorization": "Bearer t0ken"}}}},
+			[]mcp.Entry{{Key: "a", Command: "/home/user/bin/a", Dir: "/srv/workspace/x"}, {Key: "b", URL: "https://b.example/mcp", Headers: map[string]string{"Authorization": "Bearer t0ken"}}}},
 		{"VS Code", `{
 			// what the team uses
 			"inputs": [{"type": "promptString", "id": "api-key", "password": true},],
