@@ -24,11 +24,15 @@ run: build ## start a daemon to keep: store ./data, workspace ./workspace
 	exec bin/toold serve --data data --workspace workspace
 
 .PHONY: demo
-demo: build ## the main job from beginning to end on a real daemon, in under a minute
+demo: build sources ## the main job from beginning to end on a real daemon, in under a minute
 	go run ./demo -readme README.md
 
+.PHONY: sources
+sources: # what the demo takes from elsewhere: servers from npm, the Python SDK with Debian's grpcio
+	scripts/sources.sh
+
 .PHONY: session
-session: build ## write the session that the README shows as the demo makes it now
+session: build sources ## write the session that the README shows as the demo makes it now
 	go run ./demo -readme README.md -update
 
 .PHONY: test

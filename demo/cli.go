@@ -33,6 +33,7 @@ const commandWithin = 20 * time.Second
 
 // The exit codes of the command line that the demo looks for ("toold help exit-codes").
 const (
+	exitFailed      = 1
 	exitUsage       = 2
 	exitSuspended   = 3
 	exitUnreachable = 4

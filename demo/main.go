@@ -40,9 +40,12 @@ func steps() []step {
 		{title: "A question to a person: ask_user", play: (*stage).askUser},
 		{title: "A no: declined, and never run", play: (*stage).decline},
 		{title: "A yes to something else: approved with edited arguments", play: (*stage).approveEdited},
-		{title: "A lost connection, and a cancel that leaves nothing behind", play: (*stage).reattachAndCancel},
+		{title: "A lost connection, and a cancel that leaves no double-forked child behind", play: (*stage).reattachAndCancel},
 		{title: "More output than a model can read: it pages and searches", play: (*stage).page},
 		{title: "The same call id twice: one execution", play: (*stage).sameCallTwice},
+		{title: "In a room of its own: a file of the host, a listener on it: bash", play: (*stage).isolated},
+		{title: "A server's tool that asks: MCP", play: (*stage).mcpQuestion},
+		{title: "A function in another language: a worker in Python", play: (*stage).pythonWorker},
 	}
 }
 

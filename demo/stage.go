@@ -32,6 +32,7 @@ type stage struct {
 	data      string
 	workspace string
 
+	config string // the file of the configuration; "" is none
 	daemon *daemon
 	api    *api
 	epoch  int64
@@ -65,6 +66,9 @@ func newStage(bin string, tell *teller) (*stage, error) {
 // open starts the daemon and connects to it.
 func (s *stage) open(ctx context.Context) error {
 	args := []string{"serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0"}
+	if s.config != "" {
+		args = append(args, "--config", s.config)
+	}
 	s.tell.command(typed(args) + " &")
 	began := time.Now()
 	d, err := startDaemon(s.bin, args, environment(), s.dir)

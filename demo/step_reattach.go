@@ -73,7 +73,7 @@ func (s *stage) reattachAndCancel(ctx context.Context) error {
 
 // startLong starts the call and approves it. The command that approves follows the call to its end.
 func (s *stage) startLong(ctx context.Context) (string, <-chan error, error) {
-	s.tell.note("long.sh prints without end; it starts a child that ignores SIGTERM, and an orphan in a session of its own")
+	s.tell.note("long.sh prints without end; it starts a child that ignores SIGTERM, and a double-forked orphan in a session of its own")
 	a, err := s.toold(ctx, 4, "call", "bash", "--call-id", longID, "command=bash long.sh")
 	if err := errors.Join(err, a.is(exitSuspended)); err != nil {
 		return "", nil, err

@@ -5,12 +5,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql python3 jq protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
-	/usr/include/google/protobuf/duration.proto=libprotobuf-dev \
-	/usr/lib/python3/dist-packages/grpc=python3-grpcio
+scripts/need.sh git bash gcc make initdb=postgresql python3 jq
+scripts/sources.sh
 scripts/providers.sh
-scripts/mcp-servers.sh
-sdk/python/generate.sh
 sdk/typescript/build.sh
 go tool -modfile=build/grpcurl/go.mod grpcurl -version # what takes long to build is built before a test's time counts
 

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# sources.sh brings what tools from elsewhere are shown and tested with: MCP servers from npm, and the Python SDK, generated with
+# Debian's protoc for Debian's grpcio. What is there stays.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/need.sh python3 protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
+	/usr/include/google/protobuf/duration.proto=libprotobuf-dev \
+	/usr/lib/python3/dist-packages/grpc=python3-grpcio
+scripts/mcp-servers.sh
+sdk/python/generate.sh
