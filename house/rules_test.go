@@ -41,6 +41,7 @@ func rows() []row {
 		{folder: "plugins/*/...", ours: []string{"hook", "hook/outside", "call", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/outside", "call", "tool", "proto/..."}, proto: true},
 		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox", "sandbox/address"}},
+		{folder: "secret", ours: []string{"sandbox"}, onlyStd: true},
 		{folder: "sandbox/...", onlyStd: true, theirs: []string{"golang.org/x/sys", "golang.org/x/net/bpf"}, starts: true},
 		{folder: "proto/...", proto: true},
 		{folder: "server/...", ours: []string{"proto/...", "call", "tool"}, proto: true},

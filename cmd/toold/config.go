@@ -14,36 +14,37 @@ import (
 // Config is the configuration of a daemon. Its YAML file, the environment and the flags of serve name the same settings;
 // the zero value of a field is what an empty or zero setting means, not the default ([defaults]).
 type Config struct {
-	Data       string      `koanf:"data"`        // directory of the store; "" is refused
-	Store      string      `koanf:"store"`       // postgres://role@host/database; "": SQLite in Data
-	Workspace  string      `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
-	Listen     Listen      `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
-	TLS        TLS         `koanf:"tls"`         // of the TCP listener; zero: none
-	Auth       Auth        `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
-	Rules      string      `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
-	SingleUser bool        `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
-	Limits     Limits      `koanf:"limits"`
-	Documents  Documents   `koanf:"documents"`
-	Timeouts   Timeouts    `koanf:"timeouts"`
-	Retention  Retention   `koanf:"retention"`
-	Log        Log         `koanf:"log"`
-	Bash       Bash        `koanf:"bash"`
-	Sandbox    Sandbox     `koanf:"sandbox"`
-	Metrics    Metrics     `koanf:"metrics"`
-	Tracing    Tracing     `koanf:"tracing"`
-	Tools      Tools       `koanf:"tools"`
-	Workers    Workers     `koanf:"workers"`   // programs that dial in to run tools
-	Redact     Redact      `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
-	Hooks      []Hook      `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
-	Ratelimit  []RateLimit `koanf:"ratelimit"` // how often calls may come; none: as often as they like
-	Notify     Notify      `koanf:"notify"`    // who hears of calls by webhook; zero: nobody
-	Audit      Audit       `koanf:"audit"`     // the chain of audit records; zero: none is kept
-	Loopguard  Loopguard   `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
-	Cache      Cache       `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
-	Remind     []Reminder  `koanf:"remind"`    // texts that are added to results; none: none
-	MCP        MCP         `koanf:"mcp"`       // servers whose tools are taken in; zero: none
-	Web        Web         `koanf:"web"`       // fetch and web_search
-	Compact    Compact     `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
+	Data       string        `koanf:"data"`        // directory of the store; "" is refused
+	Store      string        `koanf:"store"`       // postgres://role@host/database; "": SQLite in Data
+	Workspace  string        `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
+	Listen     Listen        `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
+	TLS        TLS           `koanf:"tls"`         // of the TCP listener; zero: none
+	Auth       Auth          `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
+	Rules      string        `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
+	SingleUser bool          `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
+	Limits     Limits        `koanf:"limits"`
+	Documents  Documents     `koanf:"documents"`
+	Timeouts   Timeouts      `koanf:"timeouts"`
+	Retention  Retention     `koanf:"retention"`
+	Log        Log           `koanf:"log"`
+	Bash       Bash          `koanf:"bash"`
+	Sandbox    Sandbox       `koanf:"sandbox"`
+	Metrics    Metrics       `koanf:"metrics"`
+	Tracing    Tracing       `koanf:"tracing"`
+	Tools      Tools         `koanf:"tools"`
+	Workers    Workers       `koanf:"workers"`   // programs that dial in to run tools
+	Redact     Redact        `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
+	Secrets    []NamedSecret `koanf:"secrets"`   // what references stand for, and who gets it; none: no reference has a value
+	Hooks      []Hook        `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
+	Ratelimit  []RateLimit   `koanf:"ratelimit"` // how often calls may come; none: as often as they like
+	Notify     Notify        `koanf:"notify"`    // who hears of calls by webhook; zero: nobody
+	Audit      Audit         `koanf:"audit"`     // the chain of audit records; zero: none is kept
+	Loopguard  Loopguard     `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
+	Cache      Cache         `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
+	Remind     []Reminder    `koanf:"remind"`    // texts that are added to results; none: none
+	MCP        MCP           `koanf:"mcp"`       // servers whose tools are taken in; zero: none
+	Web        Web           `koanf:"web"`       // fetch and web_search
+	Compact    Compact       `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.
 	Moved bool `koanf:"-"`

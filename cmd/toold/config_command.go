@@ -146,6 +146,8 @@ func listText(line, margin string, v any) (head, below string) {
 		for _, p := range list {
 			fmt.Fprintf(&b, "%s  - name: %s\n%s    expr: %s\n", margin, quote(p.Name), margin, quote(p.Expr))
 		}
+	case []NamedSecret:
+		b.WriteString(secretsText(margin, list))
 	case []Hook:
 		b.WriteString(hooksText(margin, list))
 	case []NotifyTarget:

@@ -41,6 +41,7 @@ func (c *Config) validate() error {
 	c.validateDescriptions(wrong)
 	c.validateTokens(wrong)
 	c.validateHooks(wrong)
+	c.validateSecrets(wrong)
 	c.validateNotify(wrong)
 	c.validateMCP(wrong)
 	c.validateWeb(wrong)

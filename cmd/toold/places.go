@@ -36,6 +36,13 @@ func (c *Config) separatePlaces() error {
 			places = append(places, struct{ what, path string }{"hooks: " + c.Hooks[i].Name, path})
 		}
 	}
+	for i := range c.Secrets {
+		s := &c.Secrets[i]
+		places = append(places, struct{ what, path string }{"secrets: " + s.Name, s.File})
+		if len(s.Command) > 0 {
+			places = append(places, struct{ what, path string }{"secrets: " + s.Name, s.Command[0]})
+		}
+	}
 	for _, path := range c.MCP.Files {
 		places = append(places, struct{ what, path string }{"mcp.files", path})
 	}

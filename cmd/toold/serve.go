@@ -50,13 +50,14 @@ func serve(ctx context.Context, cfg *Config, program string, out io.Writer) erro
 }
 
 // check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
-func check(_ context.Context, cfg *Config) (warnings []string, err error) {
+func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
 	rules, rulesErr := readOnly(readRules(cfg))
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	_, tlsErr := newTLS(cfg)
 	secrets, redactErr := newSecrets(cfg, token)
 	_, logErr := newLoggers(cfg, secrets)
+	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
 	plugins, pluginsErr := newPlugins(cfg)
 	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil)
 	if hooksErr == nil && pluginsErr == nil {
@@ -68,7 +69,7 @@ func check(_ context.Context, cfg *Config) (warnings []string, err error) {
 		defer done()
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
-	return warnings, errors.Join(rulesErr, redactErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
+	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }

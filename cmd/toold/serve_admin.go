@@ -18,6 +18,7 @@ import (
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
@@ -153,6 +154,7 @@ type reloads struct {
 	descriptions map[string]string
 	level        string
 	secrets      redact.Config
+	references   []NamedSecret
 }
 
 // readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
@@ -171,7 +173,8 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || d.plugins.reloads(key) || d.secrets != nil && strings.HasPrefix(key, "redact.")
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || d.plugins.reloads(key) ||
+		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
 }
 
 // needRestart lists the settings that changed and hold after a restart alone.
@@ -224,6 +227,10 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	if err == nil {
 		swapSecrets, err = d.readSecrets(next)
 	}
+	var references []secret.Secret
+	if err == nil {
+		references, err = d.readReferences(next)
+	}
 	if err == nil {
 		if _, err = newPlugins(next); err == nil {
 			err = d.plugins.takes(next)
@@ -242,6 +249,11 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
 	} else if swapped {
 		done.Changed = append(done.Changed, "tools.descriptions")
+	}
+	if swapped, err := d.reloadReferences(context.Background(), references, next); err != nil {
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "secrets: %v", err)
+	} else if swapped {
+		done.Changed = append(done.Changed, "secrets")
 	}
 	changed, err := d.plugins.reload(next)
 	if err != nil {

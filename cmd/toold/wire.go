@@ -25,6 +25,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
@@ -41,29 +42,30 @@ type daemon struct {
 	program string    // how commands begin that people may copy
 	out     io.Writer // for who started it
 
-	log     *zap.Logger
-	lineLog *zap.Logger // of calls
-	level   zap.AtomicLevel
-	lines   *linelog.Filter
-	secrets *redact.Live // nil: nothing is secret
-	token   string       // of the first start
-	store   journal
-	runner  *sandbox.Runner
-	policy  *sandbox.Policy // of commands; nil: none
-	proof   atomic.Pointer[proof]
-	tools   *registry.Registry
-	jobs    *shell.Jobs // nil: no command runs in the background
-	mcp     *mcp.Hub
-	proofs  map[string]*proof // of the profiles of MCP servers, beside that of commands
-	gate    *permission.Gate
-	workers *worker.Hub
-	plugins *plugins
-	outside atomic.Pointer[outsiders]
-	engine  *lifecycle.Engine
-	auth    *server.Auth
-	server  *server.Server
-	doors   []net.Listener
-	where   []server.Address
+	log        *zap.Logger
+	lineLog    *zap.Logger // of calls
+	level      zap.AtomicLevel
+	lines      *linelog.Filter
+	secrets    *redact.Live // nil: nothing is secret
+	references *secret.Resolver
+	token      string // of the first start
+	store      journal
+	runner     *sandbox.Runner
+	policy     *sandbox.Policy // of commands; nil: none
+	proof      atomic.Pointer[proof]
+	tools      *registry.Registry
+	jobs       *shell.Jobs // nil: no command runs in the background
+	mcp        *mcp.Hub
+	proofs     map[string]*proof // of the profiles of MCP servers, beside that of commands
+	gate       *permission.Gate
+	workers    *worker.Hub
+	plugins    *plugins
+	outside    atomic.Pointer[outsiders]
+	engine     *lifecycle.Engine
+	auth       *server.Auth
+	server     *server.Server
+	doors      []net.Listener
+	where      []server.Address
 
 	metricsAt string        // address; empty: nowhere
 	traces    *trace.Tracer // nil: no call is followed
@@ -134,6 +136,9 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.runner = runner
 	d.onClose(runner.Close)
+	if err := d.openSecrets(ctx); err != nil {
+		return err
+	}
 	swept, err := runner.Sweep(ctx)
 	if err != nil {
 		return fmt.Errorf("processes of an earlier daemon: %w", err)

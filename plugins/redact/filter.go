@@ -27,6 +27,17 @@ type stream struct {
 	text *Stream
 }
 
+// use has it take out what r knows, from the next event on.
+func (f *filter) use(r *Redactor) {
+	if r == f.r {
+		return
+	}
+	f.r = r
+	for _, s := range f.streams {
+		s.text.use(r)
+	}
+}
+
 func (f *filter) pass(e call.Event) []call.Event {
 	switch e.Type {
 	case call.EventOutput:

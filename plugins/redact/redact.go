@@ -56,6 +56,7 @@ var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,64}$`)
 
 // A Redactor knows secrets. It never changes and may be used from many goroutines.
 type Redactor struct {
+	cfg      Config
 	values   values
 	tokens   bool
 	hot      [256]bool // bytes with which a secret can begin
@@ -70,7 +71,7 @@ type pattern struct {
 
 // New returns a Redactor. An error names what of the configuration is wrong, and never a value.
 func New(cfg Config) (*Redactor, error) {
-	r := &Redactor{tokens: cfg.Tokens}
+	r := &Redactor{cfg: cfg, tokens: cfg.Tokens}
 	var problems []error
 	for i, v := range cfg.Values {
 		if err := checkValue(v); err != nil {

@@ -16,6 +16,10 @@ func (r *Redactor) Stream() *Stream {
 	return s
 }
 
+// use has it look for the values that r knows, beginning with the bytes that were kept back. Its patterns stay, since they
+// look at what has passed the values.
+func (s *Stream) use(r *Redactor) { s.scan.r = r }
+
 // Next returns what can be told after this chunk; it is nil when nothing can. The chunk stays the caller's.
 func (s *Stream) Next(chunk []byte) []byte {
 	out := s.scan.next(chunk, false)

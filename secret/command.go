@@ -1,0 +1,92 @@
+package secret
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// A Starter starts processes; a [sandbox.Runner] is one.
+type Starter interface {
+	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
+}
+
+// ask returns what the command said, now or a while ago. Of several that ask one starts it, and the others wait.
+func (s *source) ask(ctx context.Context, start Starter) (string, error) {
+	if a := s.fresh(); a != nil {
+		return a.value, a.err
+	}
+	select {
+	case s.asking <- struct{}{}:
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	defer func() { <-s.asking }()
+	if a := s.fresh(); a != nil {
+		return a.value, a.err
+	}
+	value, err := s.run(ctx, start)
+	if ctx.Err() != nil && err != nil {
+		return "", err // that says nothing of the command
+	}
+	keep := s.Cache
+	switch {
+	case err != nil:
+		keep = failed
+	case keep == 0:
+		keep = DefaultCache
+	}
+	s.asked.Store(&answer{value, err, time.Now().Add(keep)})
+	return value, err
+}
+
+func (s *source) fresh() *answer {
+	if a := s.asked.Load(); a != nil && time.Now().Before(a.until) {
+		return a
+	}
+	return nil
+}
+
+var errTooMuch = errors.New("it prints too much")
+
+// run starts the command. It is the operator's and has the rights of this process. What it says on standard error goes
+// nowhere: nobody knows whether the secret is in it.
+func (s *source) run(ctx context.Context, start Starter) (string, error) {
+	timeout := s.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	late := fmt.Errorf("%s did not end within %v", s.Command[0], timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
+	defer cancel()
+	var printed bytes.Buffer
+	exit, err := start.Run(ctx, sandbox.Spec{
+		Path: s.Command[0], Args: s.Command[1:], Dir: "/", Tag: "secret-" + s.Name, Grace: -1,
+		Env: append([]string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}, s.Variables...),
+		Output: func(stream string, chunk []byte) error {
+			if stream != "stdout" {
+				return nil
+			}
+			if printed.Len()+len(chunk) > MaxValue+2 { // a value, and a line end
+				return errTooMuch
+			}
+			printed.Write(chunk)
+			return nil
+		},
+	})
+	switch {
+	case errors.Is(err, errTooMuch):
+		return "", fmt.Errorf("%s printed more than %d bytes", s.Command[0], MaxValue)
+	case err != nil:
+		return "", err
+	case exit.Signal != "":
+		return "", fmt.Errorf("%s was ended by %s", s.Command[0], exit.Signal)
+	case exit.Code != 0:
+		return "", fmt.Errorf("%s ended with exit code %d", s.Command[0], exit.Code)
+	}
+	return usable(printed.String())
+}

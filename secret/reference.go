@@ -1,0 +1,64 @@
+package secret
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Scheme is how references begin.
+const Scheme = "secret://"
+
+const maxName = 64
+
+// ValidName reports whether a secret can have this name.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= maxName && nameLength(name) == len(name)
+}
+
+// nameLength returns how much of the beginning of a text is a name.
+func nameLength(text string) int {
+	for i := range len(text) {
+		c := text[i]
+		isWord := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !isWord && (i == 0 || c != '-' && c != '_') {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// References returns the names that an operator's text refers to, each once. A reference goes as far as a name can go:
+// "Bearer secret://token" and "postgres://app:secret://db@host/data" have one each.
+func References(text string) ([]string, error) {
+	var names []string
+	seen := map[string]bool{}
+	_, err := expand(text, func(name string) (string, error) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
+		}
+		return "", nil
+	})
+	return names, err
+}
+
+func expand(text string, value func(name string) (string, error)) (string, error) {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, Scheme)
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		n := nameLength(rest)
+		if !ValidName(rest[:n]) {
+			return "", fmt.Errorf("behind %s stands no name of a secret (up to %d letters, digits, - and _)", Scheme, maxName)
+		}
+		v, err := value(rest[:n])
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(v)
+		text = rest[n:]
+	}
+}

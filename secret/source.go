@@ -1,0 +1,118 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// A source is a secret with what is known of its value.
+type source struct {
+	Secret
+	asking chan struct{} // holds one: who asks the command
+	asked  atomic.Pointer[answer]
+	told   atomic.Pointer[string] // the newest value that Known heard of
+	seen   atomic.Pointer[seen]
+}
+
+// An answer is what a command said.
+type answer struct {
+	value string
+	err   error
+	until time.Time
+}
+
+// seen is how the newest attempt to read a value went.
+type seen struct {
+	at  time.Time
+	err error
+}
+
+func newSource(s Secret) *source {
+	return &source{Secret: s, asking: make(chan struct{}, 1)}
+}
+
+// get returns the value as it is now, and has told of it before.
+func (s *source) get(ctx context.Context, cfg *Config) (string, error) {
+	value, err := s.read(ctx, cfg)
+	if err == nil {
+		err = s.tell(cfg, value)
+	}
+	if ctx.Err() == nil || err == nil {
+		s.seen.Store(&seen{time.Now(), err})
+	}
+	if err != nil {
+		return "", err
+	}
+	return value, nil
+}
+
+func (s *source) read(ctx context.Context, cfg *Config) (string, error) {
+	switch {
+	case s.File != "":
+		return readFile(s.File)
+	case s.Env != "":
+		text, set := cfg.Lookup(s.Env)
+		if !set {
+			return "", fmt.Errorf("the variable %s is not set", s.Env)
+		}
+		return usable(text)
+	default:
+		return s.ask(ctx, cfg.Start)
+	}
+}
+
+func (s *source) tell(cfg *Config, value string) error {
+	if told := s.told.Load(); told != nil && *told == value {
+		return nil
+	}
+	if err := cfg.Known(s.Name, value); err != nil {
+		return fmt.Errorf("what calls print could not be kept free of it: %w", err)
+	}
+	s.told.Store(&value)
+	return nil
+}
+
+// readFile reads a file each time: one that was replaced is in force at once, and what it was stays known to the filter.
+func readFile(name string) (string, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its other end
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no regular file", name)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fmt.Errorf("%s can be read or changed by others than its owner (mode %04o): chmod 600", name, mode)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, MaxValue+3))
+	if err != nil {
+		return "", err
+	}
+	return usable(string(b))
+}
+
+// usable returns a value without the line end behind it, or why it is none. The error says nothing of the value.
+func usable(text string) (string, error) {
+	text = strings.TrimRight(text, "\r\n")
+	switch {
+	case len(text) < MinValue:
+		return "", fmt.Errorf("has %d bytes: with less than %d it could not be taken out of what calls print", len(text), MinValue)
+	case len(text) > MaxValue:
+		return "", fmt.Errorf("has more than %d bytes", MaxValue)
+	case strings.Contains(text, "\x00"):
+		return "", errors.New("has a NUL, which no variable and no header can have")
+	}
+	return text, nil
+}
