@@ -44,6 +44,7 @@ type Config struct {
 	Remind     []Reminder    `koanf:"remind"`    // texts that are added to results; none: none
 	MCP        MCP           `koanf:"mcp"`       // servers whose tools are taken in; zero: none
 	Web        Web           `koanf:"web"`       // fetch and web_search
+	Subagents  []Subagent    `koanf:"subagents"` // tools that give tasks to other models; none: none
 	Compact    Compact       `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.

@@ -45,6 +45,7 @@ func (c *Config) validate() error {
 	c.validateNotify(wrong)
 	c.validateMCP(wrong)
 	c.validateWeb(wrong)
+	c.validateSubagents(wrong)
 	c.validateWorkers(wrong)
 	for i, s := range c.Redact.Values {
 		given := 0

@@ -252,7 +252,11 @@ func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error
 		return nil, nil, err
 	}
 	tools = registry.New(registry.Config{})
-	if _, err := registerTools(tools, cfg, path, root, needs{exec: noExec{}}); err != nil {
+	_, err = registerTools(tools, cfg, path, root, needs{exec: noExec{}})
+	if err == nil {
+		err = registerSubagents(tools, cfg, nil)
+	}
+	if err != nil {
 		return nil, nil, errors.Join(err, root.Close())
 	}
 	return tools, func() { _ = root.Close() }, nil // nothing was written

@@ -164,7 +164,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.tools = registry.New(registry.Config{
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
-		Pins:          pins, Trusted: append([]string{builtin, benchSource}, d.cfg.Workers.sources()...),
+		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
@@ -172,6 +172,9 @@ func (d *daemon) openTools(ctx context.Context) error {
 	d.jobs, err = registerTools(d.tools, d.cfg, path, root, needs{
 		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets,
 	})
+	if err == nil {
+		err = d.openSubagents()
+	}
 	if err != nil {
 		return err
 	}

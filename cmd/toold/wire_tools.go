@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/plugins/permission"
@@ -32,6 +33,9 @@ const benchSource = "bench"
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
 		return false // what a worker starts is not around any process of this machine's
+	}
+	if strings.HasPrefix(t.Source, subagentSource) {
+		return false // its tool calls are calls of their own
 	}
 	if t.Source != builtin && t.Source != benchSource && t.Source != frontend.Source {
 		return true

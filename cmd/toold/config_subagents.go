@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/subagent"
+)
+
+// Subagent is a tool that gives tasks to another model.
+type Subagent struct {
+	Name           string        `koanf:"name"`            // the tool's id; required, once
+	Description    string        `koanf:"description"`     // what models read of it; "": a sentence about any
+	Protocol       string        `koanf:"protocol"`        // openai, anthropic; required
+	Endpoint       string        `koanf:"endpoint"`        // base URL, with /v1 for openai, without for anthropic; required
+	Model          string        `koanf:"model"`           // required
+	KeyFile        string        `koanf:"key_file"`        // whose text is the key; one of KeyFile and KeyEnv at most
+	KeyEnv         string        `koanf:"key_env"`         // variable of the daemon's environment that is the key
+	System         string        `koanf:"system"`          // what the model is told before its task; "": a sentence about what it is for
+	Tools          SubagentTools `koanf:"tools"`           // of those that its caller may use; zero: all
+	Depth          int           `koanf:"depth"`           // levels of subagents, this one included; 0: 2
+	Turns          int           `koanf:"turns"`           // answers of the model; 0: 20
+	Tokens         int           `koanf:"tokens"`          // of all answers, read and written; 0: 200,000
+	AnswerTokens   int           `koanf:"answer_tokens"`   // of one answer; 0: as the endpoint likes (anthropic: 8,192)
+	Time           time.Duration `koanf:"time"`            // that it works, without waiting for people; 0: 10m
+	RequestTimeout time.Duration `koanf:"request_timeout"` // of one request to the endpoint; 0: 2m
+	Tier           string        `koanf:"tier"`            // observe, confirm, escalate; "": confirm
+	Parallel       bool          `koanf:"parallel"`        // several calls of one thread may run beside each other; false: one after the other
+}
+
+// SubagentTools are globs on tool ids.
+type SubagentTools struct {
+	Allow   []string `koanf:"allow"`   // none: all
+	Exclude []string `koanf:"exclude"` // taken from these; none: none
+}
+
+// subagentSource begins the names of the sources of subagents: each has a circuit of its own.
+const subagentSource = "subagent:"
+
+func (c *Config) validateSubagents(wrong complaint) {
+	seen := map[string]bool{}
+	for i := range c.Subagents {
+		s, key := &c.Subagents[i], fmt.Sprintf("subagents[%d]", i)
+		if seen[s.Name] {
+			wrong(key, "name %q stands twice", s.Name)
+		}
+		seen[s.Name] = true
+		if _, err := subagent.New(c.subagent(s, nil)); err != nil {
+			wrong(key, "%v", err)
+		}
+		if s.KeyFile != "" && s.KeyEnv != "" {
+			wrong(key, "the key is in key_file or in key_env, not in both")
+		}
+	}
+}
+
+// subagent is the configuration of one; without a caller it cannot run.
+func (c *Config) subagent(s *Subagent, caller subagent.Caller) subagent.Config {
+	return subagent.Config{
+		Name: s.Name, Description: s.Description, Protocol: subagent.Protocol(s.Protocol), Endpoint: s.Endpoint, Model: s.Model, System: s.System,
+		Key: s.key, Allow: s.Tools.Allow, Exclude: s.Tools.Exclude, Siblings: c.subagentNames(),
+		Depth: s.Depth, Turns: s.Turns, Tokens: int64(s.Tokens), AnswerTokens: s.AnswerTokens, Time: s.Time, Request: s.RequestTimeout,
+		Tier: tool.Tier(strings.ToUpper(s.Tier)), Parallel: s.Parallel, MaxArguments: c.Limits.Arguments, Caller: caller,
+	}
+}
+
+// key reads the endpoint's key, which may change while the daemon runs.
+func (s *Subagent) key() (string, error) {
+	var text string
+	from := s.KeyEnv
+	switch {
+	case s.KeyFile != "":
+		b, err := os.ReadFile(s.KeyFile)
+		if err != nil {
+			return "", err
+		}
+		text, from = string(b), s.KeyFile
+	case s.KeyEnv != "":
+		text = os.Getenv(s.KeyEnv)
+	default:
+		return "", nil
+	}
+	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, "\r\n\x00") {
+		return "", fmt.Errorf("%s has no key in one line", from)
+	}
+	return text, nil
+}
+
+func (c *Config) subagentNames() (names []string) {
+	for i := range c.Subagents {
+		names = append(names, c.Subagents[i].Name)
+	}
+	return names
+}
+
+func (c *Config) subagentSources() (sources []string) {
+	for _, name := range c.subagentNames() {
+		sources = append(sources, subagentSource+name)
+	}
+	return sources
+}
+
+// registerSubagents makes the tools.
+func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller) error {
+	for i := range c.Subagents {
+		s := &c.Subagents[i]
+		if _, err := s.key(); err != nil {
+			return usagef("subagents[%d]: the key: %w%s", i, err, c.saidBy(fmt.Sprintf("subagents[%d]", i)))
+		}
+		made, err := subagent.New(c.subagent(s, caller))
+		if err == nil {
+			err = r.Register(subagentSource+s.Name, made)
+		}
+		if err != nil {
+			return usagef("subagents[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// openSubagents makes the tools of a daemon.
+func (d *daemon) openSubagents() error {
+	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted))
+}

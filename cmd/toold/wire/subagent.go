@@ -1,0 +1,177 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/registry/export"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/subagent"
+)
+
+// Subagents shows the daemon to subagents: their calls are batches like everybody's. The engine is asked for when a subagent runs:
+// the tools are there before it.
+func Subagents(engine func() *lifecycle.Engine, r *registry.Registry, hide Hide) subagent.Caller {
+	return subagents{engine, tools{r, hide}}
+}
+
+type subagents struct {
+	engine func() *lifecycle.Engine
+	tools  tools
+}
+
+// turnsParallel is how many calls of a turn run at once that are safe beside each other.
+const turnsParallel = 8
+
+// Tools implements [subagent.Caller].
+func (s subagents) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protocol) (subagent.Toolbox, error) {
+	offer := s.tools.offer(parent.Caller)
+	offer.Allow, offer.Exclude = parent.Run.Agent.Allow, parent.Run.Agent.Exclude
+	own := registry.Offer{Allow: agent.Allow, Exclude: agent.Exclude}
+	entries, _ := s.tools.r.View(offer).List(registry.Filter{}, registry.Page{})
+	var list []*tool.Descriptor
+	for _, e := range entries {
+		if own.Includes(&e.Descriptor) {
+			list = append(list, &e.Descriptor)
+		}
+	}
+	box := subagent.Toolbox{Names: map[string]string{}}
+	if len(list) == 0 {
+		return box, nil
+	}
+	f := map[subagent.Protocol]export.Format{subagent.OpenAI: export.OpenAI, subagent.Anthropic: export.Anthropic}[p]
+	done, err := export.Export(f, list)
+	if err != nil {
+		return box, err
+	}
+	for _, t := range done.Tools {
+		box.Names[t.Name] = t.ID
+	}
+	if len(done.Tools) > 0 {
+		box.Tools, box.Guidance = export.Join(f, done.Tools), export.Guidance(done.Tools)
+	}
+	return box, nil
+}
+
+// Carry implements [subagent.Caller].
+func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subagent.Event)) ([]subagent.Outcome, error) {
+	spec := call.BatchSpec{ID: t.Batch, BatchOptions: call.BatchOptions{Strategy: call.Auto, MaxParallel: turnsParallel}}
+	for i := range t.Calls {
+		r := &t.Calls[i]
+		spec.Calls = append(spec.Calls, call.Spec{
+			Tool: r.Tool, Arguments: r.Arguments, ID: r.ID, ModelCallID: r.ModelID, Run: t.Run, OnBehalfOf: t.Parent.OnBehalfOf,
+		})
+	}
+	w, err := s.engine().ExecuteBatch(ctx, t.Parent.Caller, spec, lifecycle.ExecuteOptions{})
+	if err != nil {
+		return nil, refusedTurn(err)
+	}
+	defer w.Close()
+	for {
+		f, err := w.Next(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, ctx.Err()
+		case errors.Is(err, io.EOF), err == nil && f.Closing:
+			return nil, stopping()
+		case err != nil:
+			return nil, refusedTurn(err)
+		}
+		for i := range f.Events {
+			if e, ok := subagentEvent(f.Key.ID, &f.Events[i]); ok {
+				told(e)
+			}
+		}
+		if f.BatchFinished != nil {
+			return outcomes(f.BatchFinished.Calls), nil
+		}
+	}
+}
+
+// Cancel implements [subagent.Caller].
+func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) error {
+	_, err := s.engine().CancelBatch(ctx, t.Parent.Caller, t.Batch, reason, "")
+	for i := 0; err == nil && i < len(t.Calls); i++ {
+		var w *lifecycle.Watcher
+		if w, err = s.engine().Watch(ctx, t.Parent.Caller, t.Calls[i].ID, "", true); err == nil {
+			err = awaitEnd(ctx, w)
+		}
+	}
+	return err
+}
+
+func awaitEnd(ctx context.Context, w *lifecycle.Watcher) error {
+	defer w.Close()
+	for !w.Call().Status.Terminal() {
+		if _, err := w.Next(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stopping() error {
+	return &tool.Error{Code: tool.Interrupted, Reason: "DRAINING", Message: "The daemon is stopping", Retryable: true}
+}
+
+// refusedTurn is a refusal in the words of tools. What would be accepted a little later may be sent again.
+func refusedTurn(err error) error {
+	r, ok := errors.AsType[*call.Refusal](err)
+	if !ok {
+		return err
+	}
+	e := &tool.Error{Code: tool.ExecutionFailed, Reason: r.Reason, Message: "The subagent cannot call tools: " + r.Message, RetryAfter: r.RetryAfter}
+	switch r.Kind {
+	case call.ResourceExhausted:
+		e.Code, e.Retryable = tool.ResourceExhausted, true
+	case call.Unavailable:
+		e.Retryable = true
+	}
+	return e
+}
+
+func outcomes(calls []*call.Call) []subagent.Outcome {
+	list := make([]subagent.Outcome, len(calls))
+	for i, c := range calls {
+		o := &list[i]
+		o.ID, o.Tool = c.ID, c.Tool
+		switch {
+		case c.Status == "" || c.Purge != nil:
+			o.Gone = true
+		case c.Status.Terminal():
+			o.Ended, o.Failed, o.Text = true, c.Status != call.Succeeded, c.Result.ModelText()
+			o.Blocked = c.Result != nil && c.Result.Error != nil && c.Result.Error.TerminateRun
+		default:
+			if s := c.Open(); s != nil {
+				o.Waits = s.Action
+			}
+		}
+	}
+	return list
+}
+
+var subagentStatus = map[call.Status]string{call.Succeeded: "done", call.Failed: "failed", call.Cancelled: "cancelled"}
+
+// subagentEvent is what a subagent tells of an event of its call.
+func subagentEvent(id string, e *call.Event) (subagent.Event, bool) {
+	out := subagent.Event{Call: id}
+	switch e.Type {
+	case call.EventAccepted:
+		out.Tool, out.Status = e.Accepted.Tool, "pending"
+	case call.EventAttemptStarted:
+		out.Status = "running"
+	case call.EventProgress:
+		out.Status, out.Message, out.Fraction = "running", e.Progress.Message, e.Progress.Fraction
+	case call.EventSuspended:
+		out.Status, out.Message = "waiting", e.Suspension.Action
+	case call.EventFinished:
+		out.Status = subagentStatus[e.Outcome.Status]
+	default:
+		return out, false
+	}
+	return out, true
+}

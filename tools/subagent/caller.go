@@ -1,0 +1,121 @@
+package subagent
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Caller is the daemon as a subagent needs it. All methods are called concurrently.
+type Caller interface {
+	// Tools returns, in the words of a protocol, the tools that are offered to the caller of the parent in its run and to the agent
+	// too.
+	Tools(parent *tool.Call, agent tool.Agent, p Protocol) (Toolbox, error)
+	// Carry carries a turn out, or joins it when it has begun, and returns when nothing of it can move: all calls have ended, or
+	// those that have not wait for somebody. It tells what happens meanwhile. An [*tool.Error] that is Retryable means that nothing
+	// was begun and the same turn may be sent again.
+	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
+	// Cancel ends what is left of a turn. It returns when its calls have ended or ctx is done.
+	Cancel(ctx context.Context, t *Turn, reason string) error
+}
+
+// A Toolbox is what a model is offered.
+type Toolbox struct {
+	Tools    json.RawMessage // a list in the protocol's words; empty when there is none
+	Guidance string
+	// Names are the ids of the tools by what the model calls them.
+	Names map[string]string
+}
+
+// A Turn is the tool calls of one answer of the model.
+type Turn struct {
+	Parent *tool.Call
+	Batch  string
+	Run    tool.Run
+	Calls  []Request
+}
+
+// A Request is a tool call that a model asked for.
+type Request struct {
+	ID        string `json:"id"` // of the call
+	ModelID   string `json:"model_id"`
+	Tool      string `json:"tool"`
+	Arguments string `json:"arguments"` // as the model wrote them
+}
+
+// An Outcome is how a call of a turn stands.
+type Outcome struct {
+	ID      string
+	Tool    string
+	Ended   bool
+	Gone    bool   // nothing is known of it any more
+	Failed  bool   // for the model: the text is about a failure
+	Blocked bool   // the run is not to go on
+	Text    string // what the model reads, when it has ended
+	Waits   string // what it waits for, when it has not
+}
+
+// An Event is something that happened to a call of a turn.
+type Event struct {
+	Call     string
+	Tool     string // empty: told before
+	Status   string // pending, running, waiting, done, failed, cancelled
+	Message  string
+	Fraction float64
+}
+
+// Action is of the tickets with which subagents wait for their calls. They are no questions to people.
+const Action = "subagent"
+
+// Origin is of the runs that subagents begin.
+const Origin = "subagent"
+
+// Waiting returns the calls for which a subagent's ticket waits: when all of them have ended it goes on.
+func Waiting(parameters json.RawMessage) []string {
+	var w waiting
+	_ = json.Unmarshal(parameters, &w) // without them it goes on at once, and asks again
+	return w.Calls
+}
+
+type waiting struct {
+	Calls []string `json:"calls"`
+}
+
+// RunOf returns the run in which a call's own calls are, by its checkpoint; "" when it has made none.
+func RunOf(call string, checkpoint []byte) string {
+	s, err := decode(checkpoint)
+	if err != nil || s == nil {
+		return ""
+	}
+	return s.run(call)
+}
+
+// waitTicket is how a subagent waits. It asks nobody: an answer of a person makes it look once more, and so does its expiry.
+func waitTicket(open []Outcome) tool.Ticket {
+	w := waiting{Calls: []string{}}
+	message := "Stopped on the way; goes on by itself"
+	for i, o := range open {
+		w.Calls = append(w.Calls, o.ID)
+		if i == 0 {
+			message = "Waits for " + o.Tool
+		} else if i < maxNamed {
+			message += ", " + o.Tool
+		}
+		if o.Waits != "" && i < maxNamed {
+			message += " (" + o.Waits + ")"
+		}
+	}
+	if len(open) > maxNamed {
+		message += " …"
+	}
+	parameters, _ := json.Marshal(w) // strings have a JSON form
+	return tool.Ticket{Action: Action, Message: message, Parameters: parameters, ExpiresIn: longest, DefaultResult: "{}"}
+}
+
+// longest is how long a subagent waits before it looks whether it still has to.
+const longest = 30 * 24 * time.Hour
+
+// maxNamed is how many calls a ticket names in words.
+const maxNamed = 4

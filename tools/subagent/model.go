@@ -1,0 +1,226 @@
+package subagent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// Protocol is how an endpoint is spoken to.
+type Protocol string
+
+// The protocols.
+const (
+	OpenAI    Protocol = "openai"    // Chat Completions
+	Anthropic Protocol = "anthropic" // Messages
+)
+
+// words is a protocol: what is sent and what is read.
+type words interface {
+	path() string
+	sign(h http.Header, key string)
+	request(q *question) ([]byte, error)
+	answer(body []byte) (*answer, error)
+}
+
+func (p Protocol) words() (words, bool) {
+	switch p {
+	case OpenAI:
+		return openAI{}, true
+	case Anthropic:
+		return anthropic{}, true
+	}
+	return nil, false
+}
+
+// question is what the model is asked.
+type question struct {
+	model, system string
+	messages      []message
+	tools         json.RawMessage
+	answerTokens  int
+	key           string // that a gateway may tell a repeat by
+}
+
+// answer is what it said.
+type answer struct {
+	text    string
+	calls   []wanted
+	cut     bool // it met its limit of tokens
+	in, out int64
+}
+
+// wanted is a tool call as the model wrote it.
+type wanted struct{ id, name, arguments string }
+
+const (
+	maxAnswer  = 8 << 20 // bytes of an answer
+	maxTries   = 5       // of one question
+	maxDelay   = 30 * time.Second
+	maxPatient = 2 * time.Minute // the longest Retry-After that is waited for
+)
+
+// model asks an endpoint.
+type model struct {
+	words    words
+	endpoint string
+	key      func() (string, error)
+	client   *http.Client
+	timeout  time.Duration // of one request
+	first    time.Duration // before the second try
+}
+
+// newClient speaks to the operator's endpoint and nobody else: no proxy of the environment, no redirect, no cookie.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second,
+			TLSHandshakeTimeout: 15 * time.Second, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// A failure is why there is no answer.
+type failure struct {
+	reason string // UPPER_SNAKE_CASE
+	text   string // for the model that asked for the subagent
+	detail string // for the operator
+	again  bool   // the same question may be asked again
+	after  time.Duration
+}
+
+func (f *failure) Error() string { return f.text }
+
+func malformed(format string, args ...any) *failure {
+	return &failure{reason: "MALFORMED", text: "The subagent's model gave an answer that cannot be read", detail: fmt.Sprintf(format, args...), again: true}
+}
+
+// result is the end of a call whose model does not answer.
+func (f *failure) result() *tool.Result {
+	return &tool.Result{Status: tool.StatusError, Error: &tool.Error{
+		Code: tool.Upstream, Reason: f.reason, Message: f.text, DeveloperMessage: f.detail, Retryable: f.again, RetryAfter: f.after,
+	}}
+}
+
+// ask returns the model's answer. It tries again what may be tried again, as long as ctx and the number of tries allow.
+func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answer, error) {
+	body, err := m.words.request(q)
+	if err != nil {
+		return nil, err
+	}
+	delay := m.first
+	for try := 1; ; try++ {
+		a, err := m.once(ctx, body, q.key)
+		var f *failure
+		if err == nil || ctx.Err() != nil || !errors.As(err, &f) || !f.again || try == maxTries {
+			return a, err
+		}
+		wait := max(delay, f.after)
+		if deadline, ok := ctx.Deadline(); f.after > maxPatient || ok && time.Until(deadline) <= wait {
+			return nil, err
+		}
+		told(fmt.Sprintf("the model does not answer (%s); asking again", f.reason))
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+		delay = min(2*delay, maxDelay)
+	}
+}
+
+// once sends one request.
+func (m *model) once(ctx context.Context, body []byte, idempotency string) (*answer, error) {
+	key, err := m.key()
+	if err != nil {
+		return nil, &failure{reason: "KEY", text: "The key of the subagent's model cannot be read", detail: err.Error()}
+	}
+	ctx, stop := context.WithTimeout(ctx, m.timeout)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, m.endpoint+m.words.path(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("Idempotency-Key", idempotency)
+	m.words.sign(r.Header, key)
+	response, err := m.client.Do(r)
+	if err != nil {
+		return nil, &failure{reason: "UNREACHABLE", text: "The subagent's model cannot be reached", detail: err.Error(), again: true}
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return nil, refused(response, text, key)
+	case len(text) > maxAnswer:
+		return nil, &failure{reason: "ANSWER_TOO_LARGE", text: "The subagent's model gave an answer that is too large", detail: fmt.Sprintf("it has more than %d bytes", maxAnswer)}
+	case err != nil:
+		return nil, &failure{reason: "UNREACHABLE", text: "The subagent's model broke off its answer", detail: err.Error(), again: true}
+	}
+	return m.words.answer(text)
+}
+
+// refused is why an endpoint did not answer. What it says is for the operator, without the key.
+func refused(r *http.Response, body []byte, key string) *failure {
+	said := strings.ToValidUTF8(string(body), "�")
+	if key != "" {
+		said = strings.ReplaceAll(said, key, "(key)")
+	}
+	said = clip(said, 1000)
+	f := &failure{
+		reason: "HTTP_" + strconv.Itoa(r.StatusCode), detail: r.Status + ": " + said,
+		text: fmt.Sprintf("The subagent's model cannot be asked: its endpoint answers %d", r.StatusCode),
+	}
+	switch c := r.StatusCode; {
+	case c == http.StatusRequestTimeout, c == http.StatusTooEarly, c == http.StatusTooManyRequests, c >= 500 && c != http.StatusNotImplemented:
+		f.again, f.after = true, retryAfter(r.Header.Get("Retry-After"), time.Now())
+	}
+	return f
+}
+
+// retryAfter reads seconds or a date.
+func retryAfter(text string, now time.Time) time.Duration {
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return max(0, time.Duration(n)*time.Second)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// clip shortens a text to about n bytes, at a rune.
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}
+
+// sum adds what an endpoint says of its use; one that says nonsense is not believed.
+func sum(parts ...int64) (total int64) {
+	for _, n := range parts {
+		if n < 0 || n > maxTokens {
+			return -1
+		}
+		total += n
+	}
+	return total
+}
+
+// maxTokens is more than any answer takes.
+const maxTokens = 1 << 40

@@ -1,0 +1,215 @@
+package subagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Config is one subagent.
+type Config struct {
+	Name        string // the tool's id; required
+	Description string // what models read of the tool; "": a sentence about any subagent
+	Protocol    Protocol
+	// Endpoint is the base URL: with /v1 for OpenAI, without for Anthropic, as their own clients take it. Required.
+	Endpoint string
+	Model    string // required
+	System   string // what the model is told before its task; "": a sentence about what it is for
+	// Key returns the endpoint's key, asked for with each request; nil: there is none.
+	Key func() (string, error)
+	// Allow and Exclude are globs of the tools that it may use, of those that its caller may. An empty Allow takes all.
+	Allow, Exclude []string
+	// Siblings are the ids of all subagents: those that would be too deep are not offered.
+	Siblings []string
+
+	Depth        int           // levels of subagents, this one included; 0: 2
+	Turns        int           // answers of the model; 0: 20
+	Tokens       int64         // of all answers, read and written; 0: 200,000
+	AnswerTokens int           // of one answer; 0: as the endpoint likes (Anthropic: 8,192)
+	Time         time.Duration // that it works, without waiting for people; 0: 10 min
+	Request      time.Duration // of one request to the endpoint; 0: 2 min
+
+	Tier     tool.Tier // "": CONFIRM
+	Parallel bool      // several calls of one thread may run beside each other
+
+	MaxArguments int           // bytes of a tool call's arguments that the daemon takes; 0: 1 MiB
+	FirstDelay   time.Duration // before the second try at a question, twice as much before each further one; 0: 1 s
+	Caller       Caller        // required but for a look at the descriptor
+}
+
+// A Subagent is a tool that gives a task to a model.
+type Subagent struct {
+	cfg        Config
+	model      *model
+	descriptor tool.Descriptor
+}
+
+const defaultSystem = "You are a helper to whom another assistant gives a task. Work on it alone, with the tools that you have, and end with an answer that stands for itself: " +
+	"only your last message is read. Nobody answers questions."
+
+const parameters = `{"type":"object","properties":{"task":{"type":"string","minLength":1,` +
+	`"description":"What to do, with all that has to be known for it: the helper sees nothing of this conversation. Say what the answer should contain."}},` +
+	`"required":["task"],"additionalProperties":false}`
+
+// New returns a subagent, or why its configuration cannot be meant.
+func New(cfg Config) (*Subagent, error) {
+	w, ok := cfg.Protocol.words()
+	if !ok {
+		return nil, fmt.Errorf("protocol %q is not openai or anthropic", cfg.Protocol)
+	}
+	if err := tool.ValidName(cfg.Name); err != nil {
+		return nil, err
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	cfg.fill()
+	s := &Subagent{cfg: cfg, model: &model{
+		words: w, endpoint: strings.TrimRight(cfg.Endpoint, "/"), key: cfg.Key, client: newClient(), timeout: cfg.Request, first: cfg.FirstDelay,
+	}}
+	s.descriptor = tool.Descriptor{
+		ID: cfg.Name, Description: cfg.Description, Category: "agent", Parameters: json.RawMessage(parameters),
+		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: cfg.Tier, ConcurrencySafe: cfg.Parallel, OpenWorld: true},
+		// After a crash it goes on from its checkpoint, and finds the calls that it made.
+		Idempotent: true,
+		Timeouts:   tool.Timeouts{Attempt: cfg.Time + overtime},
+		Metadata:   map[string]string{"model": cfg.Model},
+	}
+	return s, nil
+}
+
+// overtime is what is left to end the calls of a subagent whose time is over.
+const overtime = 30 * time.Second
+
+func (c *Config) check() error {
+	u, err := url.Parse(c.Endpoint)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return fmt.Errorf("endpoint %q is no URL such as https://api.example.com/v1", c.Endpoint)
+	case c.Model == "":
+		return errors.New("model is required")
+	case c.Depth < 0 || c.Depth > 8:
+		return fmt.Errorf("depth %d is not between 1 and 8", c.Depth)
+	case c.Turns < 0 || c.Turns > 1000:
+		return fmt.Errorf("turns %d is not between 1 and 1000", c.Turns)
+	case c.Tokens < 0 || c.AnswerTokens < 0:
+		return errors.New("tokens and answer_tokens are not negative")
+	case c.Time < 0 || c.Time > 24*time.Hour || c.Request < 0 || c.Request > time.Hour:
+		return errors.New("time is at most 24h, request_timeout 1h, and neither is negative")
+	case !slices.Contains([]tool.Tier{"", tool.Observe, tool.Confirm, tool.Escalate}, c.Tier):
+		return fmt.Errorf("tier %q is not observe, confirm or escalate", strings.ToLower(string(c.Tier)))
+	}
+	for _, g := range slices.Concat(c.Allow, c.Exclude) {
+		if _, err := path.Match(g, ""); err != nil {
+			return fmt.Errorf("%q is not a pattern of *, ? and [classes]", g)
+		}
+	}
+	return nil
+}
+
+func (c *Config) fill() {
+	or(&c.Description, "Gives a task to a helper: another model that works on it alone, with tools, and answers with a text. Use it for work whose steps need not be seen.")
+	or(&c.System, defaultSystem)
+	or(&c.Depth, 2)
+	or(&c.Turns, 20)
+	or(&c.Tokens, 200_000)
+	or(&c.Time, 10*time.Minute)
+	or(&c.Request, 2*time.Minute)
+	or(&c.Tier, tool.Confirm)
+	or(&c.MaxArguments, 1<<20)
+	or(&c.FirstDelay, time.Second)
+	if c.Key == nil {
+		c.Key = func() (string, error) { return "", nil }
+	}
+}
+
+func or[T comparable](v *T, fallback T) {
+	var zero T
+	if *v == zero {
+		*v = fallback
+	}
+}
+
+// Descriptor implements [tool.Tool].
+func (s *Subagent) Descriptor() tool.Descriptor { return s.descriptor }
+
+// Close ends the connections to the endpoint that are not used.
+func (s *Subagent) Close() error {
+	if t, ok := s.model.client.Transport.(*http.Transport); ok {
+		t.CloseIdleConnections()
+	}
+	return nil
+}
+
+// Describe implements [tool.Describer].
+func (s *Subagent) Describe(_ context.Context, c *tool.Call) (tool.Description, error) {
+	task := c.Arguments.String("task")
+	title, _, _ := strings.Cut(strings.TrimSpace(task), "\n")
+	return tool.Description{
+		Kind: tool.KindOther, Title: "Ask " + s.cfg.Name + ": " + clip(title, 100),
+		Preview: []tool.Content{{Type: tool.ContentText, Text: task}},
+		Notes:   []string{fmt.Sprintf("up to %d turns of %s; its tool calls ask for themselves", s.cfg.Turns, s.cfg.Model)},
+	}, nil
+}
+
+// depthLabel is on the calls of subagents: how many levels there may be below them.
+const depthLabel = "subagent.depth_left"
+
+// levels returns how many levels of subagents there may be from this call on, itself included.
+func (s *Subagent) levels(c *tool.Call) int {
+	text, ok := c.Run.Labels[depthLabel]
+	if !ok {
+		return s.cfg.Depth
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return min(n, s.cfg.Depth)
+}
+
+// Execute implements [tool.Tool].
+func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	levels := s.levels(c)
+	if levels < 1 {
+		return exhausted("DEPTH", "Not run: subagents may not be nested any deeper here"), nil
+	}
+	st, err := decode(c.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		st = newState(c.Arguments.String("task"))
+	}
+	w := &work{s: s, call: c, state: st, began: time.Now(), levels: levels, shown: map[string]*shown{}}
+	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
+	defer stop()
+	result, err := w.run(bounded)
+	if err != nil && drained(ctx) {
+		return w.rest(nil)
+	}
+	return result, err
+}
+
+// errTime is why a subagent stops whose time is over.
+var errTime = errors.New("the subagent's time is over")
+
+// drained reports whether the daemon is stopping: then the next one goes on.
+func drained(ctx context.Context) bool {
+	e, ok := errors.AsType[*tool.Error](context.Cause(ctx))
+	return ok && e.Code == tool.Interrupted
+}
+
+func exhausted(reason, format string, args ...any) *tool.Result {
+	return &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.ResourceExhausted, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,309 @@
+package subagent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// work is one attempt at a subagent's call.
+type work struct {
+	s      *Subagent
+	call   *tool.Call
+	state  *state
+	began  time.Time // since when it works and has not been counted
+	levels int
+	shown  map[string]*shown // what the parent's log shows of a call
+}
+
+const (
+	maxCalls        = 64        // tool calls of one answer
+	maxResult       = 256 << 10 // bytes of a result that the model reads
+	maxConversation = 4 << 20   // bytes of what is said in all
+)
+
+// run goes on from the state until the model has nothing to ask for.
+func (w *work) run(ctx context.Context) (*tool.Result, error) {
+	for {
+		if w.state.Pending != nil {
+			end, err := w.carry(ctx)
+			if end != nil || err != nil {
+				return end, err
+			}
+		}
+		if end := w.limit(ctx); end != nil {
+			return end, nil
+		}
+		box, err := w.tools()
+		if err != nil {
+			return nil, err
+		}
+		a, err := w.ask(ctx, &box)
+		if err != nil {
+			return w.unanswered(ctx, err)
+		}
+		if end := w.take(a, &box); end != nil {
+			return end, nil
+		}
+		if err := w.save(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (w *work) tools() (Toolbox, error) {
+	return w.s.cfg.Caller.Tools(w.call, w.agent(nil), w.s.cfg.Protocol)
+}
+
+// unanswered is the end of a call whose model did not answer.
+func (w *work) unanswered(ctx context.Context, err error) (*tool.Result, error) {
+	f, ok := errors.AsType[*failure](err)
+	switch {
+	case errors.Is(context.Cause(ctx), errTime):
+		return w.overTime(), nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case ok:
+		return w.told(f.result()), nil
+	}
+	return nil, err
+}
+
+// limit returns the end of a call that may ask no more.
+func (w *work) limit(ctx context.Context) *tool.Result {
+	switch cfg, s := &w.s.cfg, w.state; {
+	case errors.Is(context.Cause(ctx), errTime):
+		return w.overTime()
+	case s.Turns >= cfg.Turns:
+		return w.stopped("TURNS", "its limit of %d turns", cfg.Turns)
+	case s.Usage.total() >= cfg.Tokens:
+		return w.stopped("TOKENS", "its limit of %d tokens", cfg.Tokens)
+	case s.size() > maxConversation:
+		return w.stopped("CONVERSATION", "the limit of what a conversation may hold (%d bytes)", maxConversation)
+	}
+	return nil
+}
+
+func (s *state) size() (n int) {
+	for i := range s.Messages {
+		m := &s.Messages[i]
+		n += len(m.Text)
+		for _, c := range m.Calls {
+			n += len(c.Arguments)
+		}
+		for _, r := range m.Results {
+			n += len(r.Text)
+		}
+	}
+	return n
+}
+
+func (w *work) overTime() *tool.Result { return w.stopped("TIME", "its time (%v)", w.s.cfg.Time) }
+
+// stopped is the end of a call that met a limit.
+func (w *work) stopped(reason, format string, args ...any) *tool.Result {
+	text := "The subagent met " + fmt.Sprintf(format, args...) + " before it was done."
+	if last := w.state.lastWords(); last != "" {
+		text += " Its last words: " + clip(last, 4<<10)
+	}
+	return w.told(exhausted(reason, "%s", text))
+}
+
+// told adds to a result what the call took.
+func (w *work) told(r *tool.Result) *tool.Result {
+	s := w.state
+	r.Metadata = map[string]string{
+		"model": w.s.cfg.Model, "turns": strconv.Itoa(s.Turns), "tool_calls": strconv.Itoa(s.Calls),
+		"input_tokens": strconv.FormatInt(s.Usage.In, 10), "output_tokens": strconv.FormatInt(s.Usage.Out, 10),
+	}
+	if s.Usage.Estimated {
+		r.Metadata["tokens_estimated"] = "true"
+	}
+	if s.Calls > 0 {
+		r.Metadata["run_id"] = s.run(w.call.ID)
+	}
+	return r
+}
+
+// ask asks the model for its next answer.
+func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
+	cfg := &w.s.cfg
+	q := question{
+		model: cfg.Model, system: cfg.System, messages: w.state.Messages, tools: box.Tools, answerTokens: cfg.AnswerTokens,
+		key: w.state.id(w.call.ID, "ask", strconv.Itoa(w.state.Turns)),
+	}
+	if box.Guidance != "" {
+		q.system += "\n\n" + box.Guidance
+	}
+	w.progress("turn " + strconv.Itoa(w.state.Turns+1) + ": the model is asked")
+	return w.s.model.ask(ctx, &q, w.progress)
+}
+
+func (w *work) progress(text string) {
+	_ = w.call.Progress(tool.ProgressRunning, float64(w.state.Turns)/float64(w.s.cfg.Turns), text) // the engine ends a call that is over
+}
+
+// take takes an answer in. It returns the end when the model has nothing to ask for.
+func (w *work) take(a *answer, box *Toolbox) *tool.Result {
+	s := w.state
+	s.count(a)
+	m := message{Role: roleAssistant, Text: a.text}
+	p := &pending{}
+	s.Turns++
+	for i := range a.calls {
+		c, id := &a.calls[i], s.modelID(a.calls[i].id, i, m.Calls)
+		m.Calls = append(m.Calls, toolCall{id, safeName(c.name), object(c.arguments)})
+		p.Order = append(p.Order, id)
+		r := Request{ID: s.call(w.call.ID, i), ModelID: id, Tool: c.name, Arguments: c.arguments}
+		if own, ok := box.Names[c.name]; ok {
+			r.Tool = own
+		}
+		if why := w.uncallable(&r, i); why != "" {
+			p.Results = append(p.Results, result{toolResult: toolResult{ID: id, Text: why, Failed: true}})
+			continue
+		}
+		p.Requests = append(p.Requests, r)
+	}
+	s.Messages = append(s.Messages, m)
+	if len(a.calls) == 0 {
+		return w.done(a)
+	}
+	if s.Turns >= w.s.cfg.Turns { // nobody would read what came of them
+		return w.stopped("TURNS", "its limit of %d turns", w.s.cfg.Turns)
+	}
+	if s.Usage.total() >= w.s.cfg.Tokens {
+		return w.stopped("TOKENS", "its limit of %d tokens", w.s.cfg.Tokens)
+	}
+	s.Pending = p
+	s.Calls += len(p.Requests)
+	return nil
+}
+
+// done is the end of a call whose model said its last.
+func (w *work) done(a *answer) *tool.Result {
+	text := a.text
+	if text == "" {
+		text = "(The subagent ended without a word.)"
+	}
+	r := w.told(tool.Text(text))
+	if a.cut {
+		r.Metadata["cut"] = "true"
+		r.Message += "\n\n(The answer met the limit of its length and is cut.)"
+	}
+	return r
+}
+
+// count adds what an answer took. Of an endpoint that does not say, or says nonsense, it is reckoned: a limit of tokens holds
+// there too.
+func (s *state) count(a *answer) {
+	in, out := a.in, a.out
+	if sum(in, out) <= 0 {
+		s.Usage.Estimated = true
+		in, out = int64(s.size()/4+1), int64(len(a.text)/4+1)
+		for i := range a.calls {
+			out += int64(len(a.calls[i].arguments) / 4)
+		}
+	}
+	s.Usage.In, s.Usage.Out = s.Usage.In+in, s.Usage.Out+out
+}
+
+// uncallable returns what the model reads of a tool call that cannot even be a call; "" when it can.
+func (w *work) uncallable(r *Request, i int) string {
+	switch {
+	case i >= maxCalls:
+		return fmt.Sprintf("Not run: more than %d tool calls in one answer", maxCalls)
+	case tool.ValidName(r.Tool) != nil:
+		return fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", clip(r.Tool, 80))
+	case len(r.Arguments) > w.s.cfg.MaxArguments:
+		return fmt.Sprintf("Not run: the arguments have %d bytes; at most %d are accepted", len(r.Arguments), w.s.cfg.MaxArguments)
+	}
+	return ""
+}
+
+// modelID is the model's own id of a tool call, or another one when it has been used or providers would refuse it.
+func (s *state) modelID(id string, index int, beside []toolCall) string {
+	ok := id != "" && len(id) <= 64 && !s.has(id) && !slices.ContainsFunc(beside, func(c toolCall) bool { return c.ID == id })
+	for i := range len(id) {
+		c := id[i]
+		ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	}
+	if ok {
+		return id
+	}
+	return fmt.Sprintf("toold_%s_%d_%d", s.Seed[:6], s.Turns, index)
+}
+
+// safeName is a tool's name as a provider takes it back.
+func safeName(name string) string {
+	if tool.ValidName(name) == nil {
+		return name
+	}
+	return "unknown"
+}
+
+// object is what the model is shown of its arguments later: providers refuse what is no JSON object.
+func object(arguments string) string {
+	var v map[string]json.RawMessage
+	if json.Unmarshal([]byte(arguments), &v) != nil || v == nil {
+		return "{}"
+	}
+	return arguments
+}
+
+// agent is who the model is in its run: its tools are never more than those of the caller of this call. Without a box it says what
+// of the configuration holds for every caller.
+func (w *work) agent(box *Toolbox) tool.Agent {
+	cfg, parent := &w.s.cfg, &w.call.Run.Agent
+	a := tool.Agent{ID: cfg.Name, Allow: cfg.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Exclude)}
+	if w.levels < 2 {
+		a.Exclude = append(a.Exclude, cfg.Siblings...)
+	}
+	switch {
+	case box == nil || len(parent.Allow) == 0:
+	case len(cfg.Allow) == 0:
+		a.Allow = parent.Allow
+	default: // what is in both lists of globs has no globs of its own
+		a.Allow = slices.Sorted(maps.Values(box.Names))
+		if len(a.Allow) == 0 {
+			a.Allow, a.Exclude = nil, []string{"*"}
+		}
+	}
+	return a
+}
+
+// runOf is the run of the model's own calls.
+func (w *work) runOf(box *Toolbox) tool.Run {
+	from := &w.call.Run
+	labels := maps.Clone(from.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[depthLabel] = strconv.Itoa(w.levels - 1)
+	id := w.state.run(w.call.ID)
+	return tool.Run{
+		ID: id, Thread: id, ParentRun: from.ID, ParentThread: from.Thread, ParentCall: w.call.ID,
+		Agent: w.agent(box), Origin: Origin, Unattended: from.Unattended, Labels: labels,
+	}
+}
+
+// save keeps the state in the journal.
+func (w *work) save() error {
+	now := time.Now()
+	w.state.Used += now.Sub(w.began)
+	w.began = now
+	b, err := w.state.encode()
+	if err == nil {
+		err = w.call.SaveCheckpoint(b)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
