@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -16,12 +15,27 @@ import (
 // take for a file.
 type guards struct {
 	mu   sync.Mutex
-	held map[string]*guardian
+	held map[place]*guardian
 }
+
+// A place is a path in a workspace that has no links.
+type place struct{ workspace, path string }
 
 type guardian struct {
 	runs int
 	made bool // by a guard
+}
+
+// filler returns what stands in the place of a file of git's, which git would stumble over if it were a socket. A .git/commondir
+// leads git to another configuration and other hooks; this one says what git believes without it.
+func filler(base string) (text string, file bool) {
+	switch base {
+	case "commondir":
+		return ".\n", true
+	case "config.worktree":
+		return "", true
+	}
+	return "", false
 }
 
 // guard takes the places of what is missing from the workspace of a run.
@@ -31,50 +45,183 @@ func (r *Runner) guard(run *run) error {
 		return nil // nothing can be made, or nothing can be protected
 	}
 	for _, name := range p.protected() {
-		if strings.Contains(name, "/") {
+		refuse := func(err error) error { return &RefusedError{Fact: "fs_write", Step: "protect: " + name, Err: err} }
+		at, missing, err := absent(filepath.Clean(p.Workspace), name)
+		if err != nil {
+			return refuse(err)
+		}
+		if !missing {
 			continue
 		}
-		path := filepath.Join(p.Workspace, name)
-		if err := r.guards.hold(path); err != nil {
-			return &RefusedError{Fact: "fs_write", Step: "protect: " + name, Err: err}
+		held, err := r.guards.hold(at)
+		if err != nil {
+			return refuse(err)
 		}
-		run.guarded = append(run.guarded, path)
+		if held {
+			run.guarded = append(run.guarded, at)
+		}
 	}
 	return nil
 }
 
-func (g *guards) hold(path string) error {
+// absent returns the place in the workspace that has to be kept for a path: its own, or the one that a link to nothing
+// names.
+func absent(workspace, path string) (at place, missing bool, err error) {
+	for range 40 { // as many links as the kernel follows
+		at = place{workspace, path}
+		whole := filepath.Join(workspace, path)
+		info, err := os.Lstat(whole)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if path, inside := within(workspace, filepath.Join(real(filepath.Dir(whole)), filepath.Base(whole))); inside {
+				return place{workspace, path}, true, nil
+			}
+			return at, false, nil
+		case errors.Is(err, unix.ENOTDIR):
+			return at, false, nil // the file that stands in the way is protected
+		case err != nil:
+			return at, false, err
+		case info.Mode().Type() != fs.ModeSymlink:
+			_, file := filler(filepath.Base(path))
+			return at, file || info.Mode().Type() == fs.ModeSocket, nil // perhaps of another run
+		}
+		if _, err := os.Stat(whole); err == nil {
+			return at, false, nil
+		}
+		to, err := os.Readlink(whole)
+		if err != nil {
+			return at, false, err
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(whole), to)
+		}
+		var inside bool
+		if path, inside = within(workspace, to); !inside {
+			return at, false, nil // nobody in the sandbox sees it
+		}
+	}
+	return at, false, unix.ELOOP
+}
+
+// within returns the rest of a path that leads into a workspace, by its own name or by that without links.
+func within(workspace, path string) (rel string, inside bool) {
+	for _, top := range []string{workspace, real(workspace)} {
+		if rel, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(rel) && rel != "." {
+			return rel, true
+		}
+	}
+	return "", false
+}
+
+// real returns a path without links; as it is when nothing is there.
+func real(path string) string {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		return to
+	}
+	return path
+}
+
+// dir opens the directory of a place. No link on the way is followed: what is in the workspace is anybody's.
+func (p place) dir() (fd int, base string, err error) {
+	root, err := unix.Open(p.workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, "", err
+	}
+	dir, base := filepath.Split(p.path)
+	if dir == "" {
+		return root, base, nil
+	}
+	defer unix.Close(root)
+	fd, err = unix.Openat2(root, dir, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
+	})
+	return fd, base, err
+}
+
+// hold makes something in a place, or counts what others made. Where there is no directory for it nothing is held.
+func (g *guards) hold(at place) (held bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	err := unix.Mknod(path, unix.S_IFSOCK|0o600, 0)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	fd, base, err := at.dir()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	if err := occupy(fd, base); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
 	}
 	if g.held == nil {
-		g.held = map[string]*guardian{}
+		g.held = map[place]*guardian{}
 	}
-	if g.held[path] == nil {
-		g.held[path] = &guardian{}
+	if g.held[at] == nil {
+		g.held[at] = &guardian{}
 	}
-	g.held[path].runs++
-	// A socket that is there already is from a daemon that was killed.
-	now, _ := os.Lstat(path)
-	g.held[path].made = now != nil && now.Mode().Type() == fs.ModeSocket
-	return nil
+	g.held[at].runs++
+	// What is there already may be from a daemon that was killed.
+	g.held[at].made = occupied(fd, base)
+	return true, nil
+}
+
+// occupy makes what keeps a place.
+func occupy(dir int, base string) error {
+	text, isFile := filler(base)
+	if !isFile {
+		return unix.Mknodat(dir, base, unix.S_IFSOCK|0o600, 0)
+	}
+	fd, err := unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	file := os.NewFile(uintptr(fd), base)
+	defer file.Close()
+	_, err = file.WriteString(text)
+	return err
+}
+
+// occupied reports whether in a place is what keeps it.
+func occupied(dir int, base string) bool {
+	var now unix.Stat_t
+	if unix.Fstatat(dir, base, &now, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return false
+	}
+	text, isFile := filler(base)
+	if !isFile {
+		return now.Mode&unix.S_IFMT == unix.S_IFSOCK
+	}
+	if now.Mode&unix.S_IFMT != unix.S_IFREG || now.Size != int64(len(text)) {
+		return false
+	}
+	fd, err := unix.Openat(dir, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	is := make([]byte, len(text)+1)
+	n, err := unix.Read(fd, is)
+	return err == nil && string(is[:n]) == text
 }
 
 // release takes away what was made for runs that have all ended.
-func (g *guards) release(paths []string) {
+func (g *guards) release(list []place) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, path := range paths {
-		held := g.held[path]
+	for _, at := range list {
+		held := g.held[at]
 		if held.runs--; held.runs > 0 {
 			continue
 		}
-		delete(g.held, path)
-		if now, err := os.Lstat(path); held.made && err == nil && now.Mode().Type() == fs.ModeSocket {
-			os.Remove(path)
+		delete(g.held, at)
+		if !held.made {
+			continue
+		}
+		if fd, base, err := at.dir(); err == nil {
+			if occupied(fd, base) {
+				_ = unix.Unlinkat(fd, base, 0) // the next run finds it there
+			}
+			unix.Close(fd)
 		}
 	}
 }

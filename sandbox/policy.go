@@ -38,7 +38,8 @@ type Policy struct {
 	Hide []string
 	// Protect lists paths in the workspace that stay read-only; nil means [DefaultProtected]. In the place of a file that
 	// does not exist there is a socket while processes run, so that none can make it, and what collects files passes it
-	// over. A path with directories is left out then.
+	// over. Where its directory does not exist either the path is left out. What a link leads to in the workspace is protected
+	// with it.
 	Protect []string
 	Network Network // "" is none
 	// Unsupervised gives up everything that needs namespaces: files and network are isolated by Landlock and the list of
@@ -66,7 +67,8 @@ const (
 // DefaultProtected are the files by which a workspace makes others run something later.
 func DefaultProtected() []string {
 	return []string{
-		".bash_profile", ".bashrc", ".env", ".envrc", ".git/config", ".git/hooks", ".mcp.json", ".profile", ".zshrc",
+		".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree", ".git/hooks", ".mcp.json",
+		".profile", ".zshrc",
 	}
 }
 

@@ -39,7 +39,7 @@ type run struct {
 	inner    *inner         // nil: not isolated
 	canary   *helper.Canary // in the place of the command
 	endOnce  sync.Once      // closes ended of an isolated run
-	guarded  []string       // to be given back to guards
+	guarded  []place        // to be given back to guards
 }
 
 func (r *Runner) enter(spec Spec) (*run, error) {

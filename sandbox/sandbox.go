@@ -158,6 +158,11 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.StateDir == "" {
 		return nil, errors.New("sandbox state directory: is required")
 	}
+	dir, err := filepath.Abs(cfg.StateDir) // isolated processes are elsewhere
+	if err != nil {
+		return nil, fmt.Errorf("sandbox state directory: %w", err)
+	}
+	cfg.StateDir = dir
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("sandbox state directory: %w", err)
 	}

@@ -1,13 +1,11 @@
 package helper
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -55,7 +53,7 @@ func (p *program) namespaces(o *Order) error {
 		l = p.at(&p.setup, "network: loopback")
 		s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		l.do(unix.SYS_IOCTL, s, unix.SIOCSIFFLAGS, append([]byte("lo"), append(make([]byte, 14), unix.IFF_UP, 0, 0, 0, 0, 0, 0, 0)...))
-		l.do(unix.SYS_CLOSE, s)
+		l.close(s)
 	}
 	return p.root(o)
 }
@@ -111,7 +109,9 @@ func (p *program) root(o *Order) error {
 		p.link(at[0], at[1])
 	}
 	p.place(workspace)
-	p.protect(o)
+	if err := p.protect(o); err != nil {
+		return err
+	}
 	if err := p.hide(o, shown); err != nil {
 		return err
 	}
@@ -119,6 +119,7 @@ func (p *program) root(o *Order) error {
 	l.do(unix.SYS_FCHDIR, old)
 	l.do(unix.SYS_UMOUNT2, ".", unix.MNT_DETACH)
 	l.do(unix.SYS_CHDIR, "/")
+	l.close(old)
 	l = p.at(&p.setup, "root: read-only")
 	l.do(unix.SYS_MOUNT_SETATTR, unix.AT_FDCWD, "/", 0, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
 	return nil
@@ -177,7 +178,7 @@ func (p *program) place(t tree) {
 		l.do(unix.SYS_MKNODAT, unix.AT_FDCWD, t.at, unix.S_IFREG|0o644, 0).but(unix.EEXIST)
 	}
 	l.do(unix.SYS_MOVE_MOUNT, t.fd, "", unix.AT_FDCWD, t.at, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	l.do(unix.SYS_CLOSE, t.fd)
+	l.close(t.fd)
 }
 
 func (l list) mkdir(path string) {
@@ -227,92 +228,4 @@ func (p *program) ownFiles(o *Order) {
 	for _, dir := range []string{"/tmp", "/dev/shm"} {
 		l.do(unix.SYS_MOUNT, "tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 	}
-}
-
-// openHow is a struct open_how: no link is followed, and nothing outside is reached.
-func openHow() []byte {
-	return words(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
-}
-
-// protect mounts what must not change read-only on itself, and every directory above it on itself too: what is a mount
-// point can be neither renamed nor removed.
-func (p *program) protect(o *Order) {
-	pinned := map[string]bool{}
-	for _, path := range o.Protect {
-		if _, err := os.Lstat(filepath.Join(o.Workspace, path)); err != nil {
-			continue
-		}
-		for i := range path + "/" {
-			if i == len(path) || path[i] == '/' {
-				if whole := i == len(path); whole || !pinned[path[:i]] {
-					p.pin(o.Workspace, path[:i], whole)
-					pinned[path[:i]] = true
-				}
-			}
-		}
-	}
-}
-
-// pin mounts a path on itself, read-only as a whole.
-func (p *program) pin(workspace, path string, whole bool) {
-	l := p.at(&p.setup, "protect: "+path)
-	base := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
-	at := l.open(unix.SYS_OPENAT2, base, path, openHow(), 24)
-	t := l.open(unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
-	if whole {
-		l.do(unix.SYS_MOUNT_SETATTR, t, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
-	}
-	l.do(unix.SYS_MOVE_MOUNT, t, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
-	for _, fd := range []reg{base, at, t} {
-		l.do(unix.SYS_CLOSE, fd)
-	}
-}
-
-// hide covers what lies in a part that is shown: directories by an empty one, files and sockets by the null device. A unix
-// socket would lead out.
-func (p *program) hide(o *Order, shown []string) error {
-	sockets, err := sockets()
-	if err != nil {
-		return fmt.Errorf("sockets in the workspace: %w", err)
-	}
-	hidden := slices.Concat(o.Hide, sockets)
-	for _, path := range hidden {
-		if slices.ContainsFunc(hidden, func(h string) bool { return h != path && beneath(path, h) }) {
-			continue // with what is above it
-		}
-		inside := beneath(path, o.Workspace) || slices.ContainsFunc(shown, func(s string) bool { return beneath(path, s) })
-		info, err := os.Lstat(path)
-		if !inside || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if path == o.Workspace {
-			return fmt.Errorf("workspace %s: is hidden: %w", path, unix.EINVAL)
-		}
-		l := p.at(&p.setup, "hide: "+path)
-		if info.IsDir() {
-			l.do(unix.SYS_MOUNT, "tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=0555,size=4k")
-		} else {
-			l.do(unix.SYS_MOUNT, "/dev/null", path, 0, unix.MS_BIND, 0).but(unix.ENOENT) // gone meanwhile
-		}
-	}
-	return nil
-}
-
-// sockets returns the paths of the unix sockets that somebody on the machine holds.
-func sockets() ([]string, error) {
-	table, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	for line := range strings.Lines(string(table)) {
-		// Num RefCount Protocol Flags Type St Inode Path
-		if i := strings.Index(line, " /"); i > 0 {
-			found = append(found, strings.TrimSuffix(line[i+1:], "\n"))
-		}
-	}
-	return found, nil
 }

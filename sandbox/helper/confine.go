@@ -124,7 +124,7 @@ func (p *program) landlock(o *Order) {
 		}
 	}
 	l.do(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0)
-	l.do(unix.SYS_CLOSE, rules)
+	l.close(rules)
 }
 
 // allow adds a rule. For what is no directory there are fewer rights.
@@ -137,7 +137,7 @@ func (l list) allow(rules reg, path string, rights, known uint64, dir bool) {
 	l.do(unix.SYS_DUP3, fd, ruleFD, unix.O_CLOEXEC)
 	rule := binary.NativeEndian.AppendUint32(words(rights), ruleFD)
 	l.do(unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
-	l.do(unix.SYS_CLOSE, fd)
+	l.close(fd)
 }
 
 // tryOut builds the tries of a canary.

@@ -15,7 +15,7 @@ import (
 func Main() {
 	runtime.LockOSThread()
 	debug.SetGCPercent(-1) // behind the clone nothing may be collected, and before it there is little
-	p := &program{made: map[string]bool{}}
+	p := &program{made: map[string]bool{}, pinned: map[string]bool{}}
 	l := p.at(&p.setup, "processes")
 	order, err := read()
 	if err != nil {

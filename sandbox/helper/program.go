@@ -31,8 +31,11 @@ type program struct {
 	names []byte // nameLength for each step
 	reg   [registers]uintptr
 	used  int
+	free  []reg // of descriptors that are closed by then
 	kept  [][]byte
 	made  map[string]bool // directories of the new root
+	// pinned has the paths of the workspace that are mounts of their own; true: read-only.
+	pinned map[string]bool
 
 	msg    Message
 	poll   [2]pollFD
@@ -91,10 +94,23 @@ func (l list) do(nr uintptr, args ...any) *op {
 
 // open is do for a call that returns a descriptor.
 func (l list) open(nr uintptr, args ...any) reg {
-	r := l.p.used
-	l.p.used++
-	l.do(nr, args...).save = uint8(r + 1) // more than there are panics when it is used
-	return reg(r)
+	r := reg(l.p.used)
+	if n := len(l.p.free); n > 0 {
+		r, l.p.free = l.p.free[n-1], l.p.free[:n-1]
+	} else {
+		l.p.used++
+	}
+	l.do(nr, args...).save = uint8(r + 1) // more than there are is refused when all is built
+	return r
+}
+
+// close adds the calls that close descriptors. The calls are made in the order in which they were added, so what opens
+// after that may use the registers.
+func (l list) close(fds ...reg) {
+	for _, fd := range fds {
+		l.do(unix.SYS_CLOSE, fd)
+	}
+	l.p.free = append(l.p.free, fds...)
 }
 
 // but says which errors of the call count as success.
@@ -135,5 +151,5 @@ func words(list ...uint64) []byte {
 func (l list) put(path, text string) {
 	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_WRONLY|unix.O_CLOEXEC)
 	l.do(unix.SYS_WRITE, fd, []byte(text), len(text))
-	l.do(unix.SYS_CLOSE, fd)
+	l.close(fd)
 }

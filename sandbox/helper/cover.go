@@ -1,0 +1,232 @@
+package helper
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// openHow is a struct open_how: no link is followed, and nothing outside is reached.
+func openHow() []byte {
+	return words(unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+}
+
+// protect mounts what must not change read-only on itself, and every directory above it on itself too: what is a mount
+// point can be neither renamed nor removed.
+func (p *program) protect(o *Order) error {
+	for _, path := range o.Protect {
+		places, err := protected(o.Workspace, path)
+		if err != nil {
+			return fmt.Errorf("protect: %s: %w", path, err)
+		}
+		for _, place := range places {
+			p.pinAbove(o.Workspace, place)
+			p.pin(o.Workspace, place, true)
+		}
+	}
+	return nil
+}
+
+// protected returns what to mount read-only for a path in the workspace: itself, or as much of it as there is when a file
+// stands in the place of a directory, as .git does in another work tree; and with a link what it leads to.
+func protected(workspace, path string) ([]string, error) {
+	for i := range path + "/" {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(workspace, path[:i]))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case info.Mode()&fs.ModeSymlink != 0:
+			real, inside, err := follow(workspace, path)
+			if err != nil || !inside {
+				return []string{path[:i]}, err
+			}
+			return []string{path[:i], real}, nil
+		case i == len(path) || !info.IsDir():
+			return []string{path[:i]}, nil
+		}
+	}
+	return nil, nil
+}
+
+// follow returns where a path with links leads, from the workspace on, if that is in it.
+func follow(workspace, path string) (rel string, inside bool, err error) {
+	top, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return "", false, err
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(workspace, path))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return "", false, nil // nothing of the workspace: the daemon keeps the place
+	}
+	if err != nil || !beneath(real, top) || real == top {
+		return "", false, err
+	}
+	return real[len(top)+1:], true, nil
+}
+
+// pinAbove pins the directories above a path of the workspace.
+func (p *program) pinAbove(workspace, path string) {
+	for i := range path {
+		if path[i] == '/' {
+			p.pin(workspace, path[:i], false)
+		}
+	}
+}
+
+// pin mounts a path of the workspace on itself, once; read-only as a whole if it says so.
+func (p *program) pin(workspace, path string, whole bool) {
+	if done, is := p.pinned[path]; is && (done || !whole) {
+		return
+	}
+	p.pinned[path] = whole
+	l := p.at(&p.setup, "protect: "+path)
+	at := l.inside(workspace, path)
+	t := l.open(unix.SYS_OPEN_TREE, at, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
+	if whole {
+		l.do(unix.SYS_MOUNT_SETATTR, t, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(unix.MOUNT_ATTR_RDONLY, 0, 0, 0), 32)
+	}
+	l.do(unix.SYS_MOVE_MOUNT, t, "", at, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
+	l.close(at, t)
+}
+
+// inside opens a path of the workspace without following a link, whoever changes the workspace meanwhile.
+func (l list) inside(workspace, path string) reg {
+	base := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	at := l.open(unix.SYS_OPENAT2, base, path, openHow(), 24)
+	l.close(base)
+	return at
+}
+
+// A view is a part of the machine's files that is shown.
+type view struct{ at, real string }
+
+func views(shown []string) (list []view, err error) {
+	for _, at := range shown {
+		real, err := filepath.EvalSymlinks(at)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, view{at, real})
+	}
+	return list, nil
+}
+
+// hide covers what lies in a part that is shown, by whatever links it is named: directories by an empty one, files and
+// sockets by the null device. A unix socket would lead out. Nothing above what is covered in the workspace can be renamed:
+// it would be found under its new name by the next command.
+func (p *program) hide(o *Order, shown []string) error {
+	all, err := views(append(slices.Clone(shown), o.Workspace))
+	if err != nil {
+		return err
+	}
+	own := all[len(all)-1]
+	var hidden []string
+	for _, path := range o.Hide {
+		real, err := filepath.EvalSymlinks(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if real == own.real {
+			return fmt.Errorf("workspace %s: is hidden: %w", o.Workspace, unix.EINVAL)
+		}
+		hidden = append(hidden, real)
+	}
+	for _, real := range outermost(hidden) {
+		info, err := os.Lstat(real)
+		if err != nil {
+			return err
+		}
+		for _, v := range all {
+			switch {
+			case !beneath(real, v.real):
+			case v == own:
+				p.coverInside(o.Workspace, strings.TrimPrefix(real, v.real+"/"), info.IsDir())
+			default:
+				l := p.at(&p.setup, "hide: "+real)
+				l.cover(v.at+strings.TrimPrefix(real, v.real), info.IsDir())
+			}
+		}
+	}
+	found, err := sockets()
+	if err != nil {
+		return fmt.Errorf("sockets in the workspace: %w", err)
+	}
+	for _, real := range found {
+		for _, v := range all {
+			if beneath(real, v.real) && !slices.ContainsFunc(hidden, func(h string) bool { return beneath(real, h) }) {
+				l := p.at(&p.setup, "hide: "+real)
+				l.cover(v.at+strings.TrimPrefix(real, v.real), false).but(unix.ENOENT, unix.ENOTDIR) // gone meanwhile
+			}
+		}
+	}
+	return nil
+}
+
+// outermost drops what lies below another.
+func outermost(paths []string) []string {
+	return slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(paths))), func(path string) bool {
+		return slices.ContainsFunc(paths, func(h string) bool { return h != path && beneath(path, h) })
+	})
+}
+
+// coverInside is cover for a path of the workspace, which others may change meanwhile.
+func (p *program) coverInside(workspace, path string, dir bool) {
+	p.pinAbove(workspace, path)
+	l := p.at(&p.setup, "hide: "+path)
+	at := l.inside(workspace, path)
+	l.do(unix.SYS_DUP3, at, ruleFD, unix.O_CLOEXEC)
+	l.cover(fmt.Sprintf("/proc/self/fd/%d", ruleFD), dir)
+	l.do(unix.SYS_CLOSE, ruleFD)
+	l.close(at)
+}
+
+func (l list) cover(path string, dir bool) *op {
+	if dir {
+		return l.do(unix.SYS_MOUNT, "tmpfs", path, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_RDONLY, "mode=0555,size=4k")
+	}
+	return l.do(unix.SYS_MOUNT, "/dev/null", path, 0, unix.MS_BIND, 0)
+}
+
+// sockets returns the paths of the unix sockets that somebody on the machine holds, as they are without links.
+func sockets() ([]string, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	dirs := map[string]string{}
+	for line := range strings.Lines(string(table)) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		i := strings.Index(line, " /")
+		if i < 0 {
+			continue
+		}
+		dir, name := filepath.Split(strings.TrimSuffix(line[i+1:], "\n"))
+		real, known := dirs[dir]
+		if !known {
+			real, _ = filepath.EvalSymlinks(dir) // what is not there any more has no name
+			dirs[dir] = real
+		}
+		path := filepath.Join(real, name)
+		// The name is anybody's choice: a line end in it makes the rest look like another one.
+		if info, err := os.Lstat(path); real != "" && err == nil && info.Mode().Type() == fs.ModeSocket {
+			found = append(found, path)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(found))), nil
+}
