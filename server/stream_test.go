@@ -93,7 +93,7 @@ func TestEveryCursorIsGood(t *testing.T) {
 	}
 	cursor := first.GetCursor()
 	for range 3 { // caught_up and closing have cursors, too
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second/2)
 		stream, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
 			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("cursors")}, Cursor: cursor, Follow: true,
 		})
