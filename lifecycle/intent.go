@@ -38,11 +38,12 @@ func (p *pass) intent(context.Context) *end {
 }
 
 // unwritten is the end of a call whose step the journal did not take. A call that was never stored never came to be, unless
-// events of it were told: were it forgotten, the same call_id would tell others under their numbers.
+// events of it were told: were it forgotten, the same call_id would tell others under their numbers. A cancel may have brought
+// it there since the step was refused; it wins, also before it has reached this pass.
 func (p *pass) unwritten(err error) *end {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
-	known := p.l.stored || p.l.told > 0
+	known, wish := p.l.stored || p.l.told > 0, p.l.c.Cancel
 	p.l.mu.Unlock()
 	if !known {
 		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err}
@@ -50,13 +51,16 @@ func (p *pass) unwritten(err error) *end {
 	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
 		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
 	}
+	if wish != nil {
+		out := endOf(wished(wish), call.NotStarted)
+		return &out
+	}
 	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error(),
 	})}
 }
 
-// refuse tells that a call never came to be. A cancel may have brought it into the journal since its own step was
-// refused: then it ends as every other call does.
+// refuse tells that a call never came to be. If it has come into the journal since, it ends as every other call does.
 func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 	l.slot.take()
 	out := p.unwritten(err)
@@ -65,13 +69,9 @@ func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 		l.unslot()
 		return
 	}
-	wish := l.record().Cancel
 	l.unslot()
-	switch {
-	case ran:
+	if ran {
 		out = cutOff(err)
-	case wish != nil:
-		*out = endOf(wished(wish), call.NotStarted)
 	}
 	l.finish(ctx, p, *out)
 }

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
@@ -181,15 +184,29 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", effects)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
+			var cancelled sync.WaitGroup
+			// The pass finds the wish in the journal, but is not yet told to stop.
+			w.cfg.Log = zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapcore.EncoderConfig{}), zapcore.AddSync(io.Discard), zap.ErrorLevel),
+				zap.Hooks(func(at zapcore.Entry) error {
+					if at.Message == "journal refused a step" {
+						time.Sleep(time.Millisecond)
+					}
+					return nil
+				}))
+			w.cfg.FailPoint = func(name string) {
+				if name == "after-cancel" {
+					time.Sleep(time.Second)
+				}
+			}
 			w.useStore(nil, failing(func(n int, _ *change) bool {
 				if n > 1 {
 					return false
 				}
-				go func() {
+				cancelled.Go(func() {
 					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", time.Minute); err != nil {
 						t.Error(err)
 					}
-				}()
+				})
 				time.Sleep(time.Millisecond) // it waits for this step
 				return true
 			}))
@@ -197,6 +214,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 			if want := map[bool]call.Executed{true: call.Started, false: call.NotStarted}[effects == reading]; c.Status != call.Cancelled || c.Executed != want {
 				t.Errorf("call %s %s %+v", c.Status, c.Executed, c.Result)
 			}
+			cancelled.Wait()
 			w.crash()
 			w.checkLog(s.ID)
 		})
