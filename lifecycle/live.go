@@ -89,7 +89,7 @@ func (e *Engine) reference(key call.Key) (l *live, fill bool) {
 	defer e.mu.Unlock()
 	l = e.lives[key]
 	if l == nil {
-		l = &live{e: e, key: key, slot: newSlot()}
+		l = &live{e: e, key: key}
 		e.lives[key] = l
 		fill = true
 	}
