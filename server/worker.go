@@ -26,13 +26,14 @@ type WorkerLine interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
-	// End ends the connection.
-	End(why error)
+	// End ends the connection. The reason is UPPER_SNAKE_CASE.
+	End(reason string, why error)
 }
 
 // A WorkerSession is a connected worker. An error says that the lease is not its own.
 type WorkerSession interface {
-	Beat()
+	// Hear takes what the worker said: it is not silent meanwhile.
+	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
 	Finish(lease string, r *tool.Result, err error) error
 	Drain()
@@ -47,6 +48,7 @@ type WorkerOffer struct {
 	Limit               int
 	Tools               []WorkerTool
 	Held                []string
+	Previous            string
 }
 
 // A WorkerTool is a tool of a worker.
@@ -144,8 +146,7 @@ func (c *workerConn) serve() error {
 			return nil
 		}
 		if err == nil {
-			c.session.Beat()
-			err = c.take(req)
+			err = c.session.Hear(func() error { return c.take(req) })
 		}
 		if err != nil {
 			c.session.Close(false)

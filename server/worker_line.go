@@ -97,6 +97,6 @@ func (l *workerLine) Lost(lease string) {
 }
 
 // End implements [WorkerLine].
-func (l *workerLine) End(why error) {
-	l.end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "%v; dial again", why))
+func (l *workerLine) End(reason string, why error) {
+	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; dial again", why))
 }

@@ -18,6 +18,7 @@ import (
 func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
 	o := &WorkerOffer{
 		Pool: r.GetPool(), Name: r.GetName(), Version: r.GetVersion(), Labels: r.GetLabels(), Limit: int(r.GetMaxCalls()), Held: r.GetHeld(),
+		Previous: r.GetPrevious(),
 	}
 	var refused []WorkerRefusal
 	for _, t := range r.GetTools() {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +78,17 @@ func testWorker(address, token string) *worker.Worker {
 		return "", worker.Fail("NO_PAINT", "there is no paint")
 	})
 	worker.Add(w, worker.Tool{ID: "panics", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) { panic("oh no") })
+	worker.Add(w, worker.Tool{ID: "huge", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
+		return strings.Repeat("x", 5<<20), nil
+	})
+	worker.Add(w, worker.Tool{ID: "odd", Observe: true}, func(_ context.Context, c *worker.Call, _ testArgs) (string, error) {
+		c.Progress(0.5, "half of \xf0")
+		return "cut \xf0", nil
+	})
+	worker.Add(w, worker.Tool{ID: "leaves", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
+		runtime.Goexit()
+		return "", nil
+	})
 	return w
 }
 
@@ -430,7 +442,7 @@ func TestWorkerSources(t *testing.T) {
 		return nil
 	}
 	w := p.worker(languages()[0], p.ready.TCP, p.token())
-	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 9 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 12 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
 		t.Errorf("served: %v", s)
 	}
 	must(t, w.Process.Signal(syscall.SIGTERM))

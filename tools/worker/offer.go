@@ -17,6 +17,7 @@ type Offer struct {
 	Limit         int // work at once; 0 is 16
 	Tools         []ToolOffer
 	Held          []string // leases of an earlier session that it still works on
+	Previous      string   // id of that session
 }
 
 // A ToolOffer is a tool of a worker.
@@ -42,6 +43,7 @@ const (
 	Taken           = "TAKEN"
 	OtherDefinition = "OTHER_DEFINITION"
 	Quarantined     = "QUARANTINED" // it is served as soon as an operator accepts the definition
+	TooMany         = "TOO_MANY"    // the namespace has as many tools of workers as it may
 )
 
 // ErrTaken means that another source has a tool of this name.
@@ -71,6 +73,7 @@ const (
 	defaultLimit = 16
 	maxLimit     = 1024
 	maxTools     = 256
+	maxKnown     = 4096 // tools of a namespace, of all pools and times: they stay known
 	maxDocuments = 32
 	maxLabels    = 64
 	maxText      = 256

@@ -14,6 +14,7 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 	defer h.registering.Unlock()
 	var fresh, serve []*offered
 	var refused []Refusal
+	room := h.room(s.owner.Namespace)
 	for _, o := range offers {
 		t, err := h.offeredOf(s.source, o)
 		if err != nil {
@@ -21,6 +22,8 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 			continue
 		}
 		switch known, other := h.known(s.source, t); {
+		case known == nil && len(fresh) >= room:
+			refused = append(refused, Refusal{o.Descriptor.ID, TooMany, fmt.Sprintf("workers of this namespace have %d tools, which is all that are kept", maxKnown)})
 		case known == nil:
 			fresh = append(fresh, t)
 		case !other:
@@ -43,6 +46,19 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 		}
 	}
 	return refused
+}
+
+// room is how many more tools the workers of a namespace may have.
+func (h *Hub) room(namespace string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := maxKnown
+	for name, s := range h.sources {
+		if of, _ := NamespaceOf(name); of == namespace {
+			n -= len(s.tools)
+		}
+	}
+	return n
 }
 
 // known finds what the pool has under the id of a tool, and whether it is another definition.

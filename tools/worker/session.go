@@ -22,12 +22,15 @@ type Line interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
-	// End ends the connection; whoever made the session closes it then.
-	End(why error)
+	// End ends the connection; whoever made the session closes it then. The reason is UPPER_SNAKE_CASE.
+	End(reason string, why error)
 }
 
 // ErrSilent means that a worker was not heard of for a whole lease.
 var ErrSilent = errors.New("nothing was heard of the worker")
+
+// ErrReplaced means that the worker has dialled again.
+var ErrReplaced = errors.New("another connection of the worker goes on")
 
 // A Session is one connection of one worker.
 type Session struct {
@@ -41,6 +44,7 @@ type Session struct {
 	line   Line
 
 	seen atomic.Int64 // when it was heard last, in nanoseconds
+	busy atomic.Bool  // what it said is being taken: it cannot be heard meanwhile
 
 	// The hub's lock guards these.
 	silence  *time.Timer
@@ -74,6 +78,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	if s.limit == 0 {
 		s.limit = defaultLimit
 	}
+	s.busy.Store(true) // until it is ready: what it waits for is the registry and the memory
 	if err := h.enter(s); err != nil {
 		return nil, answer, nil, err
 	}
@@ -83,12 +88,14 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	h.mu.Unlock()
 	cancelled := map[string]error{}
 	answer.Kept = h.takeBack(s, o.Held, cancelled)
+	h.replaced(s, o.Previous)
 	h.log.Info("worker connected", zap.String("worker_id", s.id), zap.String("source", s.source), zap.String("name", o.Name), zap.String("version", o.Version),
 		zap.String("subject", p.Subject), zap.Int("tools", len(o.Tools)-len(answer.Refused)), zap.Any("refused", answer.Refused))
 	return s, answer, func() {
 		for id, cause := range cancelled {
 			line.Cancel(id, cause)
 		}
+		s.heard()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		s.draining = false
@@ -142,8 +149,34 @@ func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (k
 	return kept
 }
 
-// Beat notes that the worker was heard.
-func (s *Session) Beat() { s.seen.Store(time.Now().UnixNano()) }
+// replaced ends the earlier connection of a worker, which may look alive for as long as a lease: it is to get no more work, and what
+// it was given that the worker does not know of is lost now.
+func (h *Hub) replaced(s *Session, previous string) {
+	var old *Session
+	h.mu.Lock()
+	for other := range h.sessions {
+		if other != s && other.id == previous && other.owner.Subject == s.owner.Subject && other.source == s.source {
+			old = other
+		}
+	}
+	h.mu.Unlock()
+	if old != nil {
+		old.close(true)
+		old.line.End("WORKER_REPLACED", ErrReplaced)
+	}
+}
+
+// Hear takes what the worker said. It may wait for the journal: that is not the worker's silence.
+func (s *Session) Hear(take func() error) error {
+	s.busy.Store(true)
+	defer s.heard()
+	return take()
+}
+
+func (s *Session) heard() {
+	s.seen.Store(time.Now().UnixNano())
+	s.busy.Store(false)
+}
 
 // listen ends a session that was silent for too long.
 func (s *Session) listen() {
@@ -157,11 +190,14 @@ func (s *Session) listen() {
 	}
 	s.hub.log.Warn("worker fell silent", zap.String("worker_id", s.id), zap.String("source", s.source))
 	s.close(true)
-	s.line.End(ErrSilent)
+	s.line.End("WORKER_SILENT", ErrSilent)
 }
 
 // left is how long the worker's leases hold if it is not heard of.
 func (s *Session) left() time.Duration {
+	if s.busy.Load() {
+		return s.hub.cfg.Lease
+	}
 	return time.Until(time.Unix(0, s.seen.Load()).Add(s.hub.cfg.Lease))
 }
 
@@ -229,7 +265,11 @@ func (s *Session) close(lose bool) {
 		l.session = nil
 		l.expiry = time.AfterFunc(left, func() { h.expire(l) })
 	}
-	h.sourceLocked(s.source).since = time.Now()
+	if source := h.sourceLocked(s.source); len(source.tools) > 0 {
+		source.since = time.Now()
+	} else {
+		delete(h.sources, s.source) // nothing of its pool was ever served
+	}
 	h.mu.Unlock()
 	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
 	h.succeed(s.source, alone)

@@ -84,6 +84,7 @@ type line struct {
 	cancels []string
 	lost    []string
 	ended   error
+	reason  string
 }
 
 func (l *line) Start(lease, kind string, _ *tool.Call, _ []tool.Document) {
@@ -97,7 +98,11 @@ func (l *line) Cancel(lease string, _ error) {
 	l.mu.Unlock()
 }
 func (l *line) Lost(lease string) { l.mu.Lock(); l.lost = append(l.lost, lease); l.mu.Unlock() }
-func (l *line) End(why error)     { l.mu.Lock(); l.ended = why; l.mu.Unlock() }
+func (l *line) End(reason string, why error) {
+	l.mu.Lock()
+	l.reason, l.ended = reason, why
+	l.mu.Unlock()
+}
 
 func (l *line) why() error { l.mu.Lock(); defer l.mu.Unlock(); return l.ended }
 
@@ -213,7 +218,7 @@ func TestWorkersThatVanish(t *testing.T) {
 		done := w.call(t.Context(), "a", nil)
 		l.leases()
 		time.Sleep(6 * time.Second)
-		s.Beat()
+		_ = s.Hear(func() error { return nil })
 		time.Sleep(9 * time.Second)
 		if w.hub.Stats().Leases != 1 {
 			t.Error("a worker that was heard lost its lease")

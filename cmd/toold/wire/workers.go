@@ -20,7 +20,7 @@ func Workers(h *worker.Hub) server.Workers { return workers{h} }
 type workers struct{ hub *worker.Hub }
 
 func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.WorkerLine) (server.WorkerSession, *server.WorkerAccepted, func(), error) {
-	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held}
+	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held, Previous: o.Previous}
 	for _, t := range o.Tools {
 		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons}
 		for _, d := range t.Documents {

@@ -986,7 +986,9 @@ type Attempt struct {
 	// Absent while it runs and when nobody saw its end.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// Not set yet. A result that came when the attempt counted for nothing any more is kept in the journal and never applied.
-	LateResult    *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
+	LateResult *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
+	// Set when the tool started work that goes on elsewhere; the attempt has ended when that has.
+	Operation     *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1056,6 +1058,68 @@ func (x *Attempt) GetLateResult() *ToolResult {
 	return nil
 }
 
+func (x *Attempt) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// Operation is work of a call that goes on outside of the daemon. The call is RUNNING and holds nothing meanwhile.
+type Operation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The tool's name for it.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// When the call fails if it has not ended.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operation) Reset() {
+	*x = Operation{}
+	mi := &file_toold_v1_call_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operation) ProtoMessage() {}
+
+func (x *Operation) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operation.ProtoReflect.Descriptor instead.
+func (*Operation) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Operation) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *Operation) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 // CancelRequest is a stored wish to end a call. It wins over a decision that is not yet committed.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1073,7 +1137,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1149,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1162,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CancelRequest) GetReason() string {
@@ -1142,7 +1206,7 @@ type Purge struct {
 
 func (x *Purge) Reset() {
 	*x = Purge{}
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1218,7 @@ func (x *Purge) String() string {
 func (*Purge) ProtoMessage() {}
 
 func (x *Purge) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1231,7 @@ func (x *Purge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purge.ProtoReflect.Descriptor instead.
 func (*Purge) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Purge) GetPurgedBy() *Principal {
@@ -1268,7 +1332,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1280,7 +1344,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1293,7 +1357,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Call) GetCallId() string {
@@ -1568,7 +1632,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1644,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1657,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -1675,7 +1739,7 @@ type CallCounts struct {
 
 func (x *CallCounts) Reset() {
 	*x = CallCounts{}
-	mi := &file_toold_v1_call_proto_msgTypes[12]
+	mi := &file_toold_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1751,7 @@ func (x *CallCounts) String() string {
 func (*CallCounts) ProtoMessage() {}
 
 func (x *CallCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[12]
+	mi := &file_toold_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1764,7 @@ func (x *CallCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCounts.ProtoReflect.Descriptor instead.
 func (*CallCounts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallCounts) GetNew() int64 {
@@ -1806,7 +1870,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x06action\x18\x02 \x01(\x0e2\x17.toold.v1.VerdictActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\toverruled\x18\x04 \x01(\bR\toverruled\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\bR\banswered\"\xe2\x01\n" +
+	"\banswered\x18\x05 \x01(\bR\banswered\"\x95\x02\n" +
 	"\aAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x129\n" +
@@ -1814,7 +1878,12 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"started_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x125\n" +
 	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x125\n" +
 	"\vlate_result\x18\x05 \x01(\v2\x14.toold.v1.ToolResultR\n" +
-	"lateResult\"\xa5\x01\n" +
+	"lateResult\x121\n" +
+	"\toperation\x18\x06 \x01(\v2\x13.toold.v1.OperationR\toperation\"i\n" +
+	"\tOperation\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xa5\x01\n" +
 	"\rCancelRequest\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x126\n" +
 	"\frequested_by\x18\x02 \x01(\v2\x13.toold.v1.PrincipalR\vrequestedBy\x12.\n" +
@@ -1941,7 +2010,7 @@ func file_toold_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_toold_v1_call_proto_goTypes = []any{
 	(CallStatus)(0),               // 0: toold.v1.CallStatus
 	(Executed)(0),                 // 1: toold.v1.Executed
@@ -1957,68 +2026,71 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(*Timeouts)(nil),              // 11: toold.v1.Timeouts
 	(*Verdict)(nil),               // 12: toold.v1.Verdict
 	(*Attempt)(nil),               // 13: toold.v1.Attempt
-	(*CancelRequest)(nil),         // 14: toold.v1.CancelRequest
-	(*Purge)(nil),                 // 15: toold.v1.Purge
-	(*Call)(nil),                  // 16: toold.v1.Call
-	(*RunSummary)(nil),            // 17: toold.v1.RunSummary
-	(*CallCounts)(nil),            // 18: toold.v1.CallCounts
-	nil,                           // 19: toold.v1.Run.LabelsEntry
-	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*ToolResult)(nil),            // 22: toold.v1.ToolResult
-	(*Principal)(nil),             // 23: toold.v1.Principal
-	(*Assessment)(nil),            // 24: toold.v1.Assessment
-	(*Description)(nil),           // 25: toold.v1.Description
-	(*Suspension)(nil),            // 26: toold.v1.Suspension
-	(*Decision)(nil),              // 27: toold.v1.Decision
-	(*Isolation)(nil),             // 28: toold.v1.Isolation
+	(*Operation)(nil),             // 14: toold.v1.Operation
+	(*CancelRequest)(nil),         // 15: toold.v1.CancelRequest
+	(*Purge)(nil),                 // 16: toold.v1.Purge
+	(*Call)(nil),                  // 17: toold.v1.Call
+	(*RunSummary)(nil),            // 18: toold.v1.RunSummary
+	(*CallCounts)(nil),            // 19: toold.v1.CallCounts
+	nil,                           // 20: toold.v1.Run.LabelsEntry
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 23: toold.v1.ToolResult
+	(*Principal)(nil),             // 24: toold.v1.Principal
+	(*Assessment)(nil),            // 25: toold.v1.Assessment
+	(*Description)(nil),           // 26: toold.v1.Description
+	(*Suspension)(nil),            // 27: toold.v1.Suspension
+	(*Decision)(nil),              // 28: toold.v1.Decision
+	(*Isolation)(nil),             // 29: toold.v1.Isolation
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
 	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
 	11, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
-	20, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
+	21, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
 	9,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
 	3,  // 4: toold.v1.Run.mode:type_name -> toold.v1.RunMode
-	19, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
+	20, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
 	8,  // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
 	10, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
-	20, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
-	20, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
+	21, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
+	21, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
 	5,  // 10: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	21, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	21, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
-	23, // 14: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	21, // 15: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	23, // 16: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
-	21, // 17: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
-	0,  // 18: toold.v1.Call.status:type_name -> toold.v1.CallStatus
-	1,  // 19: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	22, // 20: toold.v1.Call.result:type_name -> toold.v1.ToolResult
-	7,  // 21: toold.v1.Call.run:type_name -> toold.v1.Run
-	24, // 22: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	25, // 23: toold.v1.Call.description:type_name -> toold.v1.Description
-	26, // 24: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	21, // 25: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	21, // 26: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	21, // 27: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
-	23, // 28: toold.v1.Call.caller:type_name -> toold.v1.Principal
-	12, // 29: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	27, // 30: toold.v1.Call.decisions:type_name -> toold.v1.Decision
-	13, // 31: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	28, // 32: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
-	2,  // 33: toold.v1.Call.durability:type_name -> toold.v1.Durability
-	11, // 34: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
-	14, // 35: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
-	15, // 36: toold.v1.Call.purge:type_name -> toold.v1.Purge
-	4,  // 37: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	18, // 38: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	21, // 39: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	22, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	22, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	23, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	14, // 14: toold.v1.Attempt.operation:type_name -> toold.v1.Operation
+	22, // 15: toold.v1.Operation.expires_at:type_name -> google.protobuf.Timestamp
+	24, // 16: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	22, // 17: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	24, // 18: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
+	22, // 19: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
+	0,  // 20: toold.v1.Call.status:type_name -> toold.v1.CallStatus
+	1,  // 21: toold.v1.Call.executed:type_name -> toold.v1.Executed
+	23, // 22: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	7,  // 23: toold.v1.Call.run:type_name -> toold.v1.Run
+	25, // 24: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	26, // 25: toold.v1.Call.description:type_name -> toold.v1.Description
+	27, // 26: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	22, // 27: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	22, // 28: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	22, // 29: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	24, // 30: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	12, // 31: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
+	28, // 32: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	13, // 33: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
+	29, // 34: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	2,  // 35: toold.v1.Call.durability:type_name -> toold.v1.Durability
+	11, // 36: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
+	15, // 37: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
+	16, // 38: toold.v1.Call.purge:type_name -> toold.v1.Purge
+	4,  // 39: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
+	19, // 40: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	22, // 41: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }
@@ -2037,7 +2109,7 @@ func file_toold_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_proto_rawDesc), len(file_toold_v1_call_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -34,6 +34,9 @@ const (
 	WorkKind_WORK_KIND_RECONCILE WorkKind = 2
 	// The question of this call will not be answered. What the worker says does not count.
 	WorkKind_WORK_KIND_ABANDON WorkKind = 3
+	// Say how far an operation is: the result, when it has ended; the operation, when it goes on and is to be asked for otherwise from now on;
+	// nothing, when it goes on as before.
+	WorkKind_WORK_KIND_POLL WorkKind = 4
 )
 
 // Enum value maps for WorkKind.
@@ -43,12 +46,14 @@ var (
 		1: "WORK_KIND_EXECUTE",
 		2: "WORK_KIND_RECONCILE",
 		3: "WORK_KIND_ABANDON",
+		4: "WORK_KIND_POLL",
 	}
 	WorkKind_value = map[string]int32{
 		"WORK_KIND_UNSPECIFIED": 0,
 		"WORK_KIND_EXECUTE":     1,
 		"WORK_KIND_RECONCILE":   2,
 		"WORK_KIND_ABANDON":     3,
+		"WORK_KIND_POLL":        4,
 	}
 )
 
@@ -91,6 +96,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Done
 	//	*ConnectRequest_Heartbeat
 	//	*ConnectRequest_Drain
+	//	*ConnectRequest_Complete
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -178,6 +184,15 @@ func (x *ConnectRequest) GetDrain() *WorkerDrain {
 	return nil
 }
 
+func (x *ConnectRequest) GetComplete() *WorkerComplete {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Complete); ok {
+			return x.Complete
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -207,6 +222,11 @@ type ConnectRequest_Drain struct {
 	Drain *WorkerDrain `protobuf:"bytes,5,opt,name=drain,proto3,oneof"`
 }
 
+type ConnectRequest_Complete struct {
+	// An operation has ended.
+	Complete *WorkerComplete `protobuf:"bytes,6,opt,name=complete,proto3,oneof"`
+}
+
 func (*ConnectRequest_Register) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Report) isConnectRequest_Message() {}
@@ -216,6 +236,8 @@ func (*ConnectRequest_Done) isConnectRequest_Message() {}
 func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Drain) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Complete) isConnectRequest_Message() {}
 
 // ConnectResponse is what a worker is told.
 type ConnectResponse struct {
@@ -230,6 +252,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Lost
 	//	*ConnectResponse_Ack
 	//	*ConnectResponse_Heartbeat
+	//	*ConnectResponse_Completed
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -326,6 +349,15 @@ func (x *ConnectResponse) GetHeartbeat() *WorkerHeartbeat {
 	return nil
 }
 
+func (x *ConnectResponse) GetCompleted() *WorkerCompleted {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Completed); ok {
+			return x.Completed
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -360,6 +392,11 @@ type ConnectResponse_Heartbeat struct {
 	Heartbeat *WorkerHeartbeat `protobuf:"bytes,6,opt,name=heartbeat,proto3,oneof"`
 }
 
+type ConnectResponse_Completed struct {
+	// The answer to `complete`.
+	Completed *WorkerCompleted `protobuf:"bytes,7,opt,name=completed,proto3,oneof"`
+}
+
 func (*ConnectResponse_Registered) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Start) isConnectResponse_Message() {}
@@ -371,6 +408,8 @@ func (*ConnectResponse_Lost) isConnectResponse_Message() {}
 func (*ConnectResponse_Ack) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Heartbeat) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Completed) isConnectResponse_Message() {}
 
 // WorkerRegister says who a worker is and what it serves.
 type WorkerRegister struct {
@@ -389,7 +428,10 @@ type WorkerRegister struct {
 	// At most 256.
 	Tools []*WorkerTool `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
 	// Leases of an earlier connection that the worker still works on.
-	Held          []string `protobuf:"bytes,7,rep,name=held,proto3" json:"held,omitempty"`
+	Held []string `protobuf:"bytes,7,rep,name=held,proto3" json:"held,omitempty"`
+	// WorkerRegistered.worker_id of the worker's earlier connection, which ends: it may look alive for as long as a lease. What was leased
+	// over it and is not `held` is taken up as after a crash.
+	Previous      string `protobuf:"bytes,8,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,6 +513,13 @@ func (x *WorkerRegister) GetHeld() []string {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *WorkerRegister) GetPrevious() string {
+	if x != nil {
+		return x.Previous
+	}
+	return ""
 }
 
 // WorkerTool is a tool that a worker serves.
@@ -672,7 +721,8 @@ type WorkerRefusal struct {
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// UPPER_SNAKE_CASE: INVALID; TAKEN, by another source; OTHER_DEFINITION: workers of the pool serve it with another descriptor, and this
-	// one serves it when they are gone; QUARANTINED: it is not the definition that is trusted, and served when an operator accepts it.
+	// one serves it when they are gone; QUARANTINED: it is not the definition that is trusted, and served when an operator accepts it;
+	// TOO_MANY: workers of the namespace have 4,096 tools.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For the tool's author.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -823,7 +873,9 @@ type WorkerCall struct {
 	// What an earlier attempt saved last.
 	Checkpoint []byte `protobuf:"bytes,12,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	// Those of WorkerTool.documents that there are.
-	Documents     []*HookDocument `protobuf:"bytes,13,rep,name=documents,proto3" json:"documents,omitempty"`
+	Documents []*HookDocument `protobuf:"bytes,13,rep,name=documents,proto3" json:"documents,omitempty"`
+	// Of POLL, and of ABANDON when it is about one: the operation.
+	OperationId   string `protobuf:"bytes,14,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -947,6 +999,13 @@ func (x *WorkerCall) GetDocuments() []*HookDocument {
 		return x.Documents
 	}
 	return nil
+}
+
+func (x *WorkerCall) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
 }
 
 // WorkerResume is the answer that a call has waited for.
@@ -1141,7 +1200,7 @@ func (x *WorkerLost) GetLeaseId() string {
 	return ""
 }
 
-// WorkerAck says that a checkpoint is in the journal, or that the end of work counts. Until then a worker keeps both, to say them again
+// WorkerAck says that a checkpoint is in the journal, that an artifact is kept, or that the end of work counts. Until then a worker keeps both, to say them again
 // when it has dialled again and still holds the lease.
 type WorkerAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1150,7 +1209,9 @@ type WorkerAck struct {
 	// WorkerReport.sequence; 0 is the end of the work.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Empty, or why it was not kept.
-	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// Of an artifact: the name under which it is kept; another than was asked for when that was taken.
+	Artifact      string `protobuf:"bytes,4,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1202,6 +1263,13 @@ func (x *WorkerAck) GetSequence() int64 {
 func (x *WorkerAck) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *WorkerAck) GetArtifact() string {
+	if x != nil {
+		return x.Artifact
 	}
 	return ""
 }
@@ -1285,7 +1353,7 @@ type WorkerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// The worker's number for a checkpoint, from 1, repeated in its WorkerAck.
+	// The worker's number for a checkpoint or an artifact, from 1, repeated in its WorkerAck.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// Exactly one.
 	//
@@ -1296,6 +1364,7 @@ type WorkerReport struct {
 	//	*WorkerReport_ActivityDelta
 	//	*WorkerReport_Output
 	//	*WorkerReport_Checkpoint
+	//	*WorkerReport_Artifact
 	Report        isWorkerReport_Report `protobuf_oneof:"report"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1397,6 +1466,15 @@ func (x *WorkerReport) GetCheckpoint() []byte {
 	return nil
 }
 
+func (x *WorkerReport) GetArtifact() *WorkerArtifact {
+	if x != nil {
+		if x, ok := x.Report.(*WorkerReport_Artifact); ok {
+			return x.Artifact
+		}
+	}
+	return nil
+}
+
 type isWorkerReport_Report interface {
 	isWorkerReport_Report()
 }
@@ -1426,6 +1504,11 @@ type WorkerReport_Checkpoint struct {
 	Checkpoint []byte `protobuf:"bytes,7,opt,name=checkpoint,proto3,oneof"`
 }
 
+type WorkerReport_Artifact struct {
+	// Output that is too big for a result.
+	Artifact *WorkerArtifact `protobuf:"bytes,8,opt,name=artifact,proto3,oneof"`
+}
+
 func (*WorkerReport_Progress) isWorkerReport_Report() {}
 
 func (*WorkerReport_ActivitySnapshot) isWorkerReport_Report() {}
@@ -1435,6 +1518,273 @@ func (*WorkerReport_ActivityDelta) isWorkerReport_Report() {}
 func (*WorkerReport_Output) isWorkerReport_Report() {}
 
 func (*WorkerReport_Checkpoint) isWorkerReport_Report() {}
+
+func (*WorkerReport_Artifact) isWorkerReport_Report() {}
+
+// WorkerArtifact is a file of the call.
+type WorkerArtifact struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How the call's artifact is called; Content.artifact names it in the result.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Its type.
+	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
+	// All of it.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerArtifact) Reset() {
+	*x = WorkerArtifact{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerArtifact) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerArtifact) ProtoMessage() {}
+
+func (x *WorkerArtifact) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerArtifact.ProtoReflect.Descriptor instead.
+func (*WorkerArtifact) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WorkerArtifact) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkerArtifact) GetMimeType() string {
+	if x != nil {
+		return x.MimeType
+	}
+	return ""
+}
+
+func (x *WorkerArtifact) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// WorkerOperation is work that goes on elsewhere. The call is RUNNING and holds nothing meanwhile, also over restarts.
+type WorkerOperation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The worker's name for it; at most 1,024 bytes. Required.
+	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// When it is asked for (POLL), again and again; absent: never, WorkerComplete ends it. At least 100 ms.
+	PollAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=poll_after,json=pollAfter,proto3" json:"poll_after,omitempty"`
+	// When the call fails; absent is a day, at most 30 days.
+	ExpiresIn     *durationpb.Duration `protobuf:"bytes,3,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerOperation) Reset() {
+	*x = WorkerOperation{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerOperation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerOperation) ProtoMessage() {}
+
+func (x *WorkerOperation) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerOperation.ProtoReflect.Descriptor instead.
+func (*WorkerOperation) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WorkerOperation) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *WorkerOperation) GetPollAfter() *durationpb.Duration {
+	if x != nil {
+		return x.PollAfter
+	}
+	return nil
+}
+
+func (x *WorkerOperation) GetExpiresIn() *durationpb.Duration {
+	if x != nil {
+		return x.ExpiresIn
+	}
+	return nil
+}
+
+// WorkerComplete ends an operation of the worker's pool, whoever started it.
+type WorkerComplete struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// WorkerOperation.operation_id.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// SUCCESS, ERROR, or PENDING: a question.
+	Result        *WorkerResult `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerComplete) Reset() {
+	*x = WorkerComplete{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerComplete) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerComplete) ProtoMessage() {}
+
+func (x *WorkerComplete) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerComplete.ProtoReflect.Descriptor instead.
+func (*WorkerComplete) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WorkerComplete) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *WorkerComplete) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *WorkerComplete) GetResult() *WorkerResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+// WorkerCompleted says that the end of an operation counts. Until then a worker keeps it, to say it again when it has dialled again.
+type WorkerCompleted struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// WorkerOperation.operation_id.
+	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
+	// Empty, or why it does not count: the pool has no such operation, or it has ended.
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// With `error`: the same may be said again later.
+	Retryable     bool `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerCompleted) Reset() {
+	*x = WorkerCompleted{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerCompleted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerCompleted) ProtoMessage() {}
+
+func (x *WorkerCompleted) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerCompleted.ProtoReflect.Descriptor instead.
+func (*WorkerCompleted) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WorkerCompleted) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *WorkerCompleted) GetOperationId() string {
+	if x != nil {
+		return x.OperationId
+	}
+	return ""
+}
+
+func (x *WorkerCompleted) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *WorkerCompleted) GetRetryable() bool {
+	if x != nil {
+		return x.Retryable
+	}
+	return false
+}
 
 // WorkerDone ends work.
 type WorkerDone struct {
@@ -1452,7 +1802,7 @@ type WorkerDone struct {
 
 func (x *WorkerDone) Reset() {
 	*x = WorkerDone{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1814,7 @@ func (x *WorkerDone) String() string {
 func (*WorkerDone) ProtoMessage() {}
 
 func (x *WorkerDone) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1827,7 @@ func (x *WorkerDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDone.ProtoReflect.Descriptor instead.
 func (*WorkerDone) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WorkerDone) GetLeaseId() string {
@@ -1518,17 +1868,19 @@ type WorkerResult struct {
 	Metadata map[string]string `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A wish for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,7,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// With PENDING: the question. Absent is the default one: action `tool:<id>`, and the tool runs again with the answer.
+	// With PENDING, and no operation: the question. Absent is the default one: action `tool:<id>`, and the tool runs again with the answer.
 	Ticket *WorkerTicket `protobuf:"bytes,8,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	// Commit with the call, in order.
-	Documents     []*DocumentCommand `protobuf:"bytes,9,rep,name=documents,proto3" json:"documents,omitempty"`
+	Documents []*DocumentCommand `protobuf:"bytes,9,rep,name=documents,proto3" json:"documents,omitempty"`
+	// With PENDING: the work goes on elsewhere.
+	Operation     *WorkerOperation `protobuf:"bytes,10,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WorkerResult) Reset() {
 	*x = WorkerResult{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1892,7 @@ func (x *WorkerResult) String() string {
 func (*WorkerResult) ProtoMessage() {}
 
 func (x *WorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1905,7 @@ func (x *WorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerResult.ProtoReflect.Descriptor instead.
 func (*WorkerResult) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WorkerResult) GetStatus() ResultStatus {
@@ -1619,6 +1971,13 @@ func (x *WorkerResult) GetDocuments() []*DocumentCommand {
 	return nil
 }
 
+func (x *WorkerResult) GetOperation() *WorkerOperation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
 // WorkerTicket is the question of a tool.
 type WorkerTicket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1644,7 +2003,7 @@ type WorkerTicket struct {
 
 func (x *WorkerTicket) Reset() {
 	*x = WorkerTicket{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1656,7 +2015,7 @@ func (x *WorkerTicket) String() string {
 func (*WorkerTicket) ProtoMessage() {}
 
 func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1669,7 +2028,7 @@ func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerTicket.ProtoReflect.Descriptor instead.
 func (*WorkerTicket) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WorkerTicket) GetAction() string {
@@ -1732,14 +2091,15 @@ var File_toold_v1_worker_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtoold/v1/worker_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x1btoold/v1/hook_service.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\x9b\x02\n" +
+	"\x1dtoold/v1/worker_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x1btoold/v1/hook_service.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\xd3\x02\n" +
 	"\x0eConnectRequest\x126\n" +
 	"\bregister\x18\x01 \x01(\v2\x18.toold.v1.WorkerRegisterH\x00R\bregister\x120\n" +
 	"\x06report\x18\x02 \x01(\v2\x16.toold.v1.WorkerReportH\x00R\x06report\x12*\n" +
 	"\x04done\x18\x03 \x01(\v2\x14.toold.v1.WorkerDoneH\x00R\x04done\x129\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x12-\n" +
-	"\x05drain\x18\x05 \x01(\v2\x15.toold.v1.WorkerDrainH\x00R\x05drainB\t\n" +
-	"\amessage\"\xcb\x02\n" +
+	"\x05drain\x18\x05 \x01(\v2\x15.toold.v1.WorkerDrainH\x00R\x05drain\x126\n" +
+	"\bcomplete\x18\x06 \x01(\v2\x18.toold.v1.WorkerCompleteH\x00R\bcompleteB\t\n" +
+	"\amessage\"\x86\x03\n" +
 	"\x0fConnectResponse\x12<\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x1a.toold.v1.WorkerRegisteredH\x00R\n" +
@@ -1748,8 +2108,9 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x06cancel\x18\x03 \x01(\v2\x16.toold.v1.WorkerCancelH\x00R\x06cancel\x12*\n" +
 	"\x04lost\x18\x04 \x01(\v2\x14.toold.v1.WorkerLostH\x00R\x04lost\x12'\n" +
 	"\x03ack\x18\x05 \x01(\v2\x13.toold.v1.WorkerAckH\x00R\x03ack\x129\n" +
-	"\theartbeat\x18\x06 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeatB\t\n" +
-	"\amessage\"\xa8\x02\n" +
+	"\theartbeat\x18\x06 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x129\n" +
+	"\tcompleted\x18\a \x01(\v2\x19.toold.v1.WorkerCompletedH\x00R\tcompletedB\t\n" +
+	"\amessage\"\xc4\x02\n" +
 	"\x0eWorkerRegister\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -1757,7 +2118,8 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x06labels\x18\x04 \x03(\v2$.toold.v1.WorkerRegister.LabelsEntryR\x06labels\x12\x1b\n" +
 	"\tmax_calls\x18\x05 \x01(\x05R\bmaxCalls\x12*\n" +
 	"\x05tools\x18\x06 \x03(\v2\x14.toold.v1.WorkerToolR\x05tools\x12\x12\n" +
-	"\x04held\x18\a \x03(\tR\x04held\x1a9\n" +
+	"\x04held\x18\a \x03(\tR\x04held\x12\x1a\n" +
+	"\bprevious\x18\b \x01(\tR\bprevious\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
@@ -1783,7 +2145,7 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\vWorkerStart\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12&\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x12.toold.v1.WorkKindR\x04kind\x12(\n" +
-	"\x04call\x18\x03 \x01(\v2\x14.toold.v1.WorkerCallR\x04call\"\xe8\x03\n" +
+	"\x04call\x18\x03 \x01(\v2\x14.toold.v1.WorkerCallR\x04call\"\x8b\x04\n" +
 	"\n" +
 	"WorkerCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
@@ -1801,7 +2163,8 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\f \x01(\fR\n" +
 	"checkpoint\x124\n" +
-	"\tdocuments\x18\r \x03(\v2\x16.toold.v1.HookDocumentR\tdocuments\"\xa9\x01\n" +
+	"\tdocuments\x18\r \x03(\v2\x16.toold.v1.HookDocumentR\tdocuments\x12!\n" +
+	"\foperation_id\x18\x0e \x01(\tR\voperationId\"\xa9\x01\n" +
 	"\fWorkerResume\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -1814,13 +2177,14 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"'\n" +
 	"\n" +
 	"WorkerLost\x12\x19\n" +
-	"\blease_id\x18\x01 \x01(\tR\aleaseId\"X\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\"t\n" +
 	"\tWorkerAck\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"\x11\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
+	"\bartifact\x18\x04 \x01(\tR\bartifact\"\x11\n" +
 	"\x0fWorkerHeartbeat\"\r\n" +
-	"\vWorkerDrain\"\xdc\x02\n" +
+	"\vWorkerDrain\"\x94\x03\n" +
 	"\fWorkerReport\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x120\n" +
@@ -1830,13 +2194,33 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x06output\x18\x06 \x01(\v2\x10.toold.v1.OutputH\x00R\x06output\x12 \n" +
 	"\n" +
 	"checkpoint\x18\a \x01(\fH\x00R\n" +
-	"checkpointB\b\n" +
-	"\x06report\"p\n" +
+	"checkpoint\x126\n" +
+	"\bartifact\x18\b \x01(\v2\x18.toold.v1.WorkerArtifactH\x00R\bartifactB\b\n" +
+	"\x06report\"U\n" +
+	"\x0eWorkerArtifact\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
+	"\tmime_type\x18\x02 \x01(\tR\bmimeType\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\xa8\x01\n" +
+	"\x0fWorkerOperation\x12!\n" +
+	"\foperation_id\x18\x01 \x01(\tR\voperationId\x128\n" +
+	"\n" +
+	"poll_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tpollAfter\x128\n" +
+	"\n" +
+	"expires_in\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\"|\n" +
+	"\x0eWorkerComplete\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12.\n" +
+	"\x06result\x18\x03 \x01(\v2\x16.toold.v1.WorkerResultR\x06result\"\x81\x01\n" +
+	"\x0fWorkerCompleted\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12!\n" +
+	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1c\n" +
+	"\tretryable\x18\x04 \x01(\bR\tretryable\"p\n" +
 	"\n" +
 	"WorkerDone\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12.\n" +
 	"\x06result\x18\x02 \x01(\v2\x16.toold.v1.WorkerResultR\x06result\x12\x17\n" +
-	"\anot_run\x18\x03 \x01(\bR\x06notRun\"\xf8\x03\n" +
+	"\anot_run\x18\x03 \x01(\bR\x06notRun\"\xb1\x04\n" +
 	"\fWorkerResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.toold.v1.ResultStatusR\x06status\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\tR\x04data\x12\x18\n" +
@@ -1846,7 +2230,9 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\bmetadata\x18\x06 \x03(\v2$.toold.v1.WorkerResult.MetadataEntryR\bmetadata\x12J\n" +
 	"\x12display_preference\x18\a \x01(\x0e2\x1b.toold.v1.DisplayPreferenceR\x11displayPreference\x12.\n" +
 	"\x06ticket\x18\b \x01(\v2\x16.toold.v1.WorkerTicketR\x06ticket\x127\n" +
-	"\tdocuments\x18\t \x03(\v2\x19.toold.v1.DocumentCommandR\tdocuments\x1a;\n" +
+	"\tdocuments\x18\t \x03(\v2\x19.toold.v1.DocumentCommandR\tdocuments\x127\n" +
+	"\toperation\x18\n" +
+	" \x01(\v2\x19.toold.v1.WorkerOperationR\toperation\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd4\x02\n" +
@@ -1862,12 +2248,13 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\tapprovers\x18\x06 \x01(\v2\x13.toold.v1.ApproversR\tapprovers\x128\n" +
 	"\n" +
 	"expires_in\x18\a \x01(\v2\x19.google.protobuf.DurationR\texpiresIn\x12%\n" +
-	"\x0edefault_result\x18\b \x01(\tR\rdefaultResult*l\n" +
+	"\x0edefault_result\x18\b \x01(\tR\rdefaultResult*\x80\x01\n" +
 	"\bWorkKind\x12\x19\n" +
 	"\x15WORK_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WORK_KIND_EXECUTE\x10\x01\x12\x17\n" +
 	"\x13WORK_KIND_RECONCILE\x10\x02\x12\x15\n" +
-	"\x11WORK_KIND_ABANDON\x10\x032S\n" +
+	"\x11WORK_KIND_ABANDON\x10\x03\x12\x12\n" +
+	"\x0eWORK_KIND_POLL\x10\x042S\n" +
 	"\rWorkerService\x12B\n" +
 	"\aConnect\x12\x18.toold.v1.ConnectRequest\x1a\x19.toold.v1.ConnectResponse(\x010\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
@@ -1884,7 +2271,7 @@ func file_toold_v1_worker_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_worker_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_toold_v1_worker_service_proto_goTypes = []any{
 	(WorkKind)(0),                 // 0: toold.v1.WorkKind
 	(*ConnectRequest)(nil),        // 1: toold.v1.ConnectRequest
@@ -1903,83 +2290,94 @@ var file_toold_v1_worker_service_proto_goTypes = []any{
 	(*WorkerHeartbeat)(nil),       // 14: toold.v1.WorkerHeartbeat
 	(*WorkerDrain)(nil),           // 15: toold.v1.WorkerDrain
 	(*WorkerReport)(nil),          // 16: toold.v1.WorkerReport
-	(*WorkerDone)(nil),            // 17: toold.v1.WorkerDone
-	(*WorkerResult)(nil),          // 18: toold.v1.WorkerResult
-	(*WorkerTicket)(nil),          // 19: toold.v1.WorkerTicket
-	nil,                           // 20: toold.v1.WorkerRegister.LabelsEntry
-	nil,                           // 21: toold.v1.WorkerResult.MetadataEntry
-	(*Descriptor)(nil),            // 22: toold.v1.Descriptor
-	(DocumentScope)(0),            // 23: toold.v1.DocumentScope
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*Run)(nil),                   // 25: toold.v1.Run
-	(*Principal)(nil),             // 26: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*HookDocument)(nil),          // 28: toold.v1.HookDocument
-	(*Decision)(nil),              // 29: toold.v1.Decision
-	(ErrorCode)(0),                // 30: toold.v1.ErrorCode
-	(*Progress)(nil),              // 31: toold.v1.Progress
-	(*ActivitySnapshot)(nil),      // 32: toold.v1.ActivitySnapshot
-	(*ActivityDelta)(nil),         // 33: toold.v1.ActivityDelta
-	(*Output)(nil),                // 34: toold.v1.Output
-	(ResultStatus)(0),             // 35: toold.v1.ResultStatus
-	(*ToolError)(nil),             // 36: toold.v1.ToolError
-	(*Content)(nil),               // 37: toold.v1.Content
-	(DisplayPreference)(0),        // 38: toold.v1.DisplayPreference
-	(*DocumentCommand)(nil),       // 39: toold.v1.DocumentCommand
-	(ResumeMode)(0),               // 40: toold.v1.ResumeMode
-	(*Approvers)(nil),             // 41: toold.v1.Approvers
+	(*WorkerArtifact)(nil),        // 17: toold.v1.WorkerArtifact
+	(*WorkerOperation)(nil),       // 18: toold.v1.WorkerOperation
+	(*WorkerComplete)(nil),        // 19: toold.v1.WorkerComplete
+	(*WorkerCompleted)(nil),       // 20: toold.v1.WorkerCompleted
+	(*WorkerDone)(nil),            // 21: toold.v1.WorkerDone
+	(*WorkerResult)(nil),          // 22: toold.v1.WorkerResult
+	(*WorkerTicket)(nil),          // 23: toold.v1.WorkerTicket
+	nil,                           // 24: toold.v1.WorkerRegister.LabelsEntry
+	nil,                           // 25: toold.v1.WorkerResult.MetadataEntry
+	(*Descriptor)(nil),            // 26: toold.v1.Descriptor
+	(DocumentScope)(0),            // 27: toold.v1.DocumentScope
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*Run)(nil),                   // 29: toold.v1.Run
+	(*Principal)(nil),             // 30: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*HookDocument)(nil),          // 32: toold.v1.HookDocument
+	(*Decision)(nil),              // 33: toold.v1.Decision
+	(ErrorCode)(0),                // 34: toold.v1.ErrorCode
+	(*Progress)(nil),              // 35: toold.v1.Progress
+	(*ActivitySnapshot)(nil),      // 36: toold.v1.ActivitySnapshot
+	(*ActivityDelta)(nil),         // 37: toold.v1.ActivityDelta
+	(*Output)(nil),                // 38: toold.v1.Output
+	(ResultStatus)(0),             // 39: toold.v1.ResultStatus
+	(*ToolError)(nil),             // 40: toold.v1.ToolError
+	(*Content)(nil),               // 41: toold.v1.Content
+	(DisplayPreference)(0),        // 42: toold.v1.DisplayPreference
+	(*DocumentCommand)(nil),       // 43: toold.v1.DocumentCommand
+	(ResumeMode)(0),               // 44: toold.v1.ResumeMode
+	(*Approvers)(nil),             // 45: toold.v1.Approvers
 }
 var file_toold_v1_worker_service_proto_depIdxs = []int32{
 	3,  // 0: toold.v1.ConnectRequest.register:type_name -> toold.v1.WorkerRegister
 	16, // 1: toold.v1.ConnectRequest.report:type_name -> toold.v1.WorkerReport
-	17, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
+	21, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
 	14, // 3: toold.v1.ConnectRequest.heartbeat:type_name -> toold.v1.WorkerHeartbeat
 	15, // 4: toold.v1.ConnectRequest.drain:type_name -> toold.v1.WorkerDrain
-	6,  // 5: toold.v1.ConnectResponse.registered:type_name -> toold.v1.WorkerRegistered
-	8,  // 6: toold.v1.ConnectResponse.start:type_name -> toold.v1.WorkerStart
-	11, // 7: toold.v1.ConnectResponse.cancel:type_name -> toold.v1.WorkerCancel
-	12, // 8: toold.v1.ConnectResponse.lost:type_name -> toold.v1.WorkerLost
-	13, // 9: toold.v1.ConnectResponse.ack:type_name -> toold.v1.WorkerAck
-	14, // 10: toold.v1.ConnectResponse.heartbeat:type_name -> toold.v1.WorkerHeartbeat
-	20, // 11: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
-	4,  // 12: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
-	22, // 13: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
-	0,  // 14: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
-	5,  // 15: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
-	23, // 16: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
-	24, // 17: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
-	7,  // 18: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
-	0,  // 19: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
-	9,  // 20: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
-	25, // 21: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
-	26, // 22: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
-	27, // 23: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
-	10, // 24: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
-	28, // 25: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
-	29, // 26: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
-	30, // 27: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
-	31, // 28: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
-	32, // 29: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	33, // 30: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
-	34, // 31: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
-	18, // 32: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
-	35, // 33: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
-	36, // 34: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
-	37, // 35: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
-	21, // 36: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
-	38, // 37: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
-	19, // 38: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
-	39, // 39: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
-	40, // 40: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
-	41, // 41: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
-	24, // 42: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
-	1,  // 43: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
-	2,  // 44: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
-	44, // [44:45] is the sub-list for method output_type
-	43, // [43:44] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	19, // 5: toold.v1.ConnectRequest.complete:type_name -> toold.v1.WorkerComplete
+	6,  // 6: toold.v1.ConnectResponse.registered:type_name -> toold.v1.WorkerRegistered
+	8,  // 7: toold.v1.ConnectResponse.start:type_name -> toold.v1.WorkerStart
+	11, // 8: toold.v1.ConnectResponse.cancel:type_name -> toold.v1.WorkerCancel
+	12, // 9: toold.v1.ConnectResponse.lost:type_name -> toold.v1.WorkerLost
+	13, // 10: toold.v1.ConnectResponse.ack:type_name -> toold.v1.WorkerAck
+	14, // 11: toold.v1.ConnectResponse.heartbeat:type_name -> toold.v1.WorkerHeartbeat
+	20, // 12: toold.v1.ConnectResponse.completed:type_name -> toold.v1.WorkerCompleted
+	24, // 13: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
+	4,  // 14: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
+	26, // 15: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
+	0,  // 16: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
+	5,  // 17: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
+	27, // 18: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
+	28, // 19: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
+	7,  // 20: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
+	0,  // 21: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
+	9,  // 22: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
+	29, // 23: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
+	30, // 24: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
+	31, // 25: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
+	10, // 26: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
+	32, // 27: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
+	33, // 28: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
+	34, // 29: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
+	35, // 30: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
+	36, // 31: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	37, // 32: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
+	38, // 33: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
+	17, // 34: toold.v1.WorkerReport.artifact:type_name -> toold.v1.WorkerArtifact
+	28, // 35: toold.v1.WorkerOperation.poll_after:type_name -> google.protobuf.Duration
+	28, // 36: toold.v1.WorkerOperation.expires_in:type_name -> google.protobuf.Duration
+	22, // 37: toold.v1.WorkerComplete.result:type_name -> toold.v1.WorkerResult
+	22, // 38: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
+	39, // 39: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
+	40, // 40: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
+	41, // 41: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
+	25, // 42: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
+	42, // 43: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
+	23, // 44: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
+	43, // 45: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
+	18, // 46: toold.v1.WorkerResult.operation:type_name -> toold.v1.WorkerOperation
+	44, // 47: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
+	45, // 48: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
+	28, // 49: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
+	1,  // 50: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
+	2,  // 51: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
+	51, // [51:52] is the sub-list for method output_type
+	50, // [50:51] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_worker_service_proto_init() }
@@ -2001,6 +2399,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*ConnectRequest_Done)(nil),
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Drain)(nil),
+		(*ConnectRequest_Complete)(nil),
 	}
 	file_toold_v1_worker_service_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Registered)(nil),
@@ -2009,6 +2408,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*ConnectResponse_Lost)(nil),
 		(*ConnectResponse_Ack)(nil),
 		(*ConnectResponse_Heartbeat)(nil),
+		(*ConnectResponse_Completed)(nil),
 	}
 	file_toold_v1_worker_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*WorkerReport_Progress)(nil),
@@ -2016,6 +2416,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*WorkerReport_ActivityDelta)(nil),
 		(*WorkerReport_Output)(nil),
 		(*WorkerReport_Checkpoint)(nil),
+		(*WorkerReport_Artifact)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2023,7 +2424,7 @@ func file_toold_v1_worker_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_worker_service_proto_rawDesc), len(file_toold_v1_worker_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,7 +38,8 @@ type WorkerServiceClient interface {
 	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
 	//
 	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what
-	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease. RESOURCE_EXHAUSTED TOO_MANY_WORKERS.
+	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease; WORKER_REPLACED: the worker named this
+	// connection as its `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -79,7 +80,8 @@ type WorkerServiceServer interface {
 	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
 	//
 	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what
-	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease. RESOURCE_EXHAUSTED TOO_MANY_WORKERS.
+	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease; WORKER_REPLACED: the worker named this
+	// connection as its `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedWorkerServiceServer()
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -19,13 +20,18 @@ func (c *Call) report(r *tooldv1.WorkerReport) {
 		return // in a test of the function
 	}
 	r.LeaseId = c.job.lease
-	c.job.say(c.job.ctx, &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}})
+	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}}
+	if err := fits(m); err != nil {
+		c.job.w.cfg.Log("report not sent: " + err.Error())
+		return
+	}
+	c.job.say(c.job.ctx, m)
 }
 
 // Progress tells how far the tool is. Fraction runs from 0 to 1.
 func (c *Call) Progress(fraction float64, message string) {
 	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Progress{Progress: &tooldv1.Progress{
-		Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: fraction, Message: message,
+		Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: fraction, Message: readable(message),
 	}}})
 }
 
@@ -82,6 +88,9 @@ func (c *Call) Document(scope tooldv1.DocumentScope, key string, into any) (int6
 	}
 	return 0, nil
 }
+
+// readable is a text with the bytes replaced that are no UTF-8.
+func readable(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func mustJSON(v any) string {
 	b, err := json.Marshal(v)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -31,6 +33,7 @@ type job struct {
 	mu       sync.Mutex
 	sequence int64
 	saving   map[int64]*saving
+	gone     error                   // why it was dropped
 	done     *tooldv1.ConnectRequest // said, and not taken yet
 }
 
@@ -55,7 +58,12 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	w.running.Go(func() {
 		ctx, stop := deadline(j.ctx)
 		defer stop()
-		j.finish(w.perform(ctx, j, s))
+		done := &tooldv1.WorkerDone{Result: aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")}
+		defer func() { // also of a function that ends its goroutine
+			done.LeaseId = j.lease
+			j.finish(done)
+		}()
+		done = w.perform(ctx, j, s)
 	})
 }
 
@@ -101,17 +109,36 @@ func resultOf(ctx context.Context, r *tooldv1.WorkerResult, err error) *tooldv1.
 
 func aborted(code tooldv1.ErrorCode, message string) *tooldv1.WorkerResult {
 	return &tooldv1.WorkerResult{
-		Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.ToolError{Code: code, Message: message, Aborted: true},
+		Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.ToolError{Code: code, Message: readable(message), Aborted: true},
 	}
 }
 
 // finish says how the work ended, and keeps that until it is taken.
 func (j *job) finish(d *tooldv1.WorkerDone) {
 	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: d}}
+	if err := fits(m); err != nil {
+		j.w.cfg.Log("result not sent: " + err.Error())
+		d.Result = (&Failure{Reason: "RESULT_TOO_LARGE", Message: "The tool ran, but its result cannot be sent: " + err.Error()}).result()
+	}
 	j.mu.Lock()
 	j.done = m
 	j.mu.Unlock()
 	j.say(context.Background(), m)
+}
+
+// maxMessage is what the daemon takes in one message. A larger one would end the connection, and with each that follows again.
+const maxMessage = 4<<20 - 1<<10
+
+// fits says why a message cannot be sent.
+func fits(m *tooldv1.ConnectRequest) error {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxMessage {
+		return fmt.Errorf("it has %d bytes; at most %d are taken", len(b), maxMessage)
+	}
+	return nil
 }
 
 // say queues a message; while there is no connection it waits, until the job is dropped.
@@ -170,6 +197,7 @@ func (j *job) drop(cause error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.gone = cause
 	for n, s := range j.saving {
 		s.kept <- cause
 		delete(j.saving, n)
@@ -198,10 +226,18 @@ func (j *job) acknowledged(a *tooldv1.WorkerAck) {
 // save has a checkpoint kept.
 func (j *job) save(ctx context.Context, b []byte) error {
 	j.mu.Lock()
+	if j.gone != nil {
+		defer j.mu.Unlock()
+		return j.gone
+	}
 	j.sequence++
 	s := &saving{kept: make(chan error, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{
 		LeaseId: j.lease, Sequence: j.sequence, Report: &tooldv1.WorkerReport_Checkpoint{Checkpoint: b},
 	}}}}
+	if err := fits(s.request); err != nil {
+		defer j.mu.Unlock()
+		return err
+	}
 	j.saving[j.sequence] = s
 	j.mu.Unlock()
 	j.say(ctx, s.request)

@@ -78,7 +78,7 @@ func Success(v any) *tooldv1.WorkerResult {
 	}
 	r := &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: mustJSON(v)}
 	if text, ok := v.(string); ok {
-		r.Message = text
+		r.Message = readable(text)
 	}
 	return r
 }
@@ -146,7 +146,7 @@ func (f *Failure) result() *tooldv1.WorkerResult {
 		code = tooldv1.ErrorCode_ERROR_CODE_EXECUTION_FAILED
 	}
 	return &tooldv1.WorkerResult{
-		Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.ToolError{Code: code, Reason: f.Reason, Message: f.Message, Aborted: f.Aborted},
+		Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.ToolError{Code: code, Reason: f.Reason, Message: readable(f.Message), Aborted: f.Aborted},
 	}
 }
 
@@ -157,7 +157,7 @@ func (q *Question) Error() string { return "waits for an answer: " + q.Ticket.Ge
 
 // Ask is the question with this text and, unless it is nil, a JSON Schema for the answer.
 func Ask(message string, answer any) error {
-	t := &tooldv1.WorkerTicket{Action: "input", Message: message}
+	t := &tooldv1.WorkerTicket{Action: "input", Message: readable(message)}
 	if answer != nil {
 		t.ResponseSchema = mustJSON(answer)
 	}

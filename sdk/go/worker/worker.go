@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,9 @@ var ErrLost = errors.New("the daemon gave the call up")
 // ErrStopped ends the context of calls that are still running when a worker has drained for long enough.
 var ErrStopped = errors.New("the worker stops")
 
+// maxStart is the largest message that a worker takes: arguments, a checkpoint and documents have bounds of their own.
+const maxStart = 64 << 20
+
 // A Worker serves tools. Add tools before Run; Run once.
 type Worker struct {
 	cfg   Config
@@ -59,6 +63,7 @@ type Worker struct {
 	mu      sync.Mutex
 	jobs    map[string]*job
 	lease   time.Duration // as the daemon said last
+	last    string        // what it called the connection
 	running sync.WaitGroup
 }
 
@@ -88,7 +93,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if secure == nil {
 		secure = insecure.NewCredentials()
 	}
-	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure), grpc.WithConnectParams(grpc.ConnectParams{
+	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStart)), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 	}))
 	if err != nil {
@@ -153,7 +158,7 @@ func (w *Worker) register() *tooldv1.ConnectRequest {
 	defer w.mu.Unlock()
 	r := &tooldv1.WorkerRegister{
 		Pool: w.cfg.Pool, Name: w.cfg.Name, Version: w.cfg.Version, Labels: w.cfg.Labels, MaxCalls: int32(w.cfg.MaxCalls),
-		Held: slices.Collect(maps.Keys(w.jobs)),
+		Held: slices.Collect(maps.Keys(w.jobs)), Previous: w.last,
 	}
 	for _, id := range slices.Sorted(maps.Keys(w.tools)) {
 		r.Tools = append(r.Tools, w.tools[id].offer)
@@ -166,7 +171,7 @@ func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient
 	alive, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
 	if w.cfg.Token != "" {
-		alive = metadata.AppendToOutgoingContext(alive, "authorization", "Bearer "+w.cfg.Token)
+		alive = metadata.AppendToOutgoingContext(alive, "authorization", "Bearer "+strings.TrimSpace(w.cfg.Token))
 	}
 	stream, err := client.Connect(alive)
 	if err != nil {
@@ -211,7 +216,7 @@ func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 		w.cfg.Log(fmt.Sprintf("tool %s is not served: %s: %s", no.GetTool(), no.GetReason(), no.GetMessage()))
 	}
 	w.mu.Lock()
-	w.lease = r.GetLease().AsDuration()
+	w.lease, w.last = r.GetLease().AsDuration(), r.GetWorkerId()
 	var again, lost []*job
 	for id, j := range w.jobs {
 		if slices.Contains(r.GetKept(), id) {

@@ -54,4 +54,20 @@ def panics(call):
     raise RuntimeError("oh no")
 
 
+@worker.tool(observe=True)
+def huge(call):
+    return "x" * (5 << 20)
+
+
+@worker.tool(observe=True)
+def odd(call):
+    call.progress(0.5, "half of \ud83d")
+    return "cut \ud83d"
+
+
+@worker.tool(observe=True)
+def leaves(call):
+    sys.exit(1)
+
+
 worker.run()

@@ -2,7 +2,7 @@
 import grpc
 
 OPTIONS = [
-    ("grpc.max_receive_message_length", 8 << 20),
+    ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5_000),

@@ -35,11 +35,20 @@ from .v1 import worker_service_pb2 as pb
 from .v1 import worker_service_pb2_grpc as rpc
 
 
+MAX_MESSAGE = (4 << 20) - 1024  # what the daemon takes in one message; a larger one would end the connection, and again with each that follows
+
+
+def readable(text):
+    """A text without halves of characters, which have no form on the wire."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 class Fail(Exception):
     """An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code."""
 
     def __init__(self, message, reason="", code=result.ERROR_CODE_EXECUTION_FAILED, aborted=False):
         super().__init__(message)
+        message = readable(str(message))
         self.message, self.reason, self.code, self.aborted = message, reason, code, aborted
 
 
@@ -109,7 +118,7 @@ class Call:
 
     def progress(self, fraction=0.0, message="", loaded=0, total=0):
         self._report(progress=event.Progress(
-            status=event.PROGRESS_STATUS_RUNNING, fraction=fraction, message=message, loaded=loaded, total=total))
+            status=event.PROGRESS_STATUS_RUNNING, fraction=fraction, message=readable(message), loaded=loaded, total=total))
 
     def activity(self, id, type, content):
         self._report(activity_snapshot=event.ActivitySnapshot(activity_id=id, activity_type=type, content=json.dumps(content)))
@@ -130,7 +139,10 @@ class Call:
 
     def _report(self, **report):
         if self._job:
-            self._job.say(pb.ConnectRequest(report=pb.WorkerReport(lease_id=self._job.lease, **report)))
+            m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self._job.lease, **report))
+            if m.ByteSize() > MAX_MESSAGE:
+                return self._job.worker.log(f"report not sent: it has {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
+            self._job.say(m)
 
 
 def success(value):
@@ -138,7 +150,8 @@ def success(value):
     if isinstance(value, pb.WorkerResult):
         return value
     return pb.WorkerResult(
-        status=result.RESULT_STATUS_SUCCESS, data=json.dumps(value), message=value if isinstance(value, str) else "")
+        status=result.RESULT_STATUS_SUCCESS, data=readable(json.dumps(value, ensure_ascii=False, allow_nan=False)),
+        message=readable(value) if isinstance(value, str) else "")
 
 
 def aborted(code, message):
@@ -153,7 +166,7 @@ class Worker:
         self.pool, self.address, self.token, self.credentials = pool, address, token, credentials
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
-        self.tools, self.jobs, self.lease = {}, {}, 15.0
+        self.tools, self.jobs, self.lease, self.last = {}, {}, 15.0, ""
         self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
         self.lock = threading.RLock()
         self.stopping = threading.Event()
@@ -233,7 +246,7 @@ class Worker:
     def _register(self):
         return pb.ConnectRequest(register=pb.WorkerRegister(
             pool=self.pool, name=self.name, version=self.version, labels=self.labels, max_calls=self.max_calls,
-            tools=[self.tools[id][0] for id in sorted(self.tools)], held=list(self.jobs)))
+            tools=[self.tools[id][0] for id in sorted(self.tools)], held=list(self.jobs), previous=self.last))
 
     def _connect(self, stub):
         """Serves over one connection. True when the worker has drained."""
@@ -306,7 +319,7 @@ class Worker:
         for no in r.refused:
             self.log(f"tool {no.tool} is not served: {no.reason}: {no.message}")
         self.log("connected as " + r.worker_id)
-        self.lease = r.lease.ToNanoseconds() / 1e9
+        self.lease, self.last = r.lease.ToNanoseconds() / 1e9, r.worker_id
         for id, job in list(self.jobs.items()):
             if id in r.kept:
                 job.again()
@@ -354,10 +367,15 @@ class Job:
                 code=f.code, reason=f.reason, message=f.message, aborted=f.aborted)))
         except CallCancelled as c:
             done.result.CopyFrom(aborted(c.code, str(c)))
-        except Exception as e:
+        except BaseException as e:  # also SystemExit, which would end the thread alone
             self.worker.log(f"{call.tool}: {traceback.format_exc()}")
             done.result.CopyFrom(aborted(result.ERROR_CODE_INTERNAL, f"The tool failed internally: {type(e).__name__}"))
         m = pb.ConnectRequest(done=done)
+        if m.ByteSize() > MAX_MESSAGE:
+            m = pb.ConnectRequest(done=pb.WorkerDone(lease_id=self.lease, result=pb.WorkerResult(
+                status=result.RESULT_STATUS_ERROR, error=result.ToolError(
+                    code=result.ERROR_CODE_EXECUTION_FAILED, reason="RESULT_TOO_LARGE",
+                    message=f"The tool ran, but its result cannot be sent: it has {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken"))))
         with self.lock:
             self.done = m
         self.say(m, last=True)
@@ -388,7 +406,8 @@ class Job:
         threading.Thread(target=lambda: [self.say(m, last=True) for m in repeat], daemon=True).start()
 
     def drop(self, cause):
-        self.dropped = True
+        with self.lock:
+            self.dropped = True
         self.cancel(cause)
         with self.worker.lock:
             if self.patience:
@@ -410,8 +429,12 @@ class Job:
     def save(self, data):
         kept = queue.Queue()
         with self.lock:
+            if self.dropped:
+                raise self.cause
             self.sequence += 1
             m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self.lease, sequence=self.sequence, checkpoint=data))
+            if m.ByteSize() > MAX_MESSAGE:
+                raise ValueError(f"a checkpoint of {len(data)} bytes; at most {MAX_MESSAGE} are taken")
             self.saving[self.sequence] = (m, kept)
         self.say(m)
         error = kept.get()

@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
 import { Mutability, Safety, Tier } from "../gen/toold/v1/assessment_pb.js";
@@ -12,6 +12,21 @@ import {
   type WorkerCall, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, sleep } from "./channel.js";
+
+/** What the daemon takes in one message. A larger one would end the connection, and again with each that follows. */
+const maxMessage = (4 << 20) - 1024;
+
+/** A text without halves of characters, such as a slice leaves. */
+const readable = (text: string) => Buffer.from(text, "utf8").toString("utf8");
+
+/** JSON text of a value, without halves of characters. */
+const jsonOf = (value: unknown) => JSON.stringify(value, (_, v: unknown) => typeof v === "string" ? readable(v) : v);
+
+/** Why a message cannot be sent; "" when it can. */
+function tooLarge(message: ConnectRequest["message"]): string {
+  const n = toBinary(ConnectRequestSchema, create(ConnectRequestSchema, { message })).length;
+  return n > maxMessage ? `it has ${n} bytes; at most ${maxMessage} are taken` : "";
+}
 
 /** A JSON Schema. */
 export type Schema = Record<string, unknown>;
@@ -86,6 +101,7 @@ export class Worker {
   private readonly out: ConnectRequest[] = []; // waits to be sent; what waits here survives a connection
   private wake = () => {};
   private lease = 15_000;
+  private last = ""; // what the daemon called the connection
   private stopping = false;
   readonly log: (text: string) => void;
 
@@ -172,6 +188,7 @@ export class Worker {
     yield create(ConnectRequestSchema, { message: { case: "register", value: {
       pool: this.options.pool, name: this.options.name ?? `${hostname()}/${process.pid}`, version: this.options.version ?? "",
       labels: this.options.labels ?? {}, maxCalls: this.options.maxCalls ?? 0, tools: [...this.tools.values()].map((t) => t.offer), held: [...this.jobs.keys()],
+      previous: this.last,
     } } });
     let last = Date.now(), draining = false;
     const beat = () => this.lease / 3;
@@ -222,6 +239,7 @@ export class Worker {
     for (const no of r.refused) this.log(`tool ${no.tool} is not served: ${no.reason}: ${no.message}`);
     this.log("connected as " + r.workerId);
     this.lease = durationMs(r.lease!);
+    this.last = r.workerId;
     for (const [id, job] of [...this.jobs]) {
       if (r.kept.includes(id)) job.again();
       else job.drop("the daemon gave the call up");
@@ -257,15 +275,15 @@ export class Worker {
 function success(value: unknown): WorkerResult {
   if (value !== null && typeof value === "object" && (value as { $typeName?: string }).$typeName === WorkerResultSchema.typeName) return value as WorkerResult;
   return create(WorkerResultSchema, {
-    status: ResultStatus.SUCCESS, data: JSON.stringify(value ?? null), message: typeof value === "string" ? value : "",
+    status: ResultStatus.SUCCESS, data: jsonOf(value ?? null), message: typeof value === "string" ? readable(value) : "",
   });
 }
 
 function failed(e: unknown): WorkerResult {
   if (e instanceof Question) return create(WorkerResultSchema, { status: ResultStatus.PENDING, message: e.message, ticket: e.ticket });
   const error =
-    e instanceof Fail ? { code: e.code, reason: e.reason, message: e.message } :
-    e instanceof CallCancelled ? { code: e.code, message: e.message, aborted: true } :
+    e instanceof Fail ? { code: e.code, reason: e.reason, message: readable(e.message) } :
+    e instanceof CallCancelled ? { code: e.code, message: readable(e.message), aborted: true } :
     { code: ErrorCode.INTERNAL, message: "The tool failed internally: " + (e instanceof Error ? e.name : typeof e), aborted: true };
   return create(WorkerResultSchema, { status: ResultStatus.ERROR, error });
 }
@@ -303,16 +321,16 @@ export class Call {
   }
 
   progress(fraction: number, message = ""): void {
-    this.job?.report({ case: "progress", value: { $typeName: "toold.v1.Progress", status: ProgressStatus.RUNNING, fraction, message, loaded: 0n, total: 0n } });
+    this.job?.report({ case: "progress", value: { $typeName: "toold.v1.Progress", status: ProgressStatus.RUNNING, fraction, message: readable(message), loaded: 0n, total: 0n } });
   }
 
   activity(activityId: string, activityType: string, content: unknown): void {
-    this.job?.report({ case: "activitySnapshot", value: { $typeName: "toold.v1.ActivitySnapshot", activityId, activityType, content: JSON.stringify(content) } });
+    this.job?.report({ case: "activitySnapshot", value: { $typeName: "toold.v1.ActivitySnapshot", activityId, activityType, content: jsonOf(content) } });
   }
 
   /** Changes an activity by a list of RFC 6902 operations. */
   activityDelta(activityId: string, patch: unknown[]): void {
-    this.job?.report({ case: "activityDelta", value: { $typeName: "toold.v1.ActivityDelta", activityId, patch: JSON.stringify(patch) } });
+    this.job?.report({ case: "activityDelta", value: { $typeName: "toold.v1.ActivityDelta", activityId, patch: jsonOf(patch) } });
   }
 
   output(data: string | Uint8Array, stream = "stdout"): void {
@@ -343,6 +361,12 @@ class Job {
   report(report: Report, sequence = 0n): Message {
     this.stop.signal.throwIfAborted();
     const message: Message = { case: "report", value: { $typeName: "toold.v1.WorkerReport", leaseId: this.lease, sequence, report } };
+    const why = tooLarge(message);
+    if (why && report.case === "checkpoint") throw new Error("checkpoint not sent: " + why);
+    if (why) {
+      this.worker.log("report not sent: " + why);
+      return message;
+    }
     this.worker.say(message);
     return message;
   }
@@ -358,6 +382,10 @@ class Job {
   finish(done: { result?: WorkerResult; notRun?: boolean }): void {
     if (this.dropped) return;
     this.done = { case: "done", value: { $typeName: "toold.v1.WorkerDone", leaseId: this.lease, result: done.result, notRun: done.notRun ?? false } };
+    const why = tooLarge(this.done);
+    if (why) {
+      this.done.value.result = failed(new Fail("The tool ran, but its result cannot be sent: " + why, "RESULT_TOO_LARGE"));
+    }
     this.worker.say(this.done);
   }
 

@@ -33,6 +33,12 @@ worker.tool({ id: "asks", observe: true }, (call) => {
 });
 worker.tool({ id: "fails", observe: true }, () => { throw new Fail("there is no paint", "NO_PAINT"); });
 worker.tool({ id: "panics", observe: true }, () => { throw new Error("oh no"); });
+worker.tool({ id: "huge", observe: true }, () => "x".repeat(5 << 20));
+worker.tool({ id: "odd", observe: true }, (call) => {
+  call.progress(0.5, "half of \ud83d");
+  return "cut \ud83d";
+});
+worker.tool({ id: "leaves", observe: true }, () => { throw undefined; });
 
 process.on("SIGTERM", () => worker.stop());
 await worker.run();

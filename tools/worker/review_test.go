@@ -1,0 +1,148 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// TestHalfOpen: a worker that dials again while its old connection looks alive names that: it gets no more work over it, keeps what it
+// holds, and what it never heard of is lost at once.
+func TestHalfOpen(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		old, l, first := w.connect(offer("a"))
+		held, unheard := w.call(t.Context(), "a", nil), w.call(t.Context(), "a", nil)
+		leases := l.leases()
+		o := offer("a")
+		o.Previous, o.Held = first.ID, leases[:1]
+		stranger := tool.Principal{Namespace: "default", Subject: "mallory"}
+		s, _, ready, err := w.hub.Connect(stranger, o, &line{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if synctest.Wait(); l.why() != nil {
+			t.Error("somebody else ended the connection")
+		}
+		s.Close(true)
+		ready()
+		start := time.Now()
+		back, told, again := w.connect(o)
+		if !slices.Equal(again.Kept, leases[:1]) || !errors.Is(l.why(), worker.ErrReplaced) || l.reason != "WORKER_REPLACED" {
+			t.Errorf("kept %v, the old connection was told %v", again.Kept, l.why())
+		}
+		var lost int
+		synctest.Wait()
+		for _, done := range []<-chan outcome{held, unheard} {
+			select {
+			case out := <-done:
+				if lost++; !errors.Is(out.err, tool.ErrLost) {
+					t.Errorf("what was not heard of: %v", out.err)
+				}
+			default:
+			}
+		}
+		if lost != 1 || time.Since(start) > 0 {
+			t.Errorf("%d calls lost after %v", lost, time.Since(start))
+		}
+		w.call(t.Context(), "a", nil)
+		if n := len(told.leases()); n != 1 || len(l.leases()) != 2 {
+			t.Errorf("the new connection got %d calls", n)
+		}
+		if err := old.Finish(leases[0], tool.Text("x"), nil); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("over the old connection: %v", err)
+		}
+		if err := back.Finish(leases[0], tool.Text("x"), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slow is a memory that takes its time.
+type slow struct{ memory }
+
+func (m *slow) Keep(ctx context.Context, k worker.Known) error {
+	time.Sleep(time.Minute)
+	return m.memory.Keep(ctx, k)
+}
+
+// TestBusyIsNotSilent: while the daemon waits for its journal, a worker cannot be heard and is not silent.
+func TestBusyIsNotSilent(t *testing.T) {
+	inBubble(t, worker.Config{Lease: 10 * time.Second, Memory: &slow{memory{known: map[string]worker.Known{}}}}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		done := w.call(t.Context(), "a", nil)
+		lease := l.leases()[0]
+		_ = s.Hear(func() error { time.Sleep(time.Minute); return nil })
+		time.Sleep(9 * time.Second)
+		if err := s.Finish(lease, tool.Text("done"), nil); err != nil || l.why() != nil {
+			t.Errorf("%v, %v", err, l.why())
+		}
+		<-done
+		if time.Sleep(11 * time.Second); !errors.Is(l.why(), worker.ErrSilent) {
+			t.Error("and then it is not silent at all")
+		}
+	})
+}
+
+// TestManyTools: what workers of a namespace offer stays known, so there is an end to it; other namespaces have their own.
+func TestManyTools(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		flood := func(p tool.Principal, pool int) (refused []worker.Refusal) {
+			o := worker.Offer{Pool: fmt.Sprint("p", pool)}
+			for n := range 256 {
+				o.Tools = append(o.Tools, worker.ToolOffer{Descriptor: tool.Descriptor{ID: fmt.Sprintf("%s_%d_%d", p.Namespace, pool, n)}})
+			}
+			s, a, _, err := w.hub.Connect(p, o, &line{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close(true)
+			return a.Refused
+		}
+		for pool := range 16 {
+			if refused := flood(alice, pool); len(refused) > 0 {
+				t.Fatalf("pool %d: %v", pool, refused[0])
+			}
+		}
+		if refused := flood(alice, 16); len(refused) != 256 || refused[0].Reason != worker.TooMany {
+			t.Errorf("too many: %d refused", len(refused))
+		}
+		if refused := flood(alice, 3); len(refused) > 0 {
+			t.Errorf("what is known: %v", refused[0])
+		}
+		if refused := flood(tool.Principal{Namespace: "other", Subject: "bob"}, 0); len(refused) > 0 {
+			t.Errorf("another namespace: %v", refused[0])
+		}
+		if n := len(w.hub.Pools()); n != 17 {
+			t.Errorf("%d pools are kept", n)
+		}
+	})
+}
+
+// TestThousandConnects: nothing of connections stays that are gone.
+func TestThousandConnects(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		for n := range 1000 {
+			s, l, _ := w.connect(offer("a"))
+			done := w.call(t.Context(), "a", nil)
+			lease := l.leases()[0]
+			if n%2 == 0 {
+				_ = s.Finish(lease, tool.Text("done"), nil)
+			}
+			s.Close(n%4 < 2)
+			if n%4 > 2 {
+				time.Sleep(15 * time.Second)
+			}
+			<-done
+		}
+		if got := w.hub.Stats(); got.Workers+got.Leases+got.Waiting != 0 {
+			t.Errorf("left: %+v", got)
+		}
+	})
+}
