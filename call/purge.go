@@ -24,7 +24,7 @@ func (c *Call) Purged(p Purge) *Call {
 			Unattended: c.Run.Unattended,
 		},
 		Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, RequestDigest: c.RequestDigest, Detached: c.Detached,
-		Class: c.Class, Status: c.Status, Executed: c.Executed, Assessment: c.Assessment, Attempts: c.Attempts, Isolation: c.Isolation,
+		Class: c.Class, Status: c.Status, Executed: c.Executed, Assessment: c.Assessment, Attempts: purgedAttempts(c.Attempts), Isolation: c.Isolation,
 		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
 		Created: c.Created, Started: c.Started, Ended: c.Ended, Revision: c.Revision, LastSequence: c.LastSequence, Epochs: c.Epochs,
 		Result: purgedResult(c.Result), Purge: &p,
@@ -76,4 +76,13 @@ func purgedRound(r *Round) Round {
 // PurgedDecision returns what stays of a decision: its id, by which a repeat is known, who decided, what and when.
 func PurgedDecision(d *tool.Decision) tool.Decision {
 	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
+}
+
+// purgedAttempts leaves out how tools called what they started elsewhere.
+func purgedAttempts(attempts []Attempt) []Attempt {
+	out := slices.Clone(attempts)
+	for i := range out {
+		out[i].Operation = nil
+	}
+	return out
 }

@@ -117,6 +117,24 @@ type Attempt struct {
 	Epoch   int64     `json:"epoch"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
+	// Operation is set when the tool started work that goes on elsewhere. The attempt is open as long as that.
+	Operation *Operation `json:"operation,omitempty"`
+}
+
+// An Operation is work of an attempt that goes on outside of the daemon.
+type Operation struct {
+	ID      string        `json:"id"`                   // the tool's name for it
+	Every   time.Duration `json:"poll_after,omitempty"` // between the daemon's questions; 0: it does not ask
+	Expires time.Time     `json:"expires"`
+}
+
+// Operation returns the work that an unfinished call waits for; nil when it waits for none.
+func (c *Call) Operation() *Operation {
+	n := len(c.Attempts)
+	if c.Status != Running || n == 0 || !c.Attempts[n-1].Ended.IsZero() {
+		return nil
+	}
+	return c.Attempts[n-1].Operation
 }
 
 // A GateVerdict is one gate's answer.

@@ -108,6 +108,13 @@ func attemptFields(w *wire, a *Attempt) {
 	integer(w, 2, &a.Epoch)
 	instant(w, 3, &a.Started)
 	instant(w, 4, &a.Ended)
+	pointer(w, 5, &a.Operation, operationFields)
+}
+
+func operationFields(w *wire, o *Operation) {
+	text(w, 1, &o.ID)
+	integer(w, 2, &o.Every)
+	instant(w, 3, &o.Expires)
 }
 
 func cancelFields(w *wire, r *CancelRequest) {

@@ -41,6 +41,10 @@ func (l *live) standing() standing {
 		return fresh
 	case call.Resuming:
 		return decided
+	case call.Running:
+		if l.c.Operation() != nil {
+			return moving
+		}
 	case call.Suspended:
 		if asksOfRun(l.c.Open()) {
 			return halting

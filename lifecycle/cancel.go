@@ -143,6 +143,9 @@ func (l *live) cancelCall(r call.CancelRequest) error {
 	}
 	l.e.cfg.FailPoint("after-cancel")
 	l.stop(wished(&r))
+	if l.record().Operation() != nil {
+		l.e.hurry(l.key)
+	}
 	return nil
 }
 

@@ -142,6 +142,8 @@ type Engine struct {
 	owners    owners
 	sweeps    sweeps
 
+	operations operations
+
 	mu       sync.Mutex
 	lives    map[call.Key]*live
 	blocked  map[call.Key]string // who began the runs that are blocked, by (namespace, run id)
@@ -208,6 +210,8 @@ func New(cfg Config) (*Engine, error) {
 		meters:   newMeters(),
 		actions:  acting{woken: make(chan struct{}, 1)},
 		sweeps:   sweeps{wake: make(chan struct{}, 1)},
+
+		operations: operations{woken: make(chan struct{}, 1)},
 	}
 	e.questions.namespace, e.questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
 	e.stored.most = cfg.StoredBytes

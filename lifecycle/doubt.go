@@ -55,6 +55,12 @@ func (l *live) settleDoubt(ctx context.Context, p *pass) {
 		l.unwatched()
 	case result.IsSuccess() || result.IsError():
 		l.finish(ctx, p, p.outcome(ctx, answer{result: result}))
+	case result.IsPending() && result.Operation != nil: // it goes on elsewhere
+		if out := p.outcome(ctx, answer{result: result}); out.operation != nil {
+			l.park(ctx, p, out)
+		} else {
+			l.finish(ctx, p, out)
+		}
 	default:
 		l.undecided(ctx, p)
 	}

@@ -109,6 +109,8 @@ func (p *pass) outcome(ctx context.Context, a answer) end {
 		}
 		r.Error = &e
 		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents, actions: r.Actions}
+	case a.result.IsPending() && a.result.Operation != nil:
+		return p.continues(a.result)
 	case a.result.IsPending():
 		return p.asks(a.result)
 	}

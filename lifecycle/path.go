@@ -65,6 +65,9 @@ type end struct {
 	origin string // of the ticket
 	policy string // by which it is asked
 
+	operation *call.Operation // the work goes on elsewhere
+	note      string          // about that
+
 	// refused is set when nothing of the call may be stored: it never came to be.
 	refused  error
 	unstored error // what the journal said
@@ -167,6 +170,8 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	case out.lost: // taken up when its lane is free
 	case out.ticket != nil:
 		l.suspend(ctx, p, out)
+	case out.operation != nil:
+		l.park(ctx, p, out)
 	default:
 		l.finish(ctx, p, out)
 	}

@@ -13,7 +13,7 @@ import (
 
 // Recovered counts what a start found.
 type Recovered struct {
-	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Corrupt, Held int
+	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
 }
 
 // Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
@@ -72,6 +72,9 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	c := l.record()
 	p := l.lookupPass()
 	switch {
+	case c.Operation() != nil:
+		found.Operations++
+		return l.recoverOperation(c.Operation())
 	case c.Cancel != nil:
 		found.Cancelled++
 		out := endOf(wished(c.Cancel), call.NotStarted)

@@ -165,6 +165,12 @@ func (w *encoder) attempt(field protowire.Number, a *call.Attempt) {
 	w.number(2, a.Epoch)
 	w.time(3, a.Started)
 	w.time(4, a.Ended)
+	if o := a.Operation; o != nil {
+		inner := w.open(6)
+		w.text(1, o.ID)
+		w.time(2, o.Expires)
+		w.close(inner)
+	}
 	w.close(at)
 }
 

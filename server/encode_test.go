@@ -138,6 +138,9 @@ func anyCall(t *rapid.T) *call.Call {
 	}
 	for n := range rapid.IntRange(0, 2).Draw(t, "attempts") {
 		c.Attempts = append(c.Attempts, call.Attempt{Number: n + 1, Epoch: 7, Started: times("began"), Ended: times("returned")})
+		if rapid.Bool().Draw(t, "elsewhere") {
+			c.Attempts[n].Operation = &call.Operation{ID: text.Draw(t, "operation"), Expires: times("expires")}
+		}
 	}
 	if rapid.Bool().Draw(t, "answered") {
 		c.Result = anyResult(t)
@@ -193,7 +196,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
-		&tooldv1.Call{}: 35, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 4, &tooldv1.Attempt{}: 5, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
+		&tooldv1.Call{}: 35, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 4, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
 		&tooldv1.Assessment{}: 5, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {

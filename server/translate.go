@@ -166,9 +166,13 @@ func fromVerdict(v *call.GateVerdict) *tooldv1.Verdict {
 }
 
 func fromAttempt(a *call.Attempt) *tooldv1.Attempt {
-	return &tooldv1.Attempt{
+	out := &tooldv1.Attempt{
 		Attempt: int32(a.Number), Epoch: a.Epoch, StartedAt: fromTime(a.Started), EndedAt: fromTime(a.Ended),
 	}
+	if o := a.Operation; o != nil {
+		out.Operation = &tooldv1.Operation{OperationId: o.ID, ExpiresAt: fromTime(o.Expires)}
+	}
+	return out
 }
 
 func fromCancel(r *call.CancelRequest) *tooldv1.CancelRequest {

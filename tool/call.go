@@ -24,6 +24,8 @@ type Call struct {
 	Resume *ResumeInput
 	// Checkpoint is what an earlier attempt saved last.
 	Checkpoint []byte
+	// Operation is what the call is about when [Poller] or [Abandoner] get it, if the work goes on elsewhere.
+	Operation *Operation
 	// Reporter takes what is told while the tool runs; nil drops it, which is handy in tests.
 	Reporter Reporter
 }

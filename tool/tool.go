@@ -40,7 +40,7 @@ type Claimer interface {
 	Claimed() Descriptor
 }
 
-// An Abandoner hears that a call which it suspended will not be resumed.
+// An Abandoner hears that a call which it suspended will not be resumed, or that an [Operation] of its own is not waited for any more.
 type Abandoner interface {
 	Abandon(ctx context.Context, call *Call)
 }

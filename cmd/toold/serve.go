@@ -87,6 +87,7 @@ func (d *daemon) run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = d.engine.Sweep(background) }) // ends with background and has no other error
 	loops.Go(func() { _ = d.engine.Act(background) })
+	loops.Go(func() { _ = d.engine.Poll(background) })
 	loops.Go(func() { d.notify(background) })
 	loops.Go(func() { d.trim(background) })
 	loops.Go(func() { d.checkStore(background) })

@@ -1,0 +1,278 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+const (
+	// pollDeadline is what a tool gets to find out how far an operation is.
+	pollDeadline = 30 * time.Second
+	// pollLeast is the shortest time between two questions, pollMost the longest one that failures make of it.
+	pollLeast, pollMost = 100 * time.Millisecond, 5 * time.Minute
+	// operationExpiry is when an operation ends of which the tool does not say it; maxOperation bounds its name, in bytes.
+	operationExpiry = 24 * time.Hour
+	maxOperation    = 1 << 10
+)
+
+// continues is the end of a pass whose tool started work that goes on elsewhere.
+func (p *pass) continues(r *tool.Result) end {
+	o := *r.Operation
+	_, polls := p.def.Tool.(tool.Poller)
+	broken := ""
+	switch {
+	case o.ID == "" || len(o.ID) > maxOperation || readable(o.ID) != o.ID:
+		broken = "its operation needs a name of at most 1,024 bytes"
+	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > maxExpiry:
+		broken = "its operation has times that cannot be"
+	case o.PollAfter > 0 && !polls:
+		broken = "it wants to be asked for its operation and cannot say"
+	case r.Suspension != nil:
+		broken = "it has a question and an operation"
+	}
+	if broken != "" {
+		return end{status: call.Failed, executed: call.ExecutedUnknown, after: true, result: failure(&tool.Error{
+			Code: tool.Internal, Aborted: true, Message: "The tool started something that nobody can follow", DeveloperMessage: broken,
+		})}
+	}
+	if o.PollAfter > 0 {
+		o.PollAfter = max(o.PollAfter, pollLeast)
+	}
+	return end{
+		commands: r.Documents, actions: r.Actions, executed: call.ExecutedUnknown, note: r.Message,
+		operation: &call.Operation{ID: o.ID, Every: o.PollAfter, Expires: p.l.e.store.Now().Add(or(o.ExpiresIn, operationExpiry)).Truncate(time.Microsecond)},
+	}
+}
+
+// park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
+func (l *live) park(ctx context.Context, p *pass, out end) {
+	documents, events := p.documentChanges(&out)
+	if out.note != "" {
+		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
+	}
+	l.slot.take()
+	if cause := p.mustEnd(ctx); cause != nil {
+		l.unslot()
+		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
+		p.stopOperation(out.operation)
+		return
+	}
+	err := l.commitSlotted(step{
+		durability: store.Full, documents: documents, group: p.group, events: events, actions: p.storedActions(out.actions),
+		apply: func(c *call.Call) {
+			p.found.write(c)
+			c.Attempts = slices.Clone(c.Attempts)
+			c.Attempts[len(c.Attempts)-1].Operation = out.operation
+			c.Detached = true
+		},
+	})
+	l.unslot()
+	if err != nil {
+		out.origin = call.OriginTool
+		l.unasked(ctx, p, &out, err)
+		p.stopOperation(out.operation)
+		return
+	}
+	l.e.cfg.FailPoint("after-operation")
+	l.e.operations.arm(l.key, out.operation, l.e.store.Now(), 0)
+}
+
+// stopOperation tells a tool that nobody waits for its operation any more.
+func (p *pass) stopOperation(o *call.Operation) {
+	if p.def == nil {
+		return
+	}
+	a, ok := p.def.Tool.(tool.Abandoner)
+	if !ok {
+		return
+	}
+	_, err := bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
+		c := p.call(nil)
+		c.Operation = told(o)
+		a.Abandon(ctx, c)
+		return struct{}{}, nil
+	})
+	if err != nil {
+		p.l.e.log.Warn("operation not stopped", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+	}
+}
+
+func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
+
+// turn does what is to be done for an operation: it ends it, or asks how far it is. given is the answer of who completes it; nil asks
+// the tool. One turn of a call comes after the other. It reports whether the answer that was given counts.
+func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pass) *answer) error {
+	if err := e.enterOpen(); err != nil {
+		return err // the next daemon finds it
+	}
+	defer e.leave()
+	defer e.operations.take(key)()
+	l, err := e.acquire(context.Background(), key)
+	if err != nil {
+		return err
+	}
+	defer l.release()
+	o := l.record().Operation()
+	if o == nil || e.holds(l.record()) {
+		return errNoOperation
+	}
+	p := l.lookupPass()
+	p.attempt, p.resume = len(l.record().Attempts), l.lastInput(l.record())
+	var a *answer
+	if given != nil {
+		if a = given(l.record(), p); a == nil {
+			return errNoOperation
+		}
+	}
+	rounds := l.rounds()
+	ctx := l.started(l.e.follow(context.Background(), l.record()))
+	defer l.release()
+	next := p.turn(ctx, o, a)
+	l.passed(ctx)
+	l.followed(ctx, rounds)
+	l.e.spool.Release(l.key)
+	if next.operation != nil {
+		if next.failed {
+			failures++
+		} else {
+			failures = 0
+		}
+		e.operations.arm(key, next.operation, e.store.Now(), failures)
+	}
+	return nil
+}
+
+var errNoOperation = call.Refuse(call.FailedPrecondition, "NO_OPERATION", "there is no such operation, or it has ended")
+
+// coming is what follows a turn after which the operation goes on.
+type coming struct {
+	operation *call.Operation
+	failed    bool // the tool could not say how far it is
+}
+
+// turn is the turn of a pass that was made for it. What is complete before the operation is stopped stands.
+func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
+	l := p.l
+	next := coming{operation: o}
+	expired := !l.e.store.Now().Before(o.Expires)
+	if a == nil && ctx.Err() == nil && !expired && o.Every > 0 {
+		a = p.poll(ctx, o)
+		next.failed = a.err != nil
+		if a.err != nil {
+			a = nil
+		}
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case errors.Is(cause, errJournal):
+		return coming{} // the next daemon finds the call as this one did
+	case a != nil && a.result != nil || a != nil && a.err != nil:
+		if now, goesOn := p.answered(ctx, *a, o); goesOn {
+			next.operation = now
+			break
+		}
+		return coming{}
+	case errors.Is(cause, causeDrained):
+		next = coming{}
+	case cause != nil:
+		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
+		p.stopOperation(o)
+		return coming{}
+	case expired:
+		l.finish(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, after: true, result: failure(&tool.Error{
+			Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: what the tool started did not end in time",
+		})})
+		p.stopOperation(o)
+		return coming{}
+	}
+	p.settle()
+	return next
+}
+
+// poll asks the tool. A tool that is not what it was is not asked.
+func (p *pass) poll(ctx context.Context, o *call.Operation) *answer {
+	poller, ok := tool.Poller(nil), false
+	if p.same() {
+		poller, ok = p.def.Tool.(tool.Poller)
+	}
+	if !ok {
+		return &answer{err: errors.New("the tool is not what it was when it started the operation")}
+	}
+	r := &reporter{p: p}
+	defer r.close()
+	result, err := bounded(ctx, pollDeadline, func(ctx context.Context) (*tool.Result, error) {
+		c := p.call(r)
+		c.Operation, c.Deadline = told(o), o.Expires
+		return poller.Poll(ctx, c)
+	})
+	if err != nil && ctx.Err() == nil {
+		p.l.e.log.Warn("tool could not say how far an operation is; asked again", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+	}
+	return &answer{result: result, err: err}
+}
+
+// answered does what came of an operation. It reports whether that goes on, and as which one.
+func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
+	out := p.outcome(ctx, a)
+	switch {
+	case out.ticket != nil:
+		p.l.suspend(ctx, p, out)
+	case out.operation == nil:
+		p.l.finish(ctx, p, out)
+	case out.operation.ID == o.ID && out.operation.Every == o.Every && a.result.Operation.ExpiresIn == 0:
+		if out.note != "" {
+			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
+		}
+		return o, true
+	default:
+		if a.result.Operation.ExpiresIn == 0 {
+			out.operation.Expires = o.Expires
+		}
+		p.l.park(ctx, p, out) // which asks for its next turn
+	}
+	return nil, false
+}
+
+// settle has the record know the newest event of the log: nobody may hold the call in memory from here on.
+func (p *pass) settle() {
+	p.l.mu.Lock()
+	behind := len(p.l.unwritten) > 0 || p.l.last > p.l.c.LastSequence
+	p.l.mu.Unlock()
+	if !behind {
+		return
+	}
+	if err := p.l.commit(step{durability: store.Normal}); err != nil {
+		p.l.e.log.Warn("what an operation told is not stored", zap.String("call_id", p.l.key.ID), zap.Error(err))
+	}
+}
+
+// recoverOperation takes up a call whose work goes on elsewhere.
+func (l *live) recoverOperation(o *call.Operation) error {
+	if stored, err := l.e.store.Call(context.Background(), l.key); err != nil {
+		return err
+	} else if l.record().LastSequence > stored.LastSequence {
+		if err := l.commit(step{durability: store.Normal}); err != nil {
+			return err
+		}
+	}
+	l.e.operations.soon(l.key, o, l.record().Cancel != nil, l.e.store.Now())
+	return nil
+}
+
+// Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says
+// that the source has no such operation, whatever else there is.
+func (e *Engine) Complete(namespace, source, id, operation string, r *tool.Result, failed error) error {
+	return e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pass) *answer {
+		if o := c.Operation(); o.ID != operation || !p.same() || p.def.Descriptor.Source != source || r == nil && failed == nil {
+			return nil
+		}
+		return &answer{result: r, err: failed}
+	})
+}
