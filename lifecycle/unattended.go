@@ -8,10 +8,10 @@ import (
 )
 
 // unattended ends a call of an UNATTENDED run that has a question for people; nil when it may ask. What a frontend
-// executes and what a crash left in doubt are no such questions.
+// executes, what a crash left in doubt, and what waits for calls of its own are no such questions.
 func (p *pass) unattended(s *call.Suspension, executed call.Executed) *end {
 	c := p.l.record()
-	if !c.Run.Unattended || slices.Contains([]string{"frontend", "in_doubt"}, s.Action) ||
+	if !c.Run.Unattended || slices.Contains([]string{"frontend", "in_doubt", "subagent"}, s.Action) ||
 		p.l.e.cfg.UnattendedWaits != nil && p.l.e.cfg.UnattendedWaits() {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/cmd/toold/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tools/subagent"
 )
 
 func waiting() *tooldv1.ListCallsRequest {
@@ -35,6 +36,14 @@ func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsReque
 			return nil
 		}
 	}
+}
+
+// eachQuestion is eachWaiting without the subagents that wait for their calls, unless they are asked for: of those the calls are the
+// questions.
+func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
+	return eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
+		return call.GetSuspension().GetAction() == subagent.Action && request.GetAction() == "" || take(call)
+	})
 }
 
 func (a *app) inboxCommand() *cobra.Command {
@@ -92,7 +101,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 func (a *app) listWaiting(ctx context.Context, client *client, request *tooldv1.ListCallsRequest, limit int) error {
 	var all []*tooldv1.Call
 	more := false
-	err := eachWaiting(ctx, client, request, func(call *tooldv1.Call) bool {
+	err := eachQuestion(ctx, client, request, func(call *tooldv1.Call) bool {
 		more = limit > 0 && len(all) == limit
 		if !more {
 			all = append(all, call)

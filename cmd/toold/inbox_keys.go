@@ -62,7 +62,7 @@ const pollEvery = 2 * time.Second
 func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bool, err error) {
 	request := waiting()
 	request.Action, request.RunId, request.ThreadId = d.request.GetAction(), d.request.GetRunId(), d.request.GetThreadId()
-	err = eachWaiting(ctx, d.c, request, func(call *tooldv1.Call) bool {
+	err = eachQuestion(ctx, d.c, request, func(call *tooldv1.Call) bool {
 		more = d.limit > 0 && len(all) == d.limit
 		if !more {
 			all = append(all, call)

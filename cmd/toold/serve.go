@@ -89,6 +89,9 @@ func (d *daemon) run(ctx context.Context) error {
 	loops.Go(func() { _ = d.engine.Act(background) })
 	loops.Go(func() { _ = d.engine.Poll(background) })
 	loops.Go(func() { d.notify(background) })
+	if d.plugins.waker != nil {
+		loops.Go(func() { d.plugins.waker.Run(background, d.engine, d.log) })
+	}
 	loops.Go(func() { d.trim(background) })
 	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() {

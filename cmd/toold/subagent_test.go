@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,5 +105,146 @@ func TestSubagent(t *testing.T) {
 				t.Errorf("offered are %s", offered)
 			}
 		})
+	}
+}
+
+// waitingIn are the open questions of a run, by tool.
+func (p *proc) waitingIn(run string) map[string]*tooldv1.Call {
+	open := map[string]*tooldv1.Call{}
+	for _, c := range p.children(run) {
+		if c.GetSuspension() != nil {
+			open[c.GetTool()] = c
+		}
+	}
+	return open
+}
+
+// runBelow is the run that a call began, by the inbox: what waits there names its parent.
+func (p *proc) runBelow(parent string) (run string) {
+	p.t.Helper()
+	eventually(p.t, "a call below "+parent+" waits", func() bool {
+		got, err := p.calls.ListCalls(within(p.t), &tooldv1.ListCallsRequest{Statuses: []tooldv1.CallStatus{callWaits}})
+		must(p.t, err)
+		for _, c := range got.GetCalls() {
+			if c.GetRun().GetParentCallId() == parent {
+				run = c.GetRun().GetRunId()
+			}
+		}
+		return run != ""
+	})
+	return run
+}
+
+func (p *proc) subagent(id, task string) *tooldv1.Call {
+	p.t.Helper()
+	arguments, err := json.Marshal(map[string]string{"task": task})
+	must(p.t, err)
+	got, err := p.calls.CallTool(within(p.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "helper", CallId: id, Arguments: string(arguments)}})
+	must(p.t, err)
+	return got.GetCall()
+}
+
+func (p *proc) decide(c *tooldv1.Call, action tooldv1.DecisionAction) {
+	p.t.Helper()
+	s := c.GetSuspension()
+	stream, err := p.calls.ResumeTool(within(p.t), &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: "decision-" + c.GetCallId(), Action: action, ExpectedDigest: s.GetDigest(),
+	}})
+	follow(p.t, stream, err).last(p.t)
+}
+
+// bashModel asks for three commands at once and then says what came of them.
+func bashModel(q *subagenttest.Question) subagenttest.Reply {
+	if q.Turns() == 0 {
+		var calls []subagenttest.Call
+		for i := range 3 {
+			calls = append(calls, subagenttest.Call{ID: "same", Name: "bash", Arguments: fmt.Sprintf(`{"command":"echo %d >> done.txt"}`, i)})
+		}
+		return subagenttest.Reply{Text: "I shall write.", Calls: calls}
+	}
+	var texts []string
+	for _, r := range q.Last().Results {
+		texts = append(texts, r.Text)
+	}
+	return subagenttest.Reply{Text: "Results: " + strings.Join(texts, " | ")}
+}
+
+const (
+	yes = tooldv1.DecisionAction_DECISION_ACTION_RESUME
+	no  = tooldv1.DecisionAction_DECISION_ACTION_CANCEL
+)
+
+// The questions of a subagent's calls are their own, also after kill -9. The subagent waits for them without holding anything, goes
+// on when the last is decided, and asks its model for no turn twice.
+func TestSubagentWaits(t *testing.T) {
+	m := newModel(t, bashModel)
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
+	flags := append(s.withSubagents(m, "anthropic"), "--bash-profile", "none")
+	p := s.start(flags...)
+	parent := p.subagent("subagent-waits-001", "write")
+	if a := parent.GetSuspension().GetAction(); a != "subagent" || parent.GetSuspension().GetMessage() != "Waits for bash (approval), bash (approval), bash (approval)" {
+		t.Fatalf("the subagent stands at %v", parent)
+	}
+	below := p.runBelow("subagent-waits-001")
+	list := new(run).do(t, s.data, "inbox").out
+	if strings.Contains(list, "subagent-waits-001") || strings.Count(list, "bash") < 3 {
+		t.Errorf("the inbox shows\n%s", list)
+	}
+	calls := p.children(below)
+	p.decide(calls[0], yes)
+	p.kill()
+	p = s.start(flags...)
+	if c, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "subagent-waits-001"}); err != nil || c.GetCall().GetStatus() != callWaits {
+		t.Fatalf("after a crash it stands at %v, %v", c, err)
+	}
+	p.decide(calls[1], no)
+	p.decide(calls[2], yes)
+	done := p.get("subagent-waits-001")
+	if text := done.GetResult().GetMessage(); done.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || !strings.Contains(text, "Declined") {
+		t.Errorf("it ended with %v", done)
+	}
+	wrote, err := os.ReadFile(filepath.Join(s.workspace, "done.txt"))
+	must(t, err)
+	if string(wrote) != "0\n2\n" {
+		t.Errorf("done was %q", wrote)
+	}
+	if asked, _ := m.Asked(); len(asked) != 2 {
+		t.Errorf("the model was asked %d times", len(asked))
+	}
+	eventually(t, "its run has ended", func() bool {
+		r, err := p.calls.GetRun(within(t), &tooldv1.GetRunRequest{RunId: below})
+		must(t, err)
+		return r.GetRun().GetState() == tooldv1.RunState_RUN_STATE_ENDED
+	})
+}
+
+// Cancel goes to the calls of a subagent first; a subagent that is declined, or whose question expires, leaves none that waits.
+func TestSubagentIsCancelled(t *testing.T) {
+	m := newModel(t, bashModel)
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
+	p := s.start(append(s.withSubagents(m, "openai"), "--bash-profile", "none")...)
+	for name, end := range map[string]func(c *tooldv1.Call){
+		"cancelled": func(c *tooldv1.Call) {
+			_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: c.GetCallId()})
+			must(t, err)
+		},
+		"declined": func(c *tooldv1.Call) { p.decide(c, no) },
+	} {
+		id := "subagent-ends-" + name
+		parent := p.subagent(id, "write")
+		run := p.runBelow(id)
+		end(parent)
+		if c := p.get(id); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED {
+			t.Errorf("%s: it ended with %v", name, c)
+		}
+		eventually(t, "nothing waits in the run", func() bool { return len(p.waitingIn(run)) == 0 })
+		for _, c := range p.children(run) {
+			if c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED || c.GetExecuted() != tooldv1.Executed_EXECUTED_NOT_STARTED {
+				t.Errorf("%s: a call of it ended with %v", name, c)
+			}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.workspace, "done.txt")); err == nil {
+		t.Error("a command ran")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
@@ -23,6 +24,7 @@ type plugins struct {
 	live   []livePlugin
 	notify *notify.Notifier // nil: nobody is notified
 	audit  *audit.Filter    // nil: no records
+	waker  *wire.Waker      // of subagents; nil: there are none
 	// compact makes messages shorter; nil: none.
 	compact func(tool, message string) (short, did string, ok bool)
 }
@@ -55,6 +57,10 @@ func newPlugins(c *Config) (*plugins, error) {
 	if c.Audit.Enabled {
 		p.audit = audit.New()
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "audit", Hook: p.audit})
+	}
+	if len(c.Subagents) > 0 {
+		p.waker = wire.NewWaker(c.subagentNames())
+		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: wire.SubagentWaker, Hook: p.waker})
 	}
 	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c), p.addCompact(c))
 }

@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/subagent"
+)
+
+// SubagentWaker is the name of the waker among the hooks.
+const SubagentWaker = "subagent"
+
+// A Waker makes subagents go on whose calls have ended, and ends the runs of those that have. What it has to look at commits with
+// the change that it is about, as posts do: a crash forgets none of it.
+type Waker struct {
+	tools map[string]bool
+	woken chan struct{} // has room for one
+}
+
+// NewWaker returns a waker for the subagents with these ids.
+func NewWaker(ids []string) *Waker {
+	w := &Waker{tools: map[string]bool{}, woken: make(chan struct{}, 1)}
+	for _, id := range ids {
+		w.tools[id] = true
+	}
+	return w
+}
+
+// wake is what a post says: a call that may go on, or a run whose call has ended.
+type wake struct {
+	Call string `json:"call_id,omitempty"`
+	Run  string `json:"run_id,omitempty"`
+}
+
+const (
+	wakeQueue  = "wake"
+	wakePage   = 64
+	wakeAtOnce = 8
+	wakeMost   = 15 * time.Second // the longest between two looks
+	wakeAgain  = time.Second      // after a look that failed
+)
+
+// Notify implements [hook.Notifier]. A subagent that suspends itself is looked at, too: its calls may have ended just before.
+func (w *Waker) Notify(n hook.Notice) (posts []hook.Post) {
+	add := func(what wake) {
+		b, _ := json.Marshal(what) // strings have a JSON form
+		posts = append(posts, hook.Post{Queue: wakeQueue, Payload: string(b)})
+	}
+	switch c := n.Call; {
+	case n.Event.Type == call.EventSuspended:
+		if w.tools[c.Tool] && n.Event.Suspension.Action == subagent.Action {
+			add(wake{Call: c.ID})
+		}
+	case n.Event.Type == call.EventFinished:
+		if c.Run.Origin == subagent.Origin && c.Run.ParentCall != "" {
+			add(wake{Call: c.Run.ParentCall})
+		}
+		if w.tools[c.Tool] {
+			if run := subagent.RunOf(c.ID, c.Checkpoint); run != "" {
+				add(wake{Run: run})
+			}
+		}
+	}
+	return posts
+}
+
+// Wake implements [hook.Notifier].
+func (w *Waker) Wake(string) {
+	select {
+	case w.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Run blocks until ctx is done.
+func (w *Waker) Run(ctx context.Context, e *lifecycle.Engine, log *zap.Logger) {
+	for {
+		wait := wakeMost
+		if err := w.look(ctx, e); err != nil && ctx.Err() == nil {
+			log.Debug("a subagent was not woken; will try again", zap.Error(err))
+			wait = wakeAgain
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-w.woken:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// look goes through what waits. What fails stays for the next time.
+func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
+	for after := int64(0); ctx.Err() == nil; {
+		page, err := e.Posts(ctx, SubagentWaker, wakeQueue, after, wakePage)
+		if err != nil || len(page) == 0 {
+			return errors.Join(failed, err)
+		}
+		var all sync.WaitGroup
+		places, errs := make(chan struct{}, wakeAtOnce), make([]error, len(page))
+		for i := range page {
+			places <- struct{}{}
+			all.Go(func() {
+				defer func() { <-places }()
+				errs[i] = w.settle(ctx, e, &page[i])
+			})
+		}
+		all.Wait()
+		failed, after = errors.Join(failed, errors.Join(errs...)), page[len(page)-1].Position
+	}
+	return failed
+}
+
+func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Action) error {
+	var what wake
+	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
+		return e.SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
+	}
+	// It acts for nobody: who may call a tool again is looked at then.
+	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}
+	var err error
+	if what.Run != "" {
+		_, err = e.EndRun(ctx, as, what.Run, "its subagent has ended", "")
+	} else {
+		err = w.wake(ctx, e, as, what.Call)
+	}
+	if err != nil && !past(err) {
+		return err
+	}
+	return e.SettlePost(ctx, post.Namespace, post.ID, 1, "")
+}
+
+// past reports whether there is nothing left to do: what was to be woken or ended is gone, or others were faster.
+func past(err error) bool {
+	r, ok := errors.AsType[*call.Refusal](err)
+	return ok && (r.Kind == call.NotFound || r.Kind == call.FailedPrecondition)
+}
+
+// wake resumes a subagent that waits when all calls have ended for which it does.
+func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal, id string) error {
+	c, err := e.Get(ctx, as, id)
+	if err != nil {
+		return err
+	}
+	open := c.Open()
+	if !w.tools[c.Tool] || open == nil || open.Origin != call.OriginTool || open.Action != subagent.Action {
+		return nil
+	}
+	for _, id := range subagent.Waiting(open.Parameters) {
+		child, err := e.Get(ctx, as, id)
+		switch {
+		case err != nil && !past(err):
+			return err
+		case err == nil && !child.Status.Terminal():
+			return nil // its end will say so
+		}
+	}
+	watcher, err := e.Resume(ctx, as, lifecycle.ResumeRequest{SuspensionID: open.ID, CallID: c.ID, Decision: tool.Decision{
+		ID: "subagent-" + rand.Text(), Action: tool.Resume, Reason: "its calls have ended", ExpectedDigest: open.Digest,
+	}})
+	if err != nil {
+		return err
+	}
+	watcher.Close()
+	return nil
+}
