@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tools/subagent/subagenttest"
+)
+
+// A daemon that is killed, or stopped, while the model is asked or a tool of it runs: the next one goes on where the subagent stood.
+// No finished turn is asked for again and no tool runs twice; of what ran when the daemon died the model reads that nobody knows.
+func TestSubagentGoesOnAfterACrash(t *testing.T) {
+	var times [4]atomic.Int32
+	hang, release := make(chan int, 4), make(chan struct{})
+	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
+		turn := q.Turns()
+		if n := times[turn].Add(1); n == 1 && turn != 0 {
+			hang <- turn
+			<-release
+		}
+		command := func(text string) subagenttest.Reply {
+			return subagenttest.Reply{Calls: []subagenttest.Call{{ID: "x", Name: "bash", Arguments: fmt.Sprintf(`{"command":%q}`, text)}}}
+		}
+		switch turn {
+		case 0:
+			return command("echo one >> done.txt")
+		case 1:
+			return command("echo two >> done.txt; sleep 60")
+		case 2:
+			return command("echo three >> done.txt")
+		}
+		var texts []string
+		for _, m := range q.Messages {
+			for _, r := range m.Results {
+				texts = append(texts, r.Text)
+			}
+		}
+		return subagenttest.Reply{Text: strings.Join(texts, " | ")}
+	})
+	t.Cleanup(func() { close(release) })
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper, bash]}\n")
+	flags := append(s.withSubagents(m, "openai"), "--bash-profile", "none", "--timeouts-drain", "50ms")
+	done := func() string {
+		b, _ := os.ReadFile(filepath.Join(s.workspace, "done.txt"))
+		return string(b)
+	}
+	hangs := func(want int) {
+		t.Helper()
+		if turn := <-hang; turn != want {
+			t.Fatalf("the model is asked for turn %d, not %d", turn, want)
+		}
+	}
+	p := s.start(flags...)
+	_, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{
+		Spec: &tooldv1.CallSpec{Tool: "helper", CallId: "subagent-crash-001", Arguments: `{"task":"three things"}`}, Wait: durationpb.New(time.Millisecond),
+	})
+	must(t, err)
+	hangs(1)
+	p.kill() // while the model is asked
+	p = s.start(flags...)
+	eventually(t, "the second command runs", func() bool { return done() == "one\ntwo\n" })
+	p.kill() // while a tool runs
+	p = s.start(flags...)
+	hangs(2)
+	p.kill()
+	p = s.start(flags...)
+	hangs(3)
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM)) // while the model is asked; it suspends itself
+	<-p.ended
+	p = s.start(flags...)
+	got := p.get("subagent-crash-001")
+	text := got.GetResult().GetMessage()
+	if got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || !strings.Contains(text, "not known whether this ran") {
+		t.Errorf("it ended with %v", got)
+	}
+	if done() != "one\ntwo\nthree\n" {
+		t.Errorf("the commands did %q", done())
+	}
+	for turn, want := range []int32{1, 2, 2, 2} {
+		if n := times[turn].Load(); n != want {
+			t.Errorf("turn %d was asked for %d times, not %d", turn, n, want)
+		}
+	}
+	if calls := p.children(got.GetResult().GetMetadata()["run_id"]); len(calls) != 3 {
+		t.Errorf("its run has %d calls", len(calls))
+	}
+}
