@@ -45,6 +45,7 @@ type Config struct {
 	MCP        MCP           `koanf:"mcp"`       // servers whose tools are taken in; zero: none
 	Web        Web           `koanf:"web"`       // fetch and web_search
 	Subagents  []Subagent    `koanf:"subagents"` // tools that give tasks to other models; none: none
+	Command    Command       `koanf:"command"`   // programs that are tools by a manifest
 	Compact    Compact       `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
 	// what is in a file or the environment would say it again at every start.

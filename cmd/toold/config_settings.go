@@ -180,6 +180,7 @@ func usageOfPlugin(key string) string {
 		"loopguard.runs":      "runs that are remembered",
 		"cache.entries":       "results that are kept",
 		"cache.bytes":         "that they take",
+		"command.directory":   "directory of manifests; empty is none",
 		"web.fetch":           "the tool fetch is there",
 		"web.timeout":         "of a fetch or a search",
 		"web.max_bytes":       "bytes of a page, unpacked",

@@ -198,6 +198,11 @@ func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
 		switch {
 		case ofShell(t):
 			return d.proof.Load().wait().list
+		case ofManifest(t):
+			if p := d.manifestProof(t); p != nil {
+				return p.wait().list
+			}
+			return plain
 		case t.RequiredIsolation == tool.IsolationFull && strings.HasPrefix(t.Source, mcp.SourcePrefix):
 			return d.mcpProof(t.Source).wait().list
 		case mayStartProcesses(t):

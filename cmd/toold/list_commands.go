@@ -105,7 +105,7 @@ func (a *app) toolsCommand() *cobra.Command {
 	c.Flags().StringVar(&source, "source", "", "only of this source, such as builtin")
 	c.Flags().StringVar(&category, "category", "", "only of this category")
 	a.outputFlag(c, formTable, formJSON, formJSONL)
-	c.AddCommand(a.exportCommand(), a.toolDiffCommand(), a.toolAcceptCommand(), a.sourcesCommand())
+	c.AddCommand(a.exportCommand(), a.toolDiffCommand(), a.toolAcceptCommand(), a.toolCheckCommand(), a.sourcesCommand())
 	return c
 }
 

@@ -29,7 +29,7 @@ func (c *Config) separatePlaces() error {
 	var problems []error
 	places := []struct{ what, path string }{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
-		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA},
+		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
 	}
 	for i := range c.Hooks {
 		for _, path := range c.Hooks[i].files() {

@@ -16,6 +16,7 @@ import (
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
 )
 
 func (a *app) rulesCommand() *cobra.Command {
@@ -255,6 +256,13 @@ func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error
 	_, err = registerTools(tools, cfg, path, root, needs{exec: noExec{}})
 	if err == nil {
 		err = registerSubagents(tools, cfg, nil)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, root.Close())
+	}
+	set, err := cfg.readManifests(noExec{}, noSecrets{}, nil, nil)
+	if err == nil {
+		err = tools.Register(command.Source, set.Tools()...)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, root.Close())

@@ -22,6 +22,7 @@ import (
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
 )
 
 // adminOf is what operators do with a daemon.
@@ -173,7 +174,7 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || d.plugins.reloads(key) ||
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || key == "command.directory" || d.plugins.reloads(key) ||
 		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
 }
 
@@ -240,11 +241,20 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	if err == nil {
 		hooks, err = d.readHooks(next)
 	}
+	var manifests *command.Set
+	if err == nil {
+		manifests, err = next.readManifests(d.runner, d.references, d.log, d.manifests)
+	}
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	done.NeedsRestart = d.needRestart(next)
+	if swapped, err := d.reloadManifests(manifests); err != nil {
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "command.directory: %v", err)
+	} else if swapped {
+		done.Changed = append(done.Changed, "command")
+	}
 	if swapped, err := d.reloadDescriptions(next); err != nil {
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
 	} else if swapped {

@@ -27,6 +27,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/worker"
@@ -57,6 +58,8 @@ type daemon struct {
 	jobs       *shell.Jobs // nil: no command runs in the background
 	mcp        *mcp.Hub
 	proofs     map[string]*proof // of the profiles of MCP servers, beside that of commands
+	profiles   profileProofs     // of manifests
+	manifests  *command.Set      // guarded by reload.mu once the daemon serves
 	gate       *permission.Gate
 	workers    *worker.Hub
 	plugins    *plugins
@@ -164,7 +167,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.tools = registry.New(registry.Config{
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
-		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
+		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
@@ -176,6 +179,9 @@ func (d *daemon) openTools(ctx context.Context) error {
 		err = d.openSubagents()
 	}
 	if err != nil {
+		return err
+	}
+	if err := d.openManifests(); err != nil {
 		return err
 	}
 	d.mcp, err = d.openMCP(ctx)

@@ -1,0 +1,147 @@
+package command_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// show prints its arguments, each in brackets.
+const show = "#!/bin/sh\nfor a in \"$@\"; do printf '[%s]' \"$a\"; done\n"
+
+// T45: a value is never taken for an option: it is refused, or stands behind --, or belongs to an option that was written out.
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	one := newClient(t, s.load(`id: x
+parameters:
+  properties: {ref: {type: string}, paths: {type: array, items: {type: string}}, format: {type: string}, depth: {type: integer}, all: {type: boolean}, rest: {type: string}}
+run:
+  program: ./run
+  args: [log, {option: --format, value: "{format}"}, "--depth={depth}", "-C{depth}", {flag: --all, if: all}, "{ref}", "{ref}/{ref}", "--", "{paths...}", "{rest:json}"]
+`, show))
+	for _, bad := range []string{"--output=/x", "-exec", "--pre", "--upload-pack=x", "-c core.pager=x", "-", "-1"} {
+		if got := one.text(`{"ref":"` + bad + `"}`); !strings.HasPrefix(got, "error: The program was not run. ref: begins with -, which run would take for an option") {
+			t.Errorf("%s as an operand: %s", bad, got)
+		}
+	}
+	if got := one.text(`{"paths":["--output=/x","-exec"],"rest":"-x","format":"-%h"}`); got != `[log][--format][-%h][--][--output=/x][-exec]["-x"]` {
+		t.Errorf("behind --: %s", got)
+	}
+	if got := one.text(`{"ref":"main","depth":-2,"all":true,"paths":[]}`); got != "[log][--depth=-2][-C-2][--all][main][main/main][--]" {
+		t.Errorf("joined to its option: %s", got)
+	}
+	glued := newClient(t, s.load("id: x\nparameters: {properties: {out: {type: string}, file: {type: string}}}\nrun: {program: ./run, args: ['-o{out}', '{file}']}\n", show))
+	if got := glued.text(`{"out":"","file":"a"}`); !strings.Contains(got, "out: must not be empty: run would take what comes next for the value of -o") {
+		t.Errorf("an empty value: %s", got)
+	}
+	path := newClient(t, s.load("id: x\nparameters: {properties: {p: {type: string}}}\nrun: {program: ./run, args: ['{p:path}']}\n", show))
+	for _, bad := range []string{"/etc/passwd", "../x", "a/../../x", ""} {
+		if got := path.text(`{"p":"` + bad + `"}`); !strings.Contains(got, "p: want a path below the workspace") {
+			t.Errorf("%q as a path: %s", bad, got)
+		}
+	}
+}
+
+// T46: no shell reads an argument. What cannot be an element of an argument list is refused.
+func TestNothingIsInterpreted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	one := newClient(t, s.load("id: x\nparameters: {properties: {a: {type: string}}}\nrun: {program: ./run, args: ['{a}']}\n", show))
+	for _, text := range []string{"$(touch made)", "`touch made`", "a\nb; touch made", "a && touch made", "{a}", "%s $a \\", "'\"", "ü\u202e"} {
+		r, err := one.run(`{"a":` + string(quoted(text)) + `}`)
+		if err != nil || r.ModelText() != "["+text+"]" {
+			t.Errorf("%q comes as %v, %v", text, r, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.workspace, "made")); err == nil {
+		t.Error("something was run")
+	}
+	if got := one.text(`{"a":"x\u0000y"}`); !strings.Contains(got, "a: holds a NUL") {
+		t.Errorf("a NUL: %s", got)
+	}
+	if got := one.text(`{"a":"` + strings.Repeat("x", 3<<20) + `"}`); !strings.Contains(got, "a: is longer than the 131071 bytes") {
+		t.Errorf("3 MB: %.200s", got)
+	}
+}
+
+// T47: an argument sets no variable that means something to a program.
+func TestVariables(t *testing.T) {
+	t.Setenv("COMMAND_TEST_SECRET", "leaked")
+	t.Setenv("COMMAND_TEST_PASSED", "yes")
+	s := newSite(t)
+	for _, name := range []string{"LD_PRELOAD", "GIT_SSH_COMMAND", "BASH_ENV", "PATH", "IFS", "PYTHONPATH", "arg_x", "TOOLD_RESUME"} {
+		got := s.problem("id: x\nparameters: {properties: {v: {type: string}}}\nrun: {program: /bin/echo, environment: {" + name + ": '{v}'}}\n")
+		if !strings.Contains(got, "tool.yaml:3:") || !strings.Contains(got, "run.environment."+name+": ") {
+			t.Errorf("%s is told as %q", name, got)
+		}
+	}
+	one := newClient(t, s.load(`id: x
+parameters: {properties: {v: {type: string}}}
+run:
+  program: ./run
+  environment: {ARG_V: "v={v}", PATH: /usr/bin, LANG: "{{}}"}
+  pass: [COMMAND_TEST_PASSED, COMMAND_TEST_MISSING]
+`, "#!/bin/sh\nexec /usr/bin/env\n"))
+	got := one.text(`{"v":"LD_PRELOAD=/x\nBASH_ENV=/y"}`)
+	for _, want := range []string{"ARG_V=v=LD_PRELOAD=/x\nBASH_ENV=/y\n", "PATH=/usr/bin\n", "LANG={}\n", "TOOLD_CALL_ID=call-00000000000001\n", "TOOLD_ATTEMPT=1\n", "COMMAND_TEST_PASSED=yes\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "leaked") || strings.Contains(got, "COMMAND_TEST_MISSING") || strings.Contains(got, "HOME=") {
+		t.Errorf("more than what was said:\n%s", got)
+	}
+	if got := one.text(`{}`); strings.Contains(got, "ARG_V") {
+		t.Errorf("a variable without its argument:\n%s", got)
+	}
+}
+
+// T96: a program, or a file of it, that is another one than was pinned is not started, also when its size and its times are the
+// same.
+func TestPinnedPrograms(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, manifest string }{
+		{"when it was read", "run: {program: ./run, digest: load}\n"},
+		{"in the manifest", "run: {program: ./run, digest: 'sha256:DIGEST'}\n"},
+		{"a file of it", "run: {program: /bin/sh, args: [DIR/run], files: [{path: ./run, digest: load}]}\n"},
+		{"persistent", "run: {program: ./run, digest: load, output: lines, persistent: {}}\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			script := "#!/bin/sh\necho right\n"
+			if tt.name == "persistent" {
+				script = "#!/bin/sh\nwhile read -r l; do id=${l#*'\"id\":\"'}; printf '{\"id\":\"%s\",\"result\":\"right\"}\\n' \"${id%%'\"'*}\"; done\n"
+			}
+			path := s.write("run", script)
+			old := time.Now().Add(-time.Hour)
+			must(t, os.Chtimes(path, old, old))
+			sum, err := exec.Command("sha256sum", path).Output()
+			must(t, err)
+			one := newClient(t, s.load("id: x\n"+strings.NewReplacer("DIGEST", strings.Fields(string(sum))[0], "DIR", s.dir).Replace(tt.manifest), ""))
+			for range 2 {
+				if got := one.text("{}"); strings.TrimSpace(got) != "right" {
+					t.Fatalf("the pinned program: %s", got)
+				}
+			}
+			must(t, os.WriteFile(path, []byte(strings.Replace(script, "right", "wrong", 1)), 0o755))
+			must(t, os.Chtimes(path, old, old))
+			r, err := one.run("{}")
+			e := tool.AsError(err)
+			if err == nil || e.Reason != "PROGRAM_CHANGED" || !errors.Is(err, tool.ErrNotRun) {
+				t.Errorf("a swapped program: %v, %v", r, err)
+			}
+			must(t, os.WriteFile(path, []byte(script), 0o755))
+			if got := one.text("{}"); strings.TrimSpace(got) != "right" {
+				t.Errorf("the pinned program is back: %s", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+package command
+
+// ParseForTest makes the tool of a text, which need not be in a file.
+func ParseForTest(cfg Config, name string, text []byte) (*Set, error) {
+	t, err := newTool(&cfg, name, text)
+	if err != nil {
+		return nil, err
+	}
+	return &Set{tools: []*scripted{t}}, nil
+}
+
+// ParseLineForTest reads one line of output.
+func ParseLineForTest(text []byte) (last bool, err error) {
+	l, err := parseLine(text)
+	return err == nil && l.last(), err
+}

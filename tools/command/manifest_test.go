@@ -1,0 +1,167 @@
+package command_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
+)
+
+const echo = "id: x\nrun: {program: /bin/echo, "
+
+// Each problem has its place, and says what would be right.
+func TestProblems(t *testing.T) {
+	s := newSite(t)
+	must(t, os.WriteFile(s.workspace+"/p", []byte("#!/bin/sh\n"), 0o755))
+	for _, tt := range []struct{ name, manifest, want string }{
+		{"empty", "", "1:1: is empty"},
+		{"no mapping", "- a\n", "1:1: a manifest is a mapping"},
+		{"no YAML", "id: [\n", ":1: is not YAML"},
+		{"two documents", "id: x\nrun: {program: /bin/echo}\n---\nid: y\n", "1:1: holds more than one document"},
+		{"unknown", "id: x\ndescripton: y\n", `2:1: unknown setting "descripton"; did you mean "description"?`},
+		{"unknown below", "id: x\nrun:\n  program: /bin/echo\n  exit_code: [1]\n", `4:3: unknown setting "run.exit_code"; did you mean "run.exit_codes"?`},
+		{"known elsewhere", "name: x\n", `1:1: unknown setting "name": the name of a tool is its id`},
+		{"twice", "id: x\nid: y\n", "2:1: id stands twice"},
+		{"another type", "id: x\nidempotent: maybe\n", "2:13: idempotent: want true or false"},
+		{"a list", "id: x\nrun: {program: /bin/echo, args: a}\n", "2:33: run.args: want a list"},
+		{"a group", "id: x\nrun: echo\n", "2:6: run: want a group of settings"},
+		{"alias", "id: x\ncategory: &a b\n", "2:11: category: anchors and aliases are not read"},
+		{"duration", "id: x\ntimeouts: {attempt: 10}\n", "2:21: timeouts.attempt: want a duration such as 30s"},
+		{"id", "id: a.b\nrun: {program: /bin/echo}\n", `1:5: id: tool id "a.b": want 1 to 64`},
+		{"no program", "id: x\n", "1:1: run.program: is missing"},
+		{"PATH is not searched", "id: x\nrun: {program: echo}\n", `2:16: run.program: "echo" is neither absolute`},
+		{"program is not there", "id: x\nrun: {program: /bin/no-such-program}\n", "2:16: run.program: /bin/no-such-program: no such file"},
+		{"program is no program", "id: x\nrun: {program: /etc/passwd}\n", "2:16: run.program: /etc/passwd cannot be executed"},
+		{"program of callers", "id: x\nrun: {program: " + s.workspace + "/p}\n", "is in the workspace, where callers could change it"},
+		{"digest", echo + "digest: abc}\n", `2:35: run.digest: "abc" is neither sha256:`},
+		{"other digest", echo + "digest: 'sha256:" + strings.Repeat("0", 64) + "'}\n", "has the digest sha256:"},
+		{"profile", echo + "profile: other}\n", "2:36: run.profile: there is no profile other"},
+		{"placeholder", echo + "args: ['{n']}\n", "2:34: run.args[0]: {n is no placeholder"},
+		{"brace", echo + "args: ['a}']}\n", "2:34: run.args[0]: a } stands alone"},
+		{"no parameter", echo + "args: ['{n}']}\n", "2:34: run.args[0]: {n} is no parameter; parameters names none"},
+		{"no type", "parameters: {properties: {n: {}}}\n" + echo + "args: ['{n}']}\n", "3:34: run.args[0]: {n} has no type"},
+		{"no text", "parameters: {properties: {n: {type: [string, 'null']}}}\n" + echo + "args: ['{n}']}\n", "{n} may be string or null, which is no text"},
+		{"no list", "parameters: {properties: {n: {type: string}}}\n" + echo + "args: ['{n...}']}\n", "{n...} wants a parameter of type array"},
+		{"no flag", "parameters: {properties: {n: {type: string}}}\n" + echo + "args: [{flag: --n, if: n}]}\n", `"n" is no parameter of type boolean`},
+		{"nowhere", "parameters: {properties: {n: {type: string}}}\nid: x\nrun: {program: /bin/echo}\n", "1:30: parameters.properties.n: goes nowhere"},
+		{"name of an option", "parameters: {properties: {n: {type: string}}}\n" + echo + "args: ['--{n}']}\n", "the name of an option cannot come from an argument"},
+		{"shell", "parameters: {properties: {n: {type: string}}}\nid: x\nrun: {program: /bin/sh, args: [-c, 'echo {n}']}\n", "sh would run the argument as a program"},
+		{"shell's option", "parameters: {properties: {n: {type: string}}}\nid: x\nrun: {program: /bin/bash, args: [{option: -ec, value: '{n}'}]}\n", "bash would run the argument as a program"},
+		{"persistent text", echo + "persistent: {}}\n", "run.persistent: needs run.output: lines"},
+		{"persistent arguments", "parameters: {properties: {n: {type: string}}}\n" + echo + "output: lines, persistent: {}, args: ['{n}']}\n", "gets its arguments on standard input"},
+		{"assess", "assess: [{when: {a: 1}, effects: {}}]\nid: x\nrun: {program: /bin/echo}\n", "has no effect without mildest"},
+		{"effect", "effects: {tier: NONE}\nid: x\nrun: {program: /bin/echo}\n", `1:17: effects.tier: "NONE" is not one of OBSERVE, CONFIRM, ESCALATE`},
+		{"no secrets", echo + "secrets: {KEY: 'secret://key'}}\n", "2:36: run.secrets: there are no secrets here"},
+		{"no reference", echo + "secrets: {KEY: key}}\n", "2:42: run.secrets.KEY: want a reference such as secret://"},
+		{"reserved variable", echo + "environment: {TOOLD_CALL: a}}\n", "names with TOOLD_ are the daemon's"},
+		{"limit", echo + "limits: {output: -1}}\n", "run.limits.output: -1 is not between 0 and"},
+		{"number of JSON", "id: x\nparameters: {default: .inf}\n", "2:23: parameters.default: .inf is no number of JSON"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := s.problem(tt.manifest); !strings.Contains(got, tt.want) || !strings.HasPrefix(got, "tool.yaml:") {
+				t.Errorf("%s\nis told as\n%s\nwant %s", tt.manifest, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestManifestOfEverybody(t *testing.T) {
+	s := newSite(t)
+	path := s.write("tool.yaml", echo+"args: []}\n")
+	must(t, os.Chmod(path, 0o666))
+	if _, err := command.Load(s.cfg, s.dir, nil); err == nil || !strings.Contains(err.Error(), "chmod o-w") {
+		t.Errorf("a manifest that everybody may write is told as %v", err)
+	}
+}
+
+func TestTwoToolsOfOneName(t *testing.T) {
+	s := newSite(t)
+	s.write("a.yaml", echo+"args: []}\n")
+	s.write("b.yaml", "id: b\naliases: [x]\nrun: {program: /bin/echo}\n")
+	s.write(".c.yaml", "this is no manifest")
+	_, err := command.Load(s.cfg, s.dir, nil)
+	if err == nil || !strings.Contains(err.Error(), `b.yaml:1:5: id: "x" is a tool of `+s.dir+"/a.yaml already") {
+		t.Errorf("%v", err)
+	}
+}
+
+// All fields of a descriptor come from the manifest, and the version names the command.
+func TestDescriptor(t *testing.T) {
+	s := newSite(t)
+	manifest := `id: full
+display_name: Full
+description: Everything.
+category: tests
+parameters: {properties: {action: {enum: [list, drop]}, n: {type: number, default: 1.50}}}
+result_schema: {type: string}
+effects: {mutability: MUTATING, safety: DESTRUCTIVE, tier: ESCALATE}
+mildest: {mutability: READ_ONLY, tier: OBSERVE, concurrency_safe: true}
+assess:
+  - {when: {action: [list, show]}, effects: {mutability: READ_ONLY, tier: OBSERVE, concurrency_safe: true}}
+idempotent: true
+on_doubt: ask
+timeouts: {queue: 5s, attempt: 1m}
+max_arguments: 1000
+output_budget: 2000
+guidance: Use it.
+annotations: {a: b}
+metadata: {team: c}
+aliases: [all]
+version: 1.2.0
+title: "{action} everything"
+kind: SEARCH
+run: {program: /bin/echo, args: ["{action}", "{n}"]}
+`
+	one := s.load(manifest, "")
+	d := one.Descriptor()
+	if d.ID != "full" || d.DisplayName != "Full" || d.Category != "tests" || !d.Idempotent || d.OnDoubt != tool.OnDoubtAsk || d.Timeouts.Attempt.String() != "1m0s" ||
+		d.MaxArguments != 1000 || d.OutputBudget != 2000 || d.Guidance != "Use it." || d.Annotations["a"] != "b" || d.Metadata["team"] != "c" || d.Aliases[0] != "all" ||
+		d.RequiredIsolation != tool.IsolationFull || d.RequiredNetwork != "none" || string(d.ResultSchema) != `{"type":"string"}` || d.Mildest == nil {
+		t.Errorf("%+v", d)
+	}
+	if want := `{"additionalProperties":false,"properties":{"action":{"enum":["list","drop"]},"n":{"type":"number","default":1.50}},"type":"object"}`; string(d.Parameters) != want {
+		t.Errorf("parameters are %s", d.Parameters)
+	}
+	if e := one.(tool.Assessor).Assess(arguments(t, `{"action":"list"}`)); e.Mutability != tool.ReadOnly || e.Tier != tool.Observe {
+		t.Errorf("a list is assessed as %+v", e)
+	}
+	if e := one.(tool.Assessor).Assess(arguments(t, `{"action":"drop"}`)); e.Tier != tool.Escalate {
+		t.Errorf("a drop is assessed as %+v", e)
+	}
+	c := &tool.Call{Arguments: arguments(t, `{"action":"drop"}`)}
+	shown, err := one.(tool.Describer).Describe(t.Context(), c)
+	if err != nil || shown.Title != "drop everything" || shown.Kind != tool.KindSearch || shown.Preview[0].Text != "/bin/echo drop 1.50" {
+		t.Errorf("described as %+v, %v", shown, err)
+	}
+	if again := s.load("# a comment\n"+manifest, "").Descriptor(); again.Version != d.Version || !strings.HasPrefix(d.Version, "1.2.0+") {
+		t.Errorf("a comment made %s of %s", again.Version, d.Version)
+	}
+	if other := s.load(strings.Replace(manifest, `"{n}"]`, `"{n}", more]`, 1), "").Descriptor(); other.Version == d.Version {
+		t.Error("another command has the same version: an approval of the one would count for the other")
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add([]byte(echo + "args: ['{n}']}\n"))
+	f.Add([]byte("id: x\nparameters: {properties: {n: {type: integer}}}\nrun: {program: /bin/echo, args: [{option: -n, value: '{n:json}'}, '--', 'a{{{n}'], output: lines, persistent: {}}\n"))
+	f.Add([]byte("id: &a x\nassess: [{when: {a: [1, .inf]}}]\nrun: {<<: *a}\n"))
+	dir := f.TempDir()
+	s := &site{workspace: dir + "/work"}
+	cfg := newSiteConfig(s)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		set, err := command.ParseForTest(cfg, "fuzz.yaml", text)
+		if err != nil {
+			if !strings.Contains(err.Error(), "fuzz.yaml") {
+				t.Errorf("a problem without its file: %v", err)
+			}
+			return
+		}
+		one := set.Tools()[0]
+		if tool.ValidName(one.Descriptor().ID) != nil {
+			t.Errorf("%q names a tool", one.Descriptor().ID)
+		}
+		_ = one.(tool.Validator).Validate(tool.NewArguments(`{"n":"-x"}`, map[string]any{"n": "-x"}))
+	})
+}

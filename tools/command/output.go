@@ -1,0 +1,267 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An output takes what a program prints for one call. Each stream has one writer.
+type output struct {
+	t    *scripted
+	call *tool.Call
+	memo *memo
+	done func() // the last line is there
+
+	kept  bytes.Buffer // of standard output, when it is text or JSON
+	total int64
+	split splitter
+	last  *line
+	words []byte // the last ones of standard error; its writer's until the program ended
+}
+
+const (
+	maxWords  = 4 << 10 // of standard error in a result
+	textShare = 2       // of the budget goes to text: it stands in data and message
+)
+
+func newOutput(t *scripted, c *tool.Call, m *memo) *output {
+	return &output{t: t, call: c, memo: m, done: func() {}, split: splitter{most: t.m.Run.Limits.Output}}
+}
+
+// A protocolError means that a program did not keep to what its manifest says of its output.
+type protocolError struct{ reason, text string }
+
+func (e *protocolError) Error() string { return e.text }
+
+func (e *protocolError) result() *tool.Result {
+	return tool.FailCode(e.reason, "The program %s", e.text)
+}
+
+// write is the Output of [sandbox.Spec].
+func (o *output) write(stream string, chunk []byte) error {
+	if stream != "stdout" {
+		o.words = append(o.words, chunk...)
+		o.words = o.words[max(0, len(o.words)-maxWords):]
+		return o.call.Output(stream, chunk)
+	}
+	switch o.t.m.Run.Output {
+	case outputLines:
+		return o.split.write(chunk, o.line)
+	case outputJSON:
+		if o.total += int64(len(chunk)); o.total > int64(o.t.m.Run.Limits.Output) {
+			return &protocolError{"OUTPUT_TOO_LONG", fmt.Sprintf("printed more than the %d bytes of JSON that its manifest allows", o.t.m.Run.Limits.Output)}
+		}
+		o.kept.Write(chunk)
+		return nil
+	}
+	o.keepText(chunk)
+	return o.call.Output(stream, chunk)
+}
+
+// keepText keeps the beginning and the end of a text.
+func (o *output) keepText(chunk []byte) {
+	o.total += int64(len(chunk))
+	o.kept.Write(chunk)
+	if most := o.budget(); o.kept.Len() > 4*most {
+		b := o.kept.Bytes()
+		o.kept.Truncate(most + copy(b[most:], slices.Clone(b[len(b)-most:])))
+	}
+}
+
+func (o *output) budget() int { return max(1<<10, cmp.Or(o.t.m.OutputBudget, 48<<10)/textShare) }
+
+// text is standard output, or its beginning and its end.
+func (o *output) text() (text string, cut []tool.Artifact) {
+	b, most := o.kept.Bytes(), o.budget()
+	if o.total <= int64(most) {
+		return strings.ToValidUTF8(string(b), "\uFFFD"), nil
+	}
+	head, tail := b[:most/2], b[len(b)-most/2:]
+	return fmt.Sprintf("%s\n[… %d bytes left out; the whole is %s …]\n%s", strings.ToValidUTF8(string(head), ""), o.total-int64(len(head)+len(tail)),
+		tool.ArtifactHandle(o.call.ID, "stdout"), strings.ToValidUTF8(string(tail), "")), []tool.Artifact{{Name: "stdout", MIMEType: "text/plain", Size: o.total}}
+}
+
+// A splitter makes lines of what is printed.
+type splitter struct {
+	most    int // bytes of a line
+	partial []byte
+	number  int // of the line
+}
+
+// write calls take for each line that chunk ends.
+func (s *splitter) write(chunk []byte, take func([]byte) error) error {
+	for {
+		text, rest, whole := bytes.Cut(chunk, []byte{'\n'})
+		if len(s.partial)+len(text) > s.most {
+			return &protocolError{"OUTPUT_TOO_LONG", fmt.Sprintf("printed a line of more than the %d bytes that its manifest allows", s.most)}
+		}
+		s.partial = append(s.partial, text...)
+		if !whole {
+			return nil
+		}
+		if err := s.flush(take); err != nil {
+			return err
+		}
+		chunk = rest
+	}
+}
+
+// flush ends the line that has none yet.
+func (s *splitter) flush(take func([]byte) error) error {
+	text := s.partial
+	s.partial = nil
+	s.number++
+	return take(bytes.TrimSpace(text))
+}
+
+// parse reads a line.
+func (s *splitter) parse(text []byte) (*line, error) {
+	l, err := parseLine(text)
+	if err != nil {
+		return nil, &protocolError{"BAD_LINE", fmt.Sprintf("printed what is no line of its manifest's kind: line %d %v", s.number, err)}
+	}
+	return l, nil
+}
+
+// line takes one line. What is no object is a stray print, of which many programs have some.
+func (o *output) line(text []byte) error {
+	switch {
+	case o.last != nil || len(text) == 0: // what comes after the end is dropped
+		return nil
+	case text[0] != '{':
+		return o.call.Output("stdout", append(bytes.Clone(text), '\n'))
+	}
+	l, err := o.split.parse(text)
+	if err != nil {
+		return err
+	}
+	return o.take(l)
+}
+
+// take passes on what a line says. The last one is kept.
+func (o *output) take(l *line) error {
+	c := o.call
+	switch {
+	case l.Progress != nil:
+		return c.ReportProgress(*l.Progress)
+	case l.Activity != nil:
+		return c.Activity(l.Activity.ID, l.Activity.Type, l.Activity.Content)
+	case l.Delta != nil:
+		return c.ActivityDelta(l.Delta.ID, l.Delta.Patch)
+	case l.Output != nil:
+		return c.Output(cmp.Or(l.Output.Stream, "stdout"), []byte(l.Output.Text))
+	case l.Checkpoint != nil:
+		o.memo.Checkpoint = l.Checkpoint
+		return o.memo.save(c)
+	case l.Suspend != nil: // what was asked is kept before anybody sees the question
+		o.memo.Asked = cmp.Or(l.Suspend.Action, "tool:"+c.Tool)
+		if err := o.memo.save(c); err != nil {
+			return err
+		}
+	}
+	o.last = l
+	o.done()
+	return nil
+}
+
+// result is what became of a program that ended.
+func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
+	if o.t.m.Run.Output == outputLines {
+		if len(o.split.partial) > 0 && o.last == nil { // without the end of the line
+			if err := o.split.flush(o.line); err != nil {
+				if bad, ok := errors.AsType[*protocolError](err); ok {
+					return bad.result()
+				}
+				return tool.Fail("%v", err)
+			}
+		}
+		if o.last != nil && o.last.Error != nil {
+			return o.last.result()
+		}
+	}
+	if !killed && (exit.Signal != "" || !slices.Contains(o.t.m.Run.ExitCodes, exit.Code)) {
+		return o.failed(exit)
+	}
+	switch o.t.m.Run.Output {
+	case outputLines:
+		if o.last == nil {
+			return tool.FailCode("NO_RESULT", "The program ended without a result.%s", o.lastWords())
+		}
+		return o.last.result()
+	case outputJSON:
+		text := bytes.TrimSpace(o.kept.Bytes())
+		if !utf8.Valid(text) || !json.Valid(text) {
+			return tool.FailCode("BAD_JSON", "The program printed what is no JSON.%s", o.lastWords())
+		}
+		return &tool.Result{Status: tool.StatusSuccess, Data: string(text)}
+	}
+	text, cut := o.text()
+	r := tool.Text(text)
+	if text == "" {
+		r.Message = "(no output)"
+	}
+	if exit.Code != 0 {
+		r.Message += fmt.Sprintf("\nExit code %d", exit.Code)
+	}
+	r.Artifacts, r.Truncated = cut, len(cut) > 0
+	return r
+}
+
+// failed is the result of a program that says by its exit code that it failed.
+func (o *output) failed(exit *sandbox.Exit) *tool.Result {
+	how := fmt.Sprintf("The program ended with exit code %d.", exit.Code)
+	if exit.Signal != "" {
+		how = "The program was ended by " + exit.Signal + "."
+	}
+	said := o.lastWords()
+	if o.t.m.Run.Output == outputText {
+		if text, _ := o.text(); text != "" {
+			said = "\n" + strings.TrimRight(text, "\n") + said
+		}
+	}
+	return tool.FailCode("EXIT_CODE", "%s%s", how, said)
+}
+
+// lastWords is the end of standard error.
+func (o *output) lastWords() string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(o.words), ""))
+	if text == "" {
+		return ""
+	}
+	return "\n" + text
+}
+
+// result is what the last line says.
+func (l *line) result() *tool.Result {
+	switch {
+	case l.Suspend != nil:
+		ticket, err := l.Suspend.ticket()
+		if err != nil {
+			return tool.Fail("%v", err) // it was checked
+		}
+		return tool.SuspendedWith(*ticket)
+	case l.Error != nil:
+		r := tool.FailCode(l.Error.Reason, "%s", l.Error.Message)
+		r.Error.Retryable, r.Data = l.Error.Retryable, string(l.Error.Data)
+		return r
+	}
+	r := &tool.Result{Status: tool.StatusSuccess, Data: string(l.Result), Message: l.Message, Display: l.Display, Metadata: l.Metadata}
+	var text string
+	if r.Message == "" && json.Unmarshal(l.Result, &text) == nil && text != "" {
+		r.Message = text // the model need not read quotes
+	}
+	r.Content = l.Content
+	if len(r.Content) > maxContents {
+		r.Content = r.Content[:maxContents]
+	}
+	return r
+}

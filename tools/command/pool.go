@@ -1,0 +1,299 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A pool is the persistent programs of a tool. Each serves one namespace, one call at a time, so that what a cancel kills is
+// nobody else's.
+type pool struct {
+	t                *scripted
+	instances, calls int
+	idle             time.Duration
+
+	mu      sync.Mutex
+	retired bool
+	free    map[string][]*process // by namespace
+	slots   map[string]chan struct{}
+	live    map[*process]bool
+	all     sync.WaitGroup
+}
+
+func newPool(t *scripted, instances, calls int, idle time.Duration) *pool {
+	return &pool{
+		t: t, instances: instances, calls: calls, idle: idle,
+		free: map[string][]*process{}, slots: map[string]chan struct{}{}, live: map[*process]bool{},
+	}
+}
+
+// A process is a persistent program.
+type process struct {
+	pool    *pool
+	secrets []string
+	in      *io.PipeWriter
+	kill    context.CancelCauseFunc
+	over    chan struct{} // closed when it has ended
+	exit    *sandbox.Exit // read after over
+	err     error         // read after over
+	served  int
+	rest    *time.Timer // ends it when nobody needs it
+
+	split splitter // its writer's
+
+	mu      sync.Mutex
+	current *output // nil: between calls
+	last    string  // the call before
+	words   []byte
+}
+
+// errUnused ends a program that nobody needs.
+var errUnused = errors.New("the program is not needed any more")
+
+// execute has a program serve a call.
+func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets []string) (*tool.Result, error) {
+	text, err := request(c, m)
+	if err != nil {
+		return nil, neverBegan(err)
+	}
+	slot := p.slot(c.Namespace)
+	select {
+	case slot <- struct{}{}:
+		defer func() { <-slot }()
+	case <-ctx.Done():
+		return nil, neverBegan(context.Cause(ctx))
+	}
+	one := p.take(c.Namespace, secrets)
+	r, err := one.serve(ctx, c, m, text)
+	p.giveBack(c.Namespace, one)
+	return r, err
+}
+
+func (p *pool) slot(namespace string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.slots[namespace] == nil {
+		p.slots[namespace] = make(chan struct{}, p.instances)
+	}
+	return p.slots[namespace]
+}
+
+// take returns a program that waits for a call, else a new one. A secret that has another value now needs a new one.
+func (p *pool) take(namespace string, secrets []string) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.free[namespace]) > 0 {
+		list := p.free[namespace]
+		one := list[len(list)-1]
+		p.free[namespace] = list[:len(list)-1]
+		one.rest.Stop()
+		if one.ended() {
+			continue
+		}
+		if slices.Equal(one.secrets, secrets) {
+			return one
+		}
+		one.end()
+	}
+	return p.startLocked(secrets)
+}
+
+func (p *pool) startLocked(secrets []string) *process {
+	r, w := io.Pipe()
+	running, kill := context.WithCancelCause(context.Background())
+	one := &process{pool: p, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output}}
+	p.live[one] = true
+	f, _ := p.t.fill(tool.Arguments{}) // a persistent program has no placeholders
+	spec := sandbox.Spec{
+		Path: p.t.program, Args: f.args, Dir: p.t.dir, Env: p.t.environment(f.env, secrets), Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
+		Grace: p.t.m.Run.Grace, Stdin: r, Output: one.write,
+	}
+	p.all.Go(func() {
+		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
+		_ = r.Close() // who writes hears of it
+		close(one.over)
+		kill(errUnused)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.live, one)
+	})
+	return one
+}
+
+// giveBack keeps a program for the next call, unless it has served enough.
+func (p *pool) giveBack(namespace string, one *process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one.served++
+	if one.ended() {
+		return
+	}
+	if p.retired || one.served >= p.calls {
+		one.end()
+		return
+	}
+	p.free[namespace] = append(p.free[namespace], one)
+	one.rest = time.AfterFunc(p.idle, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if i := slices.Index(p.free[namespace], one); i >= 0 {
+			p.free[namespace] = slices.Delete(p.free[namespace], i, i+1)
+			one.end()
+		}
+	})
+}
+
+// retire ends the programs that serve nobody; the others end behind their call.
+func (p *pool) retire() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.retired = true
+	for namespace, list := range p.free {
+		for _, one := range list {
+			one.rest.Stop()
+			one.end()
+		}
+		delete(p.free, namespace)
+	}
+}
+
+// close ends all programs and waits for that.
+func (p *pool) close() {
+	p.retire()
+	p.mu.Lock()
+	for one := range p.live {
+		one.end()
+	}
+	p.mu.Unlock()
+	p.all.Wait()
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// end closes the input of a program, and kills it when it does not end by itself.
+func (p *process) end() {
+	_ = p.in.Close() // it returns nil
+	timer := time.AfterFunc(p.pool.t.m.Run.Grace, func() { p.kill(errUnused) })
+	go func() { <-p.over; timer.Stop() }() // it ends with the program
+}
+
+// serve has the program carry out one call.
+func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte) (*tool.Result, error) {
+	done := make(chan struct{})
+	o := newOutput(p.pool.t, c, m)
+	o.done = sync.OnceFunc(func() { close(done) })
+	p.turn(o)
+	defer p.turn(nil)
+	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // a program that does not read holds nobody up
+	defer unheard()
+	_, _ = p.in.Write(text) // who does not take it has ended, or ends
+	select {
+	case <-done:
+		if unheard() {
+			return p.answer(o), nil
+		}
+		<-p.over
+	case <-p.over:
+	}
+	if o := p.turn(nil); o != nil && o.last != nil && p.exit != nil { // it is complete, although the program ended
+		return p.pool.t.report(o.last.result(), p.exit), nil
+	}
+	return p.lost(ctx)
+}
+
+// answer is the result of a call that the program has ended.
+func (p *process) answer(*output) *tool.Result {
+	return p.turn(nil).last.result()
+}
+
+// turn makes an output the one that lines are for, and returns the one before.
+func (p *process) turn(o *output) *output {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.current
+	if before != nil {
+		p.last = requestID(before.call)
+	}
+	p.current = o
+	return before
+}
+
+// lost is the end of a call whose program ended first.
+func (p *process) lost(ctx context.Context) (*tool.Result, error) {
+	t := p.pool.t
+	switch {
+	case p.exit == nil && ctx.Err() != nil:
+		return nil, neverBegan(context.Cause(ctx))
+	case p.exit == nil:
+		return nil, t.notStarted(p.err)
+	case ctx.Err() != nil:
+		return &tool.Result{Status: tool.StatusError, Process: processReport(p.exit)}, context.Cause(ctx)
+	}
+	if bad, ok := errors.AsType[*protocolError](p.err); ok {
+		return t.report(bad.result(), p.exit), nil
+	}
+	how := fmt.Sprintf("exit code %d", p.exit.Code)
+	if p.exit.Signal != "" {
+		how = p.exit.Signal
+	}
+	o := &output{words: p.words}
+	return t.report(tool.FailCode("PROGRAM_ENDED", "The program ended before it answered, with %s.%s", how, o.lastWords()), p.exit), nil
+}
+
+// write takes what the program prints.
+func (p *process) write(stream string, chunk []byte) error {
+	if stream == "stdout" {
+		return p.split.write(chunk, p.line)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.words = append(p.words, chunk...)
+	p.words = p.words[max(0, len(p.words)-maxWords):]
+	if p.current == nil {
+		return nil
+	}
+	return p.current.call.Output(stream, chunk)
+}
+
+// line gives a line to the call that it names.
+func (p *process) line(text []byte) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.current
+	switch {
+	case len(text) == 0:
+		return nil
+	case text[0] != '{' && o != nil:
+		return o.line(text)
+	case text[0] != '{':
+		return nil
+	}
+	l, err := p.split.parse(text)
+	switch {
+	case err != nil:
+		return err
+	case o != nil && l.ID == requestID(o.call):
+		if o.last != nil {
+			return nil // what comes after the end is dropped
+		}
+		return o.take(l)
+	case l.ID != "" && l.ID == p.last:
+		return nil
+	}
+	return &protocolError{"BAD_LINE", fmt.Sprintf("printed a line for the call %q, which it was not given", l.ID)}
+}

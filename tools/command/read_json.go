@@ -1,0 +1,60 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// json is a node as JSON text: what YAML calls a string, a number, true or null is that, and numbers stay as they are written.
+func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
+	if depth > maxNesting {
+		r.complain(place(n), "%sgoes deeper than %d", prefixed(path), maxNesting)
+		return nil
+	}
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		r.complain(place(n), "%sanchors and aliases are not read: write it out", prefixed(path))
+		return nil
+	}
+	r.at[path] = place(n)
+	switch n.Kind {
+	case yaml.MappingNode:
+		var members []string
+		r.members(n, path, func(key, value *yaml.Node, below string) {
+			members = append(members, quoted(key.Value)+":"+string(r.json(value, below, depth+1)))
+		})
+		return json.RawMessage("{" + strings.Join(members, ",") + "}")
+	case yaml.SequenceNode:
+		elements := make([]string, len(n.Content))
+		for i, e := range n.Content {
+			elements[i] = string(r.json(e, fmt.Sprintf("%s[%d]", path, i), depth+1))
+		}
+		return json.RawMessage("[" + strings.Join(elements, ",") + "]")
+	}
+	switch n.Tag {
+	case "!!null":
+		return json.RawMessage("null")
+	case "!!bool":
+		return json.RawMessage(strconv.FormatBool(strings.EqualFold(n.Value, "true")))
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.RawMessage(n.Value)
+		}
+		var f float64
+		if n.Decode(&f) == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return json.RawMessage(strconv.FormatFloat(f, 'f', -1, 64))
+		}
+		r.complain(place(n), "%s%s is no number of JSON", prefixed(path), n.Value)
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(quoted(n.Value))
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // a string always has a JSON form
+	return string(b)
+}

@@ -1,0 +1,279 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// errFinished ends a program that goes on although it has said all.
+var errFinished = errors.New("the program has said all")
+
+// Execute implements [tool.Tool].
+func (t *scripted) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	filled, err := t.fill(c.Arguments)
+	if err != nil {
+		return nil, neverBegan(err)
+	}
+	if err := t.verify(); err != nil {
+		return nil, neverBegan(err)
+	}
+	secrets, err := t.secrets(ctx, c)
+	if err != nil {
+		return nil, neverBegan(err)
+	}
+	memo := recall(c)
+	if t.pool != nil {
+		return t.pool.execute(ctx, c, memo, secrets)
+	}
+	return t.once(ctx, c, memo, filled, secrets)
+}
+
+// neverBegan marks an error of a call whose program was not started.
+func neverBegan(err error) error { return fmt.Errorf("%w: %w", tool.ErrNotRun, err) }
+
+// verify holds the files of the program against their pins.
+func (t *scripted) verify() error {
+	for _, p := range t.pins {
+		if err := p.verify(); err != nil {
+			return &tool.Error{
+				Code: tool.ExecutionFailed, Reason: "PROGRAM_CHANGED", Aborted: true, DeveloperMessage: err.Error(),
+				Message: fmt.Sprintf("Not run: %s is not what the operator pinned. An operator has to look at it.", filepath.Base(p.path)),
+			}
+		}
+	}
+	return nil
+}
+
+// parameterPrefix begins what a secret is resolved for: the name of a variable.
+const parameterPrefix = "env."
+
+// secrets resolves the references of the manifest, as NAME=value. It is the only place that does.
+func (t *scripted) secrets(ctx context.Context, c *tool.Call) (env []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Secrets)) {
+		reference := strings.TrimPrefix(t.m.Run.Secrets[name], secretScheme)
+		value, err := t.cfg.Secrets.Resolve(ctx, c.Namespace, t.m.ID, parameterPrefix+name, reference)
+		if err == nil && strings.ContainsRune(value, 0) {
+			err = errors.New("its value holds a NUL")
+		}
+		if _, own := errors.AsType[*tool.Error](err); err != nil && !own {
+			err = &tool.Error{
+				Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Aborted: true, DeveloperMessage: err.Error(),
+				Message: fmt.Sprintf("Not run: the secret %s cannot be had.", reference),
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, name+"="+value)
+	}
+	return env, nil
+}
+
+// environment is that of the program, the later entry of a name over the earlier.
+func (t *scripted) environment(more ...[]string) []string {
+	all := slices.Clone(t.cfg.Env)
+	for _, name := range t.m.Run.Pass {
+		if value, ok := os.LookupEnv(name); ok {
+			all = append(all, name+"="+value)
+		}
+	}
+	all = append(all, slices.Concat(more...)...)
+	var out []string
+	seen := map[string]bool{}
+	for _, pair := range slices.Backward(all) {
+		name, _, _ := strings.Cut(pair, "=")
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, pair)
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// maxVariable is how long a variable may be that tells of the call.
+const maxVariable = 100 << 10
+
+// about are the variables that tell of the call. What is too long for one stands on standard input alone.
+func about(c *tool.Call, m *memo) []string {
+	env := []string{
+		ownPrefix + "CALL_ID=" + c.ID, ownPrefix + "NAMESPACE=" + c.Namespace, ownPrefix + "ATTEMPT=" + strconv.Itoa(c.Attempt),
+		ownPrefix + "IDEMPOTENCY_KEY=" + c.IdempotencyKey(),
+	}
+	if m.answer != nil && len(m.answer.Result) <= maxVariable {
+		env = append(env, ownPrefix+"RESUME="+string(m.answer.Result))
+	}
+	if m.Checkpoint != nil && len(m.Checkpoint) <= maxVariable {
+		env = append(env, ownPrefix+"CHECKPOINT="+string(m.Checkpoint))
+	}
+	return env
+}
+
+// once runs the program for one call.
+func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, secrets []string) (*tool.Result, error) {
+	running, kill := context.WithCancelCause(ctx)
+	defer kill(errFinished)
+	o := newOutput(t, c, m)
+	var end sync.Once
+	o.done = func() { // it may do a little more, but not for ever: a call that asks holds no process
+		end.Do(func() {
+			timer := time.AfterFunc(t.m.Run.Grace, func() { kill(errFinished) })
+			context.AfterFunc(running, func() { timer.Stop() })
+		})
+	}
+	spec := sandbox.Spec{
+		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, secrets, about(c, m)), Tag: c.ID, Policy: t.policy,
+		Grace: t.m.Run.Grace, Output: o.write,
+	}
+	switch t.m.Run.Stdin {
+	case stdinArguments:
+		spec.Stdin = strings.NewReader(c.Arguments.Text() + "\n")
+	case stdinCall:
+		text, err := request(c, m)
+		if err != nil {
+			return nil, neverBegan(err)
+		}
+		spec.Stdin = bytes.NewReader(text)
+	}
+	exit, err := t.cfg.Exec.Run(running, spec)
+	switch {
+	case exit == nil && ctx.Err() != nil:
+		return nil, neverBegan(context.Cause(ctx))
+	case exit == nil:
+		return nil, t.notStarted(err)
+	case ctx.Err() != nil || err != nil && !errors.Is(err, errFinished):
+		if bad, ok := errors.AsType[*protocolError](err); ok && ctx.Err() == nil {
+			return t.report(bad.result(), exit), nil
+		}
+		return &tool.Result{Status: tool.StatusError, Process: processReport(exit)}, err
+	}
+	return t.report(o.result(exit, err != nil), exit), nil
+}
+
+// notStarted is the error of a program that did not run.
+func (t *scripted) notStarted(err error) error {
+	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
+		return &tool.Error{
+			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),
+			Message: "Not run: the isolation that the program needs cannot be had here, because of " + refused.Fact + ".",
+		}
+	}
+	if t.cfg.Log != nil {
+		t.cfg.Log.Warn("program of a tool does not start", zap.String("tool", t.m.ID), zap.Error(err))
+	}
+	return neverBegan(&tool.Error{
+		Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true, DeveloperMessage: err.Error(),
+		Message: "The program could not be started.",
+	})
+}
+
+// report adds to a result what had to be killed.
+func (t *scripted) report(r *tool.Result, exit *sandbox.Exit) *tool.Result {
+	if len(exit.Killed) > 0 || len(exit.Unverified) > 0 {
+		r.Process = processReport(exit)
+	}
+	return r
+}
+
+// processReport says what had to be killed, and what could not be seen to die.
+func processReport(exit *sandbox.Exit) *tool.ProcessReport {
+	r := &tool.ProcessReport{Killed: slices.Clone(exit.Killed), ConfirmedAt: exit.ConfirmedAt}
+	for _, p := range exit.Unverified {
+		r.KillUnverified = append(r.KillUnverified, p.PID)
+	}
+	return r
+}
+
+// A memo is what a call keeps between its attempts: what the program keeps, and what it asked. An answer is for the program only
+// when it had asked, with these arguments: what somebody said to a gate is nothing to it.
+type memo struct {
+	Key        string          `json:"key"` // the idempotency key
+	Asked      string          `json:"asked,omitempty"`
+	Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+
+	answer *answer
+}
+
+// An answer is what a program is told of the decision about its question.
+type answer struct {
+	Action    string          `json:"action"`
+	Result    json.RawMessage `json:"result"`
+	Reason    string          `json:"reason,omitempty"`
+	DecidedBy string          `json:"decided_by,omitempty"`
+}
+
+func recall(c *tool.Call) *memo {
+	m := &memo{Key: c.IdempotencyKey()}
+	var last memo
+	if len(c.Checkpoint) == 0 || json.Unmarshal(c.Checkpoint, &last) != nil {
+		return m
+	}
+	m.Checkpoint = last.Checkpoint
+	if c.Resume == nil || last.Asked == "" || last.Asked != c.Resume.Reason || last.Key != m.Key {
+		return m
+	}
+	m.answer = &answer{
+		Action: c.Resume.Reason, Result: json.RawMessage(c.Resume.Result), Reason: c.Resume.Decision.Reason, DecidedBy: c.Resume.Decision.DecidedBy.Subject,
+	}
+	if c.Resume.Result == "" {
+		m.answer.Result = json.RawMessage("null")
+	}
+	return m
+}
+
+// save keeps a memo for the next attempt.
+func (m *memo) save(c *tool.Call) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return c.SaveCheckpoint(text)
+}
+
+// request is what a program reads of an attempt, in one line.
+func request(c *tool.Call, m *memo) ([]byte, error) {
+	text, err := json.Marshal(map[string]any{
+		"call": struct {
+			ID         string          `json:"id"` // of this attempt; a persistent program repeats it in each line
+			CallID     string          `json:"call_id"`
+			Tool       string          `json:"tool"`
+			Namespace  string          `json:"namespace"`
+			Attempt    int             `json:"attempt"`
+			Key        string          `json:"idempotency_key"`
+			Run        string          `json:"run_id,omitempty"`
+			Thread     string          `json:"thread_id,omitempty"`
+			Caller     string          `json:"caller,omitempty"`
+			Arguments  json.RawMessage `json:"arguments"`
+			Resume     *answer         `json:"resume,omitempty"`
+			Checkpoint json.RawMessage `json:"checkpoint,omitempty"`
+			Deadline   *time.Time      `json:"deadline,omitempty"`
+		}{requestID(c), c.ID, c.Tool, c.Namespace, c.Attempt, c.IdempotencyKey(), c.Run.ID, c.Run.Thread, c.Caller.Subject, json.RawMessage(c.Arguments.Text()), m.answer, m.Checkpoint, deadline(c)},
+	})
+	return append(text, '\n'), err
+}
+
+// requestID names an attempt.
+func requestID(c *tool.Call) string { return c.ID + "/" + strconv.Itoa(c.Attempt) }
+
+func deadline(c *tool.Call) *time.Time {
+	if c.Deadline.IsZero() {
+		return nil
+	}
+	return &c.Deadline
+}

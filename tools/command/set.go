@@ -1,0 +1,196 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Set is the tools of a directory of manifests.
+type Set struct {
+	tools []*scripted
+}
+
+// Load reads all manifests of a directory: the files with the ending .yaml or .yml whose names do not begin with a dot. An empty dir
+// has none. Nothing is started. The error joins a [*Problem] for everything that is wrong; one wrong manifest makes all of it an
+// error.
+//
+// Tools of an earlier set that have not changed are the same values in the new one, and keep their persistent programs.
+func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
+	if dir == "" {
+		return &Set{}, nil
+	}
+	if cfg.Policy == nil || !filepath.IsAbs(cfg.Workspace) {
+		return nil, errors.New("command: a Policy and an absolute workspace are required")
+	}
+	files, err := manifests(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{}
+	var problems []error
+	names := map[string]string{}
+	for _, path := range files {
+		t, err := read(&cfg, path)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		for _, name := range append([]string{t.m.ID}, t.m.Aliases...) {
+			if other := names[name]; other != "" {
+				problems = append(problems, t.at.problem("id", "%q is a tool of %s already", name, other))
+			}
+			names[name] = path
+		}
+		s.tools = append(s.tools, earlier.same(t))
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return s, nil
+}
+
+// LoadFile reads one manifest as [Load] does.
+func LoadFile(cfg Config, path string) (*Set, error) {
+	t, err := read(&cfg, path)
+	if err != nil {
+		return nil, err
+	}
+	return &Set{tools: []*scripted{t}}, nil
+}
+
+// manifests lists the files of a directory.
+func manifests(dir string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("directory of manifests: %w", err)
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, nil
+}
+
+func (s *Set) same(t *scripted) *scripted {
+	if s == nil {
+		return t
+	}
+	for _, other := range s.tools {
+		if other.key == t.key {
+			return other
+		}
+	}
+	return t
+}
+
+// Tools returns the tools.
+func (s *Set) Tools() []tool.Tool {
+	out := make([]tool.Tool, len(s.tools))
+	for i, t := range s.tools {
+		out[i] = t
+	}
+	return out
+}
+
+// Same reports whether two sets have the same tools.
+func (s *Set) Same(other *Set) bool {
+	return other != nil && slices.Equal(s.tools, other.tools)
+}
+
+// Locate puts an error about a tool where its manifest says what is wrong; the field is a setting of the manifest.
+func (s *Set) Locate(id, field string, err error) error {
+	for _, t := range s.tools {
+		if t.m.ID == id {
+			return t.at.problem(field, "%v", err)
+		}
+	}
+	return err
+}
+
+// Retire ends the persistent programs of the tools that are not in next. Calls that run there come to their end.
+func (s *Set) Retire(next *Set) {
+	if s == nil {
+		return
+	}
+	kept := map[*scripted]bool{}
+	if next != nil {
+		for _, t := range next.tools {
+			kept[t] = true
+		}
+	}
+	for _, t := range s.tools {
+		if !kept[t] && t.pool != nil {
+			t.pool.retire()
+		}
+	}
+}
+
+// Close ends all persistent programs and waits until they have ended.
+func (s *Set) Close() {
+	if s == nil {
+		return
+	}
+	for _, t := range s.tools {
+		if t.pool != nil {
+			t.pool.close()
+		}
+	}
+}
+
+// read makes a tool of a manifest.
+func read(cfg *Config, path string) (*scripted, error) {
+	text, err := readManifest(path)
+	if err != nil {
+		return nil, &Problem{File: path, Reason: err.Error()}
+	}
+	return newTool(cfg, path, text)
+}
+
+// newTool makes a tool of the text of a manifest.
+func newTool(cfg *Config, path string, text []byte) (*scripted, error) {
+	m, r := parse(path, text)
+	if len(r.problems) == 0 {
+		m.check(r)
+	}
+	if len(r.problems) > 0 {
+		return nil, errors.Join(r.problems...)
+	}
+	t := newScripted(cfg, m, r)
+	if len(r.problems) > 0 {
+		return nil, errors.Join(r.problems...)
+	}
+	return t, nil
+}
+
+// readManifest reads a file that only the operator can have written.
+func readManifest(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, bare(err)
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is no file")
+	case info.Mode().Perm()&0o002 != 0:
+		return nil, errors.New("may be written by everybody on this machine; chmod o-w")
+	case info.Size() > maxManifest:
+		return nil, fmt.Errorf("has %d bytes; a manifest has at most %d", info.Size(), maxManifest)
+	}
+	text, err := os.ReadFile(path)
+	return text, bare(err)
+}
+
+// bare is an error of a file without its name.
+func bare(err error) error {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		return at.Err
+	}
+	return err
+}

@@ -1,0 +1,283 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// An element is an entry of run.args: text with placeholders, which becomes one element of the argument list, or none, or one
+// for each of a list; an option with its value; or a flag that a boolean argument sets.
+type element struct {
+	text   template
+	option string // before text, as an element of its own
+	flag   string
+	when   string // the boolean argument that sets the flag
+	path   string // in the file
+}
+
+// A template is text with placeholders.
+type template struct {
+	parts []part
+	path  string
+}
+
+// A part is literal text or a placeholder.
+type part struct {
+	literal string
+	name    string // of an argument; "": literal
+	form    string // "", formPath, formJSON
+	each    bool   // the argument is a list
+}
+
+const (
+	formPath = "path" // below the directory that the program starts in
+	formJSON = "json" // any value, as JSON
+)
+
+var placeholder = regexp.MustCompile(`^([a-zA-Z_][a-zA-Z0-9_-]*)(?::([a-z]+))?(\.\.\.)?$`)
+
+// parseTemplate reads text with {name}, {name:path}, {name:json} and {name...}; {{ and }} are braces.
+func parseTemplate(text, path string) (template, error) {
+	t := template{path: path}
+	var literal strings.Builder
+	flush := func() {
+		if literal.Len() > 0 {
+			t.parts = append(t.parts, part{literal: literal.String()})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case (c == '{' || c == '}') && i+1 < len(text) && text[i+1] == c:
+			literal.WriteByte(c)
+			i++
+		case c == '}':
+			return t, fmt.Errorf("a } stands alone; a brace is written }}")
+		case c == '{':
+			inner, _, closed := strings.Cut(text[i+1:], "}")
+			m := placeholder.FindStringSubmatch(inner)
+			if !closed || m == nil || m[2] != "" && m[2] != formPath && m[2] != formJSON {
+				return t, fmt.Errorf("{%s is no placeholder; want {name}, {name:path}, {name:json} or {name...}, and {{ for a brace", inner)
+			}
+			flush()
+			t.parts = append(t.parts, part{name: m[1], form: m[2], each: m[3] != ""})
+			i += len(inner) + 1
+		default:
+			literal.WriteByte(c)
+		}
+	}
+	flush()
+	return t, nil
+}
+
+// element reads an entry of run.args.
+func (r *reader) element(n *yaml.Node, to *element, path string, depth int) {
+	to.path = path
+	if n.Kind != yaml.MappingNode {
+		var text string
+		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!bool" {
+			r.complain(place(n), `%swant text such as "{path}", {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
+			return
+		}
+		text = n.Value // a number is what it looks like
+		to.text = r.template(text, path)
+		return
+	}
+	var said struct {
+		Option string `yaml:"option"`
+		Value  string `yaml:"value"`
+		Flag   string `yaml:"flag"`
+		If     string `yaml:"if"`
+	}
+	r.fields(n, &said, path, depth)
+	switch {
+	case said.Option != "" && said.Value != "" && said.Flag == "" && said.If == "":
+		to.option, to.text = said.Option, r.template(said.Value, path+".value")
+	case said.Flag != "" && said.If != "" && said.Option == "" && said.Value == "":
+		to.flag, to.when = said.Flag, said.If
+	default:
+		r.complain(place(n), `%swant {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
+	}
+}
+
+func (r *reader) template(text, path string) template {
+	t, err := parseTemplate(text, path)
+	if err != nil {
+		r.wrong(path, "%v", err)
+	}
+	if strings.ContainsRune(text, 0) {
+		r.wrong(path, "holds a NUL, which no program can be given")
+	}
+	return t
+}
+
+// placeholders are the arguments that a template names.
+func (t *template) placeholders() (list []part) {
+	for _, p := range t.parts {
+		if p.name != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// prefix is the literal text at the beginning.
+func (t *template) prefix() string {
+	if len(t.parts) > 0 && t.parts[0].name == "" {
+		return t.parts[0].literal
+	}
+	return ""
+}
+
+// A filling is the arguments of a call, as text, and what is wrong with them.
+type filling struct {
+	values     map[string]any
+	defaults   map[string]any
+	violations []tool.Violation
+}
+
+func (f *filling) wrong(field, format string, args ...any) {
+	f.violations = append(f.violations, tool.Violation{Field: field, Description: fmt.Sprintf(format, args...)})
+}
+
+func (f *filling) value(name string) (any, bool) {
+	v, ok := f.values[name]
+	if !ok {
+		v, ok = f.defaults[name]
+	}
+	return v, ok
+}
+
+// texts fills a template: one text, none when an argument is missing, or one for each element of a list.
+func (f *filling) texts(t *template) (list []string) {
+	rounds := 1
+	for _, p := range t.parts {
+		if !p.each {
+			continue
+		}
+		v, ok := f.value(p.name)
+		elements, isList := v.([]any)
+		if ok && !isList {
+			f.wrong(p.name, "want a list")
+		}
+		rounds = len(elements)
+	}
+	for round := range rounds {
+		var b strings.Builder
+		for i := range t.parts {
+			p := &t.parts[i]
+			if p.name == "" {
+				b.WriteString(p.literal)
+				continue
+			}
+			v, ok := f.value(p.name)
+			if !ok {
+				return nil
+			}
+			field := p.name
+			if p.each {
+				v, field = v.([]any)[round], fmt.Sprintf("%s[%d]", p.name, round)
+			}
+			b.WriteString(f.text(field, v, p))
+		}
+		list = append(list, b.String())
+	}
+	return list
+}
+
+// text is one argument as text.
+func (f *filling) text(field string, v any, p *part) string {
+	var text string
+	switch v := v.(type) {
+	case string:
+		text = v
+		if p.form == formJSON {
+			text = quoted(v)
+		}
+	case json.Number:
+		text = v.String()
+	case bool:
+		text = fmt.Sprint(v)
+	default:
+		if p.form != formJSON {
+			f.wrong(field, "want text, a number or a boolean")
+			return ""
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			f.wrong(field, "has no JSON form")
+		}
+		text = string(b)
+	}
+	if strings.ContainsRune(text, 0) {
+		f.wrong(field, "holds a NUL, which no program can be given")
+	}
+	if p.form == formPath && !filepath.IsLocal(text) {
+		f.wrong(field, "want a path below the workspace: relative, without .. that leaves it")
+	}
+	return text
+}
+
+const (
+	maxElement  = 128<<10 - 1 // bytes of one element, with which Linux starts a program
+	maxElements = 1 << 20     // bytes of all
+)
+
+// arguments fills run.args. What begins with - where no option was meant is refused.
+func (m *Manifest) arguments(f *filling) []string {
+	var out []string
+	operands := false // after --
+	total := 0
+	for i := range m.Run.Args {
+		e := &m.Run.Args[i]
+		if e.flag != "" {
+			if v, _ := f.value(e.when); v == true {
+				out = append(out, e.flag)
+			}
+			continue
+		}
+		for _, text := range f.texts(&e.text) {
+			if e.option != "" {
+				out = append(out, e.option)
+			} else if !operands {
+				m.refuseOption(f, e, text)
+			}
+			if len(text) > maxElement {
+				f.wrong(fieldOf(&e.text), "is longer than the %d bytes that a program can be given at once", maxElement)
+			}
+			total += len(text) + 9
+			out = append(out, text)
+		}
+		operands = operands || e.option == "" && len(e.text.placeholders()) == 0 && e.text.prefix() == "--"
+	}
+	if total > maxElements {
+		f.wrong("", "are longer than the %d bytes that a program can be given", maxElements)
+	}
+	return out
+}
+
+func fieldOf(t *template) string {
+	if list := t.placeholders(); len(list) > 0 {
+		return list[0].name
+	}
+	return ""
+}
+
+// refuseOption refuses what the program could take for an option that nobody meant.
+func (m *Manifest) refuseOption(f *filling, e *element, text string) {
+	prefix := e.text.prefix()
+	switch {
+	case len(e.text.placeholders()) == 0:
+	case prefix == "" && strings.HasPrefix(text, "-"):
+		f.wrong(fieldOf(&e.text), "begins with -, which %s would take for an option", filepath.Base(m.Run.Program))
+	case strings.HasPrefix(prefix, "-") && text == prefix && !strings.HasSuffix(prefix, "="):
+		f.wrong(fieldOf(&e.text), "must not be empty: %s would take what comes next for the value of %s", filepath.Base(m.Run.Program), prefix)
+	}
+}

@@ -1,0 +1,340 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A scripted is the tool of a manifest.
+type scripted struct {
+	cfg        *Config
+	m          *Manifest
+	at         *reader // knows the places of the manifest
+	key        string  // of all that is known of it: equal keys are equal tools
+	descriptor tool.Descriptor
+	defaults   map[string]any
+	title      template
+	program    string // absolute
+	dir        string
+	pins       []*pin
+	policy     *sandbox.Policy
+	pool       *pool // nil: each call starts the program
+}
+
+func (r *reader) problem(path, format string, args ...any) error {
+	r.problems = nil
+	r.wrong(path, format, args...)
+	return r.problems[0]
+}
+
+// newScripted fits a checked manifest to the machine. What is wrong is added to r.
+func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
+	p := &m.Run
+	p.Profile = cmp.Or(p.Profile, DefaultProfile)
+	p.Grace = cmp.Or(p.Grace, defaultGrace)
+	p.Limits.Output = cmp.Or(p.Limits.Output, defaultOutput)
+	p.Output = cmp.Or(p.Output, outputText)
+	if len(p.ExitCodes) == 0 {
+		p.ExitCodes = []int{0}
+	}
+	t := &scripted{cfg: cfg, m: m, at: r, defaults: map[string]any{}, dir: filepath.Join(cfg.Workspace, p.Directory)}
+	t.title, _ = parseTemplate(m.Title, "title") // it was checked
+	for name, param := range m.parameters(r) {
+		if param.preset != nil {
+			t.defaults[name] = param.preset
+		}
+	}
+	if len(p.Secrets) > 0 && cfg.Secrets == nil {
+		r.wrong("run.secrets", "there are no secrets here: the configuration names none")
+	}
+	t.findFiles(r)
+	t.isolate(r)
+	if len(r.problems) == 0 {
+		t.describeTool(r)
+	}
+	if h := p.Persistent; h != nil {
+		t.pool = newPool(t, cmp.Or(h.Instances, defaultInstances), cmp.Or(h.Calls, defaultCalls), cmp.Or(h.Idle, defaultIdle))
+	}
+	return t
+}
+
+// findFiles looks for the program and what belongs to it. None of it lies where callers write.
+func (t *scripted) findFiles(r *reader) {
+	absolute := func(path string) string {
+		if filepath.IsAbs(path) {
+			return filepath.Clean(path)
+		}
+		dir, err := filepath.Abs(filepath.Dir(r.file))
+		if err != nil {
+			dir = filepath.Dir(r.file)
+		}
+		return filepath.Join(dir, path)
+	}
+	add := func(path, at, digest string) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && within(t.cfg.Workspace, real) {
+			r.wrong(at, "%s is in the workspace, where callers could change it; put it elsewhere", path)
+			return
+		}
+		one, err := newPin(path, digest)
+		if err != nil {
+			r.wrong(at, "%v", err)
+			return
+		}
+		t.pins = append(t.pins, one)
+	}
+	t.program = absolute(t.m.Run.Program)
+	if info, err := os.Stat(t.program); err != nil {
+		r.wrong("run.program", "%s: %v", t.program, bare(err))
+		return
+	} else if info.Mode().Perm()&0o111 == 0 {
+		r.wrong("run.program", "%s cannot be executed; chmod +x", t.program)
+	}
+	add(t.program, "run.program", t.m.Run.Digest)
+	for i, f := range t.m.Run.Files {
+		add(absolute(f.Path), fmt.Sprintf("run.files[%d]", i), f.Digest)
+	}
+}
+
+// within reports whether a path without links is dir or below it.
+func within(dir, path string) bool {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	inside, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(inside)
+}
+
+// isolate makes the policy of the profile that of this tool: it sees its own files, and its own limits go first.
+func (t *scripted) isolate(r *reader) {
+	policy, err := t.cfg.Policy(t.m.Run.Profile)
+	if err != nil {
+		r.wrong("run.profile", "%v", err)
+		return
+	}
+	l := &t.m.Run.Limits
+	if policy == nil {
+		if l.Tmp+l.Processes+l.Memory+l.FileSize+l.Files > 0 || l.CPU > 0 {
+			r.wrong("run.limits", "the profile %s holds no limits but output", t.m.Run.Profile)
+		}
+		return
+	}
+	own := *policy
+	own.Read = slices.Clone(policy.Read)
+	for _, p := range t.pins {
+		for _, path := range []string{p.path, resolved(p.path)} {
+			if !slices.Contains(own.Read, path) && !ofSystem(path) {
+				own.Read = append(own.Read, path)
+			}
+		}
+	}
+	own.Limits = sandbox.Limits{
+		Tmp: cmp.Or(int64(l.Tmp), policy.Limits.Tmp), Processes: cmp.Or(l.Processes, policy.Limits.Processes), Memory: cmp.Or(int64(l.Memory), policy.Limits.Memory),
+		FileSize: cmp.Or(int64(l.FileSize), policy.Limits.FileSize), OpenFiles: cmp.Or(l.Files, policy.Limits.OpenFiles), CPU: cmp.Or(l.CPU, policy.Limits.CPU),
+	}
+	if err := own.Check(); err != nil {
+		r.wrong("run.limits", "%v", err)
+	}
+	t.policy = &own
+}
+
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// ofSystem reports whether every isolated program sees a file.
+func ofSystem(path string) bool {
+	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
+}
+
+// describeTool makes the descriptor. Its version names all that the manifest says, and the programs as they are pinned, so that an
+// approval never covers another command.
+func (t *scripted) describeTool(r *reader) {
+	m := t.m
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\x00%s\x00%v\x00", r.file, r.shape, t.policy)
+	for _, p := range t.pins {
+		fmt.Fprintf(h, "%s=%s\x00", p.path, p.digest)
+	}
+	t.key = hex.EncodeToString(h.Sum(nil))
+	d := tool.Descriptor{
+		ID: m.ID, DisplayName: m.DisplayName, Description: m.Description, Category: m.Category, Parameters: m.Parameters, ResultSchema: m.ResultSchema,
+		Idempotent: m.Idempotent, OnDoubt: tool.OnDoubt(m.OnDoubt), Timeouts: tool.Timeouts(m.Timeouts), MaxArguments: m.MaxArguments, OutputBudget: m.OutputBudget,
+		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", RequiredSecrets: m.secretNames(),
+		Guidance: m.Guidance, Annotations: m.Annotations, Aliases: m.Aliases, Version: strings.TrimPrefix(m.Version+"+"+t.key[:12], "+"), Metadata: maps.Clone(m.Metadata),
+	}
+	if d.Metadata == nil {
+		d.Metadata = map[string]string{}
+	}
+	d.Metadata[ProfileMark] = m.Run.Profile
+	if p := t.policy; p != nil {
+		if !p.Unsupervised {
+			d.RequiredIsolation = tool.IsolationFull
+		}
+		if p.Network != sandbox.NetworkOpen {
+			d.RequiredNetwork = cmp.Or(string(p.Network), "none")
+		}
+	}
+	open := d.RequiredNetwork != "none"
+	d.Effects = m.Effects.effects(open)
+	if m.Mildest != nil {
+		mildest := m.Mildest.effects(open)
+		d.Mildest = &mildest
+	}
+	t.descriptor = d
+}
+
+// secretNames are the secrets that a manifest refers to.
+func (m *Manifest) secretNames() (names []string) {
+	for _, reference := range m.Run.Secrets {
+		names = append(names, strings.TrimPrefix(reference, secretScheme))
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Descriptor implements [tool.Tool].
+func (t *scripted) Descriptor() tool.Descriptor { return t.descriptor }
+
+// Validate implements [tool.Validator].
+func (t *scripted) Validate(args tool.Arguments) error {
+	_, err := t.fill(args)
+	return err
+}
+
+// A filled is what arguments make of a manifest.
+type filled struct {
+	args []string
+	env  []string
+}
+
+func (t *scripted) fill(args tool.Arguments) (*filled, error) {
+	f := &filling{values: args.Value(), defaults: t.defaults}
+	out := &filled{args: t.m.arguments(f)}
+	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Environment)) {
+		text, err := parseTemplate(t.m.Run.Environment[name], name)
+		if err != nil {
+			return nil, err // it was checked
+		}
+		for _, value := range f.texts(&text) {
+			if len(value) > maxElement-len(name)-1 {
+				f.wrong(fieldOf(&text), "is longer than a program can be given at once")
+			}
+			out.env = append(out.env, name+"="+value)
+		}
+		if len(text.parts) == 0 {
+			out.env = append(out.env, name+"=")
+		}
+	}
+	if len(f.violations) > 0 {
+		return nil, &tool.Error{Code: tool.InvalidArguments, Message: "The program was not run.", Violations: f.violations}
+	}
+	return out, nil
+}
+
+// Assess implements [tool.Assessor].
+func (t *scripted) Assess(args tool.Arguments) tool.Effects {
+	open := t.descriptor.RequiredNetwork != "none"
+	for i := range t.m.Assess {
+		if fits(t.m.Assess[i].When, args.Value()) {
+			return t.m.Assess[i].Effects.effects(open)
+		}
+	}
+	return t.descriptor.Effects
+}
+
+// fits reports whether arguments have these values. A list means any of its elements.
+func fits(when map[string]json.RawMessage, args map[string]any) bool {
+	for name, text := range when {
+		var want any
+		if decodeExact(text, &want) != nil {
+			return false
+		}
+		got, ok := args[name]
+		if list, isList := want.([]any); isList && ok {
+			ok = slices.ContainsFunc(list, func(one any) bool { return reflect.DeepEqual(one, got) })
+		} else if ok {
+			ok = reflect.DeepEqual(want, got)
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// Describe implements [tool.Describer].
+func (t *scripted) Describe(_ context.Context, c *tool.Call) (tool.Description, error) {
+	d := tool.Description{Kind: cmp.Or(tool.Kind(t.m.Kind), tool.KindExecute), Title: t.descriptor.Name()}
+	f := &filling{values: c.Arguments.Value(), defaults: t.defaults}
+	if texts := f.texts(&t.title); len(t.title.parts) > 0 && len(texts) == 1 {
+		d.Title = oneLine(texts[0])
+	}
+	words := []string{word(t.program)}
+	for _, a := range t.m.arguments(f) {
+		words = append(words, word(a))
+	}
+	if len(f.violations) > 0 {
+		return d, errors.New("the arguments make no command")
+	}
+	d.Preview = []tool.Content{{Type: tool.ContentText, Text: strings.Join(words, " ")}}
+	if t.m.Run.Stdin == stdinArguments || t.m.Run.Stdin == stdinCall || t.pool != nil {
+		d.Notes = append(d.Notes, "The arguments go to its standard input.")
+	}
+	d.Notes = append(d.Notes, t.isolationNote())
+	return d, nil
+}
+
+func (t *scripted) isolationNote() string {
+	switch d := &t.descriptor; {
+	case d.RequiredIsolation == tool.IsolationNone && t.policy == nil:
+		return "Runs without isolation, with the rights of the user that runs toold."
+	case d.RequiredIsolation == tool.IsolationNone:
+		return "Files and network are isolated; processes are not."
+	case d.RequiredNetwork == "open":
+		return "Runs isolated, but reaches the network."
+	case d.RequiredNetwork == "none":
+		return "Runs isolated, without network."
+	default:
+		return "Runs isolated; its network is " + d.RequiredNetwork + "."
+	}
+}
+
+// word is an element of an argument list as a shell would have it.
+func word(s string) string {
+	plain := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_=./:,@%+", c)
+	}
+	if s != "" && strings.IndexFunc(s, func(c rune) bool { return !plain(c) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// oneLine is text for a title.
+func oneLine(s string) string {
+	line, _, more := strings.Cut(strings.TrimSpace(s), "\n")
+	if runes := []rune(line); len(runes) > 80 {
+		return string(runes[:79]) + "…"
+	}
+	if more {
+		line += " …"
+	}
+	return line
+}
