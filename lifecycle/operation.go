@@ -120,7 +120,12 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 	}
 	defer l.release()
 	o := l.record().Operation()
-	if o == nil || e.holds(l.record()) {
+	switch {
+	case e.holds(l.record()):
+		return errNoOperation
+	case o == nil && given != nil && began(l.record()) && l.record().Status == call.Running:
+		return errNotYet // the tool may be about to say that there is one
+	case o == nil:
 		return errNoOperation
 	}
 	p := l.lookupPass()
@@ -149,7 +154,10 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 	return nil
 }
 
-var errNoOperation = call.Refuse(call.FailedPrecondition, "NO_OPERATION", "there is no such operation, or it has ended")
+var (
+	errNoOperation = call.Refuse(call.FailedPrecondition, "NO_OPERATION", "there is no such operation, or it has ended")
+	errNotYet      = call.Refuse(call.Unavailable, "NO_OPERATION_YET", "the call runs and has no operation yet")
+)
 
 // coming is what follows a turn after which the operation goes on.
 type coming struct {

@@ -23,6 +23,8 @@ type render struct {
 	poll  func(ctx context.Context, c *tool.Call) (*tool.Result, error) // nil: it goes on
 	late  func(c *tool.Call) (*tool.Result, error)                      // of Reconcile
 
+	about string
+
 	mu      sync.Mutex
 	runs    int
 	polled  []time.Time
@@ -30,7 +32,7 @@ type render struct {
 }
 
 func (r *render) Descriptor() tool.Descriptor {
-	return tool.Descriptor{ID: "render", Parameters: json.RawMessage(anyObject), ResultSchema: json.RawMessage(`{"type":["object","string"]}`)}
+	return tool.Descriptor{ID: "render", Description: r.about, Parameters: json.RawMessage(anyObject), ResultSchema: json.RawMessage(`{"type":["object","string"]}`)}
 }
 
 func (r *render) Execute(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -91,7 +93,7 @@ func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll fu
 // park starts a call and waits until its work goes on elsewhere.
 func (w *world) park(s call.Spec) *call.Call {
 	w.t.Helper()
-	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{})
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -166,6 +168,33 @@ func TestOperationIsPolled(t *testing.T) {
 		}
 		if r.runs != 2 {
 			t.Errorf("ran %d times", r.runs)
+		}
+	})
+}
+
+// TestOperationCrashWhileAsked: what a tool told before a crash in the middle of its answer keeps its number, also when the call was out of memory since.
+func TestOperationCrashWhileAsked(t *testing.T) {
+	r := &render{}
+	r.poll = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		switch r.polls() {
+		case 1:
+			_ = c.Progress(tool.ProgressRunning, 0.3, "told before the crash")
+			<-ctx.Done()
+			return nil, ctx.Err()
+		case 2:
+			return nil, c.Progress(tool.ProgressRunning, 0.6, "told after it")
+		}
+		return tool.Text("done"), nil
+	}
+	operating(t, r, func(t *testing.T, w *world, poll func()) {
+		s := spec("render", "{}")
+		w.park(s)
+		time.Sleep(time.Minute + time.Second)
+		w.crash()
+		poll()
+		time.Sleep(2 * time.Minute)
+		if got := types(t, 1, w.log(s.ID)); got != "accepted attempt_started progress progress progress finished" {
+			t.Errorf("log: %s", got)
 		}
 	})
 }
@@ -390,10 +419,11 @@ func TestOperationAndOthers(t *testing.T) {
 			t.Errorf("after a drain: %s", c.Status)
 		}
 		w.crash()
-		w.tools.set(t, echo("render", mutating))
+		other := &render{about: "another"}
+		w.tools.set(t, other)
 		poll()
 		time.Sleep(time.Hour)
-		if changed.polls() != 0 {
+		if changed.polls()+other.polls() != 0 {
 			t.Error("a changed tool was asked")
 		}
 		w.tools.set(t, changed)

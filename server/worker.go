@@ -36,6 +36,9 @@ type WorkerSession interface {
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
 	Finish(lease string, r *tool.Result, err error) error
+	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
+	// a question about it.
+	Complete(id, operation string, r *tool.Result, err error) error
 	Drain()
 	// Close ends the session; left says that the worker went on its own.
 	Close(left bool)
@@ -55,6 +58,7 @@ type WorkerOffer struct {
 type WorkerTool struct {
 	Descriptor           tool.Descriptor
 	Reconciles, Abandons bool
+	Polls                bool
 	Documents            []tool.Document // their scopes and keys
 }
 
@@ -80,7 +84,12 @@ type workerConn struct {
 	*workerLine
 	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	session WorkerSession
+
+	completing chan struct{} // has room for those that are stored at the same time
 }
+
+// maxCompleting is how many operations of one worker end at the same time.
+const maxCompleting = 64
 
 // Connect implements the method.
 func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
@@ -89,7 +98,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	}
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
-	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream}
+	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
 	shy := time.AfterFunc(quick, func() {
 		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", quick))
 	})
@@ -170,10 +179,16 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Heartbeat{Heartbeat: &tooldv1.WorkerHeartbeat{}}})
 	case *tooldv1.ConnectRequest_Drain:
 		c.session.Drain()
+	case *tooldv1.ConnectRequest_Complete:
+		c.completing <- struct{}{}
+		go func() { // ends with the turn of the call
+			defer func() { <-c.completing }()
+			c.complete(m.Complete)
+		}()
 	case *tooldv1.ConnectRequest_Register:
 		return call.InvalidField("register", "comes once")
 	default:
-		return call.InvalidField("message", "is required: report, done, heartbeat or drain")
+		return call.InvalidField("message", "is required: report, done, complete, heartbeat or drain")
 	}
 	return nil
 }
@@ -205,7 +220,29 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 			ack.Error = "not kept: " + clip(err.Error(), shortText)
 		}
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
+	case *tooldv1.WorkerReport_Artifact:
+		a, ack := m.Artifact, &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
+		kept, err := to.SaveArtifact(a.GetName(), a.GetMimeType(), a.GetData())
+		if ack.Artifact = kept.Name; err != nil {
+			ack.Error = "not kept: " + clip(err.Error(), shortText)
+		}
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
 	}
+}
+
+// complete ends an operation and says so.
+func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
+	result, failed := toWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
+	if result == nil && failed == nil {
+		failed = broken("an operation was completed without a result")
+	}
+	answer := &tooldv1.WorkerCompleted{CallId: clip(m.GetCallId(), shortText), OperationId: clip(m.GetOperationId(), maxStatus)}
+	if err := c.session.Complete(m.GetCallId(), m.GetOperationId(), result, failed); err != nil {
+		refusal, ok := errors.AsType[*call.Refusal](err)
+		answer.Retryable = !ok || refusal.Kind == call.Unavailable
+		answer.Error = clip(err.Error(), shortText)
+	}
+	c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Completed{Completed: answer}})
 }
 
 func validJSON(text string) bool {

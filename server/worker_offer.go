@@ -31,6 +31,8 @@ func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
 				one.Reconciles = true
 			case tooldv1.WorkKind_WORK_KIND_ABANDON:
 				one.Abandons = true
+			case tooldv1.WorkKind_WORK_KIND_POLL:
+				one.Polls = true
 			default:
 				err = fmt.Errorf("answers: this daemon does not know %s", k)
 			}
@@ -115,6 +117,9 @@ func fromWorkerCall(c *tool.Call, documents []tool.Document) *tooldv1.WorkerCall
 		Documents: each(documents, func(d *tool.Document) *tooldv1.HookDocument {
 			return &tooldv1.HookDocument{Scope: fromScope(d.Scope), Key: d.Key, Value: d.Value, Revision: d.Revision}
 		}),
+	}
+	if c.Operation != nil {
+		out.OperationId = c.Operation.ID
 	}
 	if r := c.Resume; r != nil {
 		out.Resume = &tooldv1.WorkerResume{

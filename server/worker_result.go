@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -58,7 +59,7 @@ func toWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	for _, c := range r.GetContent() {
 		one := tool.Content{
 			Type: tool.ContentType(strings.ToLower(word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
-			URI: c.GetUri(), Name: c.GetName(),
+			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
 		}
 		if one.Type == "" || len(one.Data) > maxWorkerContent {
 			return nil, broken("content of type %s with %d bytes", c.GetType(), len(one.Data))
@@ -68,13 +69,26 @@ func toWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	switch {
 	case out.Status == tool.StatusSuccess && r.GetError() == nil && r.GetTicket() == nil:
 		return out, nil
-	case out.Status == tool.StatusPending && r.GetError() == nil:
+	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetTicket() == nil && r.GetOperation() != nil:
+		return withOperation(out, r.GetOperation())
+	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetOperation() == nil:
 		out.Suspension = toTicket(r.GetTicket())
 		return out, nil
 	case out.Status == tool.StatusError && r.GetTicket() == nil:
 		return withError(out, r.GetError())
 	}
-	return nil, broken("a result is SUCCESS, ERROR, or PENDING with a ticket; this is %s", r.GetStatus())
+	return nil, broken("a result is SUCCESS, ERROR, or PENDING with a ticket or an operation; this is %s", r.GetStatus())
+}
+
+// withOperation makes the result of work that goes on elsewhere. What cannot be followed the engine finds.
+func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
+	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
+		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {
+			return nil, broken("an operation has durations of more than 0, or none")
+		}
+	}
+	out.Operation = &tool.Operation{ID: o.GetOperationId(), PollAfter: o.GetPollAfter().AsDuration(), ExpiresIn: o.GetExpiresIn().AsDuration()}
+	return out, nil
 }
 
 // workerCodes are what a tool may say of itself; the others are the daemon's to find.

@@ -289,7 +289,7 @@ func (d *daemon) openServer(context.Context) error {
 	}
 	d.server, err = server.New(server.Config{
 		Engine: wire.NewEngine(d.engine, heartbeatEvery),
-		Tools:  wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers),
+		Tools:  wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
 		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})

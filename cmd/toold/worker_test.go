@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -85,11 +87,61 @@ func testWorker(address, token string) *worker.Worker {
 		c.Progress(0.5, "half of \xf0")
 		return "cut \xf0", nil
 	})
+	addOperations(w)
 	worker.Add(w, worker.Tool{ID: "leaves", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
 		runtime.Goexit()
 		return "", nil
 	})
 	return w
+}
+
+// addOperations gives a worker tools whose work goes on elsewhere.
+func addOperations(w *worker.Worker) {
+	var asked sync.Map
+	worker.Add(w, worker.Tool{ID: "renders", Observe: true, Poll: func(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
+		n, _ := asked.LoadOrStore(c.GetCallId(), 0)
+		asked.Store(c.GetCallId(), n.(int)+1)
+		switch n {
+		case 0:
+			return nil, errors.New("no route")
+		case 1:
+			c.Progress(0.5, "half")
+			return nil, nil
+		}
+		return worker.Success("a picture of " + c.GetOperationId()), nil
+	}}, func(context.Context, *worker.Call, testArgs) (string, error) {
+		return "", worker.Continue(worker.Operation{ID: "op-1", PollAfter: 100 * time.Millisecond, Message: "it renders"})
+	})
+	worker.Add(w, worker.Tool{ID: "delivers", Observe: true}, func(ctx context.Context, c *worker.Call, _ testArgs) (string, error) {
+		go func() {
+			first := w.Complete(context.Background(), c.GetCallId(), "op-2", "delivered", nil)
+			second := w.Complete(context.Background(), c.GetCallId(), "op-2", "twice", nil)
+			if first == nil && errors.Is(second, worker.ErrNoOperation) {
+				fmt.Fprintln(os.Stderr, "delivered once")
+			}
+		}()
+		time.Sleep(300 * time.Millisecond)
+		return "", worker.Continue(worker.Operation{ID: "op-2"})
+	})
+	worker.Add(w, worker.Tool{ID: "saves", Observe: true}, func(ctx context.Context, c *worker.Call, _ testArgs) (string, error) {
+		a, err1 := c.SaveArtifact(ctx, "page.txt", "text/plain", []byte("long"))
+		b, err2 := c.SaveArtifact(ctx, "page.txt", "text/plain", []byte("longer"))
+		return a + " " + b, errors.Join(err1, err2)
+	})
+	worker.Add(w, worker.Tool{ID: "elsewhere", Observe: true, Poll: func(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
+		if _, err := os.Stat(c.GetOperationId() + ".go"); err != nil {
+			return nil, nil
+		}
+		return worker.Success("done elsewhere"), nil
+	}}, func(_ context.Context, c *worker.Call, in testArgs) (string, error) {
+		f, err := os.OpenFile(in.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		fmt.Fprintln(f, c.GetAttempt())
+		return "", worker.Continue(worker.Operation{ID: in.File, PollAfter: 100 * time.Millisecond})
+	})
 }
 
 // serveTestTools is the process of a worker.
@@ -409,6 +461,11 @@ func workerOverRestart(t *testing.T, l language) {
 	s := newSite(t, "")
 	p := s.start("--workers-lease", "2s")
 	p.worker(l, "unix:"+p.ready.Unix, "")
+	file := filepath.Join(t.TempDir(), "elsewhere")
+	const operating = "goes-on-over-a-restart"
+	p.begin(operating, "elsewhere", fmt.Sprintf(`{"file":%q}`, file))
+	awaitLines(t, file, 1)
+	eventually(t, "the operation is stored", func() bool { return p.peek(operating).GetAttempts()[0].GetOperation().GetOperationId() == file })
 	const id = "asks-over-a-restart"
 	asked := p.end(id, "asks", "{}")
 	if asked.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
@@ -426,6 +483,18 @@ func workerOverRestart(t *testing.T, l language) {
 	if c := p.get(id); c.GetResult().GetMessage() != "painted red" {
 		t.Errorf("after the answer: %v\n%s", c, p.log)
 	}
+	must(t, os.WriteFile(file+".go", nil, 0o600))
+	if c := p.get(operating); c.GetResult().GetMessage() != "done elsewhere" || c.GetExecuted() != tooldv1.Executed_EXECUTED_FINISHED || len(awaitLines(t, file, 1)) != 1 {
+		t.Errorf("the operation: %v\n%s", c, p.log)
+	}
+}
+
+// peek is a call as it is.
+func (p *proc) peek(id string) *tooldv1.Call {
+	p.t.Helper()
+	r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
+	must(p.t, err)
+	return r.GetCall()
 }
 
 // TestWorkerSources: an operator sees who serves what.
@@ -442,7 +511,7 @@ func TestWorkerSources(t *testing.T) {
 		return nil
 	}
 	w := p.worker(languages()[0], p.ready.TCP, p.token())
-	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 12 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 16 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
 		t.Errorf("served: %v", s)
 	}
 	must(t, w.Process.Signal(syscall.SIGTERM))
@@ -498,6 +567,33 @@ func TestT61ForeignLease(t *testing.T) {
 	if c := p.get(id); c.GetResult().GetData() != `"paid"` {
 		t.Errorf("the call: %v", c)
 	}
+	// An operation is its pool's.
+	const later = "paid-elsewhere-later"
+	p.begin(later, "pays", "{}")
+	lease = hears().GetStart().GetLeaseId()
+	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: &tooldv1.WorkerResult{
+		Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING, Operation: &tooldv1.WorkerOperation{OperationId: "transfer-1"},
+	}}})
+	hears()
+	eventually(t, "the operation is stored", func() bool { return p.peek(later).GetAttempts()[0].GetOperation().GetOperationId() == "transfer-1" })
+	complete := func(operation string) *tooldv1.ConnectRequest_Complete {
+		return &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: operation, Result: stolen}}
+	}
+	say(t, thief, complete("transfer-1"))
+	if got := thiefHears().GetCompleted(); got.GetError() == "" || got.GetRetryable() || got.GetOperationId() != "transfer-1" {
+		t.Errorf("the thief completes: %v", got)
+	}
+	say(t, honest, complete("transfer-2"))
+	if got := hears().GetCompleted(); got.GetError() == "" || got.GetRetryable() {
+		t.Errorf("another operation: %v", got)
+	}
+	say(t, honest, &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: "transfer-1"}}) // with nothing
+	if got := hears().GetCompleted(); got.GetError() != "" {
+		t.Errorf("completed: %v", got)
+	}
+	if c := p.get(later); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_FAILED || c.GetResult().GetError().GetReason() != "WORKER_PROTOCOL" {
+		t.Errorf("completed with nothing: %v", c)
+	}
 }
 
 func say(t *testing.T, stream tooldv1.WorkerService_ConnectClient, m any) {
@@ -509,6 +605,8 @@ func say(t *testing.T, stream tooldv1.WorkerService_ConnectClient, m any) {
 	case *tooldv1.ConnectRequest_Done:
 		req.Message = m
 	case *tooldv1.ConnectRequest_Report:
+		req.Message = m
+	case *tooldv1.ConnectRequest_Complete:
 		req.Message = m
 	}
 	must(t, stream.Send(req))

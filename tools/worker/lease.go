@@ -33,6 +33,7 @@ const (
 	Execute   = "EXECUTE"
 	Reconcile = "RECONCILE"
 	Abandon   = "ABANDON"
+	Poll      = "POLL"
 )
 
 func newLease(t *offered, kind string, c *tool.Call) *lease {

@@ -24,6 +24,7 @@ type Offer struct {
 type ToolOffer struct {
 	Descriptor tool.Descriptor `json:"descriptor"`
 	Reconciles bool            `json:"reconciles,omitempty"` // it can say what became of an attempt
+	Polls      bool            `json:"polls,omitempty"`      // it can say how far an operation is
 	Abandons   bool            `json:"abandons,omitempty"`   // it wants to hear of questions that are not answered
 	Documents  []DocumentKey   `json:"documents,omitempty"`  // what its calls are told
 }

@@ -48,6 +48,10 @@ func (h *Hub) place(ctx context.Context, l *lease) error {
 		h.mu.Unlock()
 		return nil
 	}
+	if l.kind == Poll { // it is asked again later: thousands of operations must not wait for a worker that is away
+		h.mu.Unlock()
+		return h.nobody(l.tool, w.want)
+	}
 	w.at = h.waiting.PushBack(w)
 	h.mu.Unlock()
 	patience := time.NewTimer(h.cfg.Wait)

@@ -146,3 +146,31 @@ func TestThousandConnects(t *testing.T) {
 		}
 	})
 }
+
+// TestPollWaitsForNobody: a question about an operation is asked again later when no worker has room, and cannot fill the queue.
+func TestPollWaitsForNobody(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		o := offer("a", "b")
+		o.Tools[0].Polls, o.Tools[1].Polls, o.Tools[1].Reconciles = true, true, true
+		s, l, _ := w.connect(o)
+		for n, id := range []string{"a", "b"} {
+			go func() {
+				synctest.Wait()
+				_ = s.Finish(l.leases()[n], nil, nil)
+			}()
+			p := w.shelf.get(id).(tool.Poller)
+			if r, err := p.Poll(t.Context(), &tool.Call{}); r != nil || err != nil || l.kinds[n] != worker.Poll {
+				t.Errorf("%s: %v, %v, asked %v", id, r, err, l.kinds)
+			}
+		}
+		s.Drain()
+		start := time.Now()
+		_, err := w.shelf.get("a").(tool.Poller).Poll(t.Context(), &tool.Call{})
+		if e := tool.AsError(err); e.Reason != "NO_WORKER" || time.Since(start) > 0 {
+			t.Errorf("without a worker: %v after %v", err, time.Since(start))
+		}
+		if _, ok := w.shelf.get("b").(tool.Reconciler); !ok {
+			t.Error("it says nothing of attempts")
+		}
+	})
+}

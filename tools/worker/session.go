@@ -206,12 +206,15 @@ func (s *Session) Reporter(id string) (tool.Reporter, error) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	l := s.leases[id]
-	if l == nil || l.kind != Execute || l.call.Reporter == nil {
+	if l == nil || l.kind != Execute && l.kind != Poll || l.call.Reporter == nil {
 		s.hub.stats.Refused++
 		return nil, ErrNotHeld
 	}
 	return l.call.Reporter, nil
 }
+
+// Serves names the namespace and the source whose operations the worker may complete.
+func (s *Session) Serves() (namespace, source string) { return s.owner.Namespace, s.source }
 
 // Finish ends the work of a lease.
 func (s *Session) Finish(id string, r *tool.Result, err error) error {

@@ -20,13 +20,20 @@ type offered struct {
 	seen    time.Time   // as the memory has it
 }
 
-// reconciling is a tool whose workers can say what became of an attempt.
-type reconciling struct{ *offered }
+// What the workers of a tool can say beside: what became of an attempt, how far an operation is, or both.
+type (
+	reconciling struct{ *offered }
+	polling     struct{ *offered }
+	telling     struct{ *offered }
+)
 
 var (
 	_ tool.Tool       = (*offered)(nil)
 	_ tool.Abandoner  = (*offered)(nil)
 	_ tool.Reconciler = reconciling{}
+	_ tool.Reconciler = telling{}
+	_ tool.Poller     = polling{}
+	_ tool.Poller     = telling{}
 )
 
 // offeredOf makes a tool of an offer; an error says what is wrong with it.
@@ -43,8 +50,13 @@ func (h *Hub) offeredOf(source string, o ToolOffer) (*offered, error) {
 }
 
 func (t *offered) asTool() tool.Tool {
-	if t.offer.Reconciles {
+	switch {
+	case t.offer.Reconciles && t.offer.Polls:
+		return telling{t}
+	case t.offer.Reconciles:
 		return reconciling{t}
+	case t.offer.Polls:
+		return polling{t}
 	}
 	return t
 }
@@ -70,6 +82,21 @@ func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, erro
 // Reconcile implements [tool.Reconciler].
 func (t reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	return t.ask(ctx, Reconcile, c)
+}
+
+// Reconcile implements [tool.Reconciler].
+func (t telling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	return t.ask(ctx, Reconcile, c)
+}
+
+// Poll implements [tool.Poller].
+func (t polling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	return t.ask(ctx, Poll, c)
+}
+
+// Poll implements [tool.Poller].
+func (t telling) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	return t.ask(ctx, Poll, c)
 }
 
 // Abandon implements [tool.Abandoner].

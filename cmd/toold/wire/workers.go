@@ -15,14 +15,32 @@ import (
 )
 
 // Workers shows a hub to the doors.
-func Workers(h *worker.Hub) server.Workers { return workers{h} }
+func Workers(h *worker.Hub, o Operations) server.Workers { return workers{h, o} }
 
-type workers struct{ hub *worker.Hub }
+// Operations end work that goes on elsewhere.
+type Operations interface {
+	Complete(namespace, source, id, operation string, r *tool.Result, failed error) error
+}
+
+type workers struct {
+	hub        *worker.Hub
+	operations Operations
+}
+
+type workerSession struct {
+	*worker.Session
+	operations Operations
+}
+
+func (s workerSession) Complete(id, operation string, r *tool.Result, failed error) error {
+	namespace, source := s.Serves()
+	return s.operations.Complete(namespace, source, id, operation, r, failed)
+}
 
 func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.WorkerLine) (server.WorkerSession, *server.WorkerAccepted, func(), error) {
 	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held, Previous: o.Previous}
 	for _, t := range o.Tools {
-		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons}
+		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons, Polls: t.Polls}
 		for _, d := range t.Documents {
 			one.Documents = append(one.Documents, worker.DocumentKey{Scope: d.Scope, Key: d.Key})
 		}
@@ -36,7 +54,7 @@ func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.Wo
 	for _, r := range a.Refused {
 		answer.Refused = append(answer.Refused, server.WorkerRefusal(r))
 	}
-	return s, answer, ready, nil
+	return workerSession{s, w.operations}, answer, ready, nil
 }
 
 func workerRefusal(err error) error {

@@ -63,7 +63,17 @@ func (c *Call) SaveCheckpoint(ctx context.Context, b []byte) error {
 	if c.job == nil {
 		return nil
 	}
-	return c.job.save(ctx, b)
+	_, err := c.job.save(ctx, &tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Checkpoint{Checkpoint: b}})
+	return err
+}
+
+// SaveArtifact stores what is too big for a result, at most 4 MiB, and returns the name under which it is kept: a Content of the result names it
+// as its artifact.
+func (c *Call) SaveArtifact(ctx context.Context, name, mimeType string, b []byte) (string, error) {
+	if c.job == nil {
+		return name, nil
+	}
+	return c.job.save(ctx, &tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Artifact{Artifact: &tooldv1.WorkerArtifact{Name: name, MimeType: mimeType, Data: b}}})
 }
 
 // Resumed reports whether an answer started this attempt, and stores it in into.

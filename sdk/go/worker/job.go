@@ -41,6 +41,7 @@ type job struct {
 type saving struct {
 	request *tooldv1.ConnectRequest
 	kept    chan error
+	name    string // of an artifact
 }
 
 func (w *Worker) begin(s *tooldv1.WorkerStart) {
@@ -93,12 +94,15 @@ func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (d
 func resultOf(ctx context.Context, r *tooldv1.WorkerResult, err error) *tooldv1.WorkerResult {
 	var failure *Failure
 	var question *Question
+	var goesOn *Operation
 	cancelled := new(Cancelled)
 	switch {
 	case err == nil:
 		return r
 	case errors.As(err, &question):
 		return question.result()
+	case errors.As(err, &goesOn):
+		return goesOn.result()
 	case errors.As(err, &failure):
 		return failure.result()
 	case errors.As(context.Cause(ctx), &cancelled):
@@ -220,31 +224,31 @@ func (j *job) acknowledged(a *tooldv1.WorkerAck) {
 	if a.GetError() != "" {
 		err = errors.New(a.GetError())
 	}
+	s.name = a.GetArtifact()
 	s.kept <- err
 }
 
-// save has a checkpoint kept.
-func (j *job) save(ctx context.Context, b []byte) error {
+// save has a checkpoint or an artifact kept, and returns its name.
+func (j *job) save(ctx context.Context, r *tooldv1.WorkerReport) (string, error) {
 	j.mu.Lock()
 	if j.gone != nil {
 		defer j.mu.Unlock()
-		return j.gone
+		return "", j.gone
 	}
 	j.sequence++
-	s := &saving{kept: make(chan error, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{
-		LeaseId: j.lease, Sequence: j.sequence, Report: &tooldv1.WorkerReport_Checkpoint{Checkpoint: b},
-	}}}}
+	r.LeaseId, r.Sequence = j.lease, j.sequence
+	s := &saving{kept: make(chan error, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}}}
 	if err := fits(s.request); err != nil {
 		defer j.mu.Unlock()
-		return err
+		return "", err
 	}
 	j.saving[j.sequence] = s
 	j.mu.Unlock()
 	j.say(ctx, s.request)
 	select {
 	case err := <-s.kept:
-		return err
+		return s.name, err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return "", context.Cause(ctx)
 	}
 }

@@ -37,7 +37,10 @@ type Tool struct {
 
 	// Reconcile says, after a crash, what became of an attempt: its result; [ErrNotRun], and it runs again; or nil and no error.
 	Reconcile func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
-	// Abandon hears of a question that will not be answered.
+	// Poll says how far an operation is ([Continue]): its result, when it has ended; nil when it goes on. It may answer with another
+	// question or operation, as the function does, and with [Fail]; every other error says that it could not find out.
+	Poll func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
+	// Abandon hears of a question that will not be answered, and of an operation that nobody waits for any more ([Call.GetOperationId]).
 	Abandon func(ctx context.Context, c *Call)
 }
 
@@ -91,6 +94,13 @@ func (t *Tool) ask(ctx context.Context, kind tooldv1.WorkKind, c *Call) (*tooldv
 			r = nil
 		}
 		return r, errors.Is(err, ErrNotRun)
+	case kind == tooldv1.WorkKind_WORK_KIND_POLL && t.Poll != nil:
+		r, err := t.Poll(ctx, c)
+		if failure, question, goesOn := new(Failure), new(Question), new(Operation); err != nil &&
+			!errors.As(err, &failure) && !errors.As(err, &question) && !errors.As(err, &goesOn) {
+			return nil, true
+		}
+		return resultOf(ctx, r, err), false
 	case kind == tooldv1.WorkKind_WORK_KIND_ABANDON && t.Abandon != nil:
 		t.Abandon(ctx, c)
 	}
@@ -118,6 +128,9 @@ func (t *Tool) offer() *tooldv1.WorkerTool {
 	o := &tooldv1.WorkerTool{Descriptor_: d, Documents: t.Documents}
 	if t.Reconcile != nil {
 		o.Answers = append(o.Answers, tooldv1.WorkKind_WORK_KIND_RECONCILE)
+	}
+	if t.Poll != nil {
+		o.Answers = append(o.Answers, tooldv1.WorkKind_WORK_KIND_POLL)
 	}
 	if t.Abandon != nil {
 		o.Answers = append(o.Answers, tooldv1.WorkKind_WORK_KIND_ABANDON)

@@ -60,8 +60,11 @@ type Worker struct {
 	over chan struct{}                // closed when nothing is sent any more
 	stir chan struct{}                // full when a job has gone
 
-	mu      sync.Mutex
-	jobs    map[string]*job
+	mu   sync.Mutex
+	jobs map[string]*job
+
+	completing map[[2]string]*completion // by call and operation
+
 	lease   time.Duration // as the daemon said last
 	last    string        // what it called the connection
 	running sync.WaitGroup
@@ -83,7 +86,7 @@ func New(cfg Config) *Worker {
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
-	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), stir: make(chan struct{}, 1), jobs: map[string]*job{}}
+	return &Worker{cfg: cfg, tools: map[string]*entry{}, out: make(chan *tooldv1.ConnectRequest, 1024), over: make(chan struct{}), stir: make(chan struct{}, 1), jobs: map[string]*job{}, completing: map[[2]string]*completion{}}
 }
 
 // Run serves until ctx ends, and then lets what runs come to its end. It returns an error only when the daemon will never take the
@@ -233,6 +236,7 @@ func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 	for _, j := range again {
 		j.again()
 	}
+	w.completeAgain()
 }
 
 // A connection is one stream to the daemon.
@@ -304,6 +308,8 @@ func (c *connection) receive() error {
 			if j := c.job(m.Lost.GetLeaseId()); j != nil {
 				j.drop(ErrLost)
 			}
+		case *tooldv1.ConnectResponse_Completed:
+			c.completed(m.Completed)
 		case *tooldv1.ConnectResponse_Ack:
 			if j := c.job(m.Ack.GetLeaseId()); j != nil {
 				j.acknowledged(m.Ack)

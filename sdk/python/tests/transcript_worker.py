@@ -1,9 +1,10 @@
 """The worker of sdk/testdata/worker.txt. Its tools leave a line in a file for each run, and run until there is a file beside it."""
 import os
 import sys
+import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
-from toold import Fail, Question, Worker
+from toold import Continue, Fail, NoOperation, Question, Worker
 
 worker = Worker("tests", address=sys.argv[1], token=os.environ.get("TOOLD_TEST_TOKEN", ""), max_calls=4)
 
@@ -63,6 +64,54 @@ def huge(call):
 def odd(call):
     call.progress(0.5, "half of \ud83d")
     return "cut \ud83d"
+
+
+asked = {}
+
+
+def how_far(call):
+    asked[call.call_id] = asked.get(call.call_id, 0) + 1
+    if asked[call.call_id] == 1:
+        raise RuntimeError("no route")
+    if asked[call.call_id] == 2:
+        return call.progress(0.5, "half")
+    return f"a picture of {call.operation_id}"
+
+
+@worker.tool(observe=True, poll=how_far)
+def renders(call):
+    raise Continue("op-1", "it renders", poll_after=0.1)
+
+
+@worker.tool(observe=True)
+def delivers(call):
+    def deliver(id):
+        worker.complete(id, "op-2", "delivered")
+        try:
+            worker.complete(id, "op-2", "twice")
+        except NoOperation:
+            worker.log("delivered once")
+
+    threading.Thread(target=deliver, args=[call.call_id], daemon=True).start()
+    call.sleep(0.3)
+    raise Continue("op-2")
+
+
+@worker.tool(observe=True)
+def saves(call):
+    return call.save_artifact("page.txt", b"long", "text/plain") + " " + call.save_artifact("page.txt", b"longer", "text/plain")
+
+
+def is_there(call):
+    if os.path.exists(call.operation_id + ".go"):
+        return "done elsewhere"
+
+
+@worker.tool(observe=True, poll=is_there)
+def elsewhere(call, file: str):
+    with open(file, "a") as f:
+        print(call.attempt, file=f)
+    raise Continue(file, poll_after=0.1)
 
 
 @worker.tool(observe=True)

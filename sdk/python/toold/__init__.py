@@ -5,6 +5,8 @@
 See README.md beside this package.
 """
 from .client import Client, DigestMismatch
-from .worker import Call, CallCancelled, Fail, LeaseLost, NotRun, Question, Worker
+from .worker import Call, CallCancelled, Continue, Fail, LeaseLost, NoOperation, NotRun, Question, Worker
 
-__all__ = ["Call", "CallCancelled", "Client", "DigestMismatch", "Fail", "LeaseLost", "NotRun", "Question", "Worker"]
+__all__ = [
+    "Call", "CallCancelled", "Client", "Continue", "DigestMismatch", "Fail", "LeaseLost", "NoOperation", "NotRun", "Question", "Worker",
+]

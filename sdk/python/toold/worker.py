@@ -62,6 +62,19 @@ class Question(Exception):
             action=action, message=message, response_schema=text(answer), parameters=text(parameters), default_result=text(default), **ticket)
 
 
+class Continue(Exception):
+    """The work goes on elsewhere. The call waits for it and holds nothing meanwhile, also over restarts: the tool's `poll` is asked for it each
+    `poll_after` seconds, or Worker.complete ends it. The call fails after `expires_in` seconds; a day when it is not said."""
+
+    def __init__(self, operation, message="", poll_after=0.0, expires_in=0.0):
+        super().__init__(operation)
+        self.operation, self.message, self.poll_after, self.expires_in = operation, readable(message), poll_after, expires_in
+
+
+class NoOperation(Exception):
+    """The pool has no such operation, or it has ended."""
+
+
 class CallCancelled(Exception):
     """The call is to stop: it was cancelled, is out of time, or the daemon has given it up."""
 
@@ -135,7 +148,11 @@ class Call:
     def save_checkpoint(self, data):
         """Keeps bytes for the next attempt (`checkpoint`). When it returns they are in the journal."""
         if self._job:
-            self._job.save(data)
+            self._job.save(checkpoint=data)
+
+    def save_artifact(self, name, data, mime_type="application/octet-stream"):
+        """Stores what is too big for a result, at most 4 MiB, and returns the name under which it is kept."""
+        return self._job.save(artifact=pb.WorkerArtifact(name=name, mime_type=mime_type, data=data)) if self._job else name
 
     def _report(self, **report):
         if self._job:
@@ -154,6 +171,23 @@ def success(value):
         message=readable(value) if isinstance(value, str) else "")
 
 
+def outcome(value):
+    """The result of what a function returned, or threw as an answer."""
+    if isinstance(value, Question):
+        return pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=value.ticket.message, ticket=value.ticket)
+    if isinstance(value, Continue):
+        o = pb.WorkerOperation(operation_id=value.operation)
+        if value.poll_after:
+            o.poll_after.FromNanoseconds(int(value.poll_after * 1e9))
+        if value.expires_in:
+            o.expires_in.FromNanoseconds(int(value.expires_in * 1e9))
+        return pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=value.message, operation=o)
+    if isinstance(value, Fail):
+        return pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(
+            code=value.code, reason=value.reason, message=value.message, aborted=value.aborted))
+    return success(value)
+
+
 def aborted(code, message):
     return pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(code=code, message=message, aborted=True))
 
@@ -168,13 +202,14 @@ class Worker:
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
         self.tools, self.jobs, self.lease, self.last = {}, {}, 15.0, ""
         self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
+        self.completing = {}  # (call, operation): (message, queue of answers)
         self.lock = threading.RLock()
         self.stopping = threading.Event()
         self.over = threading.Event()
 
     def tool(self, function=None, *, id=None, description=None, parameters=None, result_schema=None, read_only=False, observe=False,
              concurrency_safe=False, open_world=False, idempotent=False, ask_on_doubt=False, timeout=None, documents=(),
-             reconcile=None, abandon=None, **descriptor):
+             reconcile=None, abandon=None, poll=None, **descriptor):
         """Makes a tool of a function. Its first parameter is the Call; the others are the arguments, and their types the schema, unless
         `parameters` is a schema: then the function gets them as one dict. Without `read_only` and `observe` the tool changes things and
         somebody agrees to each call."""
@@ -182,7 +217,7 @@ class Worker:
             return lambda f: self.tool(
                 f, id=id, description=description, parameters=parameters, result_schema=result_schema, read_only=read_only,
                 observe=observe, concurrency_safe=concurrency_safe, open_world=open_world, idempotent=idempotent,
-                ask_on_doubt=ask_on_doubt, timeout=timeout, documents=documents, reconcile=reconcile, abandon=abandon, **descriptor)
+                ask_on_doubt=ask_on_doubt, timeout=timeout, documents=documents, reconcile=reconcile, abandon=abandon, poll=poll, **descriptor)
         id = id or function.__name__
         if id in self.tools:
             raise ValueError(f"tool {id} is there twice")
@@ -203,10 +238,51 @@ class Worker:
             d.on_doubt = tools.ON_DOUBT_ASK
         if timeout:
             d.timeouts.attempt.FromNanoseconds(int(timeout * 1e9))
-        answers = [k for k, f in ((pb.WORK_KIND_RECONCILE, reconcile), (pb.WORK_KIND_ABANDON, abandon)) if f]
+        asks = {pb.WORK_KIND_RECONCILE: reconcile, pb.WORK_KIND_ABANDON: abandon, pb.WORK_KIND_POLL: poll}
+        answers = [k for k, f in asks.items() if f]
         offer = pb.WorkerTool(descriptor=d, answers=answers, documents=documents)
-        self.tools[id] = (offer, run, {pb.WORK_KIND_RECONCILE: reconcile, pb.WORK_KIND_ABANDON: abandon})
+        self.tools[id] = (offer, run, asks)
         return function
+
+    def complete(self, call_id, operation, value=None, timeout=None):
+        """Ends an operation with the data of its result, or with a Fail. When it returns that is stored; it waits for a connection, and for the
+        daemon to know the operation. Any worker of the pool may complete it. Raises NoOperation, or TimeoutError after so many seconds."""
+        m = pb.ConnectRequest(complete=pb.WorkerComplete(call_id=call_id, operation_id=operation, result=outcome(value)))
+        if m.ByteSize() > MAX_MESSAGE:
+            raise ValueError(f"a result of {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
+        answers, end = queue.Queue(), time.monotonic() + (timeout or float("inf"))
+        with self.lock:
+            self.completing[call_id, operation] = (m, answers)
+        try:
+            self._queue(m, end)
+            while True:
+                try:
+                    answer = answers.get(timeout=0.2)
+                except queue.Empty:
+                    self._in_time(end)
+                    continue
+                if not answer.error:
+                    return
+                if not answer.retryable:
+                    raise NoOperation(answer.error)
+                time.sleep(0.2)
+                self._queue(m, end)
+        finally:
+            with self.lock:
+                self.completing.pop((call_id, operation), None)
+
+    def _in_time(self, end):
+        if self.over.is_set():
+            raise RuntimeError("the worker stops")
+        if time.monotonic() > end:
+            raise TimeoutError("the operation was not completed in time")
+
+    def _queue(self, m, end=float("inf")):
+        while True:
+            try:
+                return self.out.put(m, timeout=0.2)
+            except queue.Full:
+                self._in_time(end)
 
     def stop(self):
         """Gets no more calls, and ends when those that run have ended."""
@@ -303,6 +379,11 @@ class Worker:
             with self.lock:
                 self.jobs[job.lease] = job
             threading.Thread(target=job.perform, daemon=True).start()
+        elif kind == "completed":
+            with self.lock:
+                _, answers = self.completing.get((m.completed.call_id, m.completed.operation_id), (None, None))
+            if answers:
+                answers.put(m.completed)
         elif kind in ("cancel", "lost", "ack"):
             part = getattr(m, kind)
             job = self.jobs.get(part.lease_id)
@@ -325,6 +406,10 @@ class Worker:
                 job.again()
             else:
                 job.drop(LeaseLost("the daemon gave the call up"))
+        with self.lock:
+            again = [m for m, _ in self.completing.values()]
+        for m in again:
+            threading.Thread(target=self._queue, args=[m], daemon=True).start()
 
     def _away(self):
         """Gives what runs the rest of the lease to be taken up by another connection."""
@@ -355,16 +440,21 @@ class Job:
             elif kind == pb.WORK_KIND_EXECUTE:
                 done.result.CopyFrom(success(run(call, json.loads(call.arguments))))
             elif asks.get(kind):
-                value = asks[kind](call)
+                try:
+                    value = asks[kind](call)
+                except (NotRun, Question, Continue, Fail, CallCancelled):
+                    raise
+                except Exception:
+                    if kind != pb.WORK_KIND_POLL:
+                        raise
+                    self.worker.log(f"{call.tool}: {traceback.format_exc()}")
+                    raise NotRun from None  # it could not find out: it is asked again
                 if value is not None and kind != pb.WORK_KIND_ABANDON:
                     done.result.CopyFrom(success(value))
         except NotRun:
             done.not_run = True
-        except Question as q:
-            done.result.CopyFrom(pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=q.ticket.message, ticket=q.ticket))
-        except Fail as f:
-            done.result.CopyFrom(pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(
-                code=f.code, reason=f.reason, message=f.message, aborted=f.aborted)))
+        except (Question, Continue, Fail) as answer:
+            done.result.CopyFrom(outcome(answer))
         except CallCancelled as c:
             done.result.CopyFrom(aborted(c.code, str(c)))
         except BaseException as e:  # also SystemExit, which would end the thread alone
@@ -415,7 +505,7 @@ class Job:
             self.worker.jobs.pop(self.lease, None)
         with self.lock:
             for _, kept in self.saving.values():
-                kept.put(str(cause))
+                kept.put((str(cause), ""))
             self.saving.clear()
 
     def acknowledged(self, ack):
@@ -424,19 +514,20 @@ class Job:
         with self.lock:
             _, kept = self.saving.pop(ack.sequence, (None, None))
         if kept:
-            kept.put(ack.error)
+            kept.put((ack.error, ack.artifact))
 
-    def save(self, data):
+    def save(self, **report):
         kept = queue.Queue()
         with self.lock:
             if self.dropped:
                 raise self.cause
             self.sequence += 1
-            m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self.lease, sequence=self.sequence, checkpoint=data))
+            m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self.lease, sequence=self.sequence, **report))
             if m.ByteSize() > MAX_MESSAGE:
-                raise ValueError(f"a checkpoint of {len(data)} bytes; at most {MAX_MESSAGE} are taken")
+                raise ValueError(f"{next(iter(report))} of {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
             self.saving[self.sequence] = (m, kept)
         self.say(m)
-        error = kept.get()
+        error, name = kept.get()
         if error:
             raise RuntimeError(error)
+        return name

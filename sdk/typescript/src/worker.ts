@@ -8,7 +8,7 @@ import { ProgressStatus } from "../gen/toold/v1/event_pb.js";
 import { ErrorCode, ResultStatus } from "../gen/toold/v1/result_pb.js";
 import { OnDoubt } from "../gen/toold/v1/tool_service_pb.js";
 import {
-  ConnectRequestSchema, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck,
+  ConnectRequestSchema, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
   type WorkerCall, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, sleep } from "./channel.js";
@@ -45,6 +45,17 @@ export class Question extends Error {
   }
 }
 
+/**
+ * The work goes on elsewhere. The call waits for it and holds nothing meanwhile, also over restarts: the tool's `poll` is asked for it each
+ * `pollAfter` milliseconds, or Worker.complete ends it. The call fails after `expiresIn` milliseconds; a day when it is not said.
+ */
+export class Continue extends Error {
+  constructor(readonly operation: string, readonly options: { message?: string; pollAfter?: number; expiresIn?: number } = {}) { super(operation); }
+}
+
+/** The pool has no such operation, or it has ended. */
+export class NoOperation extends Error {}
+
 /** The call is to stop: it was cancelled, is out of time, or the daemon has given it up. */
 export class CallCancelled extends Error {
   constructor(message: string, readonly code = ErrorCode.CANCELLED) { super(message); }
@@ -74,7 +85,9 @@ export interface ToolOptions {
   documents?: { scope: DocumentScope; key: string }[];
   /** Says after a crash what became of an attempt: its data; NotRun is thrown; undefined is unknown. */
   reconcile?: (call: Call) => unknown;
-  /** Hears of a question that will not be answered. */
+  /** Says how far an operation is: its data, when it has ended; undefined when it goes on. An error says that it could not find out. */
+  poll?: (call: Call) => unknown;
+  /** Hears of a question that will not be answered, and of an operation that nobody waits for any more (info.operationId). */
   abandon?: (call: Call) => unknown;
 }
 
@@ -97,6 +110,7 @@ type Run = (call: Call, args: any) => unknown;
 /** Serves TypeScript functions as tools. It dials the daemon, and again when the connection breaks; what runs goes on meanwhile. */
 export class Worker {
   readonly jobs = new Map<string, Job>();
+  private readonly completing = new Map<string, { message: Message; settle: (answer: WorkerCompleted) => void }>();
   private readonly tools = new Map<string, { offer: WorkerTool; run: Run; options: ToolOptions }>();
   private readonly out: ConnectRequest[] = []; // waits to be sent; what waits here survives a connection
   private wake = () => {};
@@ -113,7 +127,7 @@ export class Worker {
   tool<Args = Record<string, never>>(options: ToolOptions, run: (call: Call, args: Args) => unknown): this {
     const o = options;
     if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is there twice`);
-    const answers = [...(o.reconcile ? [WorkKind.RECONCILE] : []), ...(o.abandon ? [WorkKind.ABANDON] : [])];
+    const answers = [...(o.reconcile ? [WorkKind.RECONCILE] : []), ...(o.abandon ? [WorkKind.ABANDON] : []), ...(o.poll ? [WorkKind.POLL] : [])];
     const offer = create(WorkerToolSchema, {
       answers, documents: o.documents, descriptor: {
         id: o.id, description: o.description, displayName: o.displayName, category: o.category, guidance: o.guidance, version: o.version,
@@ -128,6 +142,30 @@ export class Worker {
     });
     this.tools.set(o.id, { offer, run: run as Run, options });
     return this;
+  }
+
+  /**
+   * Ends an operation with the data of its result, or with a Fail. When it resolves that is stored; it waits for a connection, and for the
+   * daemon to know the operation. Any worker of the pool may complete it. Throws NoOperation.
+   */
+  async complete(callId: string, operationId: string, value?: unknown): Promise<void> {
+    const result = value instanceof Error ? failed(value) : success(value);
+    const message: Message = { case: "complete", value: { $typeName: "toold.v1.WorkerComplete", callId, operationId, result } };
+    const why = tooLarge(message), key = JSON.stringify([callId, operationId]);
+    if (why) throw new Error("result not sent: " + why);
+    try {
+      for (;;) {
+        const answer = await new Promise<WorkerCompleted>((settle) => {
+          this.completing.set(key, { message, settle });
+          this.say(message);
+        });
+        if (!answer.error) return;
+        if (!answer.retryable) throw new NoOperation(answer.error);
+        await sleep(200);
+      }
+    } finally {
+      this.completing.delete(key);
+    }
   }
 
   /** Gets no more calls, and ends when those that run have ended. */
@@ -231,6 +269,7 @@ export class Worker {
       case "start": return this.begin(m.message.value);
       case "cancel": return this.jobs.get(m.message.value.leaseId)?.cancel(new CallCancelled(m.message.value.message, m.message.value.code));
       case "lost": return this.jobs.get(m.message.value.leaseId)?.drop("the daemon gave the call up");
+      case "completed": return this.completing.get(JSON.stringify([m.message.value.callId, m.message.value.operationId]))?.settle(m.message.value);
       case "ack": return this.jobs.get(m.message.value.leaseId)?.acknowledged(m.message.value);
     }
   }
@@ -244,6 +283,7 @@ export class Worker {
       if (r.kept.includes(id)) job.again();
       else job.drop("the daemon gave the call up");
     }
+    for (const { message } of this.completing.values()) this.say(message);
   }
 
   private begin(start: WorkerStart): void {
@@ -261,11 +301,18 @@ export class Worker {
         const value = await tool.options.reconcile?.(call);
         return value === undefined ? {} : { result: success(value) };
       }
+      if (start.kind === WorkKind.POLL) {
+        const value = await tool.options.poll?.(call);
+        return value === undefined ? {} : { result: success(value) };
+      }
       if (start.kind === WorkKind.ABANDON) await tool.options.abandon?.(call);
       return {};
     } catch (e) {
       if (e instanceof NotRun) return { notRun: true };
-      if (!(e instanceof Question || e instanceof Fail || e instanceof CallCancelled)) this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
+      if (!(e instanceof Question || e instanceof Continue || e instanceof Fail || e instanceof CallCancelled)) {
+        this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
+        if (start.kind === WorkKind.POLL) return { notRun: true }; // it could not find out: it is asked again
+      }
       return { result: failed(e) };
     }
   }
@@ -281,6 +328,12 @@ function success(value: unknown): WorkerResult {
 
 function failed(e: unknown): WorkerResult {
   if (e instanceof Question) return create(WorkerResultSchema, { status: ResultStatus.PENDING, message: e.message, ticket: e.ticket });
+  if (e instanceof Continue) {
+    const { message = "", pollAfter, expiresIn } = e.options;
+    return create(WorkerResultSchema, { status: ResultStatus.PENDING, message: readable(message), operation: {
+      operationId: e.operation, pollAfter: pollAfter ? durationFromMs(pollAfter) : undefined, expiresIn: expiresIn ? durationFromMs(expiresIn) : undefined,
+    } });
+  }
   const error =
     e instanceof Fail ? { code: e.code, reason: e.reason, message: readable(e.message) } :
     e instanceof CallCancelled ? { code: e.code, message: readable(e.message), aborted: true } :
@@ -341,7 +394,12 @@ export class Call {
   }
 
   /** Keeps bytes for the next attempt (info.checkpoint). When it resolves they are in the journal. */
-  async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save(data); }
+  async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save({ case: "checkpoint", value: data }); }
+
+  /** Stores what is too big for a result, at most 4 MiB, and gives the name under which it is kept. */
+  async saveArtifact(name: string, data: Uint8Array, mimeType = "application/octet-stream"): Promise<string> {
+    return await this.job?.save({ case: "artifact", value: { $typeName: "toold.v1.WorkerArtifact", name, mimeType, data } }) ?? name;
+  }
 }
 
 type Message = ConnectRequest["message"];
@@ -352,7 +410,7 @@ class Job {
   readonly stop = new AbortController();
   private patience?: NodeJS.Timeout;
   private sequence = 0n;
-  private readonly saving = new Map<bigint, { message: Message; settle: (error: string) => void }>();
+  private readonly saving = new Map<bigint, { message: Message; settle: (error: string, name: string) => void }>();
   private done?: Message;
   private dropped = false;
 
@@ -362,7 +420,7 @@ class Job {
     this.stop.signal.throwIfAborted();
     const message: Message = { case: "report", value: { $typeName: "toold.v1.WorkerReport", leaseId: this.lease, sequence, report } };
     const why = tooLarge(message);
-    if (why && report.case === "checkpoint") throw new Error("checkpoint not sent: " + why);
+    if (why && sequence > 0n) throw new Error(`${report.case} not sent: ${why}`);
     if (why) {
       this.worker.log("report not sent: " + why);
       return message;
@@ -371,11 +429,11 @@ class Job {
     return message;
   }
 
-  save(data: Uint8Array): Promise<void> {
+  save(report: Report): Promise<string> {
     const sequence = ++this.sequence;
     return new Promise((resolve, reject) => {
-      const message = this.report({ case: "checkpoint", value: data }, sequence);
-      this.saving.set(sequence, { message, settle: (error) => error ? reject(new Error(error)) : resolve() });
+      const message = this.report(report, sequence);
+      this.saving.set(sequence, { message, settle: (error, name) => error ? reject(new Error(error)) : resolve(name) });
     });
   }
 
@@ -407,14 +465,14 @@ class Job {
     clearTimeout(this.patience);
     this.cancel(new CallCancelled(why));
     this.worker.jobs.delete(this.lease);
-    for (const { settle } of this.saving.values()) settle(why);
+    for (const { settle } of this.saving.values()) settle(why, "");
     this.saving.clear();
     this.worker.stirred();
   }
 
   acknowledged(ack: WorkerAck): void {
     if (ack.sequence === 0n) return this.drop("the call has ended");
-    this.saving.get(ack.sequence)?.settle(ack.error);
+    this.saving.get(ack.sequence)?.settle(ack.error, ack.artifact);
     this.saving.delete(ack.sequence);
   }
 }

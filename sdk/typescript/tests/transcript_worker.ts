@@ -1,6 +1,6 @@
 /** The worker of sdk/testdata/worker.jsonl. Its tools leave a line in a file for each run, and run until there is a file beside it. */
 import { appendFileSync, existsSync } from "node:fs";
-import { Fail, Question, Worker, type Call } from "../src/index.js";
+import { Continue, Fail, NoOperation, Question, Worker, type Call } from "../src/index.js";
 
 const worker = new Worker({ pool: "tests", address: process.argv[2], token: process.env.TOOLD_TEST_TOKEN, maxCalls: 4 });
 const file = { type: "object", properties: { file: { type: "string" } }, additionalProperties: false };
@@ -37,6 +37,32 @@ worker.tool({ id: "huge", observe: true }, () => "x".repeat(5 << 20));
 worker.tool({ id: "odd", observe: true }, (call) => {
   call.progress(0.5, "half of \ud83d");
   return "cut \ud83d";
+});
+const asked = new Map<string, number>();
+worker.tool({ id: "renders", observe: true, poll: (call) => {
+  const n = (asked.get(call.info.callId) ?? 0) + 1;
+  asked.set(call.info.callId, n);
+  if (n === 1) throw new Error("no route");
+  if (n === 2) return call.progress(0.5, "half");
+  return `a picture of ${call.info.operationId}`;
+} }, () => { throw new Continue("op-1", { message: "it renders", pollAfter: 100 }); });
+worker.tool({ id: "delivers", observe: true }, async (call) => {
+  const id = call.info.callId;
+  void worker.complete(id, "op-2", "delivered").then(() => worker.complete(id, "op-2", "twice")).catch((e) => {
+    worker.log(e instanceof NoOperation ? "delivered once" : String(e));
+  });
+  await call.sleep(300);
+  throw new Continue("op-2");
+});
+worker.tool({ id: "saves", observe: true }, async (call) => {
+  const text = (s: string) => new TextEncoder().encode(s);
+  return await call.saveArtifact("page.txt", text("long"), "text/plain") + " " + await call.saveArtifact("page.txt", text("longer"), "text/plain");
+});
+worker.tool({
+  id: "elsewhere", parameters: file, observe: true, poll: (call) => existsSync(call.info.operationId + ".go") ? "done elsewhere" : undefined,
+}, (call, { file }: { file: string }) => {
+  appendFileSync(file, `${call.info.attempt}\n`);
+  throw new Continue(file, { pollAfter: 100 });
 });
 worker.tool({ id: "leaves", observe: true }, () => { throw undefined; });
 

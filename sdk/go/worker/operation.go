@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// An Operation is work that the function started and that goes on elsewhere: the call waits for it and holds nothing meanwhile, neither
+// here nor in the daemon, also over restarts of both. [Tool.Poll] is asked for it, or [Worker.Complete] ends it.
+type Operation struct {
+	ID        string        // required; at most 1,024 bytes
+	PollAfter time.Duration // between questions; 0: none, it is completed
+	ExpiresIn time.Duration // when the call fails; 0 is a day
+	Message   string        // told as progress
+}
+
+func (o *Operation) Error() string { return "goes on elsewhere: " + o.ID }
+
+// Continue is what a function returns in place of a result.
+func Continue(o Operation) error { return &o }
+
+func (o *Operation) result() *tooldv1.WorkerResult {
+	out := &tooldv1.WorkerOperation{OperationId: o.ID}
+	if o.PollAfter > 0 {
+		out.PollAfter = durationpb.New(o.PollAfter)
+	}
+	if o.ExpiresIn > 0 {
+		out.ExpiresIn = durationpb.New(o.ExpiresIn)
+	}
+	return &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING, Message: readable(o.Message), Operation: out}
+}
+
+// ErrNoOperation means that the pool has no such operation, or that it has ended.
+var ErrNoOperation = errors.New("there is no such operation, or it has ended")
+
+// A completion waits to be taken.
+type completion struct {
+	request *tooldv1.ConnectRequest
+	taken   chan *tooldv1.WorkerCompleted
+}
+
+// Complete ends an operation with the data of its result, as a function's, or with a [Fail] as failed. When it returns nil that is stored. It waits for a
+// connection, and for the daemon to know the operation; any worker of the pool may complete it.
+func (w *Worker) Complete(ctx context.Context, callID, operation string, data any, failed error) error {
+	r := resultOf(ctx, Success(data), failed)
+	done := &completion{taken: make(chan *tooldv1.WorkerCompleted, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Complete{
+		Complete: &tooldv1.WorkerComplete{CallId: callID, OperationId: operation, Result: r},
+	}}}
+	if err := fits(done.request); err != nil {
+		return err
+	}
+	key := [2]string{callID, operation}
+	w.mu.Lock()
+	w.completing[key] = done
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.completing[key] == done {
+			delete(w.completing, key)
+		}
+	}()
+	for {
+		if err := w.queue(ctx, done.request); err != nil {
+			return err
+		}
+		select {
+		case answer := <-done.taken:
+			switch {
+			case answer.GetError() == "":
+				return nil
+			case !answer.GetRetryable():
+				return ErrNoOperation
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-w.over:
+			return ErrStopped
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (w *Worker) queue(ctx context.Context, m *tooldv1.ConnectRequest) error {
+	select {
+	case w.out <- m:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-w.over:
+		return ErrStopped
+	}
+}
+
+// completed hands the daemon's answer to who waits for it.
+func (w *Worker) completed(m *tooldv1.WorkerCompleted) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.completing[[2]string{m.GetCallId(), m.GetOperationId()}]; c != nil {
+		select {
+		case c.taken <- m:
+		default: // it was said twice
+		}
+	}
+}
+
+// completeAgain repeats what the daemon may not have heard.
+func (w *Worker) completeAgain() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.completing {
+		w.running.Go(func() { _ = w.queue(context.Background(), c.request) })
+	}
+}
