@@ -43,6 +43,8 @@ func rows() []row {
 		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox", "sandbox/address"}},
 		{folder: "secret", ours: []string{"sandbox"}, onlyStd: true},
 		{folder: "sandbox/...", onlyStd: true, theirs: []string{"golang.org/x/sys", "golang.org/x/net/bpf"}, starts: true},
+		{folder: "sandbox/address", onlyStd: true, theirs: []string{"golang.org/x/net/idna"}},
+		{folder: "sandbox/proxy", ours: []string{"sandbox", "sandbox/address"}, onlyStd: true},
 		{folder: "proto/...", proto: true},
 		{folder: "server/...", ours: []string{"proto/...", "call", "tool"}, proto: true},
 		{folder: "web/...", ours: []string{"proto/..."}},

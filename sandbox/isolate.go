@@ -27,6 +27,7 @@ type inner struct {
 	first           int           // process 1, read after started
 	end             *helper.Message
 	tried           []helper.Message // of a canary; read after gone
+	gate            *gate            // nil: no network of a gateway
 }
 
 // supervised reports whether a run has a namespace with a process 1, without which nothing in it lives.
@@ -67,7 +68,7 @@ func openHelper(path string) (*os.File, error) {
 // away returns file under a number that is none of those that the helper gets: it is executed by its number, after those
 // have been put in their places.
 func away(file *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.ControlFD+1)
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.ProxyFD+1)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +118,13 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	}
 	in.control, theirs = control, append(theirs, c)
 	run.inner = in
+	if run.spec.Policy.Network == NetworkProxy {
+		g, its, err := r.openGate()
+		if err != nil {
+			return theirs, err
+		}
+		in.gate, theirs = g, append(theirs, its)
+	}
 	return theirs, nil
 }
 
@@ -187,7 +195,10 @@ func refusal(m *helper.Message, spec *Spec) error {
 }
 
 // launch waits until the command runs. After an error nothing does.
-func (run *run) launch() error {
+func (r *Runner) launch(run *run) error {
+	if run.inner.gate != nil {
+		run.inner.gate.begin(r.gateway, &run.spec)
+	}
 	go run.follow()
 	timer := time.NewTimer(launchBound)
 	defer timer.Stop()
@@ -196,6 +207,9 @@ func (run *run) launch() error {
 	case err = <-run.inner.started:
 	case <-timer.C:
 		err = &RefusedError{Fact: "processes_killed", Step: "helper", Err: os.ErrDeadlineExceeded}
+	}
+	if err == nil && run.inner.gate != nil {
+		err = <-run.inner.gate.ready // it came before the command began, or never will
 	}
 	if err == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toold-dev/toold/sandbox/address"
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
@@ -21,7 +23,9 @@ type Network string
 // The networks.
 const (
 	NetworkNone Network = "none" // itself: a loopback device of its own
-	NetworkOpen Network = "open" // whatever the machine reaches
+	// NetworkProxy is a loopback device of its own, on which the [Gateway] of the Runner listens; nothing else leads out.
+	NetworkProxy Network = "proxy"
+	NetworkOpen  Network = "open" // whatever the machine reaches
 )
 
 // A Policy isolates a process. It is the operator's; nothing in it comes from a caller or a model. It is asked for as a
@@ -42,6 +46,10 @@ type Policy struct {
 	// with it.
 	Protect []string
 	Network Network // "" is none
+	// What the gateway lets a process with NetworkProxy reach.
+	Hosts     []string       // names, or addresses; a leading dot: all names below it too; none: every name of the public network
+	Ports     []uint16       // none: 80 and 443
+	Addresses []netip.Prefix // to which names may lead beside those of the public network
 	// Unsupervised gives up everything that needs namespaces: files and network are isolated by Landlock and the list of
 	// system calls alone, which leaves no socket but pairs. Processes are then looked after as those without Policy. It is
 	// for places without user namespaces.
@@ -121,11 +129,8 @@ func (p *Policy) Check() error {
 	if !filepath.IsAbs(p.Workspace) || filepath.Clean(p.Workspace) == "/" {
 		return fmt.Errorf("workspace %q must be absolute, and not the root", p.Workspace)
 	}
-	if n := p.Network; n != "" && n != NetworkNone && n != NetworkOpen {
-		return fmt.Errorf("network %q is not %s or %s", n, NetworkNone, NetworkOpen)
-	}
-	if p.Unsupervised && p.Network == NetworkOpen {
-		return errors.New("an open network needs namespaces")
+	if err := p.checkNetwork(); err != nil {
+		return err
 	}
 	for _, path := range slices.Concat(p.Read, p.Hide) {
 		if filepath.Clean(path) != path || !filepath.IsAbs(path) || path == "/" {
@@ -144,6 +149,23 @@ func (p *Policy) Check() error {
 	return nil
 }
 
+func (p *Policy) checkNetwork() error {
+	if n := p.Network; !slices.Contains([]Network{"", NetworkNone, NetworkProxy, NetworkOpen}, n) {
+		return fmt.Errorf("network %q is not %s, %s or %s", n, NetworkNone, NetworkProxy, NetworkOpen)
+	}
+	if p.Unsupervised && (p.Network == NetworkOpen || p.Network == NetworkProxy) {
+		return errors.New("a network needs namespaces")
+	}
+	if p.Network != NetworkProxy && len(p.Hosts)+len(p.Ports)+len(p.Addresses) > 0 {
+		return fmt.Errorf("hosts, ports and addresses are of the network %s", NetworkProxy)
+	}
+	if slices.Contains(p.Ports, 0) {
+		return errors.New("there is no port 0")
+	}
+	_, err := address.ParseHosts(p.Hosts)
+	return err
+}
+
 func (p *Policy) protected() []string {
 	if p.Protect == nil {
 		return DefaultProtected()
@@ -158,7 +180,7 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	processes := cmp.Or(l.Processes, 4096)
 	o := &helper.Order{
 		Version: helper.Version, Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: filepath.Clean(spec.Dir),
-		Env: append(slices.Clip(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil,
+		Env: append(p.environment(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil,
 		Namespaces: !p.Unsupervised, Network: p.Network == NetworkOpen,
 		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Writable: !p.ReadOnly,
 		Protect: p.protected(), Hide: slices.Concat([]string{r.stateDir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
@@ -167,6 +189,9 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 			{Resource: unix.RLIMIT_FSIZE, Value: uint64(cmp.Or(l.FileSize, 4<<30))}, {Resource: unix.RLIMIT_NOFILE, Value: uint64(cmp.Or(l.OpenFiles, 4096))},
 		},
 		Landlock: r.landlock, Filter: r.filter,
+	}
+	if p.Network == NetworkProxy {
+		o.Proxy = ProxyPort
 	}
 	if p.Unsupervised {
 		o.Filter = r.filterAlone

@@ -41,6 +41,9 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 	}
 }
 
+// CanaryTag is the tag of a canary.
+const CanaryTag = "canary"
+
 // canaries is how many are sent until one comes to its end: another daemon that takes the journal over ends the processes of
 // the one before, and may take a canary for one of them.
 const canaries = 3
@@ -68,7 +71,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error
 	if err != nil {
 		return nil, nil, err
 	}
-	run, err := r.enter(Spec{Path: "/", Dir: policy.Workspace, Policy: &policy, Grace: -1})
+	run, err := r.enter(Spec{Path: "/", Dir: policy.Workspace, Policy: &policy, Grace: -1, Tag: CanaryTag})
 	if err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
@@ -76,6 +79,9 @@ func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error
 	run.canary = &helper.Canary{
 		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(), Signal: r.self.pid,
 		Memory: int64(r.order(&run.spec, "").Limits[1].Value) + 1<<20, Forks: policy.Limits.Processes + 50,
+	}
+	if policy.Network == NetworkProxy {
+		run.canary.Ask = ask(lure.tcp())
 	}
 	if policy.Unsupervised {
 		run.canary.Forks = 1
@@ -136,6 +142,12 @@ func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
 		CPULimit:       Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: there is no cgroup for the daemon to use"},
 		DiskLimit:      Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
 		SeparateKernel: Fact{Detail: "processes run on the machine's own kernel"},
+	}
+	if held, why := p.closed(t); !held {
+		f.Net = Fact{Mechanism: f.Net.Mechanism, Detail: why}
+	}
+	if p.Network == NetworkProxy {
+		f.Net.Mechanism += ", proxy"
 	}
 	if !failed(helper.TryMemory) {
 		f.MemLimit = Fact{Detail: "a canary got more memory than its limit"}

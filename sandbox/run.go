@@ -65,6 +65,7 @@ func (r *Runner) leave(run *run) {
 	if run.inner != nil {
 		run.inner.status.Close()
 		run.inner.control.Close()
+		run.inner.gate.end()
 	}
 	r.guards.release(run.guarded)
 	r.mu.Lock()
@@ -111,7 +112,7 @@ func (r *Runner) start(run *run) error {
 		f.Close()
 	}
 	if err == nil {
-		err = run.follows()
+		err = r.follows(run)
 	}
 	if err != nil {
 		run.closePipes()
@@ -194,9 +195,9 @@ func (run *run) aborted() *Exit {
 }
 
 // follows begins to wait for a forked process. After an error it has ended, and nothing ran.
-func (run *run) follows() error {
+func (r *Runner) follows(run *run) error {
 	if run.inner != nil {
-		return run.launch()
+		return r.launch(run)
 	}
 	go run.await()
 	return nil
@@ -226,6 +227,9 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 		why = nil
 	}
 	left := r.endAll(run, over)
+	if run.inner != nil {
+		run.inner.gate.end()
+	}
 	run.spec.Control.attach(nil)
 	exit := &Exit{Code: -1, Unverified: run.finishOutput()}
 	for _, p := range left {

@@ -69,6 +69,8 @@ type Config struct {
 	StateDir string
 	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all.
 	Helper string
+	// Gateway serves the processes with [NetworkProxy]; nil: there can be none.
+	Gateway Gateway
 }
 
 // Spec is one process to run.
@@ -130,8 +132,9 @@ type Runner struct {
 	bootID      string
 	self        process
 	program     *os.File // the helper's
-	landlock    int      // version; 0: none
-	filter      []byte   // of system calls; filterAlone is for where there are no namespaces
+	gateway     Gateway
+	landlock    int    // version; 0: none
+	filter      []byte // of system calls; filterAlone is for where there are no namespaces
 	filterAlone []byte
 	pidMax      atomic.Bool // a namespace may have a highest process number of its own
 	guards      guards
@@ -180,6 +183,7 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		owner:    cfg.Owner,
 		stateDir: cfg.StateDir,
+		gateway:  cfg.Gateway,
 		bootID:   strings.TrimSpace(string(boot)),
 		self:     self,
 		starts:   make(chan func()),

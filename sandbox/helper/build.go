@@ -21,7 +21,7 @@ func (p *program) build(o *Order) error {
 	l.do(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL), 0, 0, 0)
 	p.confine(o)
 	if o.Canary != nil {
-		p.tryOut(o.Canary)
+		p.tryOut(o)
 	} else {
 		l = p.at(&p.command, "execute")
 		l.do(unix.SYS_EXECVE, o.Path, p.vector(o.Args), p.vector(o.Env))
@@ -55,7 +55,27 @@ func (p *program) namespaces(o *Order) error {
 		l.do(unix.SYS_IOCTL, s, unix.SIOCSIFFLAGS, append([]byte("lo"), append(make([]byte, 14), unix.IFF_UP, 0, 0, 0, 0, 0, 0, 0)...))
 		l.close(s)
 	}
+	if o.Proxy > 0 {
+		p.listener(o.Proxy)
+	}
 	return p.root(o)
+}
+
+// listener makes a socket that belongs to the empty network and hands it out: whoever holds it takes connections from there,
+// wherever it is itself. Nothing of it stays here.
+func (p *program) listener(port int) {
+	l := p.at(&p.setup, "network: proxy")
+	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	at := Address([4]byte{127, 0, 0, 1}, uint16(port))
+	l.do(unix.SYS_BIND, s, at, len(at))
+	l.do(unix.SYS_LISTEN, s, 128)
+	l.do(unix.SYS_DUP3, s, namedFD, unix.O_CLOEXEC)
+	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr: length, level and type; a descriptor
+	piece := words(uint64(p.keep([]byte("l"))), 1)                    // struct iovec
+	l.do(unix.SYS_SENDMSG, ProxyFD, words(0, 0, uint64(p.keep(piece)), 1, uint64(p.keep(rights)), uint64(len(rights)), 0), unix.MSG_NOSIGNAL)
+	l.do(unix.SYS_CLOSE, namedFD)
+	l.do(unix.SYS_CLOSE, s)
+	l.do(unix.SYS_CLOSE, ProxyFD)
 }
 
 // A tree is a piece of the machine's files, taken out and not yet placed.

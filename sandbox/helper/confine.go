@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ruleFD is where a descriptor lies while a rule of Landlock names it. Limits of 256 descriptors are common.
-const ruleFD = 250
+// namedFD is where a descriptor lies while a structure names it. Limits of 256 descriptors are common.
+const namedFD = 250
 
 // confine builds what the command's process does to itself before it becomes the command.
 func (p *program) confine(o *Order) {
@@ -134,14 +134,15 @@ func (l list) allow(rules reg, path string, rights, known uint64, dir bool) {
 		rights &= rightsOfFiles
 	}
 	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
-	l.do(unix.SYS_DUP3, fd, ruleFD, unix.O_CLOEXEC)
-	rule := binary.NativeEndian.AppendUint32(words(rights), ruleFD)
+	l.do(unix.SYS_DUP3, fd, namedFD, unix.O_CLOEXEC)
+	rule := binary.NativeEndian.AppendUint32(words(rights), namedFD)
 	l.do(unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)
 	l.close(fd)
 }
 
 // tryOut builds the tries of a canary.
-func (p *program) tryOut(c *Canary) {
+func (p *program) tryOut(o *Order) {
+	c := o.Canary
 	try := func(i int) list { return p.at(&p.canary[i], "try") }
 	try(TryRead).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Read, unix.O_RDONLY|unix.O_CLOEXEC)
 	try(TryWrite).do(unix.SYS_OPENAT, unix.AT_FDCWD, c.Write, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o600)
@@ -155,5 +156,19 @@ func (p *program) tryOut(c *Canary) {
 	try(TryPacket).do(unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0)
 	try(TryMount).do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", 0, 0)
 	try(TryMemory).do(unix.SYS_MMAP, 0, uint64(c.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
+	if c.Ask != "" {
+		p.askProxy(c, o.Proxy)
+	}
 	p.daemons = c.Forks
+}
+
+// askProxy says something to the proxy and takes the beginning of its answer, which has to come soon.
+func (p *program) askProxy(c *Canary, port int) {
+	l := p.at(&p.canary[TryProxy], "try")
+	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	l.do(unix.SYS_SETSOCKOPT, s, unix.SOL_SOCKET, unix.SO_RCVTIMEO, words(5, 0), 16)
+	to := Address([4]byte{127, 0, 0, 1}, uint16(port))
+	l.do(unix.SYS_CONNECT, s, to, len(to))
+	l.do(unix.SYS_SENDTO, s, c.Ask, len(c.Ask), unix.MSG_NOSIGNAL, 0, 0)
+	l.do(unix.SYS_RECVFROM, s, p.answer[:], len(p.answer), unix.MSG_WAITALL, 0, 0)
 }

@@ -189,9 +189,9 @@ func (p *program) coverInside(workspace, path string, dir bool) {
 	p.pinAbove(workspace, path)
 	l := p.at(&p.setup, "hide: "+path)
 	at := l.inside(workspace, path)
-	l.do(unix.SYS_DUP3, at, ruleFD, unix.O_CLOEXEC)
-	l.cover(fmt.Sprintf("/proc/self/fd/%d", ruleFD), dir)
-	l.do(unix.SYS_CLOSE, ruleFD)
+	l.do(unix.SYS_DUP3, at, namedFD, unix.O_CLOEXEC)
+	l.cover(fmt.Sprintf("/proc/self/fd/%d", namedFD), dir)
+	l.do(unix.SYS_CLOSE, namedFD)
 	l.close(at)
 }
 

@@ -93,8 +93,13 @@ func (p *program) begin() {
 	for i := range p.canary {
 		_, errno := p.perform(p.canary[i])
 		p.msg.Step, p.msg.Errno, p.msg.Value = uint32(i), uint32(errno), 0
-		if i == TryForks {
+		switch i {
+		case TryForks:
 			p.fork()
+		case TryProxy:
+			for _, digit := range p.answer[9:] {
+				p.msg.Value = 10*p.msg.Value + uint32(digit-'0')
+			}
 		}
 		p.tell(Tried)
 	}

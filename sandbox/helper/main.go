@@ -57,7 +57,7 @@ func (p *program) split(flags uintptr, step uint32) {
 	}
 	p.msg.Value = uint32(pid)
 	p.tell(Hello)
-	for fd := range ControlFD + 1 {
+	for fd := range ProxyFD + 1 {
 		_ = unix.Close(fd) // whoever holds an output open would be waited for
 	}
 	// Process 1 can be waited for when nothing lives in its namespace any more.

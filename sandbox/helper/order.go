@@ -22,13 +22,14 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 1
+const Version = 2
 
 // The descriptors that a helper is started with, beside those of the command.
 const (
 	OrderFD   = 3 // an Order as JSON
 	StatusFD  = 4 // takes Messages
 	ControlFD = 5 // gives Signals; its end ends everything
+	ProxyFD   = 6 // a unix socket that takes the listener of an Order with Proxy; else there is none
 )
 
 // Order is what the helper is to do. It says all there is: the helper has no defaults.
@@ -44,6 +45,7 @@ type Order struct {
 	// below describe. Without it only Landlock, the filter and the limits hold, on the machine's own root.
 	Namespaces bool     `json:"namespaces"`
 	Network    bool     `json:"network"`   // the machine's; else an empty one
+	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of an empty network; 0: none
 	Read       []string `json:"read"`      // shown read-only at their own paths; what does not exist is left out
 	Workspace  string   `json:"workspace"` // shown at its own path
 	Writable   bool     `json:"writable"`  // the workspace
@@ -75,6 +77,7 @@ type Canary struct {
 	Signal   int    `json:"signal"` // a process to send signal 0
 	Memory   int64  `json:"memory"` // bytes to map
 	Forks    int    `json:"forks"`  // processes to leave behind
+	Ask      string `json:"ask"`    // to say to the listener of Proxy; its answer is the line of a status of HTTP
 }
 
 // The tries of a canary, by [Message].Step.
@@ -87,6 +90,7 @@ const (
 	TryPacket
 	TryMount
 	TryMemory
+	TryProxy // Value is the status that was answered
 	TryForks // Errno is the one that ended the forks, Value their number
 	tries
 )

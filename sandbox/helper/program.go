@@ -42,6 +42,7 @@ type program struct {
 	signal [128]byte // struct signalfd_siginfo
 	orders [64]byte
 	status int32
+	answer [12]byte // of the proxy to a canary: HTTP/1.1 403
 }
 
 type pollFD struct {

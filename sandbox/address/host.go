@@ -1,0 +1,95 @@
+package address
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/idna"
+)
+
+var (
+	errNoHost    = errors.New("the host is neither a name nor an address")
+	errCharacter = errors.New("the host has a character that no name has")
+	errNumber    = errors.New("the host ends in a number and is no address: write an address as 93.184.216.34")
+	errZone      = errors.New("the host is an address of one link")
+)
+
+// Host returns the one form of a host that all who look at it use: a name in lower case and ASCII, without the dot at its end,
+// or an address, which is plain then. An IPv6 address has no brackets here, and no zone.
+func Host(text string) (host string, plain netip.Addr, err error) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		if a.Zone() != "" {
+			return "", netip.Addr{}, errZone
+		}
+		a = a.Unmap()
+		return a.String(), a, nil
+	}
+	host, err = Name(text)
+	return host, netip.Addr{}, err
+}
+
+// Name is [Host] for a name alone. What some resolvers take for an address in disguise, 2130706433 and 0x7f.1, is no name.
+func Name(text string) (string, error) {
+	name, err := idna.Lookup.ToASCII(strings.ToLower(strings.TrimSuffix(text, ".")))
+	if err != nil || name == "" || len(name) > 253 || strings.Contains(name, "..") {
+		return "", errNoHost
+	}
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return "", errCharacter
+		}
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+		return "", errNumber
+	}
+	return name, nil
+}
+
+// Hosts is a list of names and addresses in the form of [Host]. An entry with a leading dot is that name and all names below it.
+type Hosts []string
+
+// ParseHosts returns the list that an operator wrote.
+func ParseHosts(texts []string) (Hosts, error) {
+	var list Hosts
+	for _, text := range texts {
+		name, below := strings.CutPrefix(text, ".")
+		host, plain, err := Host(name)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("host %q: %w", text, err)
+		case below && plain.IsValid():
+			return nil, fmt.Errorf("host %q: nothing is below an address", text)
+		case below:
+			host = "." + host
+		}
+		list = append(list, host)
+	}
+	return list, nil
+}
+
+// Match reports whether a host, in its one form, is of the list.
+func (h Hosts) Match(host string) bool {
+	return slices.ContainsFunc(h, func(entry string) bool {
+		return entry == host || entry[0] == '.' && (strings.HasSuffix(host, entry) || host == entry[1:])
+	})
+}
+
+// ParsePrefixes returns the prefixes that an operator wrote; an address stands for itself.
+func ParsePrefixes(texts []string) (list []netip.Prefix, err error) {
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if a, alone := netip.ParseAddr(text); err != nil && alone == nil {
+			p, err = a.Prefix(a.BitLen())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a prefix such as 10.1.0.0/16", text)
+		}
+		list = append(list, p.Masked())
+	}
+	return list, nil
+}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/address"
+)
+
+// A problem is why a request gets an answer of the proxy.
+type problem struct {
+	status int
+	why    string
+}
+
+func (p *problem) Error() string { return p.why }
+
+func bad(format string, args ...any) error {
+	return &problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+func refusal(format string, args ...any) error {
+	return &problem{http.StatusForbidden, fmt.Sprintf(format, args...)}
+}
+
+// A place is where a request wants to go. Its host has the one form of [address.Host].
+type place struct {
+	host  string
+	plain netip.Addr // when the host is an address
+	port  uint16
+}
+
+func (p place) String() string { return net.JoinHostPort(p.host, fmt.Sprint(p.port)) }
+
+func newRules(p *sandbox.Policy) (r rules) {
+	r.hosts, r.err = address.ParseHosts(p.Hosts)
+	if r.ports = p.Ports; len(r.ports) == 0 {
+		r.ports = []uint16{80, 443}
+	}
+	r.addresses = address.Rules{Allow: p.Addresses}
+	return r
+}
+
+// decide says whether a place may be reached, whatever way is taken there.
+func (r *rules) decide(to place) error {
+	switch {
+	case r.err != nil:
+		return refusal("the rules of this proxy cannot be read")
+	case !slices.Contains(r.ports, to.port):
+		return refusal("port %d is not one of %v", to.port, r.ports)
+	case to.plain.IsValid() && !r.hosts.Match(to.host):
+		return refusal("the address %s is not among the hosts that may be reached; addresses have to be", to.host)
+	case len(r.hosts) > 0 && !r.hosts.Match(to.host):
+		return refusal("the host %s is not among those that may be reached", to.host)
+	}
+	return nil
+}
+
+// maxDials is how many addresses of one name are tried.
+const maxDials = 4
+
+// open decides, resolves, checks and dials.
+func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
+	if err := s.rules.decide(to); err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, s.cfg.Dial)
+	defer stop()
+	addresses, err := s.addresses(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	// The control looks once more, at what is really dialed.
+	dialer := &net.Dialer{ControlContext: s.rules.addresses.Control, Timeout: max(s.cfg.Dial/time.Duration(len(addresses)), time.Second)}
+	for _, a := range addresses {
+		var conn net.Conn
+		conn, err = dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(a, to.port).String())
+		if err == nil {
+			return conn, nil
+		}
+	}
+	if _, refused := errors.AsType[*address.Error](err); refused {
+		return nil, refusal("the host %s leads to an address that may not be reached", to.host)
+	}
+	status := http.StatusBadGateway
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		status = http.StatusGatewayTimeout
+	}
+	return nil, &problem{status, fmt.Sprintf("no connection to %s", to)}
+}
+
+// addresses returns those of a place that may be dialed. Which the others are is not for the process to know.
+func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, err error) {
+	all := []netip.Addr{to.plain}
+	if !to.plain.IsValid() {
+		resolver := s.cfg.Resolver
+		if resolver == nil {
+			resolver = net.DefaultResolver
+		}
+		// The dot keeps other names, those of a search list, out.
+		if all, err = resolver.LookupNetIP(ctx, "ip", to.host+"."); err != nil {
+			return nil, &problem{http.StatusBadGateway, fmt.Sprintf("the name %s leads to no address", to.host)}
+		}
+	}
+	for _, a := range all {
+		if s.rules.addresses.Check(a) == nil {
+			list = append(list, a)
+		}
+	}
+	if len(list) == 0 {
+		return nil, refusal("the host %s leads to an address that may not be reached", to.host)
+	}
+	return list[:min(len(list), maxDials)], nil
+}
