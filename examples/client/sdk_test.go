@@ -1,0 +1,124 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A quick start is the README of an SDK: how it is installed, a worker that serves until it is ended, a call of its tool in another
+// terminal, and a client.
+type quickStart struct {
+	readme string
+	tool   string
+	output string // of its call
+	ready  string // what the client prints first
+}
+
+// What somebody copies from the README of an SDK, from the first block to the last, works beside a daemon of "make run".
+func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
+	for name, q := range map[string]quickStart{
+		"go":         {"../../sdk/go/README.md", "hello", "Hello, Ada!", "Hello, Ada!"},
+		"python":     {"../../sdk/python/README.md", "greet", "Hello, Ada! Hello, Ada!", "Hello, Ada!"},
+		"typescript": {"../../sdk/typescript/README.md", "welcome", "Welcome, Ada!", "Welcome, Ada!"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.checkout(t)
+			blocks := blocksOf(t, q.readme, "sh")
+			if name != "go" { // which needs nothing
+				p.run(t, []string{withoutSudo(blocks[0])})
+				blocks = blocks[1:]
+			}
+			if len(blocks) != 3 {
+				t.Fatalf("%s has %d blocks for worker, call and client", q.readme, len(blocks))
+			}
+			worker := p.background(t, blocks[0])
+			p.awaitTool(t, q.tool, worker)
+			ran := p.run(t, blocks[1:])
+			if !strings.Contains(ran[0].output, q.output) {
+				t.Errorf("the call printed %q\n%s", ran[0].output, worker)
+			}
+			for _, want := range []string{q.ready, "uspended", "esumed", "inished"} {
+				if !strings.Contains(ran[1].output, want) {
+					t.Errorf("the client should print %q:\n%s", want, ran[1].output)
+				}
+			}
+			if text, err := os.ReadFile(filepath.Join(p.dir, "workspace", "hello.txt")); err != nil || string(text) != "hello\n" {
+				t.Errorf("what was agreed to left %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// checkout gives a place the SDKs, and an examples directory of its own: what is pasted is not written into the repository.
+func (p *place) checkout(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(p.dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "sdk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs("../../sdk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, sdk := range []string{"go", "python", "typescript"} {
+		if err := os.Symlink(filepath.Join(root, sdk), filepath.Join(p.dir, "sdk", sdk)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// withoutSudo leaves out what CI has installed.
+func withoutSudo(block string) string {
+	var lines []string
+	for line := range strings.Lines(block) {
+		if !strings.HasPrefix(line, "sudo ") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+// background runs a block in a terminal of its own until the test ends.
+func (p *place) background(t *testing.T, text string) *bytes.Buffer {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", "set -euo pipefail\n"+strings.ReplaceAll(text, readmeAddress, p.address))
+	cmd.Dir, cmd.Env = p.dir, environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 10 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) // as Ctrl-C: all that the block started
+		_ = cmd.Wait()
+	})
+	return &out
+}
+
+// awaitTool waits until a worker serves.
+func (p *place) awaitTool(t *testing.T, tool string, log *bytes.Buffer) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		cmd := exec.Command("bin/toold", "tools", tool)
+		cmd.Dir, cmd.Env = p.dir, environment()
+		out, err := cmd.CombinedOutput()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no worker serves: %v\n%s\n%s", err, out, log)
+		}
+	}
+}
