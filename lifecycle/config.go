@@ -73,6 +73,8 @@ type Config struct {
 	// Isolation returns the facts that hold around the processes of a tool, for the records of its calls; none for a tool
 	// that starts no process. nil: none.
 	Isolation func(*tool.Descriptor) []call.Fact
+	// Secret returns why a tool cannot have a secret that it requires, for the operator. It reads none. nil: tools have them all.
+	Secret func(namespace, tool, name string) error
 	// Full reports that the disk has no room for new calls; what is left is for those that run. nil is never.
 	Full func() bool
 	// SingleUser replaces four eyes by a confirmation that the one person types.

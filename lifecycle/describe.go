@@ -50,7 +50,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		out.Error = end.result.Error
 		return out, nil
 	}
-	for _, step := range []func(context.Context) *end{pass.rewrite, pass.assess} {
+	for _, step := range []func(context.Context) *end{pass.rewrite, pass.assess, pass.secrets} {
 		if end := step(ctx); end != nil {
 			out.Error = end.result.Error
 			return out, nil

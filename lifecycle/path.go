@@ -217,7 +217,10 @@ func (p *pass) step(ctx context.Context) *end {
 	case stepAssess:
 		return p.assess(ctx)
 	case stepIsolate:
-		return p.isolate(ctx)
+		if out := p.isolate(ctx); out != nil {
+			return out
+		}
+		return p.secrets(ctx)
 	case stepGate:
 		return p.gate(ctx)
 	case stepQueue:

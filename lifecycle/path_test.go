@@ -3,6 +3,8 @@ package lifecycle_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
@@ -72,6 +74,45 @@ func TestP12RequiredIsolation(t *testing.T) {
 		}
 		facts = factsHeld("fs_read", "fs_write", "processes_killed", "net")
 		if c := w.do(spec("isolated", `{}`)); c.Status != call.Succeeded || !c.Isolation.Holds("net") || ran != 1 {
+			t.Errorf("call %+v, ran %d times", c, ran)
+		}
+	})
+}
+
+// T79: nobody is asked about a call whose tool cannot have a secret that it requires, and DescribeCall says so.
+func TestRequiredSecrets(t *testing.T) {
+	ran := 0
+	needs := tool.Func(tool.Descriptor{ID: "needs", RequiredSecrets: []string{"there", "db"}, Parameters: json.RawMessage(anyObject)},
+		func(context.Context, *tool.Call) (*tool.Result, error) { ran++; return tool.Text("ran"), nil })
+	var why error
+	config := both(gates(namedGate("ask", approval(tool.Ticket{}))), func(c *lifecycle.Config) {
+		c.Secret = func(namespace, id, name string) error {
+			if namespace != "ns" || id != "needs" {
+				t.Errorf("asked for %s, %s", namespace, id)
+			}
+			if name == "db" {
+				return why
+			}
+			return nil
+		}
+	})
+	inBubble(t, []tool.Tool{needs}, config, func(t *testing.T, w *world) {
+		why = errors.New("for the operator alone")
+		c := w.do(spec("needs", `{}`))
+		e := c.Result.Error
+		if c.Status != call.Failed || e.Code != tool.ExecutionFailed || e.Reason != "SECRET_UNAVAILABLE" || !e.Aborted || c.Executed != call.NotStarted ||
+			c.Result.ModelText() != "Not run: secret db is not available to this tool" || strings.Contains(e.DeveloperMessage, "operator") {
+			t.Errorf("call %+v %+v", c, e)
+		}
+		if got, err := w.e.Describe(t.Context(), alice, spec("needs", `{}`)); err != nil || got.Valid || got.Error.Reason != "SECRET_UNAVAILABLE" {
+			t.Errorf("described as %+v, %v", got, err)
+		}
+		why = nil
+		if c = w.do(spec("needs", `{}`)); c.Status != call.Suspended {
+			t.Fatalf("call %+v", c)
+		}
+		why = errors.New("taken away while it waited")
+		if c = w.answer(bob, c, yes()); c.Status != call.Failed || c.Result.Error.Reason != "SECRET_UNAVAILABLE" || ran != 0 {
 			t.Errorf("call %+v, ran %d times", c, ran)
 		}
 	})

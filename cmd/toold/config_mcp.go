@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
@@ -98,6 +101,9 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		if e.Plain() && !said.Plaintext {
 			return nil, usagef("mcp.files: server %q: http to another machine shows everybody between what is said; use https, or say plaintext of it in mcp.servers", e.Key)
 		}
+		if err := checkReferences(&e); err != nil {
+			return nil, usagef("mcp.files: server %q: %w", e.Key, err)
+		}
 		e.Trust, e.Tools = mcpTrust[said.Trust], said.Tools
 		if e.Command != "" {
 			var err error
@@ -108,6 +114,21 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		kept = append(kept, e)
 	}
 	return kept, nil
+}
+
+// checkReferences refuses references that are none, and those that stand where everybody on the machine could read the value.
+func checkReferences(e *mcp.Entry) error {
+	for _, text := range append([]string{e.Command, e.Dir, e.URL}, e.Args...) {
+		if strings.Contains(text, secret.Scheme) {
+			return fmt.Errorf("%s stands in env and headers alone", secret.Scheme)
+		}
+	}
+	for _, text := range slices.Concat(e.Env, slices.Collect(maps.Values(e.Headers))) {
+		if _, err := secret.References(text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mcpPolicy isolates a server: it sees the directory that it starts in, and its own program.

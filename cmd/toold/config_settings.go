@@ -186,6 +186,7 @@ func usageOfPlugin(key string) string {
 		"web.max_bytes":       "bytes of a page, unpacked",
 		"web.search":          "brave or searxng; empty is no web_search",
 		"web.search_url":      "of the search engine; empty is brave's own",
+		"web.search_key":      "secret://name of the key of the search engine",
 		"web.search_key_file": "file of the key of the search engine",
 		"compact.from":        "bytes of a message from which it is made compact",
 	}[key]

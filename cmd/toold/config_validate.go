@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/tool"
 )
@@ -34,6 +35,9 @@ func (c *Config) validate() error {
 	for i, e := range c.Bash.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsRune(e, 0) {
 			wrong("bash.env", "entry %d is not NAME=value", i+1)
+		}
+		if _, err := secret.References(e); err != nil {
+			wrong("bash.env", "entry %d: %v", i+1, err)
 		}
 	}
 	c.validateProfiles(wrong)

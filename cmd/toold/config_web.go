@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/address"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/web"
 )
@@ -24,6 +26,7 @@ type Web struct {
 	MaxBytes       int           `koanf:"max_bytes"`       // of a page, unpacked
 	Search         string        `koanf:"search"`          // brave, searxng; "": there is no web_search
 	SearchURL      string        `koanf:"search_url"`      // of the engine; "": brave's own
+	SearchKey      string        `koanf:"search_key"`      // secret://name, read for each search; "": that of the file
 	SearchKeyFile  string        `koanf:"search_key_file"` // whose text is the key; brave needs one
 }
 
@@ -65,8 +68,10 @@ func (c *Config) validateWeb(wrong complaint) {
 	switch {
 	case !slices.Contains([]string{"", "brave", "searxng"}, w.Search):
 		wrong("web.search", "%q is not brave or searxng", w.Search)
-	case w.Search == "brave" && w.SearchKeyFile == "":
-		wrong("web.search_key_file", "brave needs the file of a key")
+	case w.SearchKey != "" && !isReference(w.SearchKey):
+		wrong("web.search_key", "is not a reference such as secret://brave")
+	case w.Search == "brave" && (w.SearchKeyFile == "") == (w.SearchKey == ""):
+		wrong("web.search_key", "brave needs a key: a secret, or the file of one")
 	case w.Search == "searxng" && w.SearchURL == "":
 		wrong("web.search_url", "searxng needs the URL of a server")
 	case w.SearchURL != "" && !named:
@@ -75,13 +80,13 @@ func (c *Config) validateWeb(wrong complaint) {
 }
 
 // webTools makes fetch and web_search, as far as they are configured.
-func webTools(cfg *Config) ([]tool.Tool, error) {
+func webTools(cfg *Config, references expander) ([]tool.Tool, error) {
 	w := &cfg.Web
 	allowed, err := w.prefixes()
 	if err != nil {
 		return nil, usagef("web.allow_addresses: %w", err)
 	}
-	engine, err := w.provider()
+	engine, err := w.provider(references)
 	if err != nil {
 		return nil, err
 	}
@@ -96,18 +101,22 @@ func webTools(cfg *Config) ([]tool.Tool, error) {
 }
 
 // provider is the search engine; nil without one.
-func (w *Web) provider() (web.Provider, error) {
-	switch w.Search {
-	case "brave":
+func (w *Web) provider(references expander) (web.Provider, error) {
+	switch {
+	case w.SearchKey != "" && w.Search == "brave":
+		return web.Brave(w.SearchURL, func(ctx context.Context) (string, error) {
+			return references.Expand(ctx, secret.Everywhere, "web_search", "search_key", w.SearchKey)
+		}), nil
+	case w.Search == "brave":
 		key, err := os.ReadFile(w.SearchKeyFile)
 		if err != nil {
 			return nil, usagef("web.search_key_file: %w", err)
 		}
 		if text := strings.TrimSpace(string(key)); text != "" && !strings.ContainsAny(text, "\r\n\x00") {
-			return web.Brave(w.SearchURL, text), nil
+			return web.Brave(w.SearchURL, web.FixedKey(text)), nil
 		}
 		return nil, usagef("web.search_key_file: %s has no key in one line", w.SearchKeyFile)
-	case "searxng":
+	case w.Search == "searxng":
 		return web.SearXNG(w.SearchURL), nil
 	}
 	return nil, nil

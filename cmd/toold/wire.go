@@ -173,7 +173,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		return err
 	}
 	d.jobs, err = registerTools(d.tools, d.cfg, path, root, needs{
-		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets,
+		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
 	})
 	if err == nil {
 		err = d.openSubagents()
@@ -234,7 +234,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
-		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), SingleUser: d.cfg.SingleUser,
+		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,

@@ -46,7 +46,7 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 			d.proofs[profile] = d.startProof(e.Policy)
 		}
 	}
-	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log
+	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
 	return mcp.New(cfg)
 }
 

@@ -3,16 +3,64 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/shell"
 )
+
+// An expander puts the values of references in their places; a [secret.Resolver] is one.
+type expander interface {
+	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
+}
+
+// isReference reports whether a text is one reference and nothing else.
+func isReference(text string) bool {
+	name, ok := strings.CutPrefix(text, secret.Scheme)
+	return ok && secret.ValidName(name)
+}
+
+// available returns why a tool cannot have a secret that its descriptor requires.
+func (d *daemon) available(namespace, tool, name string) error {
+	return d.references.Available(namespace, tool, strings.TrimPrefix(name, secret.Scheme))
+}
+
+// referring puts the values of references in the variables of commands, which are the operator's (bash.env). What a model wrote
+// is in the arguments of a command and stays as it is.
+type referring struct {
+	shell.Exec
+	references expander
+}
+
+// Run implements [shell.Exec].
+func (r referring) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
+	given := spec.Env
+	for i, pair := range given {
+		name, text, _ := strings.Cut(pair, "=")
+		if !strings.Contains(text, secret.Scheme) {
+			continue
+		}
+		value, err := r.references.Expand(ctx, secret.Everywhere, "bash", name, text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + err.Error()})
+		}
+		if &spec.Env[0] == &given[0] {
+			spec.Env = slices.Clone(given) // it is that of all commands
+		}
+		spec.Env[i] = name + "=" + value
+	}
+	return r.Exec.Run(ctx, spec)
+}
 
 // openSecrets makes what resolves references. The daemon's log is clean of a value from before it is used.
 func (d *daemon) openSecrets(ctx context.Context) error {

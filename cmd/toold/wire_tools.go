@@ -58,13 +58,15 @@ func openWorkspace(cfg *Config) (string, *os.Root, error) {
 
 // needs is what the built-in tools need of the other parts.
 type needs struct {
-	exec      shell.Exec
-	artifacts files.Artifacts
-	secrets   *redact.Live // nil: nothing is secret
+	exec       shell.Exec
+	artifacts  files.Artifacts
+	secrets    *redact.Live // nil: nothing is secret
+	references expander
 }
 
 // registerTools makes the built-in tools. The jobs are nil when no command may run in the background.
 func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, o needs) (*shell.Jobs, error) {
+	o.exec = referring{o.exec, o.references}
 	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
 	if cfg.Bash.BackgroundEach > 0 {
 		background.Exec = o.exec
@@ -85,7 +87,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	}
 	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: o.artifacts})
 	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
-	fromWeb, err := webTools(cfg)
+	fromWeb, err := webTools(cfg, o.references)
 	if err != nil {
 		return jobs, err
 	}

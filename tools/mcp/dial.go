@@ -31,7 +31,11 @@ func (s *server) dial(ctx context.Context) line {
 		return s.dialHTTP(ctx)
 	}
 	p := newPipe()
-	path, err := s.program()
+	env, err := s.resolved(ctx)
+	var path string
+	if err == nil {
+		path, err = s.program(env)
+	}
 	if err != nil {
 		p.fail(err)
 		return line{transport: p, cut: p.cut, end: p.ended}
@@ -41,7 +45,7 @@ func (s *server) dial(ctx context.Context) line {
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
-			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: s.environment(), Tag: SourcePrefix + s.entry.Key,
+			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: env, Tag: SourcePrefix + s.entry.Key,
 			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy,
 		})
 		p.fail(endOf(exit, err))
@@ -94,8 +98,30 @@ func (s *server) environment() []string {
 	return env
 }
 
+// expand puts the values of references in what the operator wrote under a name.
+func (s *server) expand(ctx context.Context, name, text string) (string, error) {
+	if s.cfg.Secrets == nil {
+		return text, nil
+	}
+	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, name, text)
+}
+
+// resolved is the environment with the values of its references as they are now.
+func (s *server) resolved(ctx context.Context) ([]string, error) {
+	env := s.environment()
+	for i := range s.entry.Env { // its own stand first
+		name, text, _ := strings.Cut(env[i], "=")
+		value, err := s.expand(ctx, name, text)
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", name, err)
+		}
+		env[i] = name + "=" + value
+	}
+	return env, nil
+}
+
 // program is the command's path. A bare name is looked for as a shell would, in the PATH that the process has.
-func (s *server) program() (string, error) {
+func (s *server) program(env []string) (string, error) {
 	command := s.entry.Command
 	if strings.ContainsRune(command, '/') {
 		if !filepath.IsAbs(command) {
@@ -103,7 +129,7 @@ func (s *server) program() (string, error) {
 		}
 		return command, nil
 	}
-	for _, pair := range s.environment() {
+	for _, pair := range env {
 		list, ok := strings.CutPrefix(pair, "PATH=")
 		if !ok {
 			continue

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +26,7 @@ func (s *server) dialHTTP(ctx context.Context) line {
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done
-	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers}
+	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, expand: s.expand}
 	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
 		g.host, g.scheme = u.Host, u.Scheme
 	}
@@ -49,6 +50,7 @@ type guarded struct {
 	host, scheme string
 	events       bool
 	headers      map[string]string
+	expand       func(ctx context.Context, name, text string) (string, error)
 
 	mu  sync.Mutex
 	why error
@@ -82,8 +84,9 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	unbind := context.AfterFunc(g.ctx, cancel) // a server that does not answer does not outlive the connection
 	release := func() { unbind(); cancel() }
 	r = r.Clone(ctx)
-	for name, value := range g.headers {
-		r.Header.Set(name, value)
+	if err := g.addHeaders(r); err != nil {
+		release()
+		return nil, g.fail(err)
 	}
 	if r.GetBody != nil {
 		if body, err := r.GetBody(); err == nil {
@@ -114,6 +117,21 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		resp.Body = limitedBody{io.LimitReader(resp.Body, MaxMessage), resp.Body}
 	}
 	return resp, err
+}
+
+// addHeaders adds those of the entry, with the values of their references as they are now.
+func (g *guarded) addHeaders(r *http.Request) error {
+	for name, text := range g.headers {
+		value, err := g.expand(r.Context(), name, text)
+		if err == nil && strings.ContainsAny(value, "\r\n\x00") {
+			err = errors.New("its secret has more than one line")
+		}
+		if err != nil {
+			return fmt.Errorf("header %s: %w", name, err)
+		}
+		r.Header.Set(name, value)
+	}
+	return nil
 }
 
 // A boundBody frees what its request was bound to.

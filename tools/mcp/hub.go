@@ -36,6 +36,14 @@ type Memory interface {
 	Keep(key string, list []byte) error
 }
 
+// Secrets puts the values of references (secret://name) in their places, for what is entitled to them.
+type Secrets interface {
+	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
+}
+
+// everywhere is the namespace of what serves all of them.
+const everywhere = "*"
+
 // Config is what a hub needs.
 type Config struct {
 	Entries []Entry
@@ -43,6 +51,7 @@ type Config struct {
 	Dir     string   // where they start when their entry says nothing; absolute, required
 	Env     []string // NAME=value that they have beside their own
 	Tools   Tools    // required
+	Secrets Secrets  // of the values of env and headers, for mcp:<key> and the name; nil: a reference is text
 	Memory  Memory   // nil: a list is known when the server has told it
 	Version string   // of the daemon, which servers are told
 	Log     *zap.Logger

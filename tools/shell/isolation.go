@@ -48,6 +48,9 @@ func (cfg *Config) isolation() isolation {
 
 // notStarted is the error of a command that did not run.
 func notStarted(err error) error {
+	if errors.Is(err, tool.ErrNotRun) {
+		return err // whoever was to start it has said why not
+	}
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
 			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),

@@ -101,6 +101,9 @@ func (s *search) Execute(ctx context.Context, call *tool.Call) (*tool.Result, er
 // failed is an error of the provider for the model; what the operator has to mend is told to the operator.
 func (s *search) failed(err error) error {
 	e := &tool.Error{Code: tool.Upstream, Reason: "SEARCH_FAILED", Message: "The search engine did not answer", Retryable: true, DeveloperMessage: err.Error()}
+	if none, ok := errors.AsType[noKeyError](err); ok {
+		return &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + none.Error()}
+	}
 	var said *answered
 	if errors.As(err, &said) {
 		e.Message = fmt.Sprintf("The search engine answered %d %s", said.status, http.StatusText(said.status))
@@ -154,8 +157,17 @@ func providerClient() *http.Client {
 	}
 }
 
+// A Key is asked for the key of a search engine before each question.
+type Key func(ctx context.Context) (string, error)
+
+// FixedKey is always the same.
+func FixedKey(key string) Key { return func(context.Context) (string, error) { return key, nil } }
+
+// A noKeyError says that a question was not asked.
+type noKeyError struct{ error }
+
 // Brave returns the search of Brave (api.search.brave.com, its Web Search API v1) with this key. An empty URL is theirs.
-func Brave(base, key string) Provider {
+func Brave(base string, key Key) Provider {
 	if base == "" {
 		base = "https://api.search.brave.com/res/v1/web/search"
 	}
@@ -163,8 +175,9 @@ func Brave(base, key string) Provider {
 }
 
 type brave struct {
-	base, key string
-	client    *http.Client
+	base   string
+	key    Key
+	client *http.Client
 }
 
 // Search implements [Provider].
@@ -174,8 +187,12 @@ func (b *brave) Search(ctx context.Context, query string, count int) ([]Hit, err
 			Results []struct{ Title, URL, Description string }
 		}
 	}
+	key, err := b.key(ctx)
+	if err != nil {
+		return nil, noKeyError{err}
+	}
 	values := url.Values{"q": {query}, "count": {strconv.Itoa(count)}, "text_decorations": {"false"}}
-	if err := ask(ctx, b.client, b.base, values, http.Header{"X-Subscription-Token": {b.key}}, &said); err != nil {
+	if err := ask(ctx, b.client, b.base, values, http.Header{"X-Subscription-Token": {key}}, &said); err != nil {
 		return nil, err
 	}
 	hits := make([]Hit, 0, count)

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -46,7 +47,7 @@ func hits(t *testing.T, p web.Provider, args map[string]any) (list []web.Hit, te
 
 func TestBrave(t *testing.T) {
 	base, asked := recorded(t, "brave.json")
-	list, text := hits(t, web.Brave(base+"/res/v1/web/search", "the-key"), map[string]any{"query": "go testing"})
+	list, text := hits(t, web.Brave(base+"/res/v1/web/search", web.FixedKey("the-key")), map[string]any{"query": "go testing"})
 	if len(list) != 2 || list[0] != (web.Hit{"testing - Go Packages", "https://pkg.go.dev/testing", "Package testing provides support for automated testing of Go packages & more."}) {
 		t.Errorf("hits = %+v", list)
 	}
@@ -55,8 +56,32 @@ func TestBrave(t *testing.T) {
 	if asked.Header.Get("X-Subscription-Token") != "the-key" || q.Get("q") != "go testing" || q.Get("count") != "8" || asked.URL.Path != "/res/v1/web/search" {
 		t.Errorf("asked %v with %v", asked.URL, asked.Header)
 	}
-	if list, _ = hits(t, web.Brave(base, "k"), map[string]any{"query": "a&b=c", "count": 1}); len(list) != 1 || asked.URL.Query().Get("q") != "a&b=c" || asked.URL.Query().Get("count") != "1" {
+	if list, _ = hits(t, web.Brave(base, web.FixedKey("k")), map[string]any{"query": "a&b=c", "count": 1}); len(list) != 1 || asked.URL.Query().Get("q") != "a&b=c" || asked.URL.Query().Get("count") != "1" {
 		t.Errorf("hits = %+v of %v", list, asked.URL)
+	}
+}
+
+// The key is asked for anew before each question, and without one none is asked.
+func TestKeyOfBrave(t *testing.T) {
+	base, asked := recorded(t, "brave.json")
+	keys := []string{"first", "second"}
+	search := web.Brave(base, func(context.Context) (string, error) {
+		if len(keys) == 0 {
+			return "", errors.New("secret brave is not available to this tool")
+		}
+		key := keys[0]
+		keys = keys[1:]
+		return key, nil
+	})
+	for _, want := range []string{"first", "second"} {
+		if hits(t, search, map[string]any{"query": "x"}); asked.Header.Get("X-Subscription-Token") != want {
+			t.Errorf("asked with %v, want %s", asked.Header, want)
+		}
+	}
+	_, err := run(t, tools(t, web.Config{Search: search})["web_search"], map[string]any{"query": "y"})
+	var e *tool.Error
+	if !errors.As(err, &e) || e.Code != tool.ExecutionFailed || e.Reason != "SECRET_UNAVAILABLE" || e.Message != "Not run: secret brave is not available to this tool" || asked.URL.Query().Get("q") == "y" {
+		t.Errorf("%#v", err)
 	}
 }
 
@@ -99,7 +124,7 @@ func TestSearchFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(tt.serve)
 			defer s.Close()
-			_, err := run(t, tools(t, web.Config{Search: web.Brave(s.URL, "the-key")})["web_search"], map[string]any{"query": "x"})
+			_, err := run(t, tools(t, web.Config{Search: web.Brave(s.URL, web.FixedKey("the-key"))})["web_search"], map[string]any{"query": "x"})
 			var e *tool.Error
 			if !errors.As(err, &e) || e.Code != tool.Upstream || e.Retryable != tt.retryable || e.RetryAfter != tt.after {
 				t.Fatalf("%#v", err)

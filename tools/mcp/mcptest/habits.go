@@ -2,6 +2,7 @@ package mcptest
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -38,7 +39,8 @@ var habits = map[string]func(){
 		fmt.Println("Server is starting …")
 		script(func(_ string, id json.RawMessage) { answer(id, "fine") })
 	},
-	"mute": func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
+	"leaky": func() { script(func(_ string, id json.RawMessage) { leak(id) }) },
+	"mute":  func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
 }
 
 // names are what the tools of a bad server are called.
@@ -48,6 +50,17 @@ func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func answer(id json.RawMessage, text string) {
 	say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, id, text)
+}
+
+// Leak is the variable that a leaky server tells in every form.
+const Leak = "TOOLD_MCPTEST_LEAK"
+
+func leak(id json.RawMessage) {
+	value := os.Getenv(Leak)
+	fmt.Fprintln(os.Stderr, "raw", value)
+	say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%q}}`, "raw "+value)
+	escaped, _ := json.Marshal(value)
+	answer(id, fmt.Sprintf("raw %s json %s base64 %s hex %x", value, escaped, base64.StdEncoding.EncodeToString([]byte(value)), value))
 }
 
 func endless() {

@@ -1,0 +1,91 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/mcp/mcptest"
+)
+
+// keys puts the newest value in the place of secret://key, for who is entitled.
+type keys struct {
+	mu    sync.Mutex
+	value string
+	asked []string
+}
+
+func (k *keys) Expand(_ context.Context, namespace, tool, parameter, text string) (string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !strings.Contains(text, "secret://") {
+		return text, nil
+	}
+	k.asked = append(k.asked, strings.Join([]string{namespace, tool, parameter}, " "))
+	if k.value == "" {
+		return "", errors.New("secret key is not available to this tool")
+	}
+	return strings.ReplaceAll(text, "secret://key", k.value), nil
+}
+
+func (k *keys) set(value string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.value = value
+}
+
+func (k *keys) told() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.Join(k.asked, "\n")
+}
+
+// A header's reference is resolved with each request: a key that was replaced counts at once, on the same connection.
+func TestSecretInHeader(t *testing.T) {
+	k := &keys{value: "right"}
+	var seen sync.Map
+	h := mcptest.Handler(eras[0])
+	e := overHTTP(t, "w", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.Store(r.Header.Get("X-Key"), true)
+		h.ServeHTTP(w, r)
+	}))
+	e.Headers = map[string]string{"Authorization": "Bearer right", "X-Key": "v=secret://key"}
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Secrets = k }, e).ready()
+	k.set("next")
+	contains(t, w.text("w__echo", `{"text":"x"}`), "x")
+	for _, want := range []string{"v=right", "v=next"} {
+		if _, ok := seen.Load(want); !ok {
+			t.Errorf("no request had %q", want)
+		}
+	}
+	if !strings.Contains(k.told(), "* mcp:w X-Key") || strings.Contains(k.told(), "Authorization") {
+		t.Errorf("asked for\n%s", k.told())
+	}
+	k.set("two\nlines")
+	c, _ := newCall(t, `{"text":"x"}`)
+	if r, err := w.do("w__echo", c); err == nil && r.Status != tool.StatusError {
+		t.Errorf("with a key of two lines it answers %+v", r)
+	}
+	k.set("right") // to say goodbye
+}
+
+// A process is not started without its secret, and with the value of the time when it starts.
+func TestSecretInEnvironment(t *testing.T) {
+	k := &keys{}
+	e := own(t, "leaky", "leaky", func(e *mcp.Entry) { e.Env = append(e.Env, mcptest.Leak+"=secret://key") })
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Secrets = k }, e)
+	w.eventually("it is refused", func() bool {
+		return strings.Contains(w.hub.Sources()[0].Error, "env "+mcptest.Leak+": secret key is not available to this tool")
+	})
+	k.set("the-value")
+	w.ready()
+	contains(t, w.text("leaky__bash", `{}`), "raw the-value json")
+	if !strings.HasPrefix(k.told(), "* mcp:leaky "+mcptest.Leak) {
+		t.Errorf("asked for\n%s", k.told())
+	}
+}
