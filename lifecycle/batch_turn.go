@@ -13,13 +13,14 @@ import (
 type standing int
 
 const (
-	over    standing = iota // it has ended, or cannot be read
-	fresh                   // it has not begun
-	asking                  // a gate's question is open
-	halting                 // its tool's own question is open, or what became of it
-	decided                 // a decision is stored, and nothing carries the call on
-	moving                  // a pass runs
-	stuck                   // the journal did not take its end: recovery decides
+	over      standing = iota // it has ended, or cannot be read
+	fresh                     // it has not begun
+	asking                    // a gate's question is open
+	halting                   // its tool's own question is open, or what became of it
+	decided                   // a decision is stored, and nothing carries the call on
+	moving                    // a pass runs
+	elsewhere                 // its work goes on elsewhere, and nothing of it is here
+	stuck                     // the journal did not take its end: recovery decides
 )
 
 func (l *live) standing() standing {
@@ -43,7 +44,7 @@ func (l *live) standing() standing {
 		return decided
 	case call.Running:
 		if l.c.Operation() != nil {
-			return moving
+			return elsewhere
 		}
 	case call.Suspended:
 		if asksOfRun(l.c.Open()) {
@@ -212,7 +213,7 @@ func (b *batch) mayBegin(at standings) bool {
 	if b.parallel() {
 		return true
 	}
-	if at.count(moving, stuck) > 0 || at.count(decided) > 0 && b.record.Replay == call.Immediate {
+	if at.count(moving, elsewhere, stuck) > 0 || at.count(decided) > 0 && b.record.Replay == call.Immediate {
 		return false
 	}
 	return b.record.Strategy != call.Sequential || !b.halted(at)

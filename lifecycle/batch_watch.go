@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -83,7 +84,8 @@ func (w *Watcher) finished(ctx context.Context) (f Frame, ok bool, err error) {
 	if err != nil {
 		return f, false, err
 	}
-	if len(done.Open) > 0 && (w.through || w.e.Draining()) {
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil }) // by itself, later
+	if len(done.Open) > 0 && (w.through || moves || w.e.Draining()) {
 		return f, false, nil
 	}
 	for i, c := range done.Calls {

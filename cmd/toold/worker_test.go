@@ -129,10 +129,11 @@ func addOperations(w *worker.Worker) {
 		return a + " " + b, errors.Join(err1, err2)
 	})
 	worker.Add(w, worker.Tool{ID: "elsewhere", Observe: true, Poll: func(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
-		if _, err := os.Stat(c.GetOperationId() + ".go"); err != nil {
+		_, err := os.Stat(c.GetOperationId() + ".go")
+		if errors.Is(err, os.ErrNotExist) {
 			return nil, nil
 		}
-		return worker.Success("done elsewhere"), nil
+		return worker.Success("done elsewhere"), err
 	}}, func(_ context.Context, c *worker.Call, in testArgs) (string, error) {
 		f, err := os.OpenFile(in.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {

@@ -156,6 +156,9 @@ func (v View) callHistory(c *tooldv1.Call) string {
 			end = "running"
 		}
 		text := fmt.Sprintf("%d  %s, epoch %d", a.GetAttempt(), end, a.GetEpoch())
+		if o := a.GetOperation(); o != nil && a.GetEndedAt() == nil {
+			text += ", goes on elsewhere as" + quoted(o.GetOperationId()) + ", at most until " + v.clock(o.GetExpiresAt())
+		}
 		if a.GetLateResult() != nil {
 			text += ", with a late result that counts for nothing"
 		}

@@ -1,0 +1,100 @@
+package lifecycle_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// TestOperationsInBatches: a batch waits for work that goes on elsewhere, and holds nothing for that: a drain does not wait for it, and
+// the next daemon goes on.
+func TestOperationsInBatches(t *testing.T) {
+	for _, strategy := range []call.Strategy{call.Sequential, call.Auto, call.Parallel} {
+		r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("a picture"), nil }}
+		operating(t, r, func(t *testing.T, w *world, poll func()) {
+			w.tools.set(t, r, echo("echo", mutating))
+			b := batchOf(strategy, of("render", "echo")...)
+			watcher := w.turn(b, lifecycle.ExecuteOptions{})
+			told := make(chan *lifecycle.BatchFinished, 1)
+			go func() {
+				_, done := followed(t, watcher)
+				told <- done
+			}()
+			synctest.Wait()
+			second := map[bool]string{true: "SUCCEEDED", false: "NEW"}[strategy == call.Parallel]
+			w.wantBatch(b, "RUNNING "+second)
+			time.Sleep(2 * time.Minute)
+			w.wantBatch(b, "SUCCEEDED SUCCEEDED")
+			if done := <-told; done == nil || len(done.Open) != 0 {
+				t.Errorf("%s: the stream ended with %+v", strategy, done)
+			}
+
+			again := batchOf(strategy, of("render", "echo")...)
+			w.launch(again)
+			drain(w.e) // which would wait for ever
+			w.wantBatch(again, "RUNNING "+second)
+			w.crash()
+			poll()
+			time.Sleep(2 * time.Minute)
+			w.wantBatch(again, "SUCCEEDED SUCCEEDED")
+
+			gone := batchOf(strategy, of("render", "echo")...)
+			w.launch(gone)
+			if _, err := w.e.CancelBatch(t.Context(), alice, gone.ID, "", ""); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			w.wantBatch(gone, "CANCELLED/CANCELLED "+map[bool]string{true: "SUCCEEDED", false: "CANCELLED/CANCELLED"}[strategy == call.Parallel])
+		})
+	}
+}
+
+// TestOperationsOfRunsAndCopies: the end of a run ends them, and in a store that was copied nobody asks for them until they are released.
+func TestOperationsOfRunsAndCopies(t *testing.T) {
+	r := &render{}
+	operating(t, r, func(t *testing.T, w *world, poll func()) {
+		s := spec("render", "{}")
+		w.park(s)
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if c := w.get(s.ID); c.Status != call.Cancelled || len(r.stopped) != 1 {
+			t.Errorf("after the end of its run: %s, stopped %v", c.Status, r.stopped)
+		}
+
+		held, ended := apart(spec("render", "{}")), apart(spec("render", "{}"))
+		w.park(held)
+		w.park(ended)
+		w.kill()
+		w.store.SetMoved(true)
+		w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
+		w.open()
+		poll()
+		r.mu.Lock()
+		r.polled = nil
+		r.mu.Unlock()
+		time.Sleep(time.Hour)
+		if r.polls() != 0 {
+			t.Fatal("asked for what belongs to the original")
+		}
+		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: []string{ended.ID}}, true, ""); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if c := w.get(ended.ID); c.Status != call.Cancelled || c.Executed != call.ExecutedUnknown {
+			t.Errorf("ended by the operator: %s %s", c.Status, c.Executed)
+		}
+		if c := w.get(held.ID); r.polls() == 0 || c.Operation() == nil {
+			t.Errorf("released: asked %d times, %s", r.polls(), c.Status)
+		}
+	})
+}
