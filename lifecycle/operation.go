@@ -200,7 +200,6 @@ func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 		p.stopOperation(o)
 		return coming{}
 	}
-	p.settle()
 	return next
 }
 
@@ -248,30 +247,9 @@ func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call
 	return nil, false
 }
 
-// settle has the record know the newest event of the log: nobody may hold the call in memory from here on.
-func (p *pass) settle() {
-	p.l.mu.Lock()
-	behind := len(p.l.unwritten) > 0 || p.l.last > p.l.c.LastSequence
-	p.l.mu.Unlock()
-	if !behind {
-		return
-	}
-	if err := p.l.commit(step{durability: store.Normal}); err != nil {
-		p.l.e.log.Warn("what an operation told is not stored", zap.String("call_id", p.l.key.ID), zap.Error(err))
-	}
-}
-
 // recoverOperation takes up a call whose work goes on elsewhere.
-func (l *live) recoverOperation(o *call.Operation) error {
-	if stored, err := l.e.store.Call(context.Background(), l.key); err != nil {
-		return err
-	} else if l.record().LastSequence > stored.LastSequence {
-		if err := l.commit(step{durability: store.Normal}); err != nil {
-			return err
-		}
-	}
+func (l *live) recoverOperation(o *call.Operation) {
 	l.e.operations.soon(l.key, o, l.record().Cancel != nil, l.e.store.Now())
-	return nil
 }
 
 // Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says

@@ -74,7 +74,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	switch {
 	case c.Operation() != nil:
 		found.Operations++
-		return l.recoverOperation(c.Operation())
+		l.recoverOperation(c.Operation())
 	case c.Cancel != nil:
 		found.Cancelled++
 		out := endOf(wished(c.Cancel), call.NotStarted)

@@ -16,6 +16,9 @@ import { connect, sleep } from "./channel.js";
 /** What the daemon takes in one message. A larger one would end the connection, and again with each that follows. */
 const maxMessage = (4 << 20) - 1024;
 
+/** How many messages may wait before a call that prints much should wait, too. */
+const maxWaiting = 256;
+
 /** A text without halves of characters, such as a slice leaves. */
 const readable = (text: string) => Buffer.from(text, "utf8").toString("utf8");
 
@@ -201,6 +204,19 @@ export class Worker {
 
   /** Has the sender look again. */
   stirred(): void { this.wake(); }
+
+  /** Takes back what a call told and was not sent yet. */
+  forget(lease: string): void {
+    const kept = this.out.filter((m) => m.message.case !== "report" || m.message.value.leaseId !== lease);
+    this.out.length = 0;
+    for (const m of kept) this.out.push(m);
+  }
+
+  /** Waits until little waits to be sent. */
+  async room(signal: AbortSignal): Promise<void> {
+    while (this.out.length > maxWaiting && !signal.aborted) await sleep(10);
+    signal.throwIfAborted();
+  }
 
   /** Serves over one connection. True when the worker has drained. */
   private async connection(client: RpcClient<typeof WorkerService>): Promise<boolean> {
@@ -393,6 +409,9 @@ export class Call {
     }
   }
 
+  /** Waits until little waits to be sent: a function that prints much awaits it now and then, or all of it is kept in memory. */
+  async flushed(): Promise<void> { await this.job?.room(); }
+
   /** Keeps bytes for the next attempt (info.checkpoint). When it resolves they are in the journal. */
   async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save({ case: "checkpoint", value: data }); }
 
@@ -447,6 +466,8 @@ class Job {
     this.worker.say(this.done);
   }
 
+  room(): Promise<void> { return this.worker.room(this.stop.signal); }
+
   cancel(cause: CallCancelled): void { this.stop.abort(cause); }
 
   /** Gives the rest of the lease to be taken up by another connection. */
@@ -465,6 +486,7 @@ class Job {
     clearTimeout(this.patience);
     this.cancel(new CallCancelled(why));
     this.worker.jobs.delete(this.lease);
+    this.worker.forget(this.lease);
     for (const { settle } of this.saving.values()) settle(why, "");
     this.saving.clear();
     this.worker.stirred();

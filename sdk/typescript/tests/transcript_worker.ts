@@ -24,6 +24,7 @@ worker.tool({ id: "tells", observe: true }, async (call) => {
   call.activity("plan", "todo", ["one"]);
   call.activityDelta("plan", [{ op: "add", path: "/-", value: "two" }]);
   call.output("printed\n");
+  await call.flushed();
   await call.saveCheckpoint(new TextEncoder().encode("kept"));
   return { caller: call.info.caller?.subject, run: call.info.run?.runId, key: call.info.idempotencyKey.length };
 });
