@@ -20,7 +20,7 @@ func TestProblems(t *testing.T) {
 		{"no mapping", "- a\n", "1:1: a manifest is a mapping"},
 		{"no YAML", "id: [\n", ":1: is not YAML"},
 		{"two documents", "id: x\nrun: {program: /bin/echo}\n---\nid: y\n", "1:1: holds more than one document"},
-		{"unknown", "id: x\ndescripton: y\n", `2:1: unknown setting "descripton"; did you mean "description"?`},
+		{"unknown", "id: x\ndescriptio: y\n", `2:1: unknown setting "descriptio"; did you mean "description"?`},
 		{"unknown below", "id: x\nrun:\n  program: /bin/echo\n  exit_code: [1]\n", `4:3: unknown setting "run.exit_code"; did you mean "run.exit_codes"?`},
 		{"known elsewhere", "name: x\n", `1:1: unknown setting "name": the name of a tool is its id`},
 		{"twice", "id: x\nid: y\n", "2:1: id stands twice"},
