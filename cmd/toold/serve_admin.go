@@ -213,78 +213,82 @@ func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte)
 	return true
 }
 
+// A fresh is all that a reload reads before it changes anything.
+type fresh struct {
+	cfg         *Config
+	rules       *permission.Rules
+	text        []byte // of the rules
+	swapSecrets func() // nil: nothing new
+	references  []secret.Secret
+	hooks       outsiders
+	manifests   *command.Set
+}
+
+func (d *daemon) readAll() (*fresh, error) {
+	n := &fresh{}
+	for _, read := range []func() error{
+		func() (err error) { n.cfg, err = d.cfg.Reload(); return err },
+		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
+		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
+		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
+		func() error { _, err := newPlugins(n.cfg); return err },
+		func() error { return d.plugins.takes(n.cfg) },
+		func() (err error) { n.hooks, err = d.readHooks(n.cfg); return err },
+		func() (err error) {
+			n.manifests, err = n.cfg.readManifests(d.runner, d.references, d.log, d.manifests)
+			return err
+		},
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
 func (d *daemon) reloadAll() (server.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
 	var done server.Reloaded
-	next, err := d.cfg.Reload()
-	var rules *permission.Rules
-	var text []byte
-	if err == nil {
-		rules, text, err = readRules(next)
-	}
-	var swapSecrets func()
-	if err == nil {
-		swapSecrets, err = d.readSecrets(next)
-	}
-	var references []secret.Secret
-	if err == nil {
-		references, err = d.readReferences(next)
-	}
-	if err == nil {
-		if _, err = newPlugins(next); err == nil {
-			err = d.plugins.takes(next)
-		}
-	}
-	var hooks outsiders
-	if err == nil {
-		hooks, err = d.readHooks(next)
-	}
-	var manifests *command.Set
-	if err == nil {
-		manifests, err = next.readManifests(d.runner, d.references, d.log, d.manifests)
-	}
+	n, err := d.readAll()
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
-	done.NeedsRestart = d.needRestart(next)
-	if swapped, err := d.reloadManifests(manifests); err != nil {
-		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "command.directory: %v", err)
-	} else if swapped {
-		done.Changed = append(done.Changed, "command")
+	done.NeedsRestart = d.needRestart(n.cfg)
+	for _, part := range []struct {
+		name, key string
+		swap      func() (bool, error)
+	}{
+		{"command", "command.directory: ", func() (bool, error) { return d.reloadManifests(n.manifests) }},
+		{"tools.descriptions", "tools.descriptions: ", func() (bool, error) { return d.reloadDescriptions(n.cfg) }},
+		{"secrets", "secrets: ", func() (bool, error) { return d.reloadReferences(context.Background(), n.references, n.cfg) }},
+		{"", "", func() (bool, error) {
+			changed, err := d.plugins.reload(n.cfg)
+			done.Changed = append(done.Changed, changed...)
+			return false, err
+		}},
+		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
+	} {
+		swapped, err := part.swap()
+		if err != nil {
+			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%s%v", part.key, err)
+		}
+		if swapped {
+			done.Changed = append(done.Changed, part.name)
+		}
 	}
-	if swapped, err := d.reloadDescriptions(next); err != nil {
-		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "tools.descriptions: %v", err)
-	} else if swapped {
-		done.Changed = append(done.Changed, "tools.descriptions")
-	}
-	if swapped, err := d.reloadReferences(context.Background(), references, next); err != nil {
-		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "secrets: %v", err)
-	} else if swapped {
-		done.Changed = append(done.Changed, "secrets")
-	}
-	changed, err := d.plugins.reload(next)
-	if err != nil {
-		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
-	}
-	done.Changed = append(done.Changed, changed...)
-	if swapped, err := d.reloadHooks(hooks); err != nil {
-		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
-	} else if swapped {
-		done.Changed = append(done.Changed, "hooks")
-	}
-	if swapSecrets != nil {
-		swapSecrets()
+	if n.swapSecrets != nil {
+		n.swapSecrets()
 		done.Changed = append(done.Changed, "redact")
 	}
-	if d.reloadRules(next, rules, text) {
+	if d.reloadRules(n.cfg, n.rules, n.text) {
 		done.Changed = append(done.Changed, "rules")
 	}
-	if level, err := zapcore.ParseLevel(next.Log.Level); err == nil && next.Log.Level != d.reload.level {
+	if level, err := zapcore.ParseLevel(n.cfg.Log.Level); err == nil && n.cfg.Log.Level != d.reload.level {
 		d.level.SetLevel(level)
-		d.reload.level = next.Log.Level
+		d.reload.level = n.cfg.Log.Level
 		done.Changed = append(done.Changed, "log.level")
 	}
 	d.proof.Store(d.startProof(d.policy)) // the machine may have changed
