@@ -87,7 +87,6 @@ func ranges(numbers []uint32) (program []bpf.Instruction) {
 
 // examined has the calls whose arguments decide. Each rule begins with the number loaded and ends with a verdict.
 func examined(sockets bool) map[uint32][]bpf.Instruction {
-	arg := func(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
 	unless := func(cond bpf.JumpTest, val uint32) []bpf.Instruction {
 		return []bpf.Instruction{bpf.JumpIf{Cond: cond, Val: val, SkipFalse: 1}, refuseWith(unix.EPERM)}
 	}
@@ -109,10 +108,66 @@ func examined(sockets bool) map[uint32][]bpf.Instruction {
 			[]bpf.Instruction{refuseWith(unix.EPERM)}),
 		unix.SYS_SOCKETPAIR: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(unix.AF_UNIX), []bpf.Instruction{refuseWith(unix.EPERM)}),
 	}
+	for number, rule := range modeRules() {
+		rules[number] = rule
+	}
+	for number, rule := range coreRules() {
+		rules[number] = rule
+	}
 	if !sockets {
 		rules[unix.SYS_SOCKET] = []bpf.Instruction{refuseWith(unix.EPERM)}
 	}
 	return rules
+}
+
+// arg loads the low half of an argument.
+func arg(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
+
+// modeRules refuse to make a program that runs with the rights of its owner: on the machine it would be the daemon's user, for
+// whoever lives there. Directories give their group to what is made in them, so chmod may still say that.
+func modeRules() map[uint32][]bpf.Instruction {
+	unless := func(n, bits uint32) []bpf.Instruction {
+		return []bpf.Instruction{arg(n), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuseWith(unix.EPERM), allow}
+	}
+	rules := map[uint32][]bpf.Instruction{
+		unix.SYS_FCHMOD: unless(1, unix.S_ISUID), unix.SYS_FCHMODAT: unless(2, unix.S_ISUID), unix.SYS_FCHMODAT2: unless(2, unix.S_ISUID),
+		unix.SYS_MKNODAT: unless(2, unix.S_ISUID|unix.S_ISGID), unix.SYS_OPENAT: creates(2),
+		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // its mode is out of sight; everybody falls back to openat
+	}
+	for number, mode := range archModes() {
+		rules[number] = unless(mode.arg, mode.bits)
+	}
+	for number, flags := range archOpens() {
+		rules[number] = creates(flags)
+	}
+	return rules
+}
+
+// modeOf says which argument of a call is a mode, and which bits it may not have.
+type modeOf struct{ arg, bits uint32 }
+
+// creates looks at the mode of an open, the argument behind the flags, if it makes a file: else there is none.
+func creates(flags uint32) []bpf.Instruction {
+	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
+	return []bpf.Instruction{
+		arg(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: makes, SkipTrue: 3},
+		arg(flags + 1), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.S_ISUID | unix.S_ISGID, SkipFalse: 1}, refuseWith(unix.EPERM), allow,
+	}
+}
+
+// coreRules keep the limit of core dumps, without saying so: it is what keeps the machine's handler of dumps, which runs
+// outside with all rights, from being started.
+func coreRules() map[uint32][]bpf.Instruction {
+	pretend := refuseWith(0)
+	return map[uint32][]bpf.Instruction{
+		unix.SYS_SETRLIMIT: {arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.RLIMIT_CORE, SkipFalse: 1}, pretend, allow},
+		unix.SYS_PRLIMIT64: {
+			arg(1), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: unix.RLIMIT_CORE, SkipTrue: 5},
+			arg(2), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 2}, // without a new limit it asks for the old one
+			bpf.LoadAbsolute{Off: dataArgs + 8*2 + 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+			pretend, allow,
+		},
+	}
 }
 
 func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
@@ -134,7 +189,7 @@ func commonCalls() []uint32 {
 		unix.SYS_CLOCK_GETTIME, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_CLOSE, unix.SYS_CLOSE_RANGE, unix.SYS_CONNECT, unix.SYS_COPY_FILE_RANGE,
 		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_EVENTFD2,
 		unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT, unix.SYS_EXIT_GROUP, unix.SYS_FACCESSAT, unix.SYS_FACCESSAT2, unix.SYS_FADVISE64,
-		unix.SYS_FALLOCATE, unix.SYS_FCHDIR, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FCNTL,
+		unix.SYS_FALLOCATE, unix.SYS_FCHDIR, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_FCNTL,
 		unix.SYS_FDATASYNC, unix.SYS_FGETXATTR, unix.SYS_FLISTXATTR, unix.SYS_FLOCK, unix.SYS_FREMOVEXATTR, unix.SYS_FSETXATTR, unix.SYS_FSTAT,
 		unix.SYS_FSTATFS, unix.SYS_FSYNC, unix.SYS_FTRUNCATE, unix.SYS_FUTEX, unix.SYS_FUTEX_REQUEUE, unix.SYS_FUTEX_WAIT, unix.SYS_FUTEX_WAITV,
 		unix.SYS_FUTEX_WAKE, unix.SYS_GETCPU, unix.SYS_GETCWD, unix.SYS_GETDENTS64, unix.SYS_GETEGID, unix.SYS_GETEUID, unix.SYS_GETGID,
@@ -145,12 +200,12 @@ func commonCalls() []uint32 {
 		unix.SYS_IO_DESTROY, unix.SYS_IO_GETEVENTS, unix.SYS_IO_PGETEVENTS, unix.SYS_IO_SETUP, unix.SYS_IO_SUBMIT, unix.SYS_KILL,
 		unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_RESTRICT_SELF, unix.SYS_LGETXATTR, unix.SYS_LINKAT,
 		unix.SYS_LISTEN, unix.SYS_LISTXATTR, unix.SYS_LLISTXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_LSEEK, unix.SYS_LSETXATTR, unix.SYS_MADVISE,
-		unix.SYS_MEMBARRIER, unix.SYS_MEMFD_CREATE, unix.SYS_MINCORE, unix.SYS_MKDIRAT, unix.SYS_MKNODAT, unix.SYS_MLOCK, unix.SYS_MLOCK2,
+		unix.SYS_MEMBARRIER, unix.SYS_MEMFD_CREATE, unix.SYS_MINCORE, unix.SYS_MKDIRAT, unix.SYS_MLOCK, unix.SYS_MLOCK2,
 		unix.SYS_MLOCKALL, unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_MQ_GETSETATTR, unix.SYS_MQ_NOTIFY, unix.SYS_MQ_OPEN, unix.SYS_MQ_TIMEDRECEIVE,
 		unix.SYS_MQ_TIMEDSEND, unix.SYS_MQ_UNLINK, unix.SYS_MREMAP, unix.SYS_MSGCTL, unix.SYS_MSGGET, unix.SYS_MSGRCV, unix.SYS_MSGSND, unix.SYS_MSYNC,
-		unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP, unix.SYS_NANOSLEEP, unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_PIDFD_OPEN,
+		unix.SYS_MUNLOCK, unix.SYS_MUNLOCKALL, unix.SYS_MUNMAP, unix.SYS_NANOSLEEP, unix.SYS_PIDFD_OPEN,
 		unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_PIPE2, unix.SYS_PKEY_ALLOC, unix.SYS_PKEY_FREE, unix.SYS_PKEY_MPROTECT, unix.SYS_PPOLL, unix.SYS_PRCTL,
-		unix.SYS_PREAD64, unix.SYS_PREADV, unix.SYS_PREADV2, unix.SYS_PRLIMIT64, unix.SYS_PSELECT6, unix.SYS_PWRITE64, unix.SYS_PWRITEV,
+		unix.SYS_PREAD64, unix.SYS_PREADV, unix.SYS_PREADV2, unix.SYS_PSELECT6, unix.SYS_PWRITE64, unix.SYS_PWRITEV,
 		unix.SYS_PWRITEV2, unix.SYS_READ, unix.SYS_READAHEAD, unix.SYS_READLINKAT, unix.SYS_READV, unix.SYS_RECVFROM, unix.SYS_RECVMMSG,
 		unix.SYS_RECVMSG, unix.SYS_REMAP_FILE_PAGES, unix.SYS_REMOVEXATTR, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_RESTART_SYSCALL,
 		unix.SYS_RSEQ, unix.SYS_RT_SIGACTION, unix.SYS_RT_SIGPENDING, unix.SYS_RT_SIGPROCMASK, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_SIGRETURN,
@@ -160,7 +215,7 @@ func commonCalls() []uint32 {
 		unix.SYS_SCHED_YIELD, unix.SYS_SECCOMP, unix.SYS_SEMCTL, unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SENDFILE,
 		unix.SYS_SENDMMSG, unix.SYS_SENDMSG, unix.SYS_SENDTO, unix.SYS_SETFSGID, unix.SYS_SETFSUID, unix.SYS_SETGID, unix.SYS_SETGROUPS,
 		unix.SYS_SETITIMER, unix.SYS_SETPGID, unix.SYS_SETPRIORITY, unix.SYS_SETREGID, unix.SYS_SETRESGID, unix.SYS_SETRESUID, unix.SYS_SETREUID,
-		unix.SYS_SETRLIMIT, unix.SYS_SETSID, unix.SYS_SETSOCKOPT, unix.SYS_SETUID, unix.SYS_SETXATTR, unix.SYS_SET_ROBUST_LIST,
+		unix.SYS_SETSID, unix.SYS_SETSOCKOPT, unix.SYS_SETUID, unix.SYS_SETXATTR, unix.SYS_SET_ROBUST_LIST,
 		unix.SYS_SET_TID_ADDRESS, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SHMDT, unix.SYS_SHMGET, unix.SYS_SHUTDOWN, unix.SYS_SIGALTSTACK,
 		unix.SYS_SIGNALFD4, unix.SYS_SPLICE, unix.SYS_STATFS, unix.SYS_STATX, unix.SYS_SYMLINKAT, unix.SYS_SYNC, unix.SYS_SYNCFS,
 		unix.SYS_SYNC_FILE_RANGE, unix.SYS_SYSINFO, unix.SYS_TEE, unix.SYS_TGKILL, unix.SYS_TIMERFD_CREATE, unix.SYS_TIMERFD_GETTIME,

@@ -69,7 +69,9 @@ type Limits struct {
 
 const (
 	leastProcesses = 310 // the kernel keeps the first 300 numbers of a namespace back
-	leastFiles     = 256 // the helper itself needs some before it becomes the command
+	// noDump is the one limit that also keeps a handler of dumps (core_pattern with a pipe) from being started.
+	noDump     = 1
+	leastFiles = 256 // the helper itself needs some before it becomes the command
 )
 
 // DefaultProtected are the files by which a workspace makes others run something later.
@@ -89,6 +91,8 @@ func shownFiles(network Network) []string {
 		"/etc/mime.types", "/etc/nsswitch.conf", "/etc/os-release", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/pki/tls/cert.pem",
 		"/etc/profile", "/etc/protocols", "/etc/services", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/terminfo", "/etc/timezone", "/etc/mailcap",
 	}
+	java, _ := filepath.Glob("/etc/java-*") // what a Java of the system has no copy of; the pattern is well formed
+	paths = append(paths, java...)
 	if network == NetworkOpen {
 		paths = append(paths, "/etc/hosts", "/etc/resolv.conf")
 	}
@@ -185,7 +189,7 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Writable: !p.ReadOnly,
 		Protect: p.protected(), Hide: slices.Concat([]string{r.stateDir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
 		Limits: []helper.Limit{
-			{Resource: unix.RLIMIT_CORE}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},
+			{Resource: unix.RLIMIT_CORE, Value: noDump}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},
 			{Resource: unix.RLIMIT_FSIZE, Value: uint64(cmp.Or(l.FileSize, 4<<30))}, {Resource: unix.RLIMIT_NOFILE, Value: uint64(cmp.Or(l.OpenFiles, 4096))},
 		},
 		Landlock: r.landlock, Filter: r.filter,

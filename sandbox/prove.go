@@ -149,6 +149,9 @@ func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
 	if p.Network == NetworkProxy {
 		f.Net.Mechanism += ", proxy"
 	}
+	if f.FSWrite.Held && !failed(helper.TryMode) {
+		f.FSWrite = Fact{Mechanism: f.FSWrite.Mechanism, Detail: "a canary changed the mode of a file outside, which Landlock does not keep from"}
+	}
 	if !failed(helper.TryMemory) {
 		f.MemLimit = Fact{Detail: "a canary got more memory than its limit"}
 	}

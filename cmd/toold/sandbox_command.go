@@ -70,10 +70,10 @@ func gives(f sandbox.Facts, p *sandbox.Policy) bool {
 	switch {
 	case p == nil:
 		return true // nothing was asked for
-	case !f.FSRead.Held || !f.FSWrite.Held:
-		return false
+	case p.Unsupervised:
+		return f.FSRead.Held && f.Net.Held // Landlock gives no more; a write of contents fails with the read
 	}
-	return (f.Net.Held || p.Network == sandbox.NetworkOpen) && (f.ProcessesKilled.Held || p.Unsupervised)
+	return f.FSRead.Held && f.FSWrite.Held && (f.Net.Held || p.Network == sandbox.NetworkOpen) && f.ProcessesKilled.Held
 }
 
 func (a *app) sandboxRunCommand() *cobra.Command {

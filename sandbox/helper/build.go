@@ -48,7 +48,7 @@ func (p *program) namespaces(o *Order) error {
 	l.put("/proc/self/uid_map", fmt.Sprintf("%d %d 1\n", uid, uid))
 	l.put("/proc/self/gid_map", fmt.Sprintf("%d %d 1\n", gid, gid))
 	l = p.at(&p.setup, "host name")
-	l.do(unix.SYS_SETHOSTNAME, []byte("sandbox"), len("sandbox"))
+	l.do(unix.SYS_SETHOSTNAME, []byte(hostName), len(hostName))
 	if !o.Network {
 		l = p.at(&p.setup, "network: loopback")
 		s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -243,9 +243,27 @@ func (p *program) ownFiles(o *Order) {
 	} {
 		p.link(at[0], at[1])
 	}
+	if !o.Network && !slices.Contains(o.Read, hosts) {
+		p.hosts()
+	}
 	l = p.at(&p.setup, "/tmp")
 	options := fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", o.TmpSize, max(1024, o.TmpSize>>12))
 	for _, dir := range []string{"/tmp", "/dev/shm"} {
 		l.do(unix.SYS_MOUNT, "tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 	}
+}
+
+const (
+	hosts    = "/etc/hosts" // where programs look for the addresses of names
+	hostName = "sandbox"
+)
+
+// hosts says who the only machine of an empty network is.
+func (p *program) hosts() {
+	l := p.at(&p.setup, hosts)
+	l.parents(hosts)
+	const text = "127.0.0.1 localhost " + hostName + "\n::1 localhost\n"
+	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, hosts, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
+	l.do(unix.SYS_WRITE, fd, []byte(text), len(text))
+	l.close(fd)
 }

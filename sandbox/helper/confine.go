@@ -31,9 +31,7 @@ func (p *program) confine(o *Order) {
 		}
 		l.do(unix.SYS_PRLIMIT64, 0, limit.Resource, words(value, value), 0)
 	}
-	if o.Namespaces {
-		p.dropRights()
-	}
+	p.dropRights(o)
 	l = p.at(&p.command, "no new privileges")
 	l.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if o.Landlock > 0 {
@@ -53,9 +51,14 @@ func capHeader() []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
 }
 
-// dropRights gives up every capability and every way to get one back.
-func (p *program) dropRights() {
+// dropRights gives up every capability and every way to get one back. Without namespaces they are those of the machine, and
+// one that has none may not close these ways; that there are no new privileges does.
+func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
+	var fine []unix.Errno
+	if !o.Namespaces {
+		fine = []unix.Errno{unix.EPERM}
+	}
 	last := unix.CAP_LAST_CAP
 	if text, err := os.ReadFile("/proc/sys/kernel/cap_last_cap"); err == nil {
 		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
@@ -63,11 +66,11 @@ func (p *program) dropRights() {
 		}
 	}
 	for i := range last + 1 {
-		l.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, i, 0, 0, 0)
+		l.do(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, i, 0, 0, 0).but(fine...)
 	}
 	l.do(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	const noRootForEver = 0x2f // SECBIT_NOROOT, NO_SETUID_FIXUP, both locked, and KEEP_CAPS locked
-	l.do(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noRootForEver, 0, 0, 0)
+	l.do(unix.SYS_PRCTL, unix.PR_SET_SECUREBITS, noRootForEver, 0, 0, 0).but(fine...)
 	l.do(unix.SYS_CAPSET, capHeader(), words(0, 0, 0))
 }
 
@@ -154,6 +157,7 @@ func (p *program) tryOut(o *Order) {
 	l.do(unix.SYS_SENDTO, s, "x", 1, 0, c.Datagram, len(c.Datagram))
 	try(TrySignal).do(unix.SYS_KILL, c.Signal, 0)
 	try(TryPacket).do(unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0)
+	try(TryMode).do(unix.SYS_FCHMODAT, unix.AT_FDCWD, c.Read, 0o600)
 	try(TryMount).do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", 0, 0)
 	try(TryMemory).do(unix.SYS_MMAP, 0, uint64(c.Memory), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
 	if c.Ask != "" {

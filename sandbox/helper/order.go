@@ -88,6 +88,7 @@ const (
 	TryDatagram
 	TrySignal
 	TryPacket
+	TryMode // of the file to open
 	TryMount
 	TryMemory
 	TryProxy // Value is the status that was answered

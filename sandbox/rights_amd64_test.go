@@ -1,0 +1,23 @@
+package sandbox_test
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// attackOldModes tries the calls that only this architecture has.
+func attackOldModes(path uintptr, tell func(string, syscall.Errno)) {
+	for _, mode := range []uintptr{0o4755, 0o6755} {
+		_, _, errno := syscall.RawSyscall(unix.SYS_CHMOD, path, mode, 0)
+		tell("!chmod", errno)
+		_, _, errno = syscall.RawSyscall(unix.SYS_CREAT, path, mode, 0)
+		tell("!creat", errno)
+		_, _, errno = syscall.RawSyscall(unix.SYS_OPEN, path, unix.O_WRONLY|unix.O_CREAT, mode)
+		tell("!open", errno)
+		_, _, errno = syscall.RawSyscall(unix.SYS_MKNOD, path, unix.S_IFREG|mode, 0)
+		tell("!mknod", errno)
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_OPEN, path, unix.O_RDONLY, 0o6755) // what is no mode does not matter
+	tell("open", errno)
+}

@@ -1,0 +1,86 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// attackModes tries to make programs that run with the rights of their owner, and what has to go on to work.
+func attackModes() {
+	tell := func(name string, errno error) { fmt.Println(name, errorName(errno)) }
+	result := func(errno syscall.Errno) error {
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	path, _ := unix.BytePtrFromString("f")
+	at := uintptr(unsafe.Pointer(path))
+	here := ^uintptr(99) // AT_FDCWD
+	tell("plain", os.WriteFile("f", nil, 0o755))
+	tell("plain mode", unix.Chmod("f", 0o700))
+	tell("directory", unix.Mkdir("d", 0o700))
+	tell("group of a directory", unix.Chmod("d", 0o2770))
+	fd, err := unix.Open("f", unix.O_RDONLY, 0)
+	tell("open", err)
+	for _, mode := range []uintptr{0o4755, 0o6755, 0o4000} {
+		tell("!fchmodat", unix.Fchmodat(unix.AT_FDCWD, "f", uint32(mode), 0))
+		tell("!fchmod", unix.Fchmod(fd, uint32(mode)))
+		_, _, errno := syscall.RawSyscall6(unix.SYS_FCHMODAT2, here, at, mode, 0, 0, 0)
+		tell("!fchmodat2", result(errno))
+	}
+	for _, mode := range []uint32{0o4755, 0o2755} {
+		_, err = unix.Openat(unix.AT_FDCWD, "s", unix.O_WRONLY|unix.O_CREAT, mode)
+		tell("!openat", err)
+		_, err = unix.Open(".", unix.O_WRONLY|unix.O_TMPFILE, mode)
+		tell("!tmpfile", err)
+		_, err = unix.Openat2(unix.AT_FDCWD, "s", &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: uint64(mode)})
+		tell("!openat2", err)
+		tell("!mknodat", unix.Mknodat(unix.AT_FDCWD, "s", unix.S_IFREG|mode, 0))
+	}
+	attackOldModes(at, func(name string, errno syscall.Errno) { tell(name, result(errno)) })
+}
+
+// T03: a program left in the workspace that runs as the daemon's user would be that user, for whoever lives on the machine.
+func TestNoProgramsWithRights(t *testing.T) {
+	r := open(t)
+	for _, alone := range []bool{false, true} {
+		spec := attacker(t, t.TempDir(), "modes")
+		spec.Policy.Unsupervised = alone
+		exit, out := run(t, r, spec)
+		lines := strings.Split(strings.TrimSpace(out.read("stdout")), "\n")
+		if exit.Code != 0 || len(lines) < 5+9+8 {
+			t.Fatalf("%+v: %q %q", exit, lines, out.read("stderr"))
+		}
+		for _, line := range lines {
+			must := "none"
+			if line[0] == '!' {
+				must = "operation not permitted"
+				if strings.HasPrefix(line, "!openat2") {
+					must = "function not implemented"
+				}
+			}
+			if !strings.HasSuffix(line, " "+must) {
+				t.Errorf("alone %t: %s", alone, line)
+			}
+		}
+	}
+}
+
+// T03: root without namespaces is root of the machine, but for its capabilities.
+func TestLandlockLeavesNoCapability(t *testing.T) {
+	dir := t.TempDir()
+	spec := confined(dir, `grep -c '^Cap[EPIA].*:.0000000000000000$' /proc/self/status; mknod disk b 254 0 2>/dev/null && echo made; grep NoNewPrivs /proc/self/status | cut -f2`)
+	spec.Policy = &sandbox.Policy{Workspace: dir, Unsupervised: true}
+	if _, out := run(t, open(t), spec); out.read("stdout") != "4\n1\n" {
+		t.Errorf("got %q, %q", out.read("stdout"), out.read("stderr"))
+	}
+}
