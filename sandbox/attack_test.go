@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/sandbox/helper"
 )
 
 // attackFlag makes the test program an attacker inside.
@@ -381,6 +382,31 @@ func TestNothingIsolatedOutlivesTheDaemon(t *testing.T) {
 	})
 }
 
+// P5: the helper that waits for the namespace may be killed alone, as when memory runs out. Nothing lives when the end is told.
+func TestHelperIsKilled(t *testing.T) {
+	spec := confined(t.TempDir(), `trap "" TERM; (trap "" TERM; sleep 1000) & echo ready; sleep 1000`)
+	var inside []int
+	spec.Output = func(string, []byte) error {
+		for _, child := range descendants(os.Getpid()) {
+			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", child))
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			below := descendants(child)
+			if strings.HasPrefix(string(line), helper.Name) && strings.Contains(string(env), "/helper-dies") && len(below) > 2 {
+				inside = below
+				return syscall.Kill(child, syscall.SIGKILL)
+			}
+		}
+		return errors.New("there is no helper")
+	}
+	spec.Tag = "helper-dies"
+	exit, err := open(t).Run(t.Context(), spec)
+	if err != nil || exit.Signal != "SIGKILL" {
+		t.Errorf("%+v, %v", exit, err)
+	}
+	mustBeConfirmed(t, exit)
+	mustBeGone(t, inside[:1]) // process 1 ends as the last
+}
+
 func descendants(pid int) (found []int) {
 	path := fmt.Sprintf("/proc/%d/task/*/children", pid)
 	lists, _ := filepath.Glob(path)
@@ -566,6 +592,7 @@ func TestRefusedPolicies(t *testing.T) {
 		"missing workspace":   {Workspace: "/no/such"},
 		"network":             {Workspace: dir, Network: "some"},
 		"alone and open":      {Workspace: dir, Unsupervised: true, Network: sandbox.NetworkOpen},
+		"T43 other processes": {Workspace: dir, Read: []string{"/proc"}},
 		"relative read":       {Workspace: dir, Read: []string{"x"}},
 		"protected elsewhere": {Workspace: dir, Protect: []string{"../x"}},
 		"too few processes":   {Workspace: dir, Limits: sandbox.Limits{Processes: 1}},

@@ -136,6 +136,11 @@ func (p *Policy) Check() error {
 	if err := p.checkNetwork(); err != nil {
 		return err
 	}
+	for _, path := range p.Read {
+		if path == "/proc" || strings.HasPrefix(path, "/proc/") {
+			return fmt.Errorf("path %q: the machine's processes are not shown", path)
+		}
+	}
 	for _, path := range slices.Concat(p.Read, p.Hide) {
 		if filepath.Clean(path) != path || !filepath.IsAbs(path) || path == "/" {
 			return fmt.Errorf("path %q must be absolute and clean, and not the root", path)
