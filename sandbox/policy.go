@@ -34,6 +34,7 @@ const (
 // The process sees the directories of the system read-only, a /proc, /dev and /tmp of its own, and the workspace at its own
 // path. It has no capability and gets none, makes only the system calls of a list, and cannot reach a process outside.
 type Policy struct {
+	Name      string // what the operator calls it; the gateway may want to know
 	Workspace string // absolute; required; not "/"
 	ReadOnly  bool   // the workspace; false: it may be written
 	// Read lists more paths to show read-only at their own places; what does not exist is left out.

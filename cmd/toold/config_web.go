@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -32,24 +30,9 @@ type Web struct {
 
 func defaultWeb() Web { return Web{Fetch: true, Timeout: 30 * time.Second, MaxBytes: 5 << 20} }
 
-// prefixes are the addresses beside the public network; an address stands for itself.
-func (w *Web) prefixes() (list []netip.Prefix, err error) {
-	for _, text := range w.AllowAddresses {
-		p, err := netip.ParsePrefix(text)
-		if a, alone := netip.ParseAddr(text); err != nil && alone == nil {
-			p, err = a.Prefix(a.BitLen())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%q is neither an address nor a prefix such as 10.1.0.0/16", text)
-		}
-		list = append(list, p.Masked())
-	}
-	return list, nil
-}
-
 func (c *Config) validateWeb(wrong complaint) {
 	w := &c.Web
-	if _, err := w.prefixes(); err != nil {
+	if _, err := address.ParsePrefixes(w.AllowAddresses); err != nil {
 		wrong("web.allow_addresses", "%v", err)
 	}
 	for key, list := range map[string][]string{"web.allow_hosts": w.AllowHosts, "web.deny_hosts": w.DenyHosts} {
@@ -82,7 +65,7 @@ func (c *Config) validateWeb(wrong complaint) {
 // webTools makes fetch and web_search, as far as they are configured.
 func webTools(cfg *Config, references expander) ([]tool.Tool, error) {
 	w := &cfg.Web
-	allowed, err := w.prefixes()
+	allowed, err := address.ParsePrefixes(w.AllowAddresses)
 	if err != nil {
 		return nil, usagef("web.allow_addresses: %w", err)
 	}

@@ -26,19 +26,24 @@ type Sandbox struct {
 
 // Profile isolates processes. What it does not say is as in the profile default.
 type Profile struct {
-	Name     string        `koanf:"name"`      // required, once
-	Network  string        `koanf:"network"`   // none, open; "": none
-	ReadOnly bool          `koanf:"read_only"` // the workspace; false: it may be written
-	Read     []string      `koanf:"read"`      // more that is visible, read-only; none: programs and libraries of the system alone
-	Hide     []string      `koanf:"hide"`      // what is not visible all the same; none: the data directory
-	Protect  []string      `koanf:"protect"`   // in the workspace, read-only; none: what makes others run something later
-	Landlock bool          `koanf:"landlock"`  // files and network alone are isolated, not processes, for places without namespaces
-	Tmp      int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
-	Procs    int           `koanf:"processes"` // and threads, of one command; 0: 4096
-	Memory   int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
-	FileSize int64         `koanf:"file_size"` // bytes of each file that is written; 0: 4 GiB
-	Files    int           `koanf:"files"`     // that each process has open; 0: 4096
-	CPU      time.Duration `koanf:"cpu"`       // of each process; 0: as long as the command may run
+	Name    string   `koanf:"name"`    // required, once
+	Network string   `koanf:"network"` // none, proxy, open; "": none
+	Hosts   []string `koanf:"hosts"`   // of proxy: all that may be reached; a leading dot is all names below too; none: every name of the public network
+	Ports   []int    `koanf:"ports"`   // of proxy; none: 80 and 443
+	// Addresses are what names may lead to beside the public network, of proxy; none: that alone.
+	Addresses []string      `koanf:"addresses"`
+	Headers   []ProxyHeader `koanf:"headers"`   // of proxy: added to plain requests; none: nothing
+	ReadOnly  bool          `koanf:"read_only"` // the workspace; false: it may be written
+	Read      []string      `koanf:"read"`      // more that is visible, read-only; none: programs and libraries of the system alone
+	Hide      []string      `koanf:"hide"`      // what is not visible all the same; none: the data directory
+	Protect   []string      `koanf:"protect"`   // in the workspace, read-only; none: what makes others run something later
+	Landlock  bool          `koanf:"landlock"`  // files and network alone are isolated, not processes, for places without namespaces
+	Tmp       int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
+	Procs     int           `koanf:"processes"` // and threads, of one command; 0: 4096
+	Memory    int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
+	FileSize  int64         `koanf:"file_size"` // bytes of each file that is written; 0: 4 GiB
+	Files     int           `koanf:"files"`     // that each process has open; 0: 4096
+	CPU       time.Duration `koanf:"cpu"`       // of each process; 0: as long as the command may run
 }
 
 // The profiles that are always there.
@@ -52,7 +57,7 @@ const (
 
 func ownProfiles() []Profile {
 	return []Profile{
-		{Name: profileDefault}, {Name: profileReadOnly, ReadOnly: true}, {Name: profileNetwork, Network: string(sandbox.NetworkOpen)},
+		{Name: profileDefault}, {Name: profileReadOnly, ReadOnly: true}, {Name: profileNetwork, Network: string(sandbox.NetworkProxy)},
 		{Name: profileLandlock, Landlock: true},
 	}
 }
@@ -73,9 +78,12 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	}
 	p := all[i]
 	policy := &sandbox.Policy{
-		Workspace: workspace, ReadOnly: p.ReadOnly, Network: sandbox.Network(p.Network), Unsupervised: p.Landlock,
+		Workspace: workspace, ReadOnly: p.ReadOnly, Unsupervised: p.Landlock,
 		Read: p.Read, Hide: slices.Clone(p.Hide), Protect: p.Protect,
 		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU},
+	}
+	if err := p.network(policy); err != nil {
+		return nil, usagef("profile %q: %w", name, err)
 	}
 	if len(policy.Protect) == 0 {
 		policy.Protect = sandbox.DefaultProtected()

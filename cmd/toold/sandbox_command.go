@@ -82,7 +82,8 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 		Use: "run [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command under a profile",
 		Example: "  toold sandbox run -- ls -la /\n  toold sandbox run --profile network -- curl -sI https://example.com",
 		Long: `Runs a program in the workspace as bash would run it, with the environment of
-bash. Exit code and output are the program's.`,
+bash. Exit code and output are the program's. Under a profile with the network
+proxy, standard error also says what it reached and what was refused.`,
 		Args: atLeast("a command"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.inSandbox(c, profile, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
@@ -157,7 +158,7 @@ func (a *app) inSandbox(c *cobra.Command, profile string, do func(context.Contex
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		return err
 	}
-	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath()})
+	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.err)})
 	if err != nil {
 		return err
 	}

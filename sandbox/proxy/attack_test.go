@@ -218,14 +218,14 @@ func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *door {
 // secrets adds a header for one host.
 type secrets map[string]http.Header
 
-func (s secrets) Headers(_ context.Context, tag, host string, port uint16) (http.Header, error) {
-	if tag != "call-1" || port == 0 {
+func (s secrets) Headers(_ context.Context, r proxy.Plain) (http.Header, error) {
+	if r.Tag != "call-1" || r.Port == 0 || r.Policy.Network != sandbox.NetworkProxy {
 		return nil, errors.New("nobody knows this call")
 	}
-	if host == "locked.test" {
+	if r.Host == "locked.test" {
 		return nil, errors.New("the secret of this host is not there")
 	}
-	return s[host], nil
+	return s[r.Host], nil
 }
 
 // A secret that the process never has: it is added to plain requests, and only there.

@@ -38,9 +38,16 @@ type Config struct {
 
 // Headers gives what is added to a plain request, and what the process that sends it must not have.
 type Headers interface {
-	// Headers returns what to set in a request of a run to a host that it may reach. An error refuses the request; its text is
-	// the process's to read.
-	Headers(ctx context.Context, tag, host string, port uint16) (http.Header, error)
+	// Headers returns what to set in a request that is allowed. An error refuses it; its text is the process's to read.
+	Headers(ctx context.Context, r Plain) (http.Header, error)
+}
+
+// Plain is a plain request that is allowed.
+type Plain struct {
+	Tag    string // of the run
+	Policy *sandbox.Policy
+	Host   string // in its one form
+	Port   uint16
 }
 
 // MaxTold is how many requests of one run are reported one by one.
@@ -105,9 +112,10 @@ func New(cfg Config) *Proxy {
 // A session is what the proxy does for one run.
 type session struct {
 	*Proxy
-	tag   string
-	rules rules
-	room  chan struct{}
+	tag    string
+	policy *sandbox.Policy
+	rules  rules
+	room   chan struct{}
 
 	mu  sync.Mutex
 	sum Summary
@@ -115,7 +123,7 @@ type session struct {
 
 // Serve implements [sandbox.Gateway].
 func (p *Proxy) Serve(ctx context.Context, tag string, policy *sandbox.Policy, l net.Listener) {
-	s := &session{Proxy: p, tag: tag, room: make(chan struct{}, p.cfg.Each), sum: Summary{Tag: tag}}
+	s := &session{Proxy: p, tag: tag, policy: policy, room: make(chan struct{}, p.cfg.Each), sum: Summary{Tag: tag}}
 	s.rules = newRules(policy)
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	var all sync.WaitGroup

@@ -38,7 +38,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 		out, err = s.open(ctx, r.to)
 	}
 	if err == nil && r.method != http.MethodConnect && s.cfg.Headers != nil {
-		if added, err = s.cfg.Headers.Headers(ctx, s.tag, r.to.host, r.to.port); err != nil {
+		if added, err = s.cfg.Headers.Headers(ctx, Plain{s.tag, s.policy, r.to.host, r.to.port}); err != nil {
 			out.Close()
 			err = refusal("%v", err)
 		}

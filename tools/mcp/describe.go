@@ -82,8 +82,8 @@ func (e *Entry) describe(t *sdk.Tool, instructions string) (tool.Descriptor, err
 	}
 	if e.Policy != nil {
 		d.RequiredIsolation, d.RequiredNetwork = tool.IsolationFull, "none"
-		if e.Policy.Network == sandbox.NetworkOpen {
-			d.RequiredNetwork = "open"
+		if n := e.Policy.Network; n == sandbox.NetworkOpen || n == sandbox.NetworkProxy {
+			d.RequiredNetwork = string(n)
 		}
 	}
 	a := t.Annotations

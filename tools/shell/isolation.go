@@ -2,6 +2,8 @@ package shell
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
@@ -30,10 +32,14 @@ func (cfg *Config) isolation() isolation {
 		tool.IsolationFull, "none", "The command is isolated: of the machine's files it sees the workspace and the system's programs only, /tmp is empty and its own, ",
 		"Runs isolated, without network.", "full: namespaces, Landlock, system calls by list",
 	}
-	if p.Network == sandbox.NetworkOpen {
+	switch p.Network {
+	case sandbox.NetworkOpen:
 		i.network, i.person = "open", "Runs isolated, but reaches the network."
 		i.model += "and the network is open."
-	} else {
+	case sandbox.NetworkProxy:
+		i.network, i.person = "proxy", "Runs isolated, and reaches "+reached(p)+" through a proxy."
+		i.model += "and of the network it reaches " + reached(p) + " through the HTTP proxy that its environment names."
+	default:
 		i.model += "and there is no network."
 	}
 	if p.ReadOnly {
@@ -44,6 +50,18 @@ func (cfg *Config) isolation() isolation {
 		i.person = "Files and network are isolated; processes are not."
 	}
 	return i
+}
+
+// reached says in words what the proxy of a policy leads to.
+func reached(p *sandbox.Policy) string {
+	const most = 5
+	switch n := len(p.Hosts); {
+	case n == 0:
+		return "the public web"
+	case n > most:
+		return fmt.Sprintf("%s and %d more hosts", strings.Join(p.Hosts[:most], ", "), n-most)
+	}
+	return strings.Join(p.Hosts, ", ")
 }
 
 // notStarted is the error of a command that did not run.
