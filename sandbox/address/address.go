@@ -8,6 +8,7 @@ package address
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"syscall"
@@ -46,7 +47,28 @@ func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) 
 	if err != nil {
 		return fmt.Errorf("address %q is refused: it is not one of a host and a port", address)
 	}
-	return r.Check(to.Addr())
+	if err := r.Check(to.Addr()); err != nil {
+		return err
+	}
+	return r.notOwn(to.Addr().Unmap())
+}
+
+// notOwn refuses this machine by an address of the public network: what listens here for others is not for whoever may reach
+// the public network, and the packets would pass no firewall.
+func (r Rules) notOwn(a netip.Addr) error {
+	if slices.ContainsFunc(r.Allow, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return &Error{a, "it is not known whether it is this host"}
+	}
+	for _, one := range own {
+		if p, err := netip.ParsePrefix(one.String()); err == nil && p.Addr().Unmap() == a {
+			return &Error{a, "it is this host"}
+		}
+	}
+	return nil
 }
 
 // special are the prefixes that the IANA registries of special-purpose addresses (IPv4: RFC 6890 and later, read 2026-06;

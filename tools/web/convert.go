@@ -16,6 +16,8 @@ const (
 	maxMarkup = 2 << 20
 	// maxDepth bounds how deep elements may be in each other: parsers and converters take the square of it.
 	maxDepth = 256
+	// maxIndent bounds how deep lists and quotations are: each makes every line in it longer.
+	maxIndent = 12
 )
 
 // convert makes Markdown or text of a page. What cannot be converted stays as it is.
@@ -65,7 +67,10 @@ type stripper struct {
 	nested              int       // elements of that name in it
 	inTitle             bool
 	depth               int
+	indent              int // of the depth, what makes lines longer
 }
+
+var indents = map[atom.Atom]bool{atom.Ul: true, atom.Ol: true, atom.Menu: true, atom.Blockquote: true, atom.Li: true}
 
 func (s *stripper) token(in *html.Tokenizer, kind html.TokenType) {
 	raw := in.Raw()
@@ -108,7 +113,10 @@ func (s *stripper) start(name atom.Atom, raw []byte, closed bool) {
 	if blocks[name] {
 		s.text.WriteByte('\n')
 	}
-	if s.depth++; s.depth <= maxDepth {
+	if indents[name] && !closed {
+		s.indent++
+	}
+	if s.depth++; s.depth <= maxDepth && (!indents[name] || s.indent <= maxIndent) {
 		s.markup.Write(raw)
 	}
 	if closed || voids[name] {
@@ -133,10 +141,13 @@ func (s *stripper) end(name atom.Atom, raw []byte) {
 		s.text.WriteByte('\n')
 	}
 	if s.depth > 0 { // else it ends nothing
-		if s.depth <= maxDepth {
+		if s.depth <= maxDepth && (!indents[name] || s.indent <= maxIndent) {
 			s.markup.Write(raw)
 		}
 		s.depth--
+		if indents[name] && s.indent > 0 {
+			s.indent--
+		}
 	}
 }
 

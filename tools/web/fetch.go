@@ -107,7 +107,7 @@ func (f *fetch) Execute(ctx context.Context, call *tool.Call) (*tool.Result, err
 		return f.failed(ctx, err)
 	}
 	p := &page{
-		URL: resp.Request.URL.String(), Status: resp.StatusCode, ContentType: resp.Header.Get("Content-Type"), Bytes: int64(len(body)), Truncated: cut || err != nil,
+		URL: resp.Request.URL.String(), Status: resp.StatusCode, ContentType: short(resp.Header.Get("Content-Type")), Bytes: int64(len(body)), Truncated: cut || err != nil,
 	}
 	format := call.Arguments.String("format")
 	if format == "" {
@@ -125,6 +125,7 @@ func (f *fetch) result(call *tool.Call, p *page, body []byte, format string) (*t
 		p.Content, p.Format = text, asRaw
 		if isHTML(kind) && format != asRaw {
 			p.Title, p.Content, p.Format = convert(text, p.URL, format)
+			p.Title = short(p.Title)
 		}
 	}
 	if p.Status >= 400 {
@@ -136,6 +137,15 @@ func (f *fetch) result(call *tool.Call, p *page, body []byte, format string) (*t
 	r := tool.SuccessMessage(p, "%s", p.message())
 	r.Display = tool.DisplayMarkdown
 	return r, nil
+}
+
+// short bounds what a page says of itself beside its content.
+func short(text string) string {
+	const most = 300
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " …"
 }
 
 // message is what the model reads: where the content is from, then the content.

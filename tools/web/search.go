@@ -238,5 +238,5 @@ func hit(hits []Hit, count int, title, link, snippet string) []Hit {
 	if r := []rune(snippet); len(r) > maxSnippet {
 		snippet = string(r[:maxSnippet]) + " …"
 	}
-	return append(hits, Hit{Title: title, URL: link, Snippet: snippet})
+	return append(hits, Hit{Title: short(title), URL: link, Snippet: snippet})
 }

@@ -3,12 +3,11 @@ package web
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"golang.org/x/net/idna"
+	"github.com/toold-dev/toold/sandbox/address"
 )
 
 const maxURL = 8 << 10
@@ -53,30 +52,9 @@ func (f *fetch) target(text string) (*url.URL, error) {
 
 // host returns the one form of a host, when it is a name or an address that may be reached.
 func (f *fetch) host(text string) (string, error) {
-	if a, err := netip.ParseAddr(text); err == nil {
-		if err := f.cfg.Addresses.Check(a); err != nil {
-			return "", err
-		}
-		return a.String(), nil
+	host, plain, err := address.Host(text)
+	if err == nil && plain.IsValid() {
+		err = f.cfg.Addresses.Check(plain)
 	}
-	return hostName(text)
-}
-
-// hostName returns the ASCII form of a name. What some resolvers take for an address in disguise, 2130706433 and 0x7f.1, is no
-// name.
-func hostName(text string) (string, error) {
-	name, err := idna.Lookup.ToASCII(strings.ToLower(strings.TrimSuffix(text, ".")))
-	if err != nil || name == "" || len(name) > 253 || strings.Contains(name, "..") {
-		return "", errors.New("the host is neither a name nor an address")
-	}
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
-			return "", errors.New("the host has a character that no name has")
-		}
-	}
-	last := name[strings.LastIndexByte(name, '.')+1:]
-	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
-		return "", errors.New("the host ends in a number and is no address: write an address as 93.184.216.34")
-	}
-	return name, nil
+	return host, err
 }

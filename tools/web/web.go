@@ -13,8 +13,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/address"
@@ -26,7 +24,7 @@ type Config struct {
 	Addresses address.Rules // reached beside the public network
 	// AllowHosts, when there are some, are all that may be fetched from; DenyHosts are taken from that. A name is meant exactly,
 	// one with a leading dot is all names below it.
-	AllowHosts, DenyHosts []string
+	AllowHosts, DenyHosts address.Hosts
 	Resolver              *net.Resolver  // nil is the system's
 	RootCAs               *x509.CertPool // nil are the system's
 	Timeout               time.Duration  // of a fetch with its redirects; 0 is 30 s
@@ -45,17 +43,12 @@ const (
 
 // New returns the tools.
 func New(cfg Config) ([]tool.Tool, error) {
-	for _, list := range [][]string{cfg.AllowHosts, cfg.DenyHosts} {
-		for i, h := range list {
-			name, err := hostName(strings.TrimPrefix(h, "."))
-			if err != nil {
-				return nil, fmt.Errorf("host %q: %w", h, err)
-			}
-			if strings.HasPrefix(h, ".") {
-				name = "." + name
-			}
-			list[i] = name
-		}
+	var err error
+	if cfg.AllowHosts, err = address.ParseHosts(cfg.AllowHosts); err != nil {
+		return nil, err
+	}
+	if cfg.DenyHosts, err = address.ParseHosts(cfg.DenyHosts); err != nil {
+		return nil, err
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
@@ -116,13 +109,10 @@ func protocols() *http.Protocols {
 
 // mayFetch says why a host may not be fetched from.
 func (f *fetch) mayFetch(host string) error {
-	matches := func(rule string) bool {
-		return rule == host || strings.HasPrefix(rule, ".") && (strings.HasSuffix(host, rule) || host == rule[1:])
-	}
 	switch {
-	case slices.ContainsFunc(f.cfg.DenyHosts, matches):
+	case f.cfg.DenyHosts.Match(host):
 		return errors.New("the operator does not allow " + host)
-	case len(f.cfg.AllowHosts) > 0 && !slices.ContainsFunc(f.cfg.AllowHosts, matches):
+	case len(f.cfg.AllowHosts) > 0 && !f.cfg.AllowHosts.Match(host):
 		return errors.New("the operator allows only some hosts, and " + host + " is none of them")
 	}
 	return nil
