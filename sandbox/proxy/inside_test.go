@@ -125,7 +125,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"metadata", curl + code + "http://169.254.169.254/latest", "403 000"},
 		{"this machine", curl + code + "http://127.0.0.1:" + plain + " --noproxy ''", "403 000"},
 		{"around the proxy", curl + "--noproxy '*' http://127.0.0.1:" + plain + " http://example.com:" + plain + " http://1.1.1.1 2>&1 | cut -d' ' -f1-2 | tr '\\n' ' '", "curl: (7) curl: (6) curl: (7)"},
-		{"a server of its own", "python3 -c 'import http.server as h; s = h.HTTPServer((\"127.0.0.1\", 8080), h.SimpleHTTPRequestHandler); s.handle_request()' & sleep 0.5; curl -sS http://127.0.0.1:8080/ca.pem | head -1", "BEGIN CERTIFICATE"},
+		{"a server of its own", "python3 -c 'import http.server as h; s = h.HTTPServer((\"127.0.0.1\", 8080), h.SimpleHTTPRequestHandler); s.handle_request()' 2>/dev/null & for i in $(seq 300); do curl -sS http://127.0.0.1:8080/ca.pem 2>/dev/null && break; sleep 0.1; done", "BEGIN CERTIFICATE"},
 		{"variables", "env | grep -i _proxy | sort | tr '\\n' ' '", "HTTPS_PROXY=http://127.0.0.1:3128 HTTP_PROXY=http://127.0.0.1:3128 NODE_USE_ENV_PROXY=1 NO_PROXY=localhost,127.0.0.1,::1 http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 no_proxy="},
 		{"python", "python3 -c 'import urllib.request as u; print(u.urlopen(\"" + web + "/py\").read())'", "/py"},
 		{"git", "GIT_SSL_CAINFO=ca.pem git ls-remote " + tls + "/x.git; GIT_CURL_VERBOSE=1 git ls-remote https://denied.test:" + secure + "/x 2>&1 | grep -o 'response 403' | head -1", "response 403"},
