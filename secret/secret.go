@@ -53,7 +53,7 @@ type Allow struct {
 type Use struct {
 	Namespace string // [Everywhere] for what serves all of them
 	Tool      string // its id, or the name of another part: mcp:<server>, notify:<target>
-	Parameter string // what of the tool: the name of a variable, a header
+	Parameter string // what of the tool, as env.NAME
 }
 
 // Everywhere is the namespace of what serves every one. Only an [Allow] that is limited to none entitles it.

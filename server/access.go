@@ -122,6 +122,7 @@ func table() map[string]access {
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator, limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick, audited: true},
 		tooldv1.AdminService_ListSources_FullMethodName:          {roles: operator, limit: quick},
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {roles: operator, limit: long, audited: true}, // it may start commands
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {roles: operator, limit: long, audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {roles: operator, limit: long, audited: true},

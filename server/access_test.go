@@ -58,7 +58,7 @@ func mayCall() map[string][]string {
 		"/toold.v1.AdminService/ListDeadLetters": {"operator"}, "/toold.v1.AdminService/RetryDeadLetter": {"operator"},
 		"/toold.v1.AdminService/GetInfo": everyRole,
 		"/toold.v1.AdminService/Reload":  {"operator"}, "/toold.v1.AdminService/Drain": {"operator"}, "/toold.v1.AdminService/SetLogLevel": {"operator"},
-		"/toold.v1.AdminService/ListQuarantinedTools": {"operator"}, "/toold.v1.AdminService/AcceptTool": {"operator"}, "/toold.v1.AdminService/ListSources": {"operator"},
+		"/toold.v1.AdminService/ListQuarantinedTools": {"operator"}, "/toold.v1.AdminService/AcceptTool": {"operator"}, "/toold.v1.AdminService/ListSources": {"operator"}, "/toold.v1.AdminService/ListSecrets": {"operator"},
 		"/toold.v1.AdminService/ReleaseCalls": {"operator"}, "/toold.v1.AdminService/Backup": {"operator"}, "/toold.v1.AdminService/Purge": {"operator"},
 		"/toold.v1.AdminService/ReadAudit": {"operator"},
 		"/grpc.health.v1.Health/Check":     {""}, "/grpc.health.v1.Health/List": everyRole, "/grpc.health.v1.Health/Watch": everyRole,

@@ -286,6 +286,8 @@ type Admin interface {
 	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
 	// Sources says where tools come from, by name.
 	Sources() []Source
+	// Secrets says what references stand for, by name, and has each read before when check is set.
+	Secrets(ctx context.Context, check bool) []Secret
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
 	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.

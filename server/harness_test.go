@@ -330,6 +330,15 @@ func (a *admin) Sources() []server.Source {
 		{Name: "mcp:w", State: server.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []server.RefusedTool{{Name: "read ", Reason: "a space"}}},
 	}
 }
+
+func (a *admin) Secrets(_ context.Context, check bool) []server.Secret {
+	s := server.Secret{Name: "db", Backend: "file", Place: "/run/db", Allow: []server.SecretAllow{{Tools: []string{"report"}}}}
+	if check {
+		s.Read, s.Problem = time.Unix(1, 0), "gone"
+	}
+	return []server.Secret{s}
+}
+
 func (a *admin) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.tools) }
 
 func (a *admin) AcceptTool(_ tool.Principal, id, digest string) (server.Tool, error) {

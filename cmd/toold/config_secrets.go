@@ -28,7 +28,7 @@ type NamedSecret struct {
 type SecretAllow struct {
 	Namespaces []string `koanf:"namespaces"` // globs; none: every namespace
 	Tools      []string `koanf:"tools"`      // globs on tool ids, mcp:<server>, notify:<target>, hook:<name>; required
-	Parameters []string `koanf:"parameters"` // globs on names of variables and headers; none: all of the tool's
+	Parameters []string `koanf:"parameters"` // globs, such as env.* and headers.*; none: all of the tool's
 }
 
 // of is the form of package secret, with the variables that the command is to have of the daemon's own.

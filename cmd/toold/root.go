@@ -66,7 +66,7 @@ exit-codes" lists the exit codes.`,
 	group(groupCalls, a.callCommand(), a.batchCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
 		a.cancelCommand(), a.inputCommand(), a.artifactCommand(), a.runsCommand(), a.documentsCommand())
 	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand(), a.modeCommand())
-	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.hooksCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
+	group(groupDaemon, a.serveCommand(), a.configCommand(), a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.hooksCommand(), a.secretsCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
 	group(groupDaemon, a.salvageCommand(), a.storeCommand(), a.backupCommand(), a.restoreCommand(), a.releaseCommand(), a.purgeCommand(), a.auditCommand(), a.conformanceCommand(), a.sandboxCommand())
 	root.AddCommand(a.versionCommand(), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
 	a.runFlags(root)

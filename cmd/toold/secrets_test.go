@@ -48,7 +48,7 @@ func (s *site) leaky(byReference bool) (config string) {
 	text := "log: {level: debug}\nmetrics: {listen: '127.0.0.1:0'}\nmcp: {files: ['" + filepath.Join(dir, "mcp.json") + "']}\n" +
 		"bash: {env: ['CANARY=" + inFile + "']}\n"
 	if byReference {
-		text += "secrets:\n  - {name: of-file, file: '" + filepath.Join(dir, "secret") + "', allow: [{tools: [bash], parameters: [CANARY]}]}\n" +
+		text += "secrets:\n  - {name: of-file, file: '" + filepath.Join(dir, "secret") + "', allow: [{tools: [bash], parameters: [env.CANARY]}]}\n" +
 			"  - {name: of-command, command: ['" + program + "'], allow: [{tools: ['mcp:leaky']}]}\n"
 	}
 	config = filepath.Join(dir, "toold.yaml")
@@ -157,14 +157,14 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	write("the-first-secret", "{tools: [bash]}")
 	p := s.start("--config", config)
 	n := 0
-	run := func(command string) *tooldv1.CallFinished {
+	result := func(command string) *tooldv1.CallFinished {
 		t.Helper()
 		n++
 		return lastFinished(execute(t, p, bash(fmt.Sprint("reference-", n), command)).last(t))
 	}
 	says := func(command, want string) {
 		t.Helper()
-		if got := run(command).GetResult().GetMessage(); strings.TrimSpace(got) != want {
+		if got := result(command).GetResult().GetMessage(); strings.TrimSpace(got) != want {
 			t.Errorf("%s prints %q, want %q", command, got, want)
 		}
 	}
@@ -183,7 +183,7 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	reload("[] []")
 	write("the-second-secret", "{tools: [bash], namespaces: [elsewhere]}")
 	reload("[secrets] []")
-	refused := run("touch ran")
+	refused := result("touch ran")
 	e := refused.GetResult().GetError()
 	if e.GetReason() != "SECRET_UNAVAILABLE" || !strings.Contains(e.GetMessage(), "secret key is not available to this tool") ||
 		refused.GetExecuted() != tooldv1.Executed_EXECUTED_NOT_STARTED {
@@ -192,13 +192,19 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.workspace, "ran")); err == nil {
 		t.Error("without its secret it ran")
 	}
-	if log := p.log.String(); !strings.Contains(log, `no allow entry of the secret entitles tool \"bash\", parameter \"KEY\" in namespace \"*\"`) {
+	if log := p.log.String(); !strings.Contains(log, `no allow entry of the secret entitles tool \"bash\", parameter \"env.KEY\" in namespace \"*\"`) {
 		t.Errorf("the operator is not told why:\n%s", log)
 	}
 	write("short", "{tools: [bash]}")
 	reload("[secrets] []")
-	if e := run("true").GetResult().GetError(); e.GetReason() != "SECRET_UNAVAILABLE" || !strings.Contains(p.log.String(), "has 5 bytes") {
+	if e := result("true").GetResult().GetError(); e.GetReason() != "SECRET_UNAVAILABLE" || !strings.Contains(p.log.String(), "has 5 bytes") {
 		t.Errorf("a secret that could not be filtered: %v", e)
+	}
+	for args, code := range map[string]int{"secrets list": 0, "secrets check": 1} {
+		r := new(run).do(t, s.data, append(strings.Fields(args), "-o", "table")...)
+		if r.code != code || !strings.Contains(r.out, "SECRET") || !strings.Contains(r.out, "cannot be read") || !strings.Contains(r.out, "key  has 5 bytes") || strings.Contains(r.out, "short") {
+			t.Errorf("toold %s: %+v", args, r)
+		}
 	}
 	for _, was := range []string{"the-first-secret", "the-second-secret"} {
 		if strings.Contains(p.log.String(), was) {

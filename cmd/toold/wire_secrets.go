@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -50,7 +51,7 @@ func (r referring) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 		if !strings.Contains(text, secret.Scheme) {
 			continue
 		}
-		value, err := r.references.Expand(ctx, secret.Everywhere, "bash", name, text)
+		value, err := r.references.Expand(ctx, secret.Everywhere, "bash", "env."+name, text)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + err.Error()})
 		}
@@ -125,6 +126,25 @@ func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, nex
 	changed = !reflect.DeepEqual(d.reload.references, next.Secrets)
 	d.reload.references = next.Secrets
 	return changed, nil
+}
+
+// Secrets implements [server.Admin].
+func (a adminOf) Secrets(ctx context.Context, check bool) (out []server.Secret) {
+	list := a.d.references.List()
+	if check {
+		list = a.d.references.Check(ctx)
+	}
+	for _, s := range list {
+		o := server.Secret{Name: s.Name, Backend: s.Backend, Place: s.Place, Read: s.Read}
+		if s.Problem != nil {
+			o.Problem = s.Problem.Error()
+		}
+		for _, allow := range s.Allow {
+			o.Allow = append(o.Allow, server.SecretAllow(allow))
+		}
+		out = append(out, o)
+	}
+	return out
 }
 
 // secretWarnings says of a configuration which secrets cannot be read now.

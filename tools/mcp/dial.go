@@ -98,12 +98,12 @@ func (s *server) environment() []string {
 	return env
 }
 
-// expand puts the values of references in what the operator wrote under a name.
-func (s *server) expand(ctx context.Context, name, text string) (string, error) {
+// expand puts the values of references in what the operator wrote under a parameter.
+func (s *server) expand(ctx context.Context, parameter, text string) (string, error) {
 	if s.cfg.Secrets == nil {
 		return text, nil
 	}
-	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, name, text)
+	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, parameter, text)
 }
 
 // resolved is the environment with the values of its references as they are now.
@@ -111,7 +111,7 @@ func (s *server) resolved(ctx context.Context) ([]string, error) {
 	env := s.environment()
 	for i := range s.entry.Env { // its own stand first
 		name, text, _ := strings.Cut(env[i], "=")
-		value, err := s.expand(ctx, name, text)
+		value, err := s.expand(ctx, "env."+name, text)
 		if err != nil {
 			return nil, fmt.Errorf("env %s: %w", name, err)
 		}

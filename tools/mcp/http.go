@@ -50,7 +50,7 @@ type guarded struct {
 	host, scheme string
 	events       bool
 	headers      map[string]string
-	expand       func(ctx context.Context, name, text string) (string, error)
+	expand       func(ctx context.Context, parameter, text string) (string, error)
 
 	mu  sync.Mutex
 	why error
@@ -122,7 +122,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 // addHeaders adds those of the entry, with the values of their references as they are now.
 func (g *guarded) addHeaders(r *http.Request) error {
 	for name, text := range g.headers {
-		value, err := g.expand(r.Context(), name, text)
+		value, err := g.expand(r.Context(), "headers."+name, text)
 		if err == nil && strings.ContainsAny(value, "\r\n\x00") {
 			err = errors.New("its secret has more than one line")
 		}

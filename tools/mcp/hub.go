@@ -51,7 +51,7 @@ type Config struct {
 	Dir     string   // where they start when their entry says nothing; absolute, required
 	Env     []string // NAME=value that they have beside their own
 	Tools   Tools    // required
-	Secrets Secrets  // of the values of env and headers, for mcp:<key> and the name; nil: a reference is text
+	Secrets Secrets  // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
 	Memory  Memory   // nil: a list is known when the server has told it
 	Version string   // of the daemon, which servers are told
 	Log     *zap.Logger

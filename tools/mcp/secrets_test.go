@@ -63,7 +63,7 @@ func TestSecretInHeader(t *testing.T) {
 			t.Errorf("no request had %q", want)
 		}
 	}
-	if !strings.Contains(k.told(), "* mcp:w X-Key") || strings.Contains(k.told(), "Authorization") {
+	if !strings.Contains(k.told(), "* mcp:w headers.X-Key") || strings.Contains(k.told(), "Authorization") {
 		t.Errorf("asked for\n%s", k.told())
 	}
 	k.set("two\nlines")
@@ -85,7 +85,7 @@ func TestSecretInEnvironment(t *testing.T) {
 	k.set("the-value")
 	w.ready()
 	contains(t, w.text("leaky__bash", `{}`), "raw the-value json")
-	if !strings.HasPrefix(k.told(), "* mcp:leaky "+mcptest.Leak) {
+	if !strings.HasPrefix(k.told(), "* mcp:leaky env."+mcptest.Leak) {
 		t.Errorf("asked for\n%s", k.told())
 	}
 }

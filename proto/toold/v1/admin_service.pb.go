@@ -1902,7 +1902,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/source.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
+	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/secret.proto\x1a\x15toold/v1/source.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\x82\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -2040,7 +2040,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\xc9\a\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\x95\b\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -2049,7 +2049,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x14ListQuarantinedTools\x12%.toold.v1.ListQuarantinedToolsRequest\x1a&.toold.v1.ListQuarantinedToolsResponse\x12G\n" +
 	"\n" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12J\n" +
-	"\vListSources\x12\x1c.toold.v1.ListSourcesRequest\x1a\x1d.toold.v1.ListSourcesResponse\x12M\n" +
+	"\vListSources\x12\x1c.toold.v1.ListSourcesRequest\x1a\x1d.toold.v1.ListSourcesResponse\x12J\n" +
+	"\vListSecrets\x12\x1c.toold.v1.ListSecretsRequest\x1a\x1d.toold.v1.ListSecretsResponse\x12M\n" +
 	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponse\x12;\n" +
 	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponse\x128\n" +
 	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponse\x12V\n" +
@@ -2104,11 +2105,13 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),          // 29: google.protobuf.Duration
 	(*Descriptor)(nil),                   // 30: toold.v1.Descriptor
 	(*ListSourcesRequest)(nil),           // 31: toold.v1.ListSourcesRequest
-	(*ListDeadLettersRequest)(nil),       // 32: toold.v1.ListDeadLettersRequest
-	(*RetryDeadLetterRequest)(nil),       // 33: toold.v1.RetryDeadLetterRequest
-	(*ListSourcesResponse)(nil),          // 34: toold.v1.ListSourcesResponse
-	(*ListDeadLettersResponse)(nil),      // 35: toold.v1.ListDeadLettersResponse
-	(*RetryDeadLetterResponse)(nil),      // 36: toold.v1.RetryDeadLetterResponse
+	(*ListSecretsRequest)(nil),           // 32: toold.v1.ListSecretsRequest
+	(*ListDeadLettersRequest)(nil),       // 33: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 34: toold.v1.RetryDeadLetterRequest
+	(*ListSourcesResponse)(nil),          // 35: toold.v1.ListSourcesResponse
+	(*ListSecretsResponse)(nil),          // 36: toold.v1.ListSecretsResponse
+	(*ListDeadLettersResponse)(nil),      // 37: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 38: toold.v1.RetryDeadLetterResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	27, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
@@ -2139,27 +2142,29 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	13, // 25: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
 	16, // 26: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
 	31, // 27: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
-	18, // 28: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 29: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 30: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	32, // 31: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	33, // 32: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	24, // 33: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
-	2,  // 34: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 35: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 36: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 37: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 38: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 39: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	34, // 40: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
-	19, // 41: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 42: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 43: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	35, // 44: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	36, // 45: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	25, // 46: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
-	34, // [34:47] is the sub-list for method output_type
-	21, // [21:34] is the sub-list for method input_type
+	32, // 28: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
+	18, // 29: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 30: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 31: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	33, // 32: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	34, // 33: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	24, // 34: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	2,  // 35: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 36: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 37: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 38: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 39: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 40: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	35, // 41: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
+	36, // 42: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
+	19, // 43: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 44: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 45: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	37, // 46: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	38, // 47: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	25, // 48: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	35, // [35:49] is the sub-list for method output_type
+	21, // [21:35] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
@@ -2172,6 +2177,7 @@ func file_toold_v1_admin_service_proto_init() {
 	}
 	file_toold_v1_dead_letter_proto_init()
 	file_toold_v1_isolation_proto_init()
+	file_toold_v1_secret_proto_init()
 	file_toold_v1_source_proto_init()
 	file_toold_v1_tool_service_proto_init()
 	type x struct{}

@@ -26,6 +26,7 @@ const (
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 	AdminService_ListSources_FullMethodName          = "/toold.v1.AdminService/ListSources"
+	AdminService_ListSecrets_FullMethodName          = "/toold.v1.AdminService/ListSecrets"
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
 	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
@@ -67,6 +68,8 @@ type AdminServiceClient interface {
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
 	// Where the tools come from, and how each of these sources is. Role: operator.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
+	// What references to secrets stand for, and who is entitled, never a value. Role: operator.
+	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
 	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
@@ -184,6 +187,16 @@ func (c *adminServiceClient) ListSources(ctx context.Context, in *ListSourcesReq
 	return out, nil
 }
 
+func (c *adminServiceClient) ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListSecretsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListSecrets_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseCallsResponse)
@@ -277,6 +290,8 @@ type AdminServiceServer interface {
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
 	// Where the tools come from, and how each of these sources is. Role: operator.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
+	// What references to secrets stand for, and who is entitled, never a value. Role: operator.
+	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
 	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
@@ -344,6 +359,9 @@ func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRe
 }
 func (UnimplementedAdminServiceServer) ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSources not implemented")
+}
+func (UnimplementedAdminServiceServer) ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListSecrets not implemented")
 }
 func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseCalls not implemented")
@@ -510,6 +528,24 @@ func _AdminService_ListSources_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_ListSecrets_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListSecretsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListSecrets(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListSecrets_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListSecrets(ctx, req.(*ListSecretsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_ReleaseCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseCallsRequest)
 	if err := dec(in); err != nil {
@@ -652,6 +688,10 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSources",
 			Handler:    _AdminService_ListSources_Handler,
+		},
+		{
+			MethodName: "ListSecrets",
+			Handler:    _AdminService_ListSecrets_Handler,
 		},
 		{
 			MethodName: "ReleaseCalls",
