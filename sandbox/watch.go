@@ -8,8 +8,9 @@ import (
 
 // watchLoop notes, while runs last, who descends from whom, and reaps orphans that ended.
 func (r *Runner) watchLoop() {
-	// A census reads a file for each process of the machine; it may take 2 % of one core.
-	const shortest, share = 250 * time.Millisecond, 50
+	// A census reads a file for each process of the machine; it may take 2 % of one core. Runs whose processes are the same
+	// as in the last one, such as servers that idle for days, are looked at ever more rarely.
+	const shortest, longest, share = 250 * time.Millisecond, 4 * time.Second, 50
 	pause := time.NewTimer(shortest)
 	defer pause.Stop()
 	for {
@@ -18,16 +19,27 @@ func (r *Runner) watchLoop() {
 			return
 		case <-r.wake:
 		}
-		for wait := shortest; len(r.watched()) > 0; {
+		for wait, least := shortest, shortest; len(r.watched()) > 0; {
+			wake := r.wake
+			if wait <= least {
+				wake = nil // it is soon enough
+			}
 			pause.Reset(wait)
 			select {
 			case <-r.closing:
 				return
+			case <-wake: // a run began
+				wait = least
+				continue
 			case <-pause.C:
 			}
 			began := time.Now()
-			r.observe()
-			wait = max(shortest, share*time.Since(began))
+			changed := r.observe()
+			least = max(shortest, share*time.Since(began))
+			if wait = min(2*wait, longest); changed {
+				wait = least
+			}
+			wait = max(wait, least)
 		}
 	}
 }
@@ -37,11 +49,12 @@ func (r *Runner) watched() []*run {
 	return slices.DeleteFunc(r.others(nil), func(run *run) bool { return run.supervised() })
 }
 
-// observe is one round of watchLoop. Without a census there is nothing to note; the end of each run takes its own.
-func (r *Runner) observe() {
+// observe is one round of watchLoop, and reports whether a run has other processes than before. Without a census there is
+// nothing to note; the end of each run takes its own.
+func (r *Runner) observe() (changed bool) {
 	c, err := takeCensus()
 	if err != nil {
-		return
+		return false
 	}
 	mains := map[int]bool{}
 	for _, run := range r.others(nil) {
@@ -49,17 +62,20 @@ func (r *Runner) observe() {
 	}
 	for _, run := range r.watched() {
 		found, _ := r.linked(run, c)
+		before := run.seeds(c)
 		run.remember(c, found)
+		changed = changed || len(run.seeds(c)) != len(before)
 		run.note(r, found)
 	}
 	if !adoptsOrphans() {
-		return
+		return changed
 	}
 	for _, pid := range c.children[r.self.pid] {
 		if p := c.all[pid]; p.dead() && p.session != r.self.session && !mains[pid] {
 			reap(pid)
 		}
 	}
+	return changed
 }
 
 // note writes those that left the session into the record: after a crash of the daemon the session and the tag find
