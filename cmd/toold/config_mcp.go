@@ -118,7 +118,11 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 
 // checkReferences refuses references that are none, and those that stand where everybody on the machine could read the value.
 func checkReferences(e *mcp.Entry) error {
-	for _, text := range append([]string{e.Command, e.Dir, e.URL}, e.Args...) {
+	where := append([]string{e.Command, e.Dir, e.URL}, e.Args...)
+	if e.Client != nil {
+		where = append(where, e.Client.ID, e.Client.Secret)
+	}
+	for _, text := range where {
 		if strings.Contains(text, secret.Scheme) {
 			return fmt.Errorf("%s stands in env and headers alone", secret.Scheme)
 		}

@@ -45,7 +45,7 @@ func TestMCP(t *testing.T) {
 			eventually(t, "the tools are there", func() bool { return p.hasTool("greeter__ask") })
 			sources, err := p.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
 			must(t, err)
-			if s := sources.GetSources(); len(s) != 2 || s[0].GetName() != "builtin" || s[1].GetName() != "mcp:greeter" || s[1].GetTools() != 12 || s[1].GetServer() != "mcptest 1" {
+			if s := sources.GetSources(); len(s) != 2 || s[0].GetName() != "builtin" || s[1].GetName() != "mcp:greeter" || s[1].GetTools() != 13 || s[1].GetServer() != "mcptest 1" {
 				t.Errorf("the sources are %v", s)
 			}
 			got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "greeter__echo", CallId: "mcp-tests-call-echo", Arguments: `{"text":"x"}`}})
@@ -91,5 +91,121 @@ func TestMCP(t *testing.T) {
 				t.Errorf("the server did:\n%s", did)
 			}
 		})
+	}
+}
+
+// What the files and the configuration say of servers holds after a reload: one that comes is there, what is said of one that
+// stays counts, and one that goes is gone. A file that is wrong changes nothing.
+func TestMCPReload(t *testing.T) {
+	s := newSite(t, "rules: []\n")
+	file := filepath.Join(filepath.Dir(s.rules), "mcp.json")
+	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
+	must(t, os.WriteFile(config, []byte("mcp:\n  files: []\n"), 0o600))
+	p := s.start("--config", config)
+	if p.hasTool("greeter__echo") {
+		t.Fatal("there is a server")
+	}
+	reload := func(want string) {
+		t.Helper()
+		got, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+		must(t, err)
+		if changed := strings.Join(got.GetChanged(), " "); changed != want || len(got.GetNeedsRestart()) > 0 {
+			t.Errorf("changed is %q, and %v needs a restart", changed, got.GetNeedsRestart())
+		}
+	}
+	s.withServer("good")
+	reload("mcp")
+	eventually(t, "the tools are there", func() bool { return p.hasTool("greeter__writer") })
+	reload("")
+	tier := func() string {
+		got, err := tooldv1.NewToolServiceClient(p.conn).GetTool(within(t), &tooldv1.GetToolRequest{Tool: "greeter__writer"})
+		must(t, err)
+		return got.GetTool().GetEffects().GetTier().String()
+	}
+	if got := tier(); got != "TIER_CONFIRM" {
+		t.Errorf("the tier is %s", got)
+	}
+	must(t, os.WriteFile(config, []byte("mcp:\n  files: ["+file+"]\n  servers: [{name: greeter, trust: full}]\n"), 0o600))
+	reload("mcp")
+	if got := tier(); got != "TIER_OBSERVE" {
+		t.Errorf("the tier is %s", got)
+	}
+	whole, err := os.ReadFile(file)
+	must(t, err)
+	must(t, os.WriteFile(file, []byte(`{"mcpServers":{"greeter":{"url":"ftp://x"}}}`), 0o600))
+	if _, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); err == nil || !strings.Contains(err.Error(), "http or https") {
+		t.Errorf("a wrong file: %v", err)
+	}
+	if !p.hasTool("greeter__writer") {
+		t.Error("a wrong file took a server away")
+	}
+	must(t, os.WriteFile(file, whole, 0o600))
+	must(t, os.WriteFile(config, []byte("mcp:\n  files: []\n"), 0o600))
+	reload("mcp")
+	if p.hasTool("greeter__writer") {
+		t.Error("a server that is gone has tools")
+	}
+}
+
+// Somebody signs in to a server that tells nobody its tools before: a call suspends with the page, and the address that the
+// browser ends at, given to another daemon after kill -9, goes on with it. What it brought is in a file of the user's alone,
+// and neither in the journal nor in the log.
+func TestMCPSignIn(t *testing.T) {
+	issuer, end := mcptest.NewIssuer("good", false)
+	t.Cleanup(end)
+	s := newSite(t, "rules: []\n")
+	dir := filepath.Dir(s.rules)
+	config := filepath.Join(dir, "toold.yaml")
+	must(t, os.WriteFile(filepath.Join(dir, "mcp.json"), []byte(`{"mcpServers":{"w":{"url":"`+issuer.URL+`/mcp"}}}`), 0o600))
+	must(t, os.WriteFile(config, []byte("mcp:\n  files: ["+filepath.Join(dir, "mcp.json")+"]\n  servers: [{name: w, trust: full}]\n"), 0o600))
+	p := s.start("--config", config)
+	eventually(t, "somebody can sign in", func() bool { return p.hasTool("w__sign_in") })
+	got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "w__sign_in", CallId: "mcp-tests-sign-in-1"}})
+	must(t, err)
+	asked := got.GetCall().GetSuspension()
+	var shown struct{ URL string }
+	must(t, json.Unmarshal([]byte(asked.GetParameters()), &shown))
+	if asked.GetAction() != "auth" {
+		t.Fatalf("the call is %v", got.GetCall())
+	}
+	address, err := issuer.Visit(shown.URL)
+	must(t, err)
+	p.kill()
+	p = s.start("--config", config)
+	answer, err := json.Marshal(map[string]string{"address": address})
+	must(t, err)
+	eventually(t, "the tool is there", func() bool { return p.hasTool("w__sign_in") })
+	stream, err := p.calls.ResumeTool(within(t), &tooldv1.ResumeToolRequest{SuspensionId: asked.GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: "decision-sign-in-01", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: string(answer), ExpectedDigest: asked.GetDigest(),
+	}})
+	follow(t, stream, err).last(t)
+	done, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "mcp-tests-sign-in-1"})
+	must(t, err)
+	if text := done.GetCall().GetResult().GetMessage(); !strings.HasPrefix(text, "Signed in") {
+		t.Fatalf("the call ended with %v", done.GetCall())
+	}
+	eventually(t, "its tools are there", func() bool { return p.hasTool("w__writer") })
+	got, err = p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "w__writer", CallId: "mcp-tests-sign-in-2"}})
+	must(t, err)
+	if text := got.GetCall().GetResult().GetMessage(); text != "written" {
+		t.Errorf("the call is %v", got.GetCall())
+	}
+	kept := 0
+	must(t, filepath.WalkDir(s.data, func(path string, e os.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if !strings.Contains(string(text), "access-0123456789abcdef") {
+			return err
+		}
+		kept++
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 || filepath.Base(filepath.Dir(path)) != "mcp" {
+			t.Errorf("a token is in %s, %v", path, info.Mode())
+		}
+		return err
+	}))
+	if kept != 1 || strings.Contains(p.log.String(), "access-0123456789abcdef") {
+		t.Errorf("the token is in %d files, or in the log", kept)
 	}
 }

@@ -174,7 +174,7 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || key == "command.directory" || d.plugins.reloads(key) ||
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || strings.HasPrefix(key, "mcp.") || key == "command.directory" || d.plugins.reloads(key) ||
 		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
 }
 
@@ -221,6 +221,7 @@ type fresh struct {
 	swapSecrets func() // nil: nothing new
 	references  []secret.Secret
 	hooks       outsiders
+	servers     nextMCP
 	manifests   *command.Set
 }
 
@@ -234,6 +235,7 @@ func (d *daemon) readAll() (*fresh, error) {
 		func() error { _, err := newPlugins(n.cfg); return err },
 		func() error { return d.plugins.takes(n.cfg) },
 		func() (err error) { n.hooks, err = d.readHooks(n.cfg); return err },
+		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },
 		func() (err error) {
 			n.manifests, err = n.cfg.readManifests(d.runner, d.references, d.log, d.manifests)
 			return err
@@ -270,6 +272,7 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 			return false, err
 		}},
 		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
+		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},
 	} {
 		swapped, err := part.swap()
 		if err != nil {

@@ -57,9 +57,9 @@ type daemon struct {
 	tools      *registry.Registry
 	jobs       *shell.Jobs // nil: no command runs in the background
 	mcp        *mcp.Hub
-	proofs     map[string]*proof // of the profiles of MCP servers, beside that of commands
-	profiles   profileProofs     // of manifests
-	manifests  *command.Set      // guarded by reload.mu once the daemon serves
+	servers    atomic.Pointer[mcpInForce]
+	profiles   profileProofs // of manifests
+	manifests  *command.Set  // guarded by reload.mu once the daemon serves
 	gate       *permission.Gate
 	workers    *worker.Hub
 	plugins    *plugins

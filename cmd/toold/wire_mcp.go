@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,33 +30,73 @@ func readMCP(cfg *Config) (mcp.Config, error) {
 	return out, err
 }
 
+// mcpInForce is what the configuration says of the servers that there are.
+type mcpInForce struct {
+	cfg    *Config
+	proofs map[string]*proof // by profile; those of bash are elsewhere
+}
+
 // openMCP lists the tools of servers as they were when they were last seen. The servers come with [mcp.Hub.Run].
 func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	cfg, err := readMCP(d.cfg)
-	if err != nil || len(cfg.Entries) == 0 {
-		return &mcp.Hub{}, err
+	if err != nil {
+		return nil, err
 	}
 	lists, err := wire.OpenLists(ctx, d.store)
 	if err != nil {
 		d.log.Warn("tools of MCP servers are there when the servers are", zap.Error(err))
 	}
-	d.proofs = map[string]*proof{}
-	for i := range cfg.Entries {
-		e := &cfg.Entries[i]
-		if profile := d.cfg.mcpServer(e.Key).Profile; e.Policy != nil && profile != d.cfg.Bash.Profile && d.proofs[profile] == nil {
-			d.proofs[profile] = d.startProof(e.Policy)
+	d.proveMCP(d.cfg, cfg.Entries)
+	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
+	cfg.Vault = wire.Vault(filepath.Join(d.cfg.Data, "mcp"))
+	return mcp.New(cfg)
+}
+
+// proveMCP begins to find out what isolation holds around servers, for profiles of which it is not known.
+func (d *daemon) proveMCP(cfg *Config, entries []mcp.Entry) {
+	in := &mcpInForce{cfg: cfg, proofs: map[string]*proof{}}
+	if before := d.servers.Load(); before != nil {
+		in.proofs = maps.Clone(before.proofs)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if profile := cfg.mcpServer(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
+			in.proofs[profile] = d.startProof(e.Policy)
 		}
 	}
-	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
-	return mcp.New(cfg)
+	d.servers.Store(in)
 }
 
 // mcpProof is what holds around the process of a server.
 func (d *daemon) mcpProof(source string) *proof {
-	if p := d.proofs[d.cfg.mcpServer(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
+	in := d.servers.Load()
+	if p := in.proofs[in.cfg.mcpServer(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
 		return p
 	}
 	return d.proof.Load()
+}
+
+// nextMCP is what a reload makes of the servers.
+type nextMCP struct {
+	cfg     *Config
+	entries []mcp.Entry
+}
+
+// readNextMCP reads what a later configuration says of MCP servers. What else isolates them holds after a restart alone.
+func (d *daemon) readNextMCP(later *Config) (nextMCP, error) {
+	cfg := *d.cfg
+	cfg.MCP = later.MCP
+	servers, err := readMCP(&cfg)
+	return nextMCP{&cfg, servers.Entries}, err
+}
+
+func (d *daemon) reloadMCP(next nextMCP) (swapped bool, err error) {
+	d.proveMCP(next.cfg, next.entries)
+	keys, err := d.mcp.Reload(next.entries)
+	if len(keys) > 0 {
+		d.log.Info("MCP servers are others", zap.Strings("servers", keys))
+	}
+	return len(keys) > 0, err
 }
 
 var mcpStates = map[mcp.State]server.SourceState{mcp.Connecting: server.SourceConnecting, mcp.Ready: server.SourceReady, mcp.Down: server.SourceDown}

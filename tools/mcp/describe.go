@@ -18,6 +18,12 @@ import (
 // maxTools is how many tools of one server are taken.
 const maxTools = 512
 
+// maxShown is how many different tools a server may have, one after the other: the definition of each is remembered.
+const maxShown = 4 * maxTools
+
+// maxList is how many bytes the list of a server may have; it is kept in the journal.
+const maxList = 4 << 20
+
 // maxPages is how many pages its list may have.
 const maxPages = 64
 

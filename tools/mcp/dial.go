@@ -21,8 +21,9 @@ const endGrace = 2 * time.Second
 // A line is the way to a server: a process or an address.
 type line struct {
 	transport sdk.Transport
-	cut       func()       // ends what is under way
-	end       func() error // waits until nothing of it is left and says why it ended; nil when it was asked to
+	cut       func()        // ends what is under way
+	lost      chan struct{} // closed when nothing else comes; nil: the SDK's connection tells
+	end       func() error  // waits until nothing of it is left and says why it ended; nil when it was asked to
 }
 
 // dial begins a connection. What goes wrong shows when the SDK connects.

@@ -27,6 +27,8 @@ type Entry struct {
 	URL     string
 	Headers map[string]string
 	Events  bool
+	// Client is whom a server's authorization server knows the daemon as; nil: it makes itself known.
+	Client *Client
 
 	// Policy isolates the process; nil: it has all rights of the daemon. The calls of its tools are refused where this
 	// machine does not give what it asks for.
@@ -67,6 +69,11 @@ type rawEntry struct {
 	HTTPURL  string            `json:"httpUrl"`
 	Headers  map[string]string `json:"headers"`
 	Disabled bool              `json:"disabled"`
+	Auth     *struct {
+		ID     string   `json:"CLIENT_ID"`
+		Secret string   `json:"CLIENT_SECRET"`
+		Scopes []string `json:"scopes"`
+	} `json:"auth"` // Cursor
 }
 
 // Parse reads an mcpServers file: {"mcpServers": {…}} of Claude Desktop and Cursor, {"servers": {…}} of VS Code, whose
@@ -106,6 +113,9 @@ func Parse(text []byte, vars Variables) ([]Entry, error) {
 
 func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 	e := Entry{Key: key, Command: r.Command, Args: r.Args, Dir: r.Dir, URL: r.URL + r.Server + r.HTTPURL, Headers: r.Headers}
+	if r.Auth != nil && r.Auth.ID != "" {
+		e.Client = &Client{r.Auth.ID, r.Auth.Secret, r.Auth.Scopes}
+	}
 	if r.EnvFile != "" {
 		return e, errors.New("envFile is not read: set env, or ${env:NAME} for what the daemon has")
 	}
@@ -144,6 +154,10 @@ func (e *Entry) expand(vars Variables) error {
 	replace(&e.Command)
 	replace(&e.Dir)
 	replace(&e.URL)
+	if e.Client != nil {
+		replace(&e.Client.ID)
+		replace(&e.Client.Secret)
+	}
 	for i := range e.Args {
 		replace(&e.Args[i])
 	}

@@ -71,6 +71,23 @@ func (f *floor) leave(token string) {
 	f.settleLocked()
 }
 
+// empty waits until no request is with the server, or ctx is done.
+func (f *floor) empty(ctx context.Context) {
+	for {
+		f.mu.Lock()
+		n, changed := len(f.flights), f.changed
+		f.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (f *floor) flight(token string) *flight {
 	f.mu.Lock()
 	defer f.mu.Unlock()

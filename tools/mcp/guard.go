@@ -107,7 +107,8 @@ func (g *guard) answered(id string) error {
 
 // exact keeps the texts of values that hold numbers beside them, in _meta. What is no such message stays as it is.
 func exact(message []byte) []byte {
-	structured := bytes.Contains(message, []byte(`"structuredContent"`))
+	escaped := bytes.Contains(message, []byte(`\u`)) // any name may be written so
+	structured := escaped || bytes.Contains(message, []byte(`"structuredContent"`))
 	if !structured && !bytes.Contains(message, []byte(`"inputSchema"`)) {
 		return message
 	}
@@ -116,6 +117,9 @@ func exact(message []byte) []byte {
 		return message
 	}
 	if structured && !keep(result, map[string]string{"structuredContent": exactData}) {
+		return message
+	}
+	if result == nil {
 		return message
 	}
 	var tools []map[string]json.RawMessage

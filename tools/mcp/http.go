@@ -10,9 +10,11 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,7 +28,7 @@ func (s *server) dialHTTP(ctx context.Context) line {
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done
-	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, expand: s.expand}
+	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, expand: s.expand, lost: make(chan struct{}), signin: s.signin}
 	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
 		g.host, g.scheme = u.Host, u.Scheme
 	}
@@ -35,12 +37,25 @@ func (s *server) dialHTTP(ctx context.Context) line {
 	if s.entry.Events {
 		t = &sdk.SSEClientTransport{Endpoint: s.entry.URL, HTTPClient: client}
 	}
-	return line{transport: t, cut: cut, end: func() error {
+	return line{transport: t, cut: cut, lost: g.lost, end: func() error {
 		cut()
 		base.CloseIdleConnections()
 		return g.broken()
 	}}
 }
+
+// A wayError is one of the way to a server, not of what a server answers.
+type wayError struct {
+	err  error
+	sent bool // the server may have got the request
+	busy bool // it says that it did not take it
+}
+
+// Error implements error.
+func (e *wayError) Error() string { return e.err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *wayError) Unwrap() error { return e.err }
 
 // guarded looks at all that goes over HTTP.
 type guarded struct {
@@ -51,6 +66,8 @@ type guarded struct {
 	events       bool
 	headers      map[string]string
 	expand       func(ctx context.Context, parameter, text string) (string, error)
+	lost         chan struct{} // closed when there is a why
+	signin       *signin       // nil: nobody can
 
 	mu  sync.Mutex
 	why error
@@ -62,13 +79,15 @@ func (g *guarded) broken() error {
 	return g.why
 }
 
+// fail ends the connection.
 func (g *guarded) fail(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.why == nil && g.ctx.Err() == nil {
 		g.why = err
+		close(g.lost)
 	}
-	return err
+	return &wayError{err: err, sent: true}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -97,16 +116,93 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			_ = body.Close() // of memory
 		}
 	}
-	resp, err := g.base.RoundTrip(r)
+	resp, err := g.known(r)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	resp.Body = &boundBody{resp.Body, release}
-	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+	return g.judge(resp)
+}
+
+// known sends a request as somebody whom the server knows, with a new token when the one that was good is not any more.
+func (g *guarded) known(r *http.Request) (*http.Response, error) {
+	if g.signin == nil {
+		return g.reach(r)
+	}
+	for again := true; ; again = false {
+		token := g.signin.token(r.Context())
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := g.reach(r)
+		if err != nil || resp.StatusCode != http.StatusUnauthorized && !wantsMore(resp) {
+			return resp, err
+		}
+		_ = resp.Body.Close()
+		renewed := again && resp.StatusCode == http.StatusUnauthorized && g.signin.renew(r.Context(), token)
+		if renewed || !g.signin.refused(token, resp.Header) && again {
+			if r.Body, err = body(r); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return nil, g.fail(errSignIn) // a connection of somebody else takes its place
+	}
+}
+
+func body(r *http.Request) (io.ReadCloser, error) {
+	if r.GetBody == nil {
+		return http.NoBody, nil
+	}
+	return r.GetBody()
+}
+
+// wantsMore reports whether somebody has to agree to more than what was agreed to.
+func wantsMore(resp *http.Response) bool {
+	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
+}
+
+// hide takes out of a message what the server was sent to know the daemon by.
+func (g *guarded) hide(message []byte) []byte {
+	if g.signin == nil {
+		return message
+	}
+	g.signin.mu.Lock()
+	defer g.signin.mu.Unlock()
+	if g.signin.grant == nil || g.signin.grant.Token.AccessToken == "" {
+		return message
+	}
+	return bytes.ReplaceAll(message, []byte(g.signin.grant.Token.AccessToken), []byte("[token]"))
+}
+
+// reach sends a request. A server that cannot be reached at all is lost, which nothing else may tell for hours.
+func (g *guarded) reach(r *http.Request) (*http.Response, error) {
+	var sent atomic.Bool
+	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
+	resp, err := g.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
+	switch {
+	case err == nil || r.Context().Err() != nil:
+		return resp, err
+	case sent.Load():
+		return nil, &wayError{err: err, sent: true}
+	}
+	_ = g.fail(err) // it says no more
+	return nil, &wayError{err: err}
+}
+
+// judge takes what a server answers, as far as that is no message, and looks at the messages.
+func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
+	switch code := resp.StatusCode; {
+	case code >= 300 && code < 400:
 		_ = resp.Body.Close()
 		return nil, g.fail(fmt.Errorf("the server answers with a redirect (%s)", resp.Status))
+	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable || code == http.StatusBadGateway || code == http.StatusGatewayTimeout:
+		_ = resp.Body.Close()
+		busy := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable
+		return nil, &wayError{err: fmt.Errorf("the server answers with %s", resp.Status), sent: true, busy: busy}
 	}
+	var err error
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	switch {
 	case kind == "text/event-stream":
@@ -157,7 +253,7 @@ func (g *guarded) single(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxMessage+1))
 	err = errors.Join(err, resp.Body.Close())
 	if err == nil && len(bytes.TrimSpace(text)) > 0 && text[0] != '[' {
-		text, err = g.guard.received(g.ctx, text)
+		text, err = g.guard.received(g.ctx, g.hide(text))
 	}
 	if err != nil {
 		return g.fail(err)
@@ -221,7 +317,7 @@ func (b *eventBody) next() error {
 		return nil
 	}
 	if len(bytes.TrimSpace(b.data)) > 0 {
-		message, err := b.g.guard.received(b.g.ctx, b.data)
+		message, err := b.g.guard.received(b.g.ctx, b.g.hide(b.data))
 		if err != nil {
 			return b.g.fail(err)
 		}

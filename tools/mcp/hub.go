@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -53,17 +54,25 @@ type Config struct {
 	Tools   Tools    // required
 	Secrets Secrets  // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
 	Memory  Memory   // nil: a list is known when the server has told it
+	Vault   Vault    // nil: nobody can sign in to a server
 	Version string   // of the daemon, which servers are told
 	Log     *zap.Logger
 
 	Connect time.Duration // for a server to come up and tell its list; 0: 60 s
 	Wait    time.Duration // for a call until its server is there; 0: 30 s
+	Drain   time.Duration // for calls that run on a server which a reload takes away; 0: 10 s
 	Backoff time.Duration // before a server that ended is taken up again, at first; 0: 500 ms
 }
 
 // A Hub is connected to servers.
 type Hub struct {
-	cfg     Config
+	cfg Config
+	all sync.WaitGroup // loops of servers
+
+	reload sync.Mutex // one reload at a time
+	mu     sync.Mutex
+	//nolint:containedctx // servers that a reload adds live as long as those that were there
+	ctx     context.Context // of Run; nil: nothing is connected yet
 	servers []*server
 }
 
@@ -72,14 +81,28 @@ func New(cfg Config) (*Hub, error) {
 	cfg.Connect = or(cfg.Connect, 60*time.Second)
 	cfg.Wait = or(cfg.Wait, 30*time.Second)
 	cfg.Backoff = or(cfg.Backoff, 500*time.Millisecond)
+	cfg.Drain = or(cfg.Drain, 10*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
+	if err := checkAll(cfg.Entries); err != nil {
+		return nil, err
+	}
 	h := &Hub{cfg: cfg}
+	for i := range cfg.Entries {
+		s := newServer(&h.cfg, cfg.Entries[i])
+		s.recall()
+		h.servers = append(h.servers, s)
+	}
+	return h, nil
+}
+
+// checkAll refuses entries that are none, and those whose tools nobody could tell apart.
+func checkAll(entries []Entry) error {
 	taken := map[string]string{}
 	var wrong []error
-	for i := range cfg.Entries {
-		e := cfg.Entries[i]
+	for i := range entries {
+		e := &entries[i]
 		p := prefix(e.Key)
 		if err := e.check(); err != nil {
 			wrong = append(wrong, fmt.Errorf("server %q: %w", e.Key, err))
@@ -90,15 +113,8 @@ func New(cfg Config) (*Hub, error) {
 			continue
 		}
 		taken[p] = e.Key
-		h.servers = append(h.servers, newServer(&h.cfg, e))
 	}
-	if len(wrong) > 0 {
-		return nil, errors.Join(wrong...)
-	}
-	for _, s := range h.servers {
-		s.recall()
-	}
-	return h, nil
+	return errors.Join(wrong...)
 }
 
 func or(d, otherwise time.Duration) time.Duration {
@@ -108,14 +124,97 @@ func or(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// compare returns the servers that there will be, those of them that are new or changed, and by key those that end.
+func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string]*server) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before = map[string]*server{}
+	for _, s := range h.servers {
+		before[s.entry.Key] = s
+	}
+	for i := range entries {
+		s := before[entries[i].Key]
+		if s != nil && reflect.DeepEqual(s.entry, entries[i]) {
+			delete(before, s.entry.Key)
+		} else {
+			s = newServer(&h.cfg, entries[i])
+			added = append(added, s)
+		}
+		next = append(next, s)
+	}
+	return next, added, before
+}
+
 // Run keeps the servers connected. It blocks until ctx is done and their processes have ended.
 func (h *Hub) Run(ctx context.Context) error {
-	var all sync.WaitGroup
+	h.mu.Lock()
+	h.ctx = ctx
 	for _, s := range h.servers {
-		all.Go(func() { s.run(ctx) })
+		h.startLocked(s, nil)
 	}
-	all.Wait()
+	h.mu.Unlock()
+	<-ctx.Done()
+	h.mu.Lock()   // whoever added a server has done so, and nobody will
+	h.mu.Unlock() //nolint:staticcheck // it is a barrier
+	h.all.Wait()
 	return nil
+}
+
+// startLocked connects a server when the one that it replaces has ended.
+func (h *Hub) startLocked(s, before *server) {
+	if h.ctx == nil || h.ctx.Err() != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(h.ctx)
+	s.stop = stop
+	s.over = make(chan struct{})
+	h.all.Go(func() {
+		defer close(s.over)
+		defer stop()
+		if before != nil && before.over != nil {
+			<-before.over
+		}
+		s.run(ctx)
+	})
+}
+
+// Reload makes entries the only ones, and returns the keys of those that are new, changed or gone. Servers whose entry is the
+// same go on. The tools of the others are at once as the new entry has them. What runs on a server that is changed or gone
+// has Config.Drain to end.
+func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
+	if err := checkAll(entries); err != nil {
+		return nil, err
+	}
+	h.reload.Lock()
+	defer h.reload.Unlock()
+	next, added, before := h.compare(entries)
+	for _, s := range added {
+		changed = append(changed, s.entry.Key)
+	}
+	for key, old := range before {
+		if i := slices.IndexFunc(added, func(s *server) bool { return s.entry.Key == key }); i >= 0 {
+			old.retire(added[i])
+			continue
+		}
+		changed = append(changed, key)
+		old.retire(nil)
+	}
+	for _, s := range added {
+		s.recall()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.servers = next
+	for _, s := range added {
+		h.startLocked(s, before[s.entry.Key])
+	}
+	if h.ctx != nil && h.ctx.Err() == nil {
+		for _, old := range before {
+			h.all.Go(func() { old.drain(h.ctx) })
+		}
+	}
+	slices.Sort(changed)
+	return changed, nil
 }
 
 // State is where a server stands.
@@ -148,8 +247,11 @@ type Refusal struct{ Tool, Why string }
 
 // Sources returns the health of all servers, by name.
 func (h *Hub) Sources() []Source {
-	out := make([]Source, 0, len(h.servers))
-	for _, s := range h.servers {
+	h.mu.Lock()
+	servers := h.servers // never changed in place
+	h.mu.Unlock()
+	out := make([]Source, 0, len(servers))
+	for _, s := range servers {
 		out = append(out, s.health())
 	}
 	slices.SortFunc(out, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })

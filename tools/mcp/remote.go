@@ -37,17 +37,31 @@ func (t *remote) Describe(context.Context, *tool.Call) (tool.Description, error)
 // Execute implements [tool.Tool].
 func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	m, err := recallMemo(c)
-	if err != nil {
-		return nil, err
+	if err == nil && m.arrived {
+		err = t.server.arrive(ctx, c, m)
 	}
+	if err != nil {
+		return answerOf(err)
+	}
+	var last error
 	for range maxTries {
 		n, err := t.server.ready(ctx)
+		if errors.Is(err, errSignIn) {
+			return t.server.visit(ctx, c, m)
+		}
 		if err != nil {
 			return nil, err
 		}
 		r, err := n.call(ctx, t.name, c, m)
+		last = err
 		switch {
 		case errors.Is(err, errAlone):
+			continue
+		case errors.Is(err, errSignIn):
+			n.server.drop(n)
+			return t.server.visit(ctx, c, m)
+		case errors.As(err, new(*unsentError)): // the next connection may hear it
+			n.server.drop(n)
 			continue
 		case err != nil:
 			return answerOf(err)
@@ -55,6 +69,9 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 			return t.ask(c, m, r)
 		}
 		return resultOf(c, r.result)
+	}
+	if unsent, ok := errors.AsType[*unsentError](last); ok {
+		return nil, t.server.away(unsent.Error())
 	}
 	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
 }
@@ -69,7 +86,7 @@ func answerOf(err error) (*tool.Result, error) {
 
 // ask suspends the call. What is needed to go on is kept before anybody sees the question.
 func (t *remote) ask(c *tool.Call, m *memo, r *round) (*tool.Result, error) {
-	m.Open, m.State = r.questions, r.state
+	m.Open, m.State, m.Given, m.Visit = r.questions, r.state, nil, nil
 	text, err := json.Marshal(m)
 	if err == nil {
 		err = c.SaveCheckpoint(text)
@@ -87,8 +104,11 @@ type memo struct {
 	State   string      `json:"state,omitempty"`
 	Answers []answer    `json:"answers,omitempty"` // of all rounds, in order
 
-	given map[string]answer // by the id that the question had in its round
-	tries int
+	Given map[string]answer `json:"given,omitempty"` // by the id that the question had in its round
+	Visit *visit            `json:"visit,omitempty"` // that somebody was asked to sign in by
+
+	arrived bool // the decision is about the visit
+	tries   int
 }
 
 // recallMemo takes up what the last attempt left, with the decision that the call was resumed by.
@@ -101,14 +121,18 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	if err := json.Unmarshal(c.Checkpoint, &last); err != nil {
 		return nil, tool.Errorf(tool.Internal, "what the call had noted cannot be read: %v", err)
 	}
+	if last.Key == m.Key && last.Visit != nil && c.Resume.Reason == "auth" {
+		last.arrived = true
+		return &last, nil
+	}
 	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
 		return m, nil // other arguments, or somebody else's question
 	}
 	answers := answersTo(last.Open, c.Resume.Result)
-	m.State, m.given = last.State, map[string]answer{}
+	m.State, m.Given = last.State, map[string]answer{}
 	for i, q := range last.Open {
 		if q.ID != "" {
-			m.given[q.ID] = answers[i]
+			m.Given[q.ID] = answers[i]
 		}
 	}
 	m.Answers = slices.Concat(last.Answers, answers)
@@ -120,11 +144,11 @@ func (m *memo) earlier() []answer { return slices.Clone(m.Answers) }
 
 // responses are the answers of the last round for a server that knows where it was.
 func (m *memo) responses() sdk.InputResponseMap {
-	if len(m.given) == 0 {
+	if len(m.Given) == 0 {
 		return nil
 	}
 	out := sdk.InputResponseMap{}
-	for id, a := range m.given {
+	for id, a := range m.Given {
 		out[id] = a.result()
 	}
 	return out

@@ -56,7 +56,7 @@ func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
 
 // dataOf is the structured content as the server wrote it, else the text.
 func dataOf(r *sdk.CallToolResult, text string) string {
-	if exact, ok := r.Meta[exactData].(string); ok && r.StructuredContent != nil {
+	if exact, ok := r.Meta[exactData].(string); ok && r.StructuredContent != nil && json.Valid([]byte(exact)) {
 		return exact
 	}
 	if r.StructuredContent != nil {

@@ -1,18 +1,15 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/tool"
@@ -21,23 +18,36 @@ import (
 const (
 	maxBackoff = time.Minute
 	steady     = time.Minute // a connection that lasted so long was a good one
-	relistRest = time.Second // between two readings of a list
+	relistRest = time.Second // between two readings of a list, at first
+	relistMost = time.Minute // of a list that changes all the time
 )
 
 // A server is one entry over its life: connections come and go.
 type server struct {
-	cfg   *Config
-	entry Entry
+	cfg    *Config
+	entry  Entry
+	signin *signin       // nil: nobody can
+	kick   chan struct{} // ends a wait between connections
+
+	stop context.CancelFunc // of run; nil: it was not started
+	over chan struct{}      // closed when run has returned
+
+	listing sync.Mutex // held while tools are listed
+	retired bool       // others are listed instead; guarded by listing
 
 	mu      sync.Mutex
 	session *session      // nil: none is ready
-	changed chan struct{} // closed when session changes
+	changed chan struct{} // closed when session changes, or what follows
+	gone    bool          // a reload took it away
+	next    *server       // the reload's other one
 	source  Source
-	kept    []byte // of the memory
+	kept    []byte          // of the memory
+	shown   map[string]bool // ids that were listed; used by one goroutine at a time
 }
 
 func newServer(cfg *Config, e Entry) *server {
-	s := &server{cfg: cfg, entry: e, changed: make(chan struct{})}
+	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
+	s.signin = newSignin(&s.entry, cfg.Vault)
 	address := e.URL
 	if address == "" {
 		address = e.Command
@@ -72,17 +82,16 @@ func (s *server) become(state State, change func(*Source)) {
 // run connects again and again until ctx is done.
 func (s *server) run(ctx context.Context) {
 	wait := s.cfg.Backoff
-	for attempt := 0; ctx.Err() == nil; attempt++ {
+	var era speech
+	for ctx.Err() == nil {
 		s.become(Connecting, func(h *Source) { h.Starts++ })
 		began := time.Now()
-		// A server that does not answer the question of the newest era is asked as earlier ones were, the next time.
-		served, err := s.serve(ctx, attempt%2 == 1)
-		if served {
-			attempt = -1
-		}
+		served, err := s.serve(ctx, era.earlier())
+		era.note(served, err)
 		if ctx.Err() != nil {
 			return
 		}
+		s.offerSignin()
 		s.become(Down, func(h *Source) { h.Error = cleanLine(err.Error(), 2*maxWords) })
 		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.Error(err), zap.Duration("in", wait))
 		if served && time.Since(began) > steady {
@@ -94,8 +103,36 @@ func (s *server) run(ctx context.Context) {
 			timer.Stop()
 			return
 		case <-timer.C:
+		case <-s.kick:
+			timer.Stop()
 		}
 		wait = min(2*wait, maxBackoff)
+	}
+}
+
+// A speech is in which era a server is spoken to. One that does not answer the question of the newest is asked as earlier
+// ones were, the next time; one that answered is not doubted before it was silent three times.
+type speech struct {
+	known  bool // it answered
+	old    bool // in an earlier era
+	misses int  // since
+}
+
+func (e *speech) earlier() bool {
+	doubt := e.misses
+	if e.known {
+		doubt = max(0, doubt-2)
+	}
+	return e.old != (doubt%2 == 1)
+}
+
+func (e *speech) note(served bool, err error) {
+	switch {
+	case served:
+		*e = speech{known: true, old: e.earlier()}
+	case errors.As(err, new(*wayError)) || errors.Is(err, errSignIn): // it heard nothing, or nobody that it knows
+	default:
+		e.misses++
 	}
 }
 
@@ -106,6 +143,9 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	l := s.dial(ctx)
 	defer func() {
 		if why := l.end(); err == nil || why != nil && ctx.Err() == nil {
+			if errors.Is(err, errEnded) {
+				err = nil // says less
+			}
 			err = errors.Join(why, err)
 		}
 		if err == nil {
@@ -129,7 +169,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	s.publish(next)
 	s.become(Ready, func(h *Source) { h.Error = "" })
 	defer s.publish(nil)
-	return true, s.follow(ctx, next)
+	return true, s.follow(ctx, next, l.lost)
 }
 
 // because prefers the reason of the context.
@@ -141,16 +181,25 @@ func because(ctx context.Context, err error) error {
 }
 
 // follow waits for the end of a connection and reads the list again when the server says that it changed.
-func (s *server) follow(ctx context.Context, n *session) error {
+func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) error {
 	over := make(chan error, 1)
 	go func() { over <- n.client.Wait() }() // ends with the connection
-	for {
+	until := func(changed <-chan struct{}, rested <-chan time.Time) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case err := <-over:
+			return cmp.Or(err, errEnded)
+		case <-lost: // the line knows why
+			return errEnded
+		case <-changed:
+		case <-rested:
+		}
+		return nil
+	}
+	for rest := relistRest; ; {
+		if err := until(n.relist, nil); err != nil {
 			return err
-		case <-n.relist:
 		}
 		reading, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("no list of tools after %v", s.cfg.Connect))
 		err := s.list(reading, n)
@@ -158,15 +207,14 @@ func (s *server) follow(ctx context.Context, n *session) error {
 		if err != nil {
 			return err
 		}
-		rest := time.NewTimer(relistRest) // a server that changes its tools all the time is not asked all the time
-		select {
-		case <-ctx.Done():
-			rest.Stop()
-			return context.Cause(ctx)
-		case err := <-over:
-			rest.Stop()
+		timer := time.NewTimer(rest)
+		err = until(nil, timer.C)
+		timer.Stop()
+		if err != nil {
 			return err
-		case <-rest.C:
+		}
+		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // else it changes them all the time
+			rest = relistRest
 		}
 	}
 }
@@ -175,9 +223,22 @@ func (s *server) follow(ctx context.Context, n *session) error {
 func (s *server) publish(n *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.publishLocked(n)
+}
+
+func (s *server) publishLocked(n *session) {
 	s.session = n
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// drop makes nobody else use a connection of which it is known that it leads nowhere.
+func (s *server) drop(n *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session == n {
+		s.publishLocked(nil)
+	}
 }
 
 // ready returns the connection, waiting for it. Nothing was sent when it fails.
@@ -186,116 +247,61 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		n, changed, last := s.session, s.changed, s.source.Error
+		n, changed, last, gone, next := s.session, s.changed, s.source.Error, s.gone, s.next
 		s.mu.Unlock()
-		if n != nil {
+		switch {
+		case next != nil:
+			return next.ready(ctx)
+		case gone:
+			return nil, &tool.Error{
+				Code: tool.Upstream, Reason: "SERVER_REMOVED",
+				Message: fmt.Sprintf("Not run: the server %s was taken out of the configuration", s.entry.Key),
+			}
+		case n != nil:
 			return n, nil
+		case s.signin.wanted():
+			return nil, errSignIn
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-changed:
 		case <-limit.C:
-			return nil, &tool.Error{
-				Code: tool.Upstream, Reason: "SERVER_DOWN", Retryable: true, DeveloperMessage: last,
-				Message: fmt.Sprintf("Not run: the server %s is not there", s.entry.Key),
-			}
+			return nil, s.away(last)
 		}
 	}
 }
 
-// listed is what a server said of its tools.
-type listed struct {
-	Instructions string      `json:"instructions,omitempty"`
-	Tools        []*sdk.Tool `json:"tools"`
-}
-
-// list reads the list of a connection and makes its tools the server's.
-func (s *server) list(ctx context.Context, n *session) error {
-	about := n.client.InitializeResult()
-	l := listed{Instructions: about.Instructions}
-	if about.Capabilities != nil && about.Capabilities.Tools != nil {
-		var err error
-		if l.Tools, err = n.tools(ctx); err != nil {
-			return fmt.Errorf("list of tools: %w", err)
-		}
-	}
-	name := "unknown"
-	if i := about.ServerInfo; i != nil {
-		name = cleanLine(i.Name+" "+i.Version, maxTitle)
-	}
-	s.note(func(h *Source) { h.Server, h.Protocol = name, about.ProtocolVersion })
-	s.offer(&l)
-	s.keep(&l)
-	return nil
-}
-
-// offer lists the tools that can be taken.
-func (s *server) offer(l *listed) {
-	why := map[string]error{}
-	names := map[string]string{} // by id
-	var tools []tool.Tool
-	instructions := clean(l.Instructions, maxInstructions)
-	for _, t := range l.Tools {
-		if !s.entry.takes(t.Name) {
-			continue
-		}
-		d, err := s.entry.describe(t, instructions)
-		if other, ok := names[d.ID]; err == nil && ok {
-			err = fmt.Errorf("%s has the id %s already", other, d.ID)
-		}
-		if err != nil {
-			why[t.Name] = err
-			continue
-		}
-		names[d.ID] = t.Name
-		tools = append(tools, &remote{server: s, name: t.Name, descriptor: d, claimed: s.entry.claimed(t, d)})
-	}
-	refused := s.cfg.Tools.Replace(s.source.Name, tools)
-	for id, err := range refused {
-		why[names[id]] = err
-	}
-	s.note(func(h *Source) {
-		h.Tools, h.Refused = len(tools)-len(refused), nil
-		for _, name := range slices.Sorted(maps.Keys(why)) {
-			h.Refused = append(h.Refused, Refusal{cleanLine(name, maxTitle), cleanLine(why[name].Error(), maxDescription)})
-		}
-	})
-	for name, err := range why {
-		s.cfg.Log.Warn("tool of an MCP server is refused", zap.String("server", s.entry.Key), zap.String("tool", cleanLine(name, maxTitle)), zap.Error(err))
+func (s *server) away(why string) error {
+	return &tool.Error{
+		Code: tool.Upstream, Reason: "SERVER_DOWN", Retryable: true, DeveloperMessage: why,
+		Message: fmt.Sprintf("Not run: the server %s is not there", s.entry.Key),
 	}
 }
 
-// recall lists what is remembered of the last time.
-func (s *server) recall() {
-	if s.cfg.Memory == nil {
-		return
-	}
-	text, ok := s.cfg.Memory.Recall(s.entry.Key)
-	var l listed
-	if !ok || json.Unmarshal(text, &l) != nil {
-		return
-	}
-	s.kept = text
-	s.offer(&l)
+// retire takes a server away: nothing of it is listed and no call begins on it any more. Those that wait go to next, if
+// there is one.
+func (s *server) retire(next *server) {
+	s.listing.Lock()
+	s.retired = true
+	_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
+	s.listing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone, s.next = true, next
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
-// keep remembers a list that is another one than the last.
-func (s *server) keep(l *listed) {
-	if s.cfg.Memory == nil {
-		return
+// drain ends a server that was taken away when its calls have, or have had their time.
+func (s *server) drain(ctx context.Context) {
+	s.mu.Lock()
+	n := s.session
+	s.mu.Unlock()
+	if n != nil {
+		ctx, stop := context.WithTimeout(ctx, s.cfg.Drain)
+		defer stop()
+		n.floor.empty(ctx)
 	}
-	slices.SortStableFunc(l.Tools, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
-	text, err := json.Marshal(l)
-	if err == nil && string(text) == string(s.kept) {
-		return
-	}
-	if err == nil {
-		err = s.cfg.Memory.Keep(s.entry.Key, text)
-	}
-	if err != nil {
-		s.cfg.Log.Warn("list of an MCP server is not remembered", zap.String("server", s.entry.Key), zap.Error(err))
-		return
-	}
-	s.kept = text
+	s.stop()
 }

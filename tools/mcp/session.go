@@ -48,12 +48,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 		ElicitationHandler:          n.elicit,
 		ProgressNotificationHandler: n.progress,
 		LoggingMessageHandler:       n.logged, //nolint:staticcheck // servers of earlier eras have it
-		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
-			select {
-			case n.relist <- struct{}{}:
-			default: // it will be read again anyway
-			}
-		},
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { n.askAgain() },
 	})
 	client.AddReceivingMiddleware(n.deny)
 	var o *sdk.ClientSessionOptions
@@ -77,10 +72,17 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 // tools reads the list, page by page.
 func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	params := &sdk.ListToolsParams{}
+	size := 0
 	for range maxPages {
 		page, err := n.client.ListTools(ctx, params)
 		if err != nil {
 			return nil, err
+		}
+		for _, t := range page.Tools {
+			size += len(encode(t))
+		}
+		if size > maxList {
+			return nil, fmt.Errorf("has more than %d bytes", maxList)
 		}
 		if all = append(all, page.Tools...); len(all) > maxTools {
 			return nil, fmt.Errorf("has more than %d tools", maxTools)
@@ -91,6 +93,14 @@ func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 		params = &sdk.ListToolsParams{Cursor: page.NextCursor}
 	}
 	return nil, fmt.Errorf("has more than %d pages", maxPages)
+}
+
+// askAgain has the list read again.
+func (n *session) askAgain() {
+	select {
+	case n.relist <- struct{}{}:
+	default: // it will be read again anyway
+	}
 }
 
 // close ends the connection. The SDK waits for what is under way, which a server may never answer.
@@ -129,8 +139,9 @@ func (n *session) progress(_ context.Context, r *sdk.ProgressNotificationClientR
 
 // A meter passes on how far a call is, not more often than anybody can see.
 type meter struct {
-	mu   sync.Mutex
-	last time.Time
+	mu    sync.Mutex
+	last  time.Time
+	whole bool // that all is done was told at once
 }
 
 const meterRest = 50 * time.Millisecond
@@ -139,10 +150,11 @@ func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
-	if now.Sub(m.last) < meterRest && (p.Total <= 0 || p.Progress < p.Total) {
+	whole := p.Total > 0 && p.Progress >= p.Total
+	if now.Sub(m.last) < meterRest && (!whole || m.whole) {
 		return
 	}
-	m.last = now
+	m.last, m.whole = now, m.whole || whole
 	told := tool.Progress{Status: tool.ProgressRunning, Message: cleanLine(p.Message, maxTitle*5)}
 	if p.Total > 0 && p.Progress >= 0 && p.Progress <= p.Total {
 		told.Fraction, told.Loaded, told.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
@@ -201,6 +213,12 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	case cause != nil:
 		return nil, cause
 	case err != nil:
+		if errors.Is(err, errSignIn) {
+			return nil, errSignIn
+		}
+		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
+			n.askAgain() // is the server still there?
+		}
 		return failedRound(err)
 	case r.NeedsInput():
 		return inputRound(r)
@@ -208,10 +226,22 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	return &round{result: r}, nil
 }
 
+// An unsentError means that the server heard nothing of a request.
+type unsentError struct{ error }
+
 // failedRound is what an error of the protocol means: a page to visit, an answer of the server, or a lost connection.
 func failedRound(err error) (*round, error) {
 	var wire *jsonrpc.Error
-	if !errors.As(err, &wire) {
+	way, isWay := errors.AsType[*wayError](err)
+	switch {
+	case isWay && !way.sent:
+		return nil, &unsentError{err}
+	case isWay && way.busy:
+		return nil, &tool.Error{
+			Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, DeveloperMessage: err.Error(),
+			Message: "Not run: the server is busy and asks to be called later",
+		}
+	case isWay || !errors.As(err, &wire):
 		return nil, &tool.Error{
 			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: err.Error(),
 			Message: "The connection to the server ended while it ran the call; it is not known whether that took effect",

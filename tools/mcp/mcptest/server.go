@@ -39,8 +39,10 @@ func Main(mode string) {
 }
 
 // Handler serves the same over HTTP.
-func Handler(mode string) http.Handler {
-	s := New(mode)
+func Handler(mode string) http.Handler { return Over(New(mode)) }
+
+// Over serves a server over HTTP. Its sessions last until somebody ends them.
+func Over(s *sdk.Server) http.Handler {
 	return sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil)
 }
 
@@ -81,6 +83,11 @@ func New(mode string) *sdk.Server {
 	s.add("ask", "Asks for a name, then greets.", "", s.ask)
 	s.add("login", "Needs a visit to a page.", "", login)
 	s.add("slow", "Runs until it is cancelled.", "", slow)
+	s.add("nap", "Rests for a while.", "", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		note("nap began")
+		time.Sleep(time.Second)
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "rested"}}}, ctx.Err()
+	})
 	s.add("crash", "Ends the server.", "", func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		fmt.Fprintln(os.Stderr, "out of\x1b[31m luck")
 		os.Exit(3)

@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A Vault keeps what sign-ins to MCP servers brought, in files that the daemon's user alone can read.
+type Vault string // the directory, which need not exist
+
+func (v Vault) file(key string) string {
+	return filepath.Join(string(v), fmt.Sprintf("%x.json", sha256.Sum256([]byte(key))))
+}
+
+// Load returns what is kept under a key.
+func (v Vault) Load(key string) ([]byte, bool) {
+	text, err := os.ReadFile(v.file(key))
+	return text, err == nil
+}
+
+// Save has it durable when it returns.
+func (v Vault) Save(key string, text []byte) (err error) {
+	if err := os.MkdirAll(string(v), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(string(v), ".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name()) // of what was not finished
+		}
+	}()
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), v.file(key))
+}

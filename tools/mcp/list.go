@@ -1,0 +1,118 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// listed is what a server said of its tools.
+type listed struct {
+	Instructions string      `json:"instructions,omitempty"`
+	Tools        []*sdk.Tool `json:"tools"`
+}
+
+// list reads the list of a connection and makes its tools the server's.
+func (s *server) list(ctx context.Context, n *session) error {
+	about := n.client.InitializeResult()
+	l := listed{Instructions: about.Instructions}
+	if about.Capabilities != nil && about.Capabilities.Tools != nil {
+		var err error
+		if l.Tools, err = n.tools(ctx); err != nil {
+			return fmt.Errorf("list of tools: %w", err)
+		}
+	}
+	name := "unknown"
+	if i := about.ServerInfo; i != nil {
+		name = cleanLine(i.Name+" "+i.Version, maxTitle)
+	}
+	s.note(func(h *Source) { h.Server, h.Protocol = name, about.ProtocolVersion })
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if !s.retired {
+		s.offer(&l)
+		s.keep(&l)
+	}
+	return nil
+}
+
+// offer lists the tools that can be taken.
+func (s *server) offer(l *listed) {
+	why := map[string]error{}
+	names := map[string]string{} // by id
+	var tools []tool.Tool
+	instructions := clean(l.Instructions, maxInstructions)
+	for _, t := range l.Tools {
+		if !s.entry.takes(t.Name) {
+			continue
+		}
+		d, err := s.entry.describe(t, instructions)
+		if other, ok := names[d.ID]; err == nil && ok {
+			err = fmt.Errorf("%s has the id %s already", other, d.ID)
+		}
+		if err == nil && !s.shown[d.ID] && len(s.shown) >= maxShown {
+			err = fmt.Errorf("the server has shown %d other tools since it is known", maxShown)
+		}
+		if err != nil {
+			why[t.Name] = err
+			continue
+		}
+		names[d.ID], s.shown[d.ID] = t.Name, true
+		tools = append(tools, &remote{server: s, name: t.Name, descriptor: d, claimed: s.entry.claimed(t, d)})
+	}
+	refused := s.cfg.Tools.Replace(s.source.Name, tools)
+	for id, err := range refused {
+		why[names[id]] = err
+	}
+	s.note(func(h *Source) {
+		h.Tools, h.Refused = len(tools)-len(refused), nil
+		for _, name := range slices.Sorted(maps.Keys(why)) {
+			h.Refused = append(h.Refused, Refusal{cleanLine(name, maxTitle), cleanLine(why[name].Error(), maxDescription)})
+		}
+	})
+	for name, err := range why {
+		s.cfg.Log.Warn("tool of an MCP server is refused", zap.String("server", s.entry.Key), zap.String("tool", cleanLine(name, maxTitle)), zap.Error(err))
+	}
+}
+
+// recall lists what is remembered of the last time.
+func (s *server) recall() {
+	if s.cfg.Memory == nil {
+		return
+	}
+	text, ok := s.cfg.Memory.Recall(s.entry.Key)
+	var l listed
+	if !ok || json.Unmarshal(text, &l) != nil {
+		return
+	}
+	s.kept = text
+	s.offer(&l)
+}
+
+// keep remembers a list that is another one than the last.
+func (s *server) keep(l *listed) {
+	if s.cfg.Memory == nil {
+		return
+	}
+	slices.SortStableFunc(l.Tools, func(a, b *sdk.Tool) int { return strings.Compare(a.Name, b.Name) })
+	text, err := json.Marshal(l)
+	if err == nil && string(text) == string(s.kept) {
+		return
+	}
+	if err == nil {
+		err = s.cfg.Memory.Keep(s.entry.Key, text)
+	}
+	if err != nil {
+		s.cfg.Log.Warn("list of an MCP server is not remembered", zap.String("server", s.entry.Key), zap.Error(err))
+		return
+	}
+	s.kept = text
+}

@@ -1,0 +1,158 @@
+package mcptest
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// An Issuer is an authorization server, and the MCP server that believes it.
+type Issuer struct {
+	URL    string // where it listens
+	server *sdk.Server
+	plain  bool // has no description and no registration: the era of 2025-03-26
+
+	mu      sync.Mutex
+	n       int
+	clients map[string]bool
+	codes   map[string]url.Values // what was asked for, by code
+	tokens  map[string]bool       // that are good
+	refresh string
+	expires int
+	last    url.Values // the last request for tokens
+}
+
+// NewIssuer returns one with a server of this mode at its path /mcp, over HTTP. A plain one has no description of itself.
+func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
+	i = &Issuer{server: New(mode), plain: plain, clients: map[string]bool{"known": true}, codes: map[string]url.Values{}, tokens: map[string]bool{}, expires: 3600}
+	h := Over(i.server)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if i.good(token) {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if !plain {
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+i.URL+`/about", scope="tools offline_access"`)
+		}
+		http.Error(w, "who are you? not "+token, http.StatusUnauthorized)
+	})
+	if !plain {
+		mux.HandleFunc("/about", func(w http.ResponseWriter, _ *http.Request) {
+			i.say(w, map[string]any{"resource": i.URL + "/mcp", "authorization_servers": []string{i.URL}})
+		})
+		mux.HandleFunc("/.well-known/oauth-authorization-server", func(w http.ResponseWriter, _ *http.Request) {
+			i.say(w, map[string]any{
+				"issuer": i.URL, "authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token", "registration_endpoint": i.URL + "/register",
+				"response_types_supported": []string{"code"}, "code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": true,
+			})
+		})
+	}
+	mux.HandleFunc("POST /register", func(w http.ResponseWriter, _ *http.Request) {
+		id := i.next("client")
+		i.mu.Lock()
+		i.clients[id] = true
+		i.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, `{"client_id":%q,"token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:33418/callback"]}`, id)
+	})
+	mux.HandleFunc("POST /token", i.token)
+	s := httptest.NewServer(mux)
+	i.URL = s.URL
+	return i, func() {
+		s.CloseClientConnections()
+		s.Close()
+		for session := range i.server.Sessions() {
+			_ = session.Close() // nobody listens to it
+		}
+	}
+}
+
+func (i *Issuer) say(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func (i *Issuer) next(what string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.n++
+	return fmt.Sprintf("%s-0123456789abcdef-%d", what, i.n)
+}
+
+func (i *Issuer) good(token string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.tokens[token]
+}
+
+// Forget makes all tokens bad, and with renewal what they would be renewed with.
+func (i *Issuer) Forget(renewal bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.tokens)
+	if renewal {
+		i.refresh = "gone"
+	}
+}
+
+// Last is the last request for tokens.
+func (i *Issuer) Last() url.Values {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.last
+}
+
+func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	access, refresh := i.next("access"), i.next("refresh")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	f := r.PostForm
+	i.last = f
+	asked := i.codes[f.Get("code")]
+	sum := sha256.Sum256([]byte(f.Get("code_verifier")))
+	good := f.Get("grant_type") == "refresh_token" && f.Get("refresh_token") == i.refresh ||
+		asked != nil && asked.Get("code_challenge") == base64.RawURLEncoding.EncodeToString(sum[:]) && f.Get("redirect_uri") == asked.Get("redirect_uri") &&
+			f.Get("client_id") == asked.Get("client_id") && f.Get("resource") == i.URL+"/mcp"
+	delete(i.codes, f.Get("code"))
+	if !good {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"error":"invalid_grant"}`)
+		return
+	}
+	i.tokens[access], i.refresh = true, refresh
+	i.say(w, map[string]any{"access_token": access, "token_type": "Bearer", "refresh_token": refresh, "expires_in": i.expires})
+}
+
+// Visit is what a person does with a page, and the address that the browser ends at.
+func (i *Issuer) Visit(page string) (string, error) {
+	u, err := url.Parse(page)
+	if err != nil {
+		return "", err
+	}
+	q := u.Query()
+	code := i.next("code")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !strings.HasPrefix(page, i.URL+"/authorize?") || !i.clients[q.Get("client_id")] || q.Get("code_challenge_method") != "S256" || q.Get("response_type") != "code" || q.Get("resource") != i.URL+"/mcp" {
+		return "", fmt.Errorf("the page is %s", page)
+	}
+	i.codes[code] = q
+	back := url.Values{"code": {code}, "state": {q.Get("state")}}
+	if !i.plain {
+		back.Set("iss", i.URL)
+	}
+	return q.Get("redirect_uri") + "?" + back.Encode(), nil
+}

@@ -1,0 +1,113 @@
+package mcp_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+)
+
+// running executes a call and says how it ended.
+func (w *world) running(id, callID string) (ended chan string) {
+	w.t.Helper()
+	e, ok := w.tools.Lookup(id)
+	if !ok {
+		w.t.Fatalf("no tool %s", id)
+	}
+	c, _ := newCall(w.t, `{}`)
+	c.ID = callID
+	ended = make(chan string, 1)
+	go func() {
+		r, err := e.Tool.Execute(context.Background(), c)
+		if err != nil {
+			ended <- tool.AsError(err).Reason
+			return
+		}
+		ended <- r.ModelText()
+	}()
+	return ended
+}
+
+func starts(w *world) map[string]int {
+	out := map[string]int{}
+	for _, s := range w.hub.Sources() {
+		out[s.Name] = s.Starts
+	}
+	return out
+}
+
+// Servers come, go and change while the others run on. A call that runs on one that goes has its time to end.
+func TestReload(t *testing.T) {
+	entry := func(key string, change ...func(*mcp.Entry)) mcp.Entry { return own(t, key, "good", change...) }
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Drain = 2 * time.Second }, entry("stays"), entry("goes"), entry("changes")).ready()
+	with := func(entries ...mcp.Entry) []mcp.Entry {
+		for i := range entries {
+			entries[i].Env = append(entries[i].Env, "TOOLD_MCPTEST_JOURNAL="+w.dir+"/journal")
+		}
+		return entries
+	}
+	if changed, err := w.hub.Reload(with(entry("stays"), entry("goes"), entry("changes"))); err != nil || len(changed) > 0 {
+		t.Fatalf("the same servers: %v, %v", changed, err)
+	}
+	short, long := w.running("goes__nap", "short"), w.running("goes__slow", "long")
+	w.eventually("both run", func() bool {
+		return strings.Contains(w.said(), "slow began") && strings.Contains(w.said(), "nap began")
+	})
+	changed, err := w.hub.Reload(with(entry("comes"), entry("changes", trusting(mcp.TrustFull)), entry("stays")))
+	must(t, err)
+	if !slices.Equal(changed, []string{"changes", "comes", "goes"}) {
+		t.Errorf("others are %v", changed)
+	}
+	if _, ok := w.tools.Lookup("goes__echo"); ok {
+		t.Error("a tool of a server that is gone is in the list")
+	}
+	if e, ok := w.tools.Lookup("changes__writer"); !ok || e.Descriptor.Effects.Tier != tool.Observe {
+		t.Error("what the operator says of a server does not count at once")
+	}
+	contains(t, w.text("changes__echo", `{"text":"new"}`), "new") // it waits
+	contains(t, w.text("stays__echo", `{"text":"old"}`), "old")
+	if text := <-short; text != "rested" {
+		t.Errorf("a call that ends soon ended with %q", text)
+	}
+	if text := <-long; text != "CONNECTION_LOST" {
+		t.Errorf("a call that does not end ended with %q", text)
+	}
+	w.ready()
+	if got := starts(w); len(got) != 3 || got["mcp:stays"] != 1 || got["mcp:comes"] != 1 || got["mcp:changes"] != 1 {
+		t.Errorf("connections: %v", got)
+	}
+	if _, err := w.hub.Reload([]mcp.Entry{{Key: "a b", Command: "x"}, {Key: "a_b", Command: "x"}}); err == nil {
+		t.Error("two servers have one prefix")
+	}
+	contains(t, w.text("stays__echo", `{"text":"still"}`), "still")
+}
+
+// Calls that wait for a server find the one that takes its place, and hear when it is gone.
+func TestReloadOfAServerThatIsDown(t *testing.T) {
+	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = hangs }, own(t, "w", "good")).ready()
+	_, err := w.hub.Reload([]mcp.Entry{down})
+	must(t, err)
+	first := w.running("w__echo", "first")
+	w.eventually("it is tried", func() bool { return w.hub.Sources()[0].Error != "" })
+	_, err = w.hub.Reload([]mcp.Entry{own(t, "w", "good")})
+	must(t, err)
+	if text := <-first; !strings.HasPrefix(text, "you said") {
+		t.Errorf("the call ended with %q", text)
+	}
+	_, err = w.hub.Reload([]mcp.Entry{down})
+	must(t, err)
+	second := w.running("w__echo", "second")
+	_, err = w.hub.Reload(nil)
+	must(t, err)
+	if text := <-second; text != "SERVER_REMOVED" {
+		t.Errorf("the call ended with %q", text)
+	}
+	if len(w.hub.Sources()) > 0 || w.tools.Sources() != nil && slices.Contains(w.tools.Sources(), "mcp:w") {
+		t.Errorf("left are %v", w.hub.Sources())
+	}
+}

@@ -1,0 +1,108 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// signinName is the tool that stands for those of a server that tells nobody its list before somebody signed in.
+const signinName = "sign_in"
+
+// A door is that tool.
+type door struct {
+	server     *server
+	descriptor tool.Descriptor
+}
+
+// Descriptor implements [tool.Tool].
+func (d *door) Descriptor() tool.Descriptor { return d.descriptor }
+
+// Execute implements [tool.Tool].
+func (d *door) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	m, err := recallMemo(c)
+	if err == nil && m.arrived {
+		err = d.server.arrive(ctx, c, m)
+	}
+	if err != nil {
+		return answerOf(err)
+	}
+	if _, err := d.server.ready(ctx); errors.Is(err, errSignIn) {
+		return d.server.visit(ctx, c, m)
+	} else if err != nil {
+		return nil, err
+	}
+	return &tool.Result{Status: tool.StatusSuccess, Message: "Signed in. The tools of the server are there.", Data: `"signed in"`}, nil
+}
+
+// offerSignin lists the tool to sign in with where no other one is known.
+func (s *server) offerSignin() {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	if s.retired || !s.signin.wanted() {
+		return
+	}
+	s.publish(nil) // who waits for it hears of it
+	if s.kept != nil || len(s.shown) > 0 {
+		return
+	}
+	id, err := toolID(s.entry.Key, signinName)
+	if err != nil {
+		return // it has a key
+	}
+	d := tool.Descriptor{
+		ID: id, DisplayName: cleanLine(s.entry.Key+": sign in", maxTitle), Category: "mcp",
+		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ", whose tools are there afterwards.",
+		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
+		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // a person is asked anyway
+	}
+	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&door{s, d}})
+}
+
+// visit suspends a call until somebody has signed in.
+func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result, error) {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	v, err := s.signin.begin(ctx)
+	if err != nil {
+		return nil, &tool.Error{
+			Code: tool.Upstream, Reason: "SIGN_IN_IMPOSSIBLE", DeveloperMessage: err.Error(),
+			Message: "Not run: the server wants somebody to sign in, and it cannot be found out how: " + cleanLine(err.Error(), maxDescription),
+		}
+	}
+	m.Visit, m.Open = v, nil
+	text, err := json.Marshal(m)
+	if err == nil {
+		err = c.SaveCheckpoint(text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tool.SuspendedWith(s.signin.ticket(v)), nil
+}
+
+// arrive signs in with what a decision brought. The server is then taken up at once.
+func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
+	v := m.Visit
+	m.Visit, m.arrived = nil, false
+	var answer struct {
+		Address string `json:"address"`
+	}
+	_ = json.Unmarshal([]byte(c.Resume.Result), &answer) // it met the schema
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	if s.signin == nil {
+		return tool.Errorf(tool.ExecutionFailed, "The server is another one now: nobody can sign in to it")
+	}
+	if err := s.signin.finish(ctx, v, answer.Address); err != nil {
+		return &tool.Error{Code: tool.ExecutionFailed, Reason: "SIGN_IN_FAILED", Message: "The sign-in failed: " + err.Error()}
+	}
+	select {
+	case s.kick <- struct{}{}:
+	default: // it is taken up anyway
+	}
+	return nil
+}
