@@ -86,8 +86,8 @@ func TestT76Floods(t *testing.T) {
 	}
 	w.eventually("all are there again", func() bool {
 		ready := 0
-		for _, s := range w.hub.Sources() {
-			if s.State == mcp.Ready {
+		for i, s := range w.hub.Sources() {
+			if s.State == mcp.Ready && s.Starts >= []int{2, 1, 2, 1, 1}[i] { // a call hears of an end before the state does
 				ready++
 			}
 		}
