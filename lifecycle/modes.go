@@ -49,6 +49,17 @@ func (p *Policies) Modes(namespace, run, thread string) (ofRun, ofThread string)
 	return ofRun, ofThread
 }
 
+// OwnModes is Modes for a run and a thread that somebody owns; of those of others it says nothing.
+func (p *Policies) OwnModes(namespace, owner, run, thread string) (modes []string) {
+	all := *p.modes.Load()
+	for _, b := range [...]belonging{{namespace: namespace, run: run}, {namespace: namespace, thread: thread}} {
+		if m := all[b]; m != nil && m.Owner == owner && b.run+b.thread != "" {
+			modes = append(modes, m.Mode)
+		}
+	}
+	return modes
+}
+
 func (p *Policies) mode(b belonging) *chosenMode { return (*p.modes.Load())[b] }
 
 // setMode puts a mode that is in the journal in force; nil is none.

@@ -46,6 +46,7 @@ type pass struct {
 	leaveLane func()        // of its thread
 	group     string        // of calls that run together: the Before hooks of all come before its tool
 	tentative bool          // calls before it run first if a gate intercepts it
+	place     atomic.Int32  // whether the place is lent
 	owner     atomic.Int32  // of the attempt: its own goroutine until it returned, or whoever abandoned it
 	one       [1]call.Event // room for the event of a step, which nobody keeps
 }
@@ -152,9 +153,7 @@ func (p *pass) deserted() end {
 func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	defer l.e.leave()
 	rounds := l.rounds()
-	if p.placed {
-		l.e.places.give(p.want)
-	}
+	p.givePlace()
 	p.disconnect(&out)
 	for _, release := range p.releases {
 		_, err := bounded(context.WithoutCancel(ctx), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/subagent"
 )
@@ -20,7 +23,8 @@ type Subagent struct {
 	Protocol       string        `koanf:"protocol"`        // openai, anthropic; required
 	Endpoint       string        `koanf:"endpoint"`        // base URL, with /v1 for openai, without for anthropic; required
 	Model          string        `koanf:"model"`           // required
-	KeyFile        string        `koanf:"key_file"`        // whose text is the key; one of KeyFile and KeyEnv at most
+	Key            string        `koanf:"key"`             // secret://name; one of Key, KeyFile and KeyEnv at most, none: no key is sent
+	KeyFile        string        `koanf:"key_file"`        // whose text is the key
 	KeyEnv         string        `koanf:"key_env"`         // variable of the daemon's environment that is the key
 	System         string        `koanf:"system"`          // what the model is told before its task; "": a sentence about what it is for
 	Tools          SubagentTools `koanf:"tools"`           // of those that its caller may use; zero: all
@@ -51,27 +55,53 @@ func (c *Config) validateSubagents(wrong complaint) {
 			wrong(key, "name %q stands twice", s.Name)
 		}
 		seen[s.Name] = true
-		if _, err := subagent.New(c.subagent(s, nil)); err != nil {
+		if _, err := subagent.New(c.subagent(s, nil, nil)); err != nil {
 			wrong(key, "%v", err)
 		}
-		if s.KeyFile != "" && s.KeyEnv != "" {
-			wrong(key, "the key is in key_file or in key_env, not in both")
+		if err := s.checkKey(); err != nil {
+			wrong(key, "%v", err)
 		}
 	}
 }
 
 // subagent is the configuration of one; without a caller it cannot run.
-func (c *Config) subagent(s *Subagent, caller subagent.Caller) subagent.Config {
+func (c *Config) subagent(s *Subagent, caller subagent.Caller, expand expander) subagent.Config {
+	key := func(ctx context.Context, namespace string) (string, error) {
+		if s.Key != "" {
+			return expand(ctx, namespace, s.Name, "key", s.Key)
+		}
+		return s.readKey()
+	}
 	return subagent.Config{
 		Name: s.Name, Description: s.Description, Protocol: subagent.Protocol(s.Protocol), Endpoint: s.Endpoint, Model: s.Model, System: s.System,
-		Key: s.key, Allow: s.Tools.Allow, Exclude: s.Tools.Exclude, Siblings: c.subagentNames(),
+		Key: key, Allow: s.Tools.Allow, Exclude: s.Tools.Exclude, Siblings: c.subagentNames(),
 		Depth: s.Depth, Turns: s.Turns, Tokens: int64(s.Tokens), AnswerTokens: s.AnswerTokens, Time: s.Time, Request: s.RequestTimeout,
 		Tier: tool.Tier(strings.ToUpper(s.Tier)), Parallel: s.Parallel, MaxArguments: c.Limits.Arguments, Caller: caller,
 	}
 }
 
-// key reads the endpoint's key, which may change while the daemon runs.
-func (s *Subagent) key() (string, error) {
+// An expander puts the values of secrets in the place of references.
+type expander = func(ctx context.Context, namespace, tool, parameter, text string) (string, error)
+
+func (s *Subagent) checkKey() error {
+	given := 0
+	for _, by := range []string{s.Key, s.KeyFile, s.KeyEnv} {
+		if by != "" {
+			given++
+		}
+	}
+	if given > 1 {
+		return errors.New("one of key, key_file and key_env says where the key is, not two")
+	}
+	names, err := secret.References(s.Key)
+	if err == nil && s.Key != "" && len(names) == 0 {
+		err = errors.New("key is a reference such as secret://name; the key itself has no place in a configuration")
+	}
+	return err
+}
+
+// readKey reads the endpoint's key, which may change while the daemon runs.
+func (s *Subagent) readKey() (string, error) {
 	var text string
 	from := s.KeyEnv
 	switch {
@@ -107,13 +137,13 @@ func (c *Config) subagentSources() (sources []string) {
 }
 
 // registerSubagents makes the tools.
-func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller) error {
+func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, expand expander) error {
 	for i := range c.Subagents {
 		s := &c.Subagents[i]
-		if _, err := s.key(); err != nil {
+		if _, err := s.readKey(); err != nil {
 			return usagef("subagents[%d]: the key: %w%s", i, err, c.saidBy(fmt.Sprintf("subagents[%d]", i)))
 		}
-		made, err := subagent.New(c.subagent(s, caller))
+		made, err := subagent.New(c.subagent(s, caller, expand))
 		if err == nil {
 			err = r.Register(subagentSource+s.Name, made)
 		}
@@ -126,5 +156,5 @@ func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller) 
 
 // openSubagents makes the tools of a daemon.
 func (d *daemon) openSubagents() error {
-	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted))
+	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references.Expand)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,5 +247,101 @@ func TestSubagentIsCancelled(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.workspace, "done.txt")); err == nil {
 		t.Error("a command ran")
+	}
+}
+
+// The calls of a subagent find room although there is one place and the subagent has it; what a mode takes from the run in which a
+// subagent was asked it takes from all below; the key is a secret that the subagent alone is entitled to.
+func TestSubagentBelowItsCaller(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
+		one := func(name, arguments string) subagenttest.Reply {
+			return subagenttest.Reply{Calls: []subagenttest.Call{{ID: "x", Name: name, Arguments: arguments}}}
+		}
+		switch {
+		case q.Turns() == 0 && q.Task() == "below":
+			close(asked)
+			<-goOn
+			return one("bash", `{"command":"touch done.txt"}`)
+		case q.Turns() == 0:
+			return one("other", `{"task":"below"}`)
+		case q.Turns() == 1 && q.Task() == "below":
+			return one("read", `{"path":"there.txt"}`)
+		}
+		var texts []string
+		for _, m := range q.Messages {
+			for _, r := range m.Results {
+				texts = append(texts, r.Text)
+			}
+		}
+		return subagenttest.Reply{Text: strings.Join(texts, " | ")}
+	})
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper, other, bash, read]}\n")
+	must(t, os.WriteFile(filepath.Join(s.workspace, "there.txt"), []byte("it is there"), 0o600))
+	s.withSubagents(m, "openai", "other")
+	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
+	text, err := os.ReadFile(config)
+	must(t, err)
+	must(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), "key_env: TOOLD_TEST_MODEL_KEY", "key: secret://model")+
+		"limits: {concurrency: 1}\nsecrets:\n  - {name: model, env: TOOLD_TEST_MODEL_KEY, allow: [{tools: [helper, other], parameters: [key]}]}\n"), 0o600))
+	p := s.start("--config", config, "--bash-profile", "none")
+	ended := make(chan *tooldv1.Call, 1)
+	go func() {
+		got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
+			Tool: "helper", CallId: "subagent-above-0001", Arguments: `{"task":"above"}`, Run: &tooldv1.Run{RunId: "run-above"},
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- got.GetCall()
+	}()
+	<-asked
+	_, err = p.calls.SetPermissionMode(within(t), &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_RunId{RunId: "run-above"}, Mode: "plan"})
+	must(t, err)
+	close(goOn)
+	c := <-ended
+	if text := c.GetResult().GetMessage(); !strings.Contains(text, "it is there") || !strings.Contains(text, "plan") {
+		t.Errorf("it ended with %v", c)
+	}
+	if _, err := os.Stat(filepath.Join(s.workspace, "done.txt")); err == nil {
+		t.Error("a command ran in the mode plan")
+	}
+	questions, _ := m.Asked()
+	for _, q := range questions {
+		if q.Key != "Bearer key-of-the-model" {
+			t.Errorf("the key was %q", q.Key)
+		}
+		if q.Task() == "below" && slices.Contains(q.Tools, "helper") || q.Task() == "above" && !slices.Contains(q.Tools, "other") {
+			t.Errorf("for %q these are offered: %v", q.Task(), q.Tools)
+		}
+	}
+}
+
+// What docs/tools/subagent.md says works as it stands there.
+func TestSubagentPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/tools/subagent.md")
+	must(t, err)
+	_, rest, _ := strings.Cut(string(page), "```yaml\n")
+	config, rest, _ := strings.Cut(rest, "```")
+	_, rest, _ = strings.Cut(rest, "$ toold ")
+	command, _, _ := strings.Cut(rest, "\n")
+	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
+		if q.Turns() == 0 {
+			return subagenttest.Reply{Calls: []subagenttest.Call{{ID: "1", Name: "grep", Arguments: `{"pattern":"melon"}`}}}
+		}
+		return subagenttest.Reply{Text: "For " + q.Task() + " " + q.Last().Results[0].Text}
+	})
+	s := newSite(t, "rules:\n  - {action: allow, tools: [researcher, grep]}\n")
+	must(t, os.WriteFile(filepath.Join(s.workspace, "fruit.txt"), []byte("a melon\n"), 0o600))
+	file := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
+	must(t, os.WriteFile(file, []byte(strings.Replace(config, "http://127.0.0.1:11434/v1", m.Endpoint("openai"), 1)), 0o600))
+	s.start("--config", file)
+	verb, task, _ := strings.Cut(command, " task=")
+	args := append(strings.Fields(verb), "task="+strings.Trim(task, "'"))
+	if r := new(run).do(t, s.data, args...); r.code != exitOK || !strings.Contains(r.out, "fruit.txt:1:a melon") {
+		t.Errorf("it said %d %s%s", r.code, r.out, r.err)
+	}
+	if asked, _ := m.Asked(); len(asked) != 2 || !slices.Equal(asked[0].Tools, []string{"glob", "grep", "read"}) || asked[0].Model != "qwen3" {
+		t.Errorf("the model was asked %+v", asked)
 	}
 }

@@ -198,7 +198,7 @@ func (d *daemon) openEngine(context.Context) error {
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
 	d.gate = permission.New(permission.Config{
-		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Remembered: wire.Remembered(policies), Modes: policies,
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
 	})
 	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {

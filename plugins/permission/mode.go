@@ -70,6 +70,18 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 			}
 		}
 	}
+	if g.above != nil {
+		for _, mode := range g.above(in) {
+			switch own := r.modes[mode]; {
+			case own != nil:
+				ls.add(own)
+			case mode == ModePlan:
+				m.plan = true
+			case mode != "" && choosers[mode] == nil:
+				m.unknown = mode
+			}
+		}
+	}
 	ls.add(r.namespaces[in.Namespace])
 	ls.add(r.operator)
 	return ls, m

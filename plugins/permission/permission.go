@@ -34,6 +34,9 @@ type Config struct {
 	Commands map[string]Splitter
 	// Modes says which permission modes were chosen; nil means that none ever is.
 	Modes Modes
+	// Above returns the modes of the runs and threads above a call, such as those in which a subagent was asked that makes it. What
+	// they take away holds for the call too; what answers for a person does not. nil means that nothing is above.
+	Above func(in *hook.Input) []string
 }
 
 // A Gate is a [hook.Gate]. Its methods may be called from many goroutines.
@@ -42,12 +45,13 @@ type Gate struct {
 	remembered Remembered
 	commands   map[string]Splitter
 	modes      Modes
+	above      func(in *hook.Input) []string
 	rules      atomic.Pointer[Rules]
 }
 
 // New returns a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, modes: cfg.Modes}
+	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, modes: cfg.Modes, above: cfg.Above}
 	g.Swap(cfg.Rules)
 	return g
 }

@@ -83,6 +83,21 @@ type waiting struct {
 	Calls []string `json:"calls"`
 }
 
+// A Place is a run and a thread.
+type Place struct {
+	Run    string `json:"r,omitempty"`
+	Thread string `json:"t,omitempty"`
+}
+
+// aboveLabel is on the calls of subagents: the places in which the subagents were asked, the outermost first.
+const aboveLabel = "subagent.above"
+
+// Above returns where the subagents were asked of whom this is the run.
+func Above(r *tool.Run) (places []Place) {
+	_ = json.Unmarshal([]byte(r.Labels[aboveLabel]), &places)
+	return append(places, Place{r.ParentRun, r.ParentThread})
+}
+
 // RunOf returns the run in which a call's own calls are, by its checkpoint; "" when it has made none.
 func RunOf(call string, checkpoint []byte) string {
 	s, err := decode(checkpoint)

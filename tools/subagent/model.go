@@ -49,6 +49,7 @@ type question struct {
 	tools         json.RawMessage
 	answerTokens  int
 	key           string // that a gateway may tell a repeat by
+	namespace     string
 }
 
 // answer is what it said.
@@ -73,7 +74,7 @@ const (
 type model struct {
 	words    words
 	endpoint string
-	key      func() (string, error)
+	key      func(ctx context.Context, namespace string) (string, error)
 	client   *http.Client
 	timeout  time.Duration // of one request
 	first    time.Duration // before the second try
@@ -120,7 +121,7 @@ func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answe
 	}
 	delay := m.first
 	for try := 1; ; try++ {
-		a, err := m.once(ctx, body, q.key)
+		a, err := m.once(ctx, body, q)
 		var f *failure
 		if err == nil || ctx.Err() != nil || !errors.As(err, &f) || !f.again || try == maxTries {
 			return a, err
@@ -142,8 +143,8 @@ func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answe
 }
 
 // once sends one request.
-func (m *model) once(ctx context.Context, body []byte, idempotency string) (*answer, error) {
-	key, err := m.key()
+func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, error) {
+	key, err := m.key(ctx, q.namespace)
 	if err != nil {
 		return nil, &failure{reason: "KEY", text: "The key of the subagent's model cannot be read", detail: err.Error()}
 	}
@@ -155,7 +156,7 @@ func (m *model) once(ctx context.Context, body []byte, idempotency string) (*ans
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
-	r.Header.Set("Idempotency-Key", idempotency)
+	r.Header.Set("Idempotency-Key", q.key)
 	m.words.sign(r.Header, key)
 	response, err := m.client.Do(r)
 	if err != nil {

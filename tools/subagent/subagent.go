@@ -25,8 +25,8 @@ type Config struct {
 	Endpoint string
 	Model    string // required
 	System   string // what the model is told before its task; "": a sentence about what it is for
-	// Key returns the endpoint's key, asked for with each request; nil: there is none.
-	Key func() (string, error)
+	// Key returns the endpoint's key for calls of a namespace, asked for with each request; nil: there is none.
+	Key func(ctx context.Context, namespace string) (string, error)
 	// Allow and Exclude are globs of the tools that it may use, of those that its caller may. An empty Allow takes all.
 	Allow, Exclude []string
 	// Siblings are the ids of all subagents: those that would be too deep are not offered.
@@ -129,7 +129,7 @@ func (c *Config) fill() {
 	or(&c.MaxArguments, 1<<20)
 	or(&c.FirstDelay, time.Second)
 	if c.Key == nil {
-		c.Key = func() (string, error) { return "", nil }
+		c.Key = func(context.Context, string) (string, error) { return "", nil }
 	}
 }
 

@@ -137,7 +137,7 @@ func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
 	cfg := &w.s.cfg
 	q := question{
 		model: cfg.Model, system: cfg.System, messages: w.state.Messages, tools: box.Tools, answerTokens: cfg.AnswerTokens,
-		key: w.state.id(w.call.ID, "ask", strconv.Itoa(w.state.Turns)),
+		key: w.state.id(w.call.ID, "ask", strconv.Itoa(w.state.Turns)), namespace: w.call.Namespace,
 	}
 	if box.Guidance != "" {
 		q.system += "\n\n" + box.Guidance
@@ -284,6 +284,14 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 	labels := maps.Clone(from.Labels)
 	if labels == nil {
 		labels = map[string]string{}
+	}
+	var above []Place
+	if from.Origin == Origin {
+		above = Above(from)
+	}
+	if delete(labels, aboveLabel); len(above) > 0 {
+		b, _ := json.Marshal(above) // strings have a JSON form
+		labels[aboveLabel] = string(b)
 	}
 	labels[depthLabel] = strconv.Itoa(w.levels - 1)
 	id := w.state.run(w.call.ID)

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/registry/export"
@@ -71,6 +72,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 		return nil, refusedTurn(err)
 	}
 	defer w.Close()
+	back := lifecycle.Lend(ctx) // or the calls could wait for the place of who waits for them
 	for {
 		f, err := w.Next(ctx)
 		switch {
@@ -87,7 +89,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 			}
 		}
 		if f.BatchFinished != nil {
-			return outcomes(f.BatchFinished.Calls), nil
+			return outcomes(f.BatchFinished.Calls), back(ctx)
 		}
 	}
 }
@@ -152,6 +154,20 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 		}
 	}
 	return list
+}
+
+// Above returns the modes that hold for a subagent's call because of where the subagent was asked. A run or thread of somebody else,
+// whom anybody may name, says nothing.
+func Above(p *lifecycle.Policies) func(in *hook.Input) []string {
+	return func(in *hook.Input) (modes []string) {
+		if in.Run.Origin != subagent.Origin {
+			return nil
+		}
+		for _, r := range subagent.Above(&in.Run) {
+			modes = append(modes, p.OwnModes(in.Namespace, in.Caller.Subject, r.Run, r.Thread)...)
+		}
+		return modes
+	}
 }
 
 var subagentStatus = map[call.Status]string{call.Succeeded: "done", call.Failed: "failed", call.Cancelled: "cancelled"}
