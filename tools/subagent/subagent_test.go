@@ -62,7 +62,7 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 	var out []subagent.Outcome
 	for _, r := range t.Calls {
 		o, ok := d.known[r.ID]
-		if !ok || !o.Ended && !d.waits[r.Tool] {
+		if !ok || !o.Gone && !o.Ended && !d.waits[r.Tool] {
 			o = subagent.Outcome{ID: r.ID, Tool: r.Tool, Ended: !d.waits[r.Tool], Text: r.Tool + " " + r.Arguments, Waits: "approval"}
 			if o.Ended {
 				d.ran = append(d.ran, r)
@@ -340,7 +340,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("it waits for %v in the run %s", open, b.d.runs[0].ID)
 		}
 		b.d.waits = nil
-		delete(b.d.known, b.d.ran[0].ID) // trimmed meanwhile: its result was kept
+		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // trimmed meanwhile: its result was kept
 		if r := b.result(t); r.Message != "echo {}ask {}" {
 			t.Errorf("it ended with %+v", r)
 		}
