@@ -65,10 +65,10 @@ func (c *Config) validateSubagents(wrong complaint) {
 }
 
 // subagent is the configuration of one; without a caller it cannot run.
-func (c *Config) subagent(s *Subagent, caller subagent.Caller, expand expander) subagent.Config {
+func (c *Config) subagent(s *Subagent, caller subagent.Caller, references expander) subagent.Config {
 	key := func(ctx context.Context, namespace string) (string, error) {
 		if s.Key != "" {
-			return expand(ctx, namespace, s.Name, "key", s.Key)
+			return references.Expand(ctx, namespace, s.Name, "key", s.Key)
 		}
 		return s.readKey()
 	}
@@ -79,9 +79,6 @@ func (c *Config) subagent(s *Subagent, caller subagent.Caller, expand expander) 
 		Tier: tool.Tier(strings.ToUpper(s.Tier)), Parallel: s.Parallel, MaxArguments: c.Limits.Arguments, Caller: caller,
 	}
 }
-
-// An expander puts the values of secrets in the place of references.
-type expander = func(ctx context.Context, namespace, tool, parameter, text string) (string, error)
 
 func (s *Subagent) checkKey() error {
 	given := 0
@@ -137,13 +134,13 @@ func (c *Config) subagentSources() (sources []string) {
 }
 
 // registerSubagents makes the tools.
-func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, expand expander) error {
+func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, references expander) error {
 	for i := range c.Subagents {
 		s := &c.Subagents[i]
 		if _, err := s.readKey(); err != nil {
 			return usagef("subagents[%d]: the key: %w%s", i, err, c.saidBy(fmt.Sprintf("subagents[%d]", i)))
 		}
-		made, err := subagent.New(c.subagent(s, caller, expand))
+		made, err := subagent.New(c.subagent(s, caller, references))
 		if err == nil {
 			err = r.Register(subagentSource+s.Name, made)
 		}
@@ -156,5 +153,5 @@ func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, 
 
 // openSubagents makes the tools of a daemon.
 func (d *daemon) openSubagents() error {
-	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references.Expand)
+	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references)
 }
