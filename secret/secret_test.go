@@ -95,7 +95,7 @@ func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
 	must(t, os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o600))
-	must(t, os.Chmod(path, 0o700)) //nolint:gosec // it is a program
+	must(t, os.Chmod(path, 0o700))
 	return path
 }
 

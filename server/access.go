@@ -110,8 +110,7 @@ func table() map[string]access {
 		tooldv1.DocumentService_PutDocument_FullMethodName:    {roles: end, limit: quick},
 		tooldv1.DocumentService_DeleteDocument_FullMethodName: {roles: end, limit: quick},
 
-		tooldv1.WorkerService_Connect_FullMethodName: {roles: worker | operator, unending: true},
-
+		tooldv1.WorkerService_Connect_FullMethodName:        {roles: worker | operator, unending: true},
 		tooldv1.AdminService_ListDeadLetters_FullMethodName: {roles: operator, limit: quick},
 		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {roles: operator, limit: quick, audited: true},
 

@@ -44,7 +44,7 @@ func (s *site) leaky(byReference bool) (config string) {
 	must(s.t, os.WriteFile(filepath.Join(dir, "mcp.json"), servers, 0o600))
 	must(s.t, os.WriteFile(filepath.Join(dir, "secret"), []byte(fileCanary+"\n"), 0o600))
 	program := filepath.Join(dir, "program")
-	must(s.t, os.WriteFile(program, []byte("#!/bin/sh\necho "+commandCanary+"\n"), 0o700)) //nolint:gosec // it is a program
+	must(s.t, os.WriteFile(program, []byte("#!/bin/sh\necho "+commandCanary+"\n"), 0o700))
 	text := "log: {level: debug}\nmetrics: {listen: '127.0.0.1:0'}\nmcp: {files: ['" + filepath.Join(dir, "mcp.json") + "']}\n" +
 		"bash: {env: ['CANARY=" + inFile + "']}\n"
 	if byReference {

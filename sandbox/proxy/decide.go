@@ -22,9 +22,7 @@ type problem struct {
 
 func (p *problem) Error() string { return p.why }
 
-func bad(format string, args ...any) error {
-	return &problem{http.StatusBadRequest, fmt.Sprintf(format, args...)}
-}
+func bad(why string) error { return &problem{http.StatusBadRequest, why} }
 
 func refusal(format string, args ...any) error {
 	return &problem{http.StatusForbidden, fmt.Sprintf(format, args...)}

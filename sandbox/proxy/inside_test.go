@@ -67,7 +67,7 @@ func enter(t *testing.T, cfg proxy.Config) *inside {
 	return i
 }
 
-func (i *inside) run(t *testing.T, ctx context.Context, p sandbox.Policy, script string) string {
+func (i *inside) run(ctx context.Context, t *testing.T, p sandbox.Policy, script string) string {
 	t.Helper()
 	var mu sync.Mutex
 	var out bytes.Buffer
@@ -131,7 +131,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"git", "GIT_SSL_CAINFO=ca.pem git ls-remote " + tls + "/x.git; GIT_CURL_VERBOSE=1 git ls-remote https://denied.test:" + secure + "/x 2>&1 | grep -o 'response 403' | head -1", "response 403"},
 		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // the proxy's alone; 0, 1, 2, and that of ls
 	} {
-		if got := i.run(t, t.Context(), p, tt.script); !strings.Contains(got, tt.want) {
+		if got := i.run(t.Context(), t, p, tt.script); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestTunnelEndsWithTheCall(t *testing.T) {
 		<-came
 		cancel()
 	}()
-	i.run(t, ctx, p, "setsid curl -sS http://example.com:"+plain+" & wait")
+	i.run(ctx, t, p, "setsid curl -sS http://example.com:"+plain+" & wait")
 	select {
 	case <-left:
 	case <-time.After(5 * time.Second):

@@ -223,13 +223,3 @@ func names(t *testing.T, table map[string][][]string) (*net.Resolver, func() int
 }
 
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
-
-// until waits for what another goroutine does.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
