@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,15 +15,15 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// launchBound is for the helper to build what a policy asks for; it takes some milliseconds.
+// launchBound is for process 1 to build what a policy asks for; it takes some milliseconds.
 const launchBound = 20 * time.Second
 
 // An inner is an isolated run, as its helper tells of it.
 type inner struct {
 	status, control *os.File      // our ends
 	started         chan error    // nil when the command runs
-	gone            chan struct{} // closed when the helper is: nothing of the run lives then
-	first           int           // process 1, read after started
+	gone            chan struct{} // closed when process 1 is: nothing of the run lives then
+	early           []*helper.Message
 	end             *helper.Message
 	tried           []helper.Message // of a canary; read after gone
 	gate            *gate            // nil: no network of a gateway
@@ -68,7 +67,7 @@ func openHelper(path string) (*os.File, error) {
 // away returns file under a number that is none of those that the helper gets: it is executed by its number, after those
 // have been put in their places.
 func away(file *os.File) (*os.File, error) {
-	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.ProxyFD+1)
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.SocketFD+1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func away(file *os.File) (*os.File, error) {
 
 // orderFile writes an order where the helper reads it.
 func orderFile(o *helper.Order) (*os.File, error) {
-	text, err := json.Marshal(o)
+	text, err := o.Encode()
 	if err != nil {
 		return nil, err
 	}
@@ -86,20 +85,18 @@ func orderFile(o *helper.Order) (*os.File, error) {
 		return nil, err
 	}
 	file := os.NewFile(uintptr(fd), "order")
-	if _, err = file.Write(text); err == nil {
-		_, err = file.Seek(0, io.SeekStart)
-	}
-	if err != nil {
+	if _, err = file.Write(text); err != nil {
 		file.Close()
 		return nil, err
 	}
 	return file, nil
 }
 
-// openInner makes what a helper gets beside the descriptors of its command.
+// openInner makes what process 1 gets beside the descriptors of its command.
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary
+	run.inner = nil
 	file, err := orderFile(o)
 	if err != nil {
 		return nil, err
@@ -128,11 +125,10 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// follow reads what the helper tells, until it has ended. It is what closes ended and gone.
+// follow reads what process 1 tells, until it has ended. It is what closes ended and gone.
 func (run *run) follow() {
 	in := run.inner
-	buf := make([]byte, helper.MessageSize)
-	told, command := false, false
+	told := false
 	start := func(err error) {
 		if !told {
 			in.started <- err
@@ -140,27 +136,23 @@ func (run *run) follow() {
 		told = true
 	}
 	for {
-		if _, err := io.ReadFull(in.status, buf); err != nil {
-			break
-		}
-		m, err := helper.Decode(buf)
-		if err != nil {
+		var m *helper.Message
+		if len(in.early) > 0 {
+			m, in.early = in.early[0], in.early[1:]
+		} else if next, err := in.next(); err == nil {
+			m = next
+		} else {
 			break
 		}
 		switch m.Kind {
-		case helper.Hello:
-			in.first = int(m.Value)
 		case helper.Failed:
-			start(refusal(&m, &run.spec))
+			start(refusal(m, &run.spec))
 		case helper.Started:
-			command = true
-		case helper.Ended:
-			in.end, run.endedAt = &m, time.Now()
-		case helper.Tried:
-			in.tried = append(in.tried, m)
-		}
-		if command && in.first != 0 {
 			start(nil)
+		case helper.Ended:
+			in.end, run.endedAt = m, time.Now()
+		case helper.Tried:
+			in.tried = append(in.tried, *m)
 		}
 		if in.end != nil && told {
 			run.endOnce.Do(func() { close(run.ended) })
@@ -169,7 +161,7 @@ func (run *run) follow() {
 	if err := awaitEnd(run.main.pid); err != nil {
 		_ = run.handle.Signal(syscall.SIGKILL) // not waitable: somebody else waited for it
 	}
-	start(&RefusedError{Fact: "processes_killed", Step: "helper", Err: errors.New("ended without a word")})
+	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a word")})
 	run.endOnce.Do(func() {
 		if run.endedAt.IsZero() {
 			run.endedAt = time.Now()
@@ -194,8 +186,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
 }
 
-// launch waits until the command runs. After an error nothing does.
-func (r *Runner) launch(run *run) error {
+// awaitStart waits until the command runs. After an error nothing does.
+func (r *Runner) awaitStart(run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
 	}
@@ -206,7 +198,7 @@ func (r *Runner) launch(run *run) error {
 	select {
 	case err = <-run.inner.started:
 	case <-timer.C:
-		err = &RefusedError{Fact: "processes_killed", Step: "helper", Err: os.ErrDeadlineExceeded}
+		err = &RefusedError{Fact: "processes_killed", Step: "process 1", Err: os.ErrDeadlineExceeded}
 	}
 	if err == nil && run.inner.gate != nil {
 		err = <-run.inner.gate.ready // it came before the command began, or never will
@@ -214,7 +206,7 @@ func (r *Runner) launch(run *run) error {
 	if err == nil {
 		return nil
 	}
-	_ = syscall.Kill(-run.main.pid, syscall.SIGKILL)
+	_ = run.handle.Kill()
 	timer.Reset(killBound)
 	select {
 	case <-run.inner.gone:
@@ -247,9 +239,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	default:
 	}
 	r.listInner(run)
-	if p, err := readProcess(in.first); err == nil && p.parent == run.main.pid {
-		_ = send(p, syscall.SIGKILL)
-	}
+	_ = run.handle.Kill()
 	in.control.Close()
 	timer := time.NewTimer(killBound)
 	defer timer.Stop()
@@ -314,7 +304,7 @@ func (r *Runner) listInner(run *run) {
 	}
 	found, _ := r.linked(run, c)
 	for pid, p := range found {
-		if pid != run.main.pid && pid != run.inner.first && !p.dead() {
+		if pid != run.main.pid && !p.dead() {
 			run.killed[pid] = true
 		}
 	}

@@ -31,7 +31,11 @@ func (r *Runner) terminate(run *run) {
 			}
 		}
 	}
-	syscall.Kill(-run.main.pid, syscall.SIGTERM)
+	if run.inner != nil {
+		_ = run.inner.signal(false, syscall.SIGTERM)
+	} else {
+		syscall.Kill(-run.main.pid, syscall.SIGTERM)
+	}
 	select {
 	case <-run.ended:
 	case <-deadline.C:

@@ -73,7 +73,11 @@ func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) boo
 		return p.start >= run.main.start && p.session != r.self.session && p.pid != r.self.pid
 	}
 	found := map[int]process{}
-	c.spread(found, append(run.seeds(c), c.sessions[run.main.pid]...), may)
+	seeds := append(run.seeds(c), c.sessions[run.main.pid]...)
+	if c.all[run.main.pid].start == run.main.start {
+		seeds = append(seeds, run.main.pid) // process 1 has no session of its own at first
+	}
+	c.spread(found, seeds, may)
 	return found, may
 }
 

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -62,11 +61,7 @@ func (r *Runner) enter(spec Spec) (*run, error) {
 }
 
 func (r *Runner) leave(run *run) {
-	if run.inner != nil {
-		run.inner.status.Close()
-		run.inner.control.Close()
-		run.inner.gate.end()
-	}
+	run.inner.close()
 	r.guards.release(run.guarded)
 	r.mu.Lock()
 	delete(r.runs, run.id)
@@ -96,14 +91,13 @@ func (r *Runner) start(run *run) error {
 	}
 	run.record = record
 	theirs, err := run.openPipes()
-	if err == nil && run.spec.Policy != nil {
-		var more []*os.File
+	switch {
+	case err != nil:
+	case run.spec.Policy != nil:
 		if err = r.guard(run); err == nil {
-			more, err = r.openInner(run)
+			err = r.launch(run, theirs)
 		}
-		theirs = append(theirs, more...)
-	}
-	if err == nil {
+	default:
 		done := make(chan error)
 		r.starts <- func() { done <- r.fork(run, theirs) }
 		err = <-done
@@ -147,18 +141,13 @@ func (r *Runner) fork(run *run, files []*os.File) error {
 		return err
 	}
 	run.began = time.Now()
-	path, args := run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...)
 	attr := &os.ProcAttr{
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.terminal != nil, Pdeathsig: syscall.SIGKILL}, // of descriptor 0
 	}
-	if run.inner != nil {
-		path, args = "/proc/self/fd/"+strconv.Itoa(int(r.program.Fd())), []string{helper.Name}
-		attr.Dir, attr.Env, attr.Sys.Setctty = "/", []string{TagVariable + "=" + run.tag, "GOMAXPROCS=1"}, false
-	}
-	handle, err := os.StartProcess(path, args, attr)
+	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), attr)
 	if err != nil {
 		if inner, ok := errors.AsType[*os.PathError](err); ok {
 			return inner.Err // Run says the path
@@ -197,7 +186,7 @@ func (run *run) aborted() *Exit {
 // follows begins to wait for a forked process. After an error it has ended, and nothing ran.
 func (r *Runner) follows(run *run) error {
 	if run.inner != nil {
-		return r.launch(run)
+		return r.awaitStart(run)
 	}
 	go run.await()
 	return nil

@@ -138,10 +138,11 @@ type Runner struct {
 	filterAlone []byte
 	pidMax      atomic.Bool // a namespace may have a highest process number of its own
 	guards      guards
+	resident    resident
 	starts      chan func()
 	closing     chan struct{}
 	wake        chan struct{}
-	done        sync.WaitGroup // the two goroutines of New
+	done        sync.WaitGroup // the two goroutines of New, and one for each helper
 
 	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
 	// children of this process: a main process must never be taken for an orphan.
@@ -226,6 +227,9 @@ func (r *Runner) Close() error {
 	r.mu.Unlock()
 	close(r.closing)
 	r.active.Wait()
+	if c := r.resident.now; c != nil { // no run is left to ask for it
+		r.dismiss(c, false)
+	}
 	close(r.starts)
 	r.done.Wait()
 	return r.program.Close()

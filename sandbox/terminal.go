@@ -72,7 +72,7 @@ func (c *Control) Signal(sig syscall.Signal) error {
 // holds reports whether p is in the namespace of an isolated run.
 func (run *run) holds(p process) bool {
 	for range 1 << 10 { // there may be a loop when processes end meanwhile
-		if p.parent == run.inner.first {
+		if p.parent == run.main.pid {
 			return true
 		}
 		var err error

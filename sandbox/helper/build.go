@@ -11,7 +11,7 @@ import (
 )
 
 // build turns an order into a program.
-func (p *program) build(o *Order) error {
+func (p *program) build(o *Order, args, env [][]byte) error {
 	if o.Namespaces {
 		if err := p.namespaces(o); err != nil {
 			return err
@@ -24,7 +24,7 @@ func (p *program) build(o *Order) error {
 		p.tryOut(o)
 	} else {
 		l = p.at(&p.command, "execute")
-		l.do(unix.SYS_EXECVE, o.Path, p.vector(o.Args), p.vector(o.Env))
+		l.do(unix.SYS_EXECVE, o.Path, p.vector(args), p.vector(env))
 	}
 	l = p.at(&p.retire, "retirement")
 	for fd := range 3 {
@@ -72,10 +72,10 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_DUP3, s, namedFD, unix.O_CLOEXEC)
 	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr: length, level and type; a descriptor
 	piece := words(uint64(p.keep([]byte("l"))), 1)                    // struct iovec
-	l.do(unix.SYS_SENDMSG, ProxyFD, words(0, 0, uint64(p.keep(piece)), 1, uint64(p.keep(rights)), uint64(len(rights)), 0), unix.MSG_NOSIGNAL)
+	l.do(unix.SYS_SENDMSG, proxyFD, words(0, 0, uint64(p.keep(piece)), 1, uint64(p.keep(rights)), uint64(len(rights)), 0), unix.MSG_NOSIGNAL)
 	l.do(unix.SYS_CLOSE, namedFD)
 	l.do(unix.SYS_CLOSE, s)
-	l.do(unix.SYS_CLOSE, ProxyFD)
+	l.do(unix.SYS_CLOSE, proxyFD)
 }
 
 // A tree is a piece of the machine's files, taken out and not yet placed.

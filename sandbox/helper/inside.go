@@ -40,19 +40,23 @@ func (p *program) perform(ops []op) (failed int, errno uintptr) {
 //go:norace
 func (p *program) tell(kind Kind) {
 	p.msg.Kind = kind
-	syscall.RawSyscall(unix.SYS_WRITE, StatusFD, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
+	syscall.RawSyscall(unix.SYS_WRITE, p.tellTo, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
 }
 
 // fail tells which step failed, and why.
 //
 //go:nosplit
 //go:norace
-func (p *program) fail(step uint32, errno uintptr) {
+func (p *program) fail(step uint32, errno uintptr) { p.tellFailure(Failed, step, errno) }
+
+//go:nosplit
+//go:norace
+func (p *program) tellFailure(kind Kind, step uint32, errno uintptr) {
 	p.msg.Step, p.msg.Errno = step, uint32(errno)
 	for i := range p.msg.Name {
 		p.msg.Name[i] = p.names[int(step)*nameLength+i]
 	}
-	p.tell(Failed)
+	p.tell(kind)
 }
 
 // inside is process 1 from its beginning to its end.
@@ -64,6 +68,12 @@ func (p *program) inside() {
 		p.fail(p.setup[i].step, errno)
 		exit(1)
 	}
+	// Until the daemon knows of this process, its end is all that it may give.
+	n, _, errno := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), 2)
+	if errno != 0 || n != 2 || p.orders[0] != 's' {
+		exit(1)
+	}
+	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 	// The parent goes on when the child has executed its program or ended, so what the child tells comes first.
 	main, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, unix.CLONE_VFORK|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	switch {
@@ -185,7 +195,7 @@ func (p *program) listen(main uintptr, over bool) (alone bool) {
 	if p.poll[0].revents == 0 {
 		return false
 	}
-	n, _, errno := syscall.RawSyscall(unix.SYS_READ, ControlFD, uintptr(unsafe.Pointer(&p.orders)), unsafe.Sizeof(p.orders))
+	n, _, errno := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), unsafe.Sizeof(p.orders))
 	if errno == unix.EINTR || errno == unix.EAGAIN {
 		return false
 	}

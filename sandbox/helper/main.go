@@ -1,11 +1,10 @@
 package helper
 
 import (
-	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,77 +12,151 @@ import (
 
 // Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
 func Main() {
-	runtime.LockOSThread()
-	debug.SetGCPercent(-1) // behind the clone nothing may be collected, and before it there is little
-	p := &program{made: map[string]bool{}, pinned: map[string]bool{}}
+	runtime.LockOSThread() // a copy has the one thread that made it
+	// What process 1 has under these numbers must be nothing of the helper's.
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	for _, fd := range []int{statusFD, controlFD, proxyFD} {
+		if err == nil && null != fd {
+			err = unix.Dup3(null, fd, unix.O_CLOEXEC)
+		}
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	for {
+		fds, err := receive()
+		if err != nil {
+			os.Exit(1)
+		}
+		if fds == nil {
+			os.Exit(0)
+		}
+		launch(fds)
+		for _, fd := range fds {
+			_ = unix.Close(fd) // whoever holds an output open would be waited for
+		}
+	}
+}
+
+// receive waits for the descriptors of a run; there are none when nobody gives any more.
+func receive() ([]int, error) {
+	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(SentProxy+1)))
+	var n, size int
+	var err error
+	for {
+		if n, size, _, _, err = unix.Recvmsg(SocketFD, data, control, unix.MSG_CMSG_CLOEXEC); err != unix.EINTR {
+			break
+		}
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:size])
+	if err != nil {
+		return nil, err
+	}
+	if len(messages) != 1 {
+		return nil, errors.New("no descriptors")
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err == nil && len(fds) != SentProxy && len(fds) != SentProxy+1 {
+		err = fmt.Errorf("%d descriptors", len(fds))
+	}
+	return fds, err
+}
+
+// launch carries out an order.
+func launch(fds []int) {
+	p := &program{made: map[string]bool{}, pinned: map[string]bool{}, tellTo: uintptr(fds[SentStatus])}
 	l := p.at(&p.setup, "processes")
-	order, err := read()
+	text, err := read(fds[SentOrder])
+	// The copies of later runs have nothing of this one's arguments and environment.
+	defer clear(text)
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
+		return
 	}
-	if err := p.build(order); err != nil {
-		var errno unix.Errno
-		errors.As(err, &errno)
-		p.refuse(err.Error(), errno)
+	order, args, env, err := DecodeOrder(text)
+	if err != nil {
+		p.refuse("order: "+err.Error(), 0)
+		return
 	}
 	// Process 1 gets no signal but by a descriptor; nor does the copy run the runtime's handlers.
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
-	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, 8, 0, 0)
-	fd, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
+	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
-		p.fail(l.step, uintptr(errno))
-		os.Exit(1)
+		p.tellFailure(Refused, l.step, uintptr(errno))
+		return
 	}
-	p.poll = [2]pollFD{{fd: ControlFD, events: unix.POLLIN}, {fd: int32(fd), events: unix.POLLIN}}
-	flags := uintptr(unix.SIGCHLD)
+	defer unix.Close(int(signals))
+	p.descriptors(fds, int(signals))
+	if err := p.build(order, args, env); err != nil {
+		var errno unix.Errno
+		errors.As(err, &errno)
+		p.refuse(err.Error(), errno)
+		return
+	}
+	p.poll = [2]pollFD{{fd: controlFD, events: unix.POLLIN}, {fd: signalFD, events: unix.POLLIN}}
+	flags := uintptr(unix.SIGCHLD | unix.CLONE_PARENT)
 	if order.Namespaces {
 		flags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 		if !order.Network {
 			flags |= unix.CLONE_NEWNET
 		}
 	}
-	p.split(flags, p.at(&p.setup, "user namespace").step)
+	step := p.at(&p.setup, "user namespace").step
+	var mask uint64
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
+	p.split(flags, step)
+	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
+	runtime.KeepAlive(p)
+	runtime.KeepAlive(text)
 }
 
-// split goes on as two processes: one that waits, and process 1 of the namespaces.
-func (p *program) split(flags uintptr, step uint32) {
-	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
-	if errno == 0 && pid == 0 {
-		p.inside()
-	}
-	if errno != 0 {
-		p.fail(step, uintptr(errno))
-		os.Exit(1)
-	}
-	p.msg.Value = uint32(pid)
-	p.tell(Hello)
-	for fd := range ProxyFD + 1 {
-		_ = unix.Close(fd) // whoever holds an output open would be waited for
-	}
-	// Process 1 can be waited for when nothing lives in its namespace any more.
-	for {
-		if _, err := unix.Wait4(int(pid), nil, unix.WALL, nil); err != unix.EINTR {
-			os.Exit(0)
+// descriptors puts what process 1 needs in its place and closes everything else, the helper's socket too.
+func (p *program) descriptors(fds []int, signals int) {
+	l := p.at(&p.setup, "descriptors")
+	places := [...]int{SentStatus: statusFD, SentControl: controlFD, SentInput: 0, SentInput + 1: 1, SentInput + 2: 2, SentProxy: proxyFD}
+	for i, fd := range fds {
+		if i != SentOrder {
+			l.do(unix.SYS_DUP3, fd, places[i], 0)
 		}
 	}
+	l.do(unix.SYS_DUP3, signals, signalFD, 0)
+	l.do(unix.SYS_CLOSE_RANGE, statusFD+len(fds)-SentInput-1, int(^uint32(0)), 0)
 }
 
-func read() (*Order, error) {
-	file := os.NewFile(OrderFD, "order")
-	defer file.Close()
-	var order Order
-	if err := json.NewDecoder(file).Decode(&order); err != nil {
+// split goes on as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.
+func (p *program) split(flags uintptr, step uint32) {
+	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
+	switch {
+	case errno != 0:
+		p.tellFailure(Refused, step, uintptr(errno))
+	case pid == 0:
+		p.tellTo = statusFD
+		p.inside()
+	default:
+		p.msg.Value = uint32(pid)
+		p.tell(Hello)
+	}
+}
+
+// read reads a file that was written whole.
+func read(fd int) ([]byte, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
 		return nil, err
 	}
-	if order.Version != Version {
-		return nil, errors.New("the helper is of another version than the daemon")
+	text := make([]byte, stat.Size)
+	n, err := unix.Pread(fd, text, 0)
+	if err == nil && n != len(text) {
+		err = errors.New("is cut off")
 	}
-	return &order, nil
+	return text, err
 }
 
-// refuse ends the helper before anything was done.
+// refuse tells that nothing was started.
 func (p *program) refuse(text string, errno unix.Errno) {
 	l := p.at(&p.setup, text)
-	p.fail(l.step, uintptr(errno))
-	os.Exit(1)
+	p.tellFailure(Refused, l.step, uintptr(errno))
 }

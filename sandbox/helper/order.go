@@ -1,9 +1,12 @@
 // Package helper is the program that stands between the daemon and an isolated process.
 //
-// The daemon starts it by an ordinary fork and exec, whose cost does not grow with the daemon's memory, and hands it an
-// [Order]. The helper clones itself once into new namespaces, where the copy builds a root of its own, gives up every
-// right, and becomes process 1: it starts the command, reaps what the command leaves, tells how it ended, and ends with
-// the last of them or when the daemon goes away. The kernel kills whatever is in the namespace with it.
+// The daemon starts it once, and hands it an [Order] for each run. The helper clones itself into new namespaces, as a child
+// of the daemon, not of its own: the copy builds a root of its own, gives up every right, and becomes process 1: it starts
+// the command, reaps what the command leaves, tells how it ended, and ends with the last of them or when the daemon goes
+// away. The kernel kills whatever is in the namespace with it. The end of the helper ends no run.
+//
+// The helper shows a run nothing of another one: it has no files or mounts of runs, and wipes what it was told of a command
+// as soon as the copy is made. A copy starts no command before the daemon knows its number.
 //
 // All that happens behind the clone is a list of system calls, prepared before it: a Go program that forked has one
 // thread and no runtime. A call that fails ends everything; its step and error are told. Nothing runs with less than was
@@ -11,7 +14,10 @@
 package helper
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -22,22 +28,36 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 2
+const Version = 3
 
-// The descriptors that a helper is started with, beside those of the command.
+// SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
+// the order below. Its end ends the helper.
+const SocketFD = 3
+
+// The descriptors of a run, as they are sent.
 const (
-	OrderFD   = 3 // an Order as JSON
-	StatusFD  = 4 // takes Messages
-	ControlFD = 5 // gives Signals; its end ends everything
-	ProxyFD   = 6 // a unix socket that takes the listener of an Order with Proxy; else there is none
+	SentOrder   = iota // an encoded Order
+	SentStatus         // takes Messages
+	SentControl        // gives Go and Signals; its end ends everything
+	SentInput          // 0 of the command; 1 and 2 follow
+	// SentProxy is there for an Order with Proxy: a unix socket that takes the listener.
+	SentProxy = SentInput + 3
+)
+
+// Where process 1 has them.
+const (
+	signalFD  = SocketFD // its children's ends
+	statusFD  = 4
+	controlFD = 5
+	proxyFD   = 6
 )
 
 // Order is what the helper is to do. It says all there is: the helper has no defaults.
 type Order struct {
 	Version  int      `json:"version"`
 	Path     string   `json:"path"`
-	Args     []string `json:"args"` // with the name of the program
-	Env      []string `json:"env"`
+	Args     []string `json:"-"` // with the name of the program
+	Env      []string `json:"-"`
 	Dir      string   `json:"dir"`
 	Terminal bool     `json:"terminal"` // descriptor 0 is one, to be the controlling terminal
 
@@ -99,10 +119,11 @@ const (
 // Kind says what a Message tells.
 type Kind uint32
 
-// The messages. Hello comes from the helper, the others from behind the clone; Hello and the first other one may come in
-// either order.
+// The messages. Hello and Refused come from the helper, the others from behind the clone; Hello and the first of them may
+// come in either order.
 const (
 	Hello   Kind = iota + 1 // Value is the number of process 1
+	Refused                 // a step failed before there was a process
 	Failed                  // a step failed, and nothing was run
 	Started                 // the command runs
 	Ended                   // Value is its wait status, Rest whether others live
@@ -137,7 +158,10 @@ func Decode(b []byte) (m Message, err error) {
 // Text is the name of the step that failed.
 func (m *Message) Text() string { return unix.ByteSliceToString(m.Name[:]) }
 
-// Signal is what ControlFD takes: a signal for the command's group, or for everything in the namespace.
+// Go is what control takes first: the daemon has noted process 1, which may start the command.
+func Go() []byte { return []byte{'s', 0} }
+
+// Signal is what control takes then: a signal for the command's group, or for everything in the namespace.
 type Signal struct {
 	All    bool
 	Number unix.Signal
@@ -150,6 +174,56 @@ func (s Signal) Encode() []byte {
 		target = 'a'
 	}
 	return []byte{target, byte(s.Number)}
+}
+
+// Encode returns o as the helper reads it: the length of the JSON, the JSON, and each argument and variable with a NUL.
+func (o *Order) Encode() ([]byte, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	b := binary.NativeEndian.AppendUint32(nil, uint32(len(text)))
+	b = binary.NativeEndian.AppendUint32(b, uint32(len(o.Args)))
+	b = append(b, text...)
+	for _, list := range [][]string{o.Args, o.Env} {
+		for _, s := range list {
+			b = append(append(b, s...), 0)
+		}
+	}
+	return b, nil
+}
+
+const orderHead = 8
+
+// DecodeOrder reads what Encode wrote. The arguments and the environment stay parts of b, so that they are nowhere else.
+func DecodeOrder(b []byte) (o *Order, args, env [][]byte, err error) {
+	if len(b) < orderHead {
+		return nil, nil, nil, errors.New("is cut off")
+	}
+	length, count := int(binary.NativeEndian.Uint32(b)), int(binary.NativeEndian.Uint32(b[4:]))
+	b = b[orderHead:]
+	if length > len(b) {
+		return nil, nil, nil, errors.New("is cut off")
+	}
+	o = &Order{}
+	if err := json.Unmarshal(b[:length], o); err != nil {
+		return nil, nil, nil, err
+	}
+	if o.Version != Version {
+		return nil, nil, nil, errors.New("the helper is of another version than the daemon")
+	}
+	var texts [][]byte
+	for b = b[length:]; len(b) > 0; {
+		end := bytes.IndexByte(b, 0)
+		if end < 0 {
+			return nil, nil, nil, errors.New("is cut off")
+		}
+		texts, b = append(texts, b[:end+1:end+1]), b[end+1:]
+	}
+	if count == 0 || count > len(texts) {
+		return nil, nil, nil, fmt.Errorf("%d arguments of %d texts", count, len(texts))
+	}
+	return o, texts[:count], texts[count:], nil
 }
 
 // Address is a sockaddr_in.

@@ -37,6 +37,7 @@ type program struct {
 	// pinned has the paths of the workspace that are mounts of their own; true: read-only.
 	pinned map[string]bool
 
+	tellTo uintptr // descriptor
 	msg    Message
 	poll   [2]pollFD
 	signal [128]byte // struct signalfd_siginfo
@@ -130,11 +131,11 @@ func (p *program) keep(b []byte) uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// vector is an array of pointers to strings that ends with none.
-func (p *program) vector(texts []string) []byte {
+// vector is an array of pointers to strings, which have their NUL, that ends with none.
+func (p *program) vector(texts [][]byte) []byte {
 	var b []byte
 	for _, t := range texts {
-		b = binary.NativeEndian.AppendUint64(b, uint64(p.keep(append([]byte(t), 0))))
+		b = binary.NativeEndian.AppendUint64(b, uint64(p.keep(t)))
 	}
 	return binary.NativeEndian.AppendUint64(b, 0)
 }
