@@ -2,9 +2,11 @@ package sandbox
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // record is what Sweep needs to know of a run whose daemon died. A file holds one, with leavings of a longer one behind
@@ -16,18 +18,76 @@ type record struct {
 	Away   []identity `json:"away,omitempty"`
 }
 
+// A shelf keeps the files of records for the runs to come: to make and to remove one takes longer than to write it.
+type shelf struct {
+	mu   sync.Mutex
+	free []*os.File
+	ours map[string]bool // paths of those that are free or in use
+}
+
+const (
+	recordSize = 512
+	mostFree   = 64
+)
+
+// blank is a record that tells nothing.
+func blank() string { return strings.Repeat(" ", recordSize) }
+
 // openRecord is called before the start: on a full disk nothing is to start. It takes the room that the record needs.
 func (r *Runner) openRecord(id string) (*os.File, error) {
+	r.shelf.mu.Lock()
+	defer r.shelf.mu.Unlock()
+	if n := len(r.shelf.free); n > 0 {
+		file := r.shelf.free[n-1]
+		r.shelf.free = r.shelf.free[:n-1]
+		return file, nil
+	}
 	file, err := os.OpenFile(r.recordPath(id), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := file.WriteString(strings.Repeat(" ", 512)); err != nil {
+	if _, err := file.WriteString(blank()); err != nil {
 		file.Close()
 		os.Remove(file.Name())
 		return nil, err
 	}
+	if r.shelf.ours == nil {
+		r.shelf.ours = map[string]bool{}
+	}
+	r.shelf.ours[file.Name()] = true
 	return file, nil
+}
+
+// shelve takes a record back that nothing is left of.
+func (r *Runner) shelve(file *os.File) {
+	r.shelf.mu.Lock()
+	defer r.shelf.mu.Unlock()
+	if len(r.shelf.free) < mostFree && file.Truncate(recordSize) == nil {
+		if _, err := file.WriteAt([]byte(blank()), 0); err == nil {
+			r.shelf.free = append(r.shelf.free, file)
+			return
+		}
+	}
+	r.discardLocked(file, true)
+}
+
+// discardLocked gives a record up; what is not removed is for a later Sweep.
+func (r *Runner) discardLocked(file *os.File, remove bool) {
+	if remove {
+		os.Remove(file.Name())
+	}
+	file.Close()
+	delete(r.shelf.ours, file.Name())
+}
+
+// clearShelf removes the records that no run has.
+func (r *Runner) clearShelf() {
+	r.shelf.mu.Lock()
+	defer r.shelf.mu.Unlock()
+	for _, file := range r.shelf.free {
+		r.discardLocked(file, true)
+	}
+	r.shelf.free = nil
 }
 
 func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
@@ -57,9 +117,12 @@ func (r *Runner) dropRecord(run *run, left []process) {
 		away = append(away, p.identity())
 	}
 	if len(away) == 0 || r.writeRecord(run, run.main.identity(), away) != nil {
-		os.Remove(run.record.Name())
+		r.shelve(run.record)
+	} else {
+		r.shelf.mu.Lock()
+		r.discardLocked(run.record, false)
+		r.shelf.mu.Unlock()
 	}
-	run.record.Close()
 	run.record = nil
 }
 
@@ -70,12 +133,9 @@ func (r *Runner) readRecords() (map[string]record, error) {
 	if err != nil {
 		return nil, err
 	}
-	active := map[string]bool{}
-	r.mu.Lock()
-	for id := range r.runs {
-		active[r.recordPath(id)] = true
-	}
-	r.mu.Unlock()
+	r.shelf.mu.Lock()
+	active := maps.Clone(r.shelf.ours)
+	r.shelf.mu.Unlock()
 	records := map[string]record{}
 	for _, path := range paths {
 		if active[path] {

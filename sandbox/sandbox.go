@@ -139,6 +139,7 @@ type Runner struct {
 	pidMax      atomic.Bool // a namespace may have a highest process number of its own
 	guards      guards
 	resident    resident
+	shelf       shelf
 	starts      chan func()
 	closing     chan struct{}
 	wake        chan struct{}
@@ -230,6 +231,7 @@ func (r *Runner) Close() error {
 	if c := r.resident.now; c != nil { // no run is left to ask for it
 		r.dismiss(c, false)
 	}
+	r.clearShelf()
 	close(r.starts)
 	r.done.Wait()
 	return r.program.Close()

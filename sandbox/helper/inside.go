@@ -69,16 +69,17 @@ func (p *program) inside() {
 		exit(1)
 	}
 	// Until the daemon knows of this process, its end is all that it may give.
-	n, _, errno := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), 2)
-	if errno != 0 || n != 2 || p.orders[0] != 's' {
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), 2)
+	if e != 0 || n != 2 || p.orders[0] != 's' {
 		exit(1)
 	}
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	// The parent goes on when the child has executed its program or ended, so what the child tells comes first.
-	main, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, unix.CLONE_VFORK|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	// The parent goes on when the child has executed its program or ended, so what the child tells comes first, and they can
+	// have one memory.
+	main, errno := vfork(unix.CLONE_VFORK | unix.CLONE_VM | uintptr(unix.SIGCHLD))
 	switch {
 	case errno != 0:
-		p.fail(0, uintptr(errno))
+		p.fail(0, errno)
 		exit(1)
 	case main == 0:
 		p.begin()
@@ -90,6 +91,9 @@ func (p *program) inside() {
 	p.tell(Started)
 	p.attend(main)
 }
+
+// vfork is the system call clone, made so that parent and child can have one stack.
+func vfork(flags uintptr) (pid, errno uintptr)
 
 // begin becomes the command, or tries the canary.
 //

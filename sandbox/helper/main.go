@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +14,7 @@ import (
 // Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
 func Main() {
 	runtime.LockOSThread() // a copy has the one thread that made it
+	debug.SetGCPercent(25) // a copy takes the longer the more memory there is
 	// What process 1 has under these numbers must be nothing of the helper's.
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	for _, fd := range []int{statusFD, controlFD, proxyFD} {
@@ -123,7 +125,11 @@ func (p *program) descriptors(fds []int, signals int) {
 		}
 	}
 	l.do(unix.SYS_DUP3, signals, signalFD, 0)
-	l.do(unix.SYS_CLOSE_RANGE, statusFD+len(fds)-SentInput-1, int(^uint32(0)), 0)
+	rest := controlFD + 1
+	if len(fds) > SentProxy {
+		rest = proxyFD + 1
+	}
+	l.do(unix.SYS_CLOSE_RANGE, rest, int(^uint32(0)), 0)
 }
 
 // split goes on as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.
