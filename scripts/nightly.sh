@@ -19,6 +19,11 @@ if bin/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
 else
 	failed+=("crash loop with $TOOLD_CRASH_KILLS kills, soak")
 fi
+if bin/testsum -ci -must sandbox -- -count=1 -timeout 1h ./sandbox; then
+	passed=$((passed + 1))
+else
+	failed+=("a thousand isolated processes")
+fi
 if bin/testsum -ci -must store/sqlite -- -count=1 -timeout 2h ./store/sqlite/...; then
 	passed=$((passed + 1))
 else
@@ -37,7 +42,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, and $((passed + ${#failed[@]} - 2)) fuzz targets for $fuzztime each"
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, a thousand isolated processes, and $((passed + ${#failed[@]} - 3)) fuzz targets for $fuzztime each"
 for part in "${failed[@]}"; do echo "FAILED: $part"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))
