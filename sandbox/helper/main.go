@@ -46,7 +46,7 @@ func receive() ([]int, error) {
 	var n, size int
 	var err error
 	for {
-		if n, size, _, _, err = unix.Recvmsg(SocketFD, data, control, unix.MSG_CMSG_CLOEXEC); err != unix.EINTR {
+		if n, size, _, _, err = unix.Recvmsg(SocketFD, data, control, unix.MSG_CMSG_CLOEXEC); !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
