@@ -35,11 +35,20 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		_ = runner.Close()
-		_ = os.RemoveAll(state)
-		os.Exit(code)
-	}), goleak.IgnoreCurrent())
+	goleak.VerifyTestMain(closing{m, state})
+}
+
+// closing are the tests with the end of what they share.
+type closing struct {
+	*testing.M
+	state string
+}
+
+func (c closing) Run() int {
+	code := c.M.Run()
+	_ = runner.Close()
+	_ = os.RemoveAll(c.state)
+	return code
 }
 
 // small builds the small helper; without it each program would start all of this one first.
