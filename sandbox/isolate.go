@@ -235,7 +235,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	}
 	select {
 	case <-in.gone:
-		return r.endFirst(run)
+		return nil
 	default:
 	}
 	r.listInner(run)
@@ -245,28 +245,9 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	defer timer.Stop()
 	select {
 	case <-in.gone:
-		return r.endFirst(run)
+		return nil
 	case <-timer.C:
 		return r.end(run.main.pid, run.killed, r.finder(run))
-	}
-}
-
-// endFirst sees process 1 to its end when the helper, which waits for it, was killed alone. The kernel kills process 1 then,
-// and everything with it, but takes its time.
-func (r *Runner) endFirst(run *run) []process {
-	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
-		p, err := readProcess(run.inner.first)
-		if err != nil || p.session != run.main.pid { // whose number is not free yet
-			return nil
-		}
-		if p.dead() && p.parent == r.self.pid {
-			reap(p.pid)
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return []process{p}
-		}
-		_ = send(p, syscall.SIGKILL) // who cannot be killed is told
 	}
 }
 
