@@ -60,16 +60,21 @@ type Policy struct {
 
 // Limits bound an isolated process. The zero value of each means its default.
 type Limits struct {
-	Tmp       int64         // bytes in /tmp, and as many in /dev/shm; 0: 512 MiB
-	Processes int           // and threads, in all; 0: 4096, at least 310
-	Memory    int64         // bytes of data of each process; 0: 4 GiB
-	FileSize  int64         // bytes of each file that is written; 0: 4 GiB
-	OpenFiles int           // of each process; 0: 4096, at least 256
-	CPU       time.Duration // of each process; 0: no limit but the time of the call
+	Tmp       int64 // bytes in /tmp, and as many in /dev/shm; 0: 512 MiB
+	Processes int   // and threads, in all; 0: 4096, at least 310
+	Memory    int64 // bytes of data of each process; 0: 4 GiB
+	// MemoryTotal is bytes of all processes together, CPUs how many processors' worth of time they get together, such as 1.5.
+	// They hold where there are control groups, as the facts say. Who would get more memory is killed.
+	MemoryTotal int64         // 0: 8 GiB, at least 16 MiB
+	CPUs        float64       // 0: no limit, at least 0.01
+	FileSize    int64         // bytes of each file that is written; 0: 4 GiB
+	OpenFiles   int           // of each process; 0: 4096, at least 256
+	CPU         time.Duration // of each process; 0: no limit but the time of the call
 }
 
 const (
-	leastProcesses = 310 // the kernel keeps the first 300 numbers of a namespace back
+	defaultProcesses = 4096
+	leastProcesses   = 310 // the kernel keeps the first 300 numbers of a namespace back
 	// noDump is the one limit that also keeps a handler of dumps (core_pattern with a pipe) from being started.
 	noDump     = 1
 	leastFiles = 256 // the helper itself needs some before it becomes the command
@@ -156,6 +161,12 @@ func (p *Policy) Check() error {
 	if l.Tmp < 0 || l.Memory < 0 || l.FileSize < 0 || l.CPU < 0 || l.Processes != 0 && l.Processes < leastProcesses || l.OpenFiles != 0 && l.OpenFiles < leastFiles {
 		return fmt.Errorf("limits: none may be negative, processes at least %d, open files at least %d", leastProcesses, leastFiles)
 	}
+	if l.MemoryTotal != 0 && l.MemoryTotal < leastMemoryTotal {
+		return fmt.Errorf("limits: the memory of all processes must be at least %d", leastMemoryTotal)
+	}
+	if l.CPUs != 0 && !(l.CPUs >= leastCPUs && l.CPUs <= mostCPUs) { // a NaN is none
+		return fmt.Errorf("limits: cpus must be between %v and %v", leastCPUs, mostCPUs)
+	}
 	return nil
 }
 
@@ -187,7 +198,7 @@ func (p *Policy) protected() []string {
 func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 	p := spec.Policy
 	l := p.Limits
-	processes := cmp.Or(l.Processes, 4096)
+	processes := cmp.Or(l.Processes, defaultProcesses)
 	o := &helper.Order{
 		Version: helper.Version, Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: filepath.Clean(spec.Dir),
 		Env: append(p.environment(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil,

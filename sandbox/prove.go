@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toold-dev/toold/sandbox/cgroup"
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
@@ -23,7 +24,7 @@ import (
 func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 	policy.Limits.Processes = leastProcesses // a limit is a limit; this one is the quickest to reach
 	for left := canaries; ; {
-		exit, try, err := r.prove(ctx, policy)
+		exit, try, err := r.prove(ctx, policy, false)
 		refused, is := errors.AsType[*RefusedError](err)
 		switch {
 		case is && refused.Step == "limit: processes" && r.pidMax.CompareAndSwap(true, false):
@@ -33,7 +34,13 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 		case err != nil:
 			return Facts{}, err
 		case try.whole():
-			return r.judge(&policy, exit, try), nil
+			var hungry *trial
+			if have, _ := r.groups.Has(cgroup.Memory); have {
+				if _, hungry, err = r.prove(ctx, policy, true); err != nil {
+					return Facts{}, err
+				}
+			}
+			return r.judge(&policy, exit, try, hungry), nil
 		}
 		if left--; left == 0 {
 			return Facts{}, fmt.Errorf("none of %d canaries came to its end", canaries)
@@ -53,6 +60,7 @@ type trial struct {
 	tried    map[uint32]helper.Message
 	wrote    bool // a file outside
 	received int  // bytes and connections
+	spent    cgroup.Usage
 }
 
 // whole reports whether the canary told how each of its tries ended. The forks are its last.
@@ -61,7 +69,8 @@ func (t *trial) whole() bool {
 	return told
 }
 
-func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error) {
+// prove sends a canary. A hungry one is only there to take more memory than its control group may have.
+func (r *Runner) prove(ctx context.Context, policy Policy, hungry bool) (*Exit, *trial, error) {
 	name := filepath.Join(r.stateDir, "canary-"+rand.Text())
 	if err := os.WriteFile(name, []byte("canary"), 0o600); err != nil {
 		return nil, nil, err
@@ -86,6 +95,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error
 	if policy.Unsupervised {
 		run.canary.Forks = 1
 	}
+	r.keepShort(run, hungry)
 	if err := policy.Check(); err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
@@ -93,7 +103,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy) (*Exit, *trial, error
 		return nil, nil, errors.Join(err, lure.close())
 	}
 	exit, err := r.attend(ctx, run)
-	t := &trial{tried: map[uint32]helper.Message{}, received: lure.received()}
+	t := &trial{tried: map[uint32]helper.Message{}, received: lure.received(), spent: run.spent}
 	err = errors.Join(err, lure.close())
 	if os.Remove(name+"-write") == nil {
 		t.wrote = true
@@ -113,7 +123,7 @@ func refusedFacts(e *RefusedError) Facts {
 }
 
 // judge turns what a canary could do into facts.
-func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
+func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 	failed := func(step uint32) bool {
 		m, told := t.tried[step]
 		return told && m.Errno != 0
@@ -138,11 +148,10 @@ func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
 		IPC:     fact(failed(helper.TrySignal), "namespaces of IPC and processes", "a canary reached a process outside"),
 		Net: fact(failed(helper.TryDial) && t.received == 0 && failed(helper.TryPacket), "network namespace, "+kernel,
 			"a canary reached the machine's network"),
-		MemLimit:       Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: there is no cgroup for the daemon to use"},
-		CPULimit:       Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: there is no cgroup for the daemon to use"},
 		DiskLimit:      Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
 		SeparateKernel: Fact{Detail: "processes run on the machine's own kernel"},
 	}
+	r.shares(&f, p, t, hungry)
 	if held, why := p.closed(t); !held {
 		f.Net = Fact{Mechanism: f.Net.Mechanism, Detail: why}
 	}
@@ -158,7 +167,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
 	if p.Unsupervised {
 		f.Net.Mechanism, f.ProcessesKilled = "no sockets, "+kernel, r.Facts().ProcessesKilled
 		f.IPC = fact(failed(helper.TrySignal), "Landlock", "a canary reached a process outside")
-		f.PidsLimit = Fact{Detail: "there is no namespace of processes to count in"}
+		f.PidsLimit = fact(r.grouped(t), r.groups.Mechanism(), "there is neither a namespace of processes nor a control group to count in")
 		return f
 	}
 	forks := t.tried[helper.TryForks]
@@ -167,7 +176,11 @@ func (r *Runner) judge(p *Policy, exit *Exit, t *trial) Facts {
 		gone = gone && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}
 	f.ProcessesKilled = fact(gone, "process namespace", "processes that a canary left behind were not seen to die")
-	f.PidsLimit = fact(forks.Errno == uint32(syscall.EAGAIN) && int(forks.Value) <= p.Limits.Processes, "process namespace", "a canary started more processes than its limit")
+	bounds := "process namespace"
+	if r.grouped(t) {
+		bounds = r.groups.Mechanism() + ", " + bounds
+	}
+	f.PidsLimit = fact(forks.Errno == uint32(syscall.EAGAIN) && int(forks.Value) <= p.Limits.Processes, bounds, "a canary started more processes than its limit")
 	return f
 }
 

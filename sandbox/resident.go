@@ -231,6 +231,11 @@ func (r *Runner) register(run *run, pid int) error {
 		err = r.writeRecord(run, main.identity(), nil)
 	}
 	if err == nil {
+		if err = run.group.Add(pid); err != nil {
+			err = ungrouped(err)
+		}
+	}
+	if err == nil {
 		_, err = run.inner.control.Write(helper.Go())
 	}
 	if err != nil {

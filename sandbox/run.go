@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/toold-dev/toold/sandbox/cgroup"
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
@@ -39,6 +40,9 @@ type run struct {
 	canary   *helper.Canary // in the place of the command
 	endOnce  sync.Once      // closes ended of an isolated run
 	guarded  []place        // to be given back to guards
+	group    *cgroup.Group  // nil: there are none
+	ceiling  *cgroup.Limits // of a canary, in the place of the policy's
+	spent    cgroup.Usage   // of all processes; read after attend
 }
 
 func (r *Runner) enter(spec Spec) (*run, error) {
@@ -63,6 +67,7 @@ func (r *Runner) enter(spec Spec) (*run, error) {
 func (r *Runner) leave(run *run) {
 	run.inner.close()
 	r.guards.release(run.guarded)
+	r.groups.Put(run.group)
 	r.mu.Lock()
 	delete(r.runs, run.id)
 	r.mu.Unlock()
@@ -95,6 +100,9 @@ func (r *Runner) start(run *run) error {
 	case err != nil:
 	case run.spec.Policy != nil:
 		if err = r.guard(run); err == nil {
+			err = r.group(run)
+		}
+		if err == nil {
 			err = r.launch(run, theirs)
 		}
 	default:
@@ -281,6 +289,7 @@ func (run *run) account(exit *Exit) {
 	}
 	if run.inner != nil {
 		run.accountInner(exit)
+		run.accountGroup(exit)
 		return
 	}
 	exit.Duration = run.endedAt.Sub(run.began)

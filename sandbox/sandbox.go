@@ -29,6 +29,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/toold-dev/toold/sandbox/cgroup"
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
@@ -69,6 +70,9 @@ type Config struct {
 	StateDir string
 	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all.
 	Helper string
+	// ControlGroup is the directory of a control group of version 2 without processes, to make groups for runs in; empty: where
+	// they were delegated to this process, if anywhere.
+	ControlGroup string
 	// Gateway serves the processes with [NetworkProxy]; nil: there can be none.
 	Gateway Gateway
 }
@@ -105,8 +109,9 @@ type Exit struct {
 	Code     int           // -1 when a signal ended the process
 	Signal   string        // such as SIGKILL; empty when the process exited
 	Duration time.Duration // until the main process ended
-	CPU      time.Duration // of the main process and the children that it waited for
+	CPU      time.Duration // of the main process and the children that it waited for; in a control group, of all
 	MaxRSS   int64         // bytes, the largest of them
+	OOMKills int           // processes that the kernel killed because all had more memory than their control group may have
 	// Killed lists what lived when the killing began and was signalled, the main process included; sorted.
 	Killed []int
 	// Unverified lists what may live on: it did not die in time, may not be killed, may belong to another run of the
@@ -139,6 +144,7 @@ type Runner struct {
 	pidMax      atomic.Bool // a namespace may have a highest process number of its own
 	guards      guards
 	resident    resident
+	groups      *cgroup.Pool
 	shelf       shelf
 	starts      chan func()
 	closing     chan struct{}
@@ -192,6 +198,7 @@ func New(cfg Config) (*Runner, error) {
 		closing:  make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		runs:     map[string]*run{},
+		groups:   cgroup.Open(cgroup.Config{Owner: cfg.Owner, PID: self.pid, Start: self.start, Parent: cfg.ControlGroup}),
 	}
 	if err := r.prepare(cfg.Helper); err != nil {
 		return nil, err
@@ -234,7 +241,7 @@ func (r *Runner) Close() error {
 	r.clearShelf()
 	close(r.starts)
 	r.done.Wait()
-	return r.program.Close()
+	return errors.Join(r.groups.Close(), r.program.Close())
 }
 
 // Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.

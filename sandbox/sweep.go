@@ -44,6 +44,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	for pid := range killed {
 		swept.Killed = append(swept.Killed, seen[pid])
 	}
+	r.groups.Sweep(func(pid int, start uint64) bool { return r.foreign(identity{PID: pid, Start: start}) })
 	for path := range records {
 		if len(left) == 0 {
 			os.Remove(path)

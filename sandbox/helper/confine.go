@@ -163,6 +163,11 @@ func (p *program) tryOut(o *Order) {
 	if c.Ask != "" {
 		p.askProxy(c, o.Proxy)
 	}
+	if c.Fill > 0 {
+		l = p.at(&p.hunger, "try")
+		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
+		l.do(unix.SYS_MADVISE, at, uint64(c.Fill), unix.MADV_POPULATE_WRITE)
+	}
 	p.daemons = c.Forks
 }
 

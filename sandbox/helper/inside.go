@@ -110,6 +110,8 @@ func (p *program) begin() {
 		switch i {
 		case TryForks:
 			p.fork()
+		case TryFill:
+			p.fill()
 		case TryProxy:
 			for _, digit := range p.answer[9:] {
 				p.msg.Value = 10*p.msg.Value + uint32(digit-'0')
@@ -118,6 +120,27 @@ func (p *program) begin() {
 		p.tell(Tried)
 	}
 	exit(0)
+}
+
+// fill fills memory in a process that may be killed for it.
+//
+//go:nosplit
+//go:norace
+func (p *program) fill() {
+	if len(p.hunger) == 0 {
+		return
+	}
+	child, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		p.msg.Errno = uint32(errno)
+		return
+	}
+	if child == 0 {
+		_, failed := p.perform(p.hunger)
+		exit(failed)
+	}
+	syscall.RawSyscall6(unix.SYS_WAIT4, child, uintptr(unsafe.Pointer(&p.status)), unix.WALL, 0, 0, 0)
+	p.msg.Value = uint32(p.status)
 }
 
 // fork leaves processes behind, as many as it may.

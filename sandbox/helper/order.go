@@ -28,7 +28,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 3
+const Version = 4
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -97,6 +97,7 @@ type Canary struct {
 	Signal   int    `json:"signal"` // a process to send signal 0
 	Memory   int64  `json:"memory"` // bytes to map
 	Forks    int    `json:"forks"`  // processes to leave behind
+	Fill     int64  `json:"fill"`   // bytes that a process of its own fills; 0: none
 	Ask      string `json:"ask"`    // to say to the listener of Proxy; its answer is the line of a status of HTTP
 }
 
@@ -112,6 +113,7 @@ const (
 	TryMount
 	TryMemory
 	TryProxy // Value is the status that was answered
+	TryFill  // Value is the status of the process that did
 	TryForks // Errno is the one that ended the forks, Value their number
 	tries
 )

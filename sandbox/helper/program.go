@@ -26,7 +26,8 @@ type program struct {
 	command []op // by the command's process
 	retire  []op // by process 1, when the command runs
 	canary  [tries][]op
-	daemons int // processes that the canary leaves
+	hunger  []op // of the process that fills memory
+	daemons int  // processes that the canary leaves
 
 	names []byte // nameLength for each step
 	reg   [registers]uintptr

@@ -1,0 +1,243 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A place is where groups are made.
+type place struct {
+	version int
+	dirs    map[string]string // by controller
+	parents []string          // the same directories, each once
+	why     string            // nothing can be had
+	missing map[string]string // why a controller cannot be
+}
+
+// A Mount is a hierarchy of control groups as this process sees it.
+type Mount struct {
+	Version int
+	Root    string   // the group at the mount point
+	At      string   // the mount point
+	Options []string // of version 1: its controllers and others
+}
+
+// ParseMounts reads the hierarchies out of a text like /proc/self/mountinfo.
+func ParseMounts(text string) (mounts []Mount) {
+	for line := range strings.Lines(text) {
+		before, after, ok := strings.Cut(strings.TrimSpace(line), " - ")
+		fields, rest := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 6 || len(rest) < 3 {
+			continue
+		}
+		m := Mount{Root: unescape(fields[3]), At: unescape(fields[4]), Options: strings.Split(rest[2], ",")}
+		switch rest[0] {
+		case "cgroup":
+			m.Version = 1
+		case "cgroup2":
+			m.Version = 2
+		default:
+			continue
+		}
+		mounts = append(mounts, m)
+	}
+	return mounts
+}
+
+// unescape reads the octal numbers for blanks in a path.
+func unescape(path string) string {
+	var b strings.Builder
+	for i := 0; i < len(path); i++ {
+		if path[i] == '\\' && i+3 < len(path) {
+			if n, err := strconv.ParseUint(path[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(path[i])
+	}
+	return b.String()
+}
+
+// ParseOwn reads a text like /proc/self/cgroup: the group of a process by controller, that of version 2 under "".
+func ParseOwn(text string) map[string]string {
+	own := map[string]string{}
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) < 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(parts[1], ",") {
+			own[name] = parts[2]
+		}
+	}
+	return own
+}
+
+// Dir returns the directory of a group; empty when the mount does not show it.
+func (m Mount) Dir(group string) string {
+	inside, err := filepath.Rel(m.Root, group)
+	if err != nil || !filepath.IsLocal(inside) {
+		return ""
+	}
+	return filepath.Join(m.At, inside)
+}
+
+// find looks for a place in which a group of a name can be made.
+func find(parent, probe string) place {
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return place{why: err.Error()}
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return place{why: err.Error()}
+	}
+	mounts, own := ParseMounts(string(mountinfo)), ParseOwn(string(groups))
+	second := findSecond(mounts, own, parent, probe)
+	if len(second.dirs) > 0 || parent != "" {
+		return second
+	}
+	first := findFirst(mounts, own, probe)
+	if len(first.dirs) > 0 {
+		return first
+	}
+	return place{why: second.why + first.why}
+}
+
+// findFirst uses this process's own groups of version 1, which may have groups below them beside their processes.
+func findFirst(mounts []Mount, own map[string]string, probe string) place {
+	p := place{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
+	for _, m := range mounts {
+		if m.Version != 1 {
+			continue
+		}
+		for _, controller := range []string{Memory, CPU, PIDs, usage} {
+			if !slices.Contains(m.Options, controller) || p.dirs[controller] != "" {
+				continue
+			}
+			dir := m.Dir(own[controller])
+			if dir == "" {
+				p.missing[controller] = "the daemon's own group of version 1 is not mounted"
+				continue
+			}
+			if err := tryOut(dir, probe); err != nil {
+				p.missing[controller] = fmt.Sprintf("no group of version 1 can be made: %v", err)
+				continue
+			}
+			p.dirs[controller] = dir
+			if !slices.Contains(p.parents, dir) {
+				p.parents = append(p.parents, dir)
+			}
+		}
+	}
+	for _, controller := range []string{Memory, CPU, PIDs} {
+		if p.dirs[controller] == "" && p.missing[controller] == "" {
+			p.missing[controller] = "no hierarchy of version 1 has the controller " + controller
+		}
+		if p.dirs[controller] == "" {
+			p.why += "; " + p.missing[controller]
+		}
+	}
+	if p.dirs[Memory]+p.dirs[CPU]+p.dirs[PIDs] == "" {
+		p.dirs = nil
+	}
+	return p
+}
+
+// tryOut makes a group and removes it.
+func tryOut(dir, probe string) error {
+	path := filepath.Join(dir, probe)
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return err
+	}
+	err := unix.Access(filepath.Join(path, "cgroup.procs"), unix.W_OK)
+	return errors.Join(err, os.Remove(path))
+}
+
+// findSecond looks for a group of version 2 that was delegated. It cannot be the daemon's own: a group that has processes
+// can have no controllers for groups below it. So it is the one above, when that has no processes and is the daemon's to use.
+func findSecond(mounts []Mount, own map[string]string, parent, probe string) place {
+	p := place{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
+	if parent == "" {
+		at := slices.IndexFunc(mounts, func(m Mount) bool { return m.Version == 2 })
+		if at < 0 {
+			p.why = "version 2 is not mounted"
+			return p
+		}
+		dir := mounts[at].Dir(own[""])
+		switch {
+		case dir == "":
+			p.why = "the daemon's own group of version 2 is not mounted"
+			return p
+		case dir == mounts[at].At:
+			p.why = "the daemon is in the topmost group of version 2, which is nobody's to delegate"
+			return p
+		}
+		parent = filepath.Dir(dir)
+		if !delegated(parent) {
+			p.why = fmt.Sprintf("the group of version 2 above the daemon's own (%s) is not delegated to it (systemd: Delegate=yes with DelegateSubgroup=)", parent)
+			return p
+		}
+	}
+	have, err := os.ReadFile(filepath.Join(parent, "cgroup.controllers"))
+	if err != nil {
+		p.why = err.Error()
+		return p
+	}
+	if err := tryOut(parent, probe); err != nil {
+		p.why = fmt.Sprintf("no group of version 2 can be made: %v", err)
+		return p
+	}
+	control := filepath.Join(parent, "cgroup.subtree_control")
+	for _, controller := range []string{Memory, CPU, PIDs} {
+		if !slices.Contains(strings.Fields(string(have)), controller) {
+			p.missing[controller] = fmt.Sprintf("the group of version 2 (%s) does not have the controller %s", parent, controller)
+		} else if err := enable(control, controller); err != nil {
+			p.missing[controller] = fmt.Sprintf("the controller %s cannot be used: %v", controller, err)
+		} else {
+			p.dirs[controller], p.parents = parent, []string{parent}
+			continue
+		}
+		p.why = p.missing[controller]
+	}
+	return p
+}
+
+// enable gives groups below a controller, if they do not have it.
+func enable(control, controller string) error {
+	now, err := os.ReadFile(control)
+	if err != nil || slices.Contains(strings.Fields(string(now)), controller) {
+		return err
+	}
+	err = write(control, "+"+controller)
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("%w: the group has processes of its own", err)
+	}
+	return err
+}
+
+// delegated reports whether a group is this process's to use: marked so by systemd, or of a user who is not root.
+func delegated(dir string) bool {
+	for _, name := range []string{"user.delegate", "trusted.delegate"} {
+		var value [8]byte
+		if n, err := unix.Getxattr(dir, name, value[:]); err == nil && string(value[:n]) == "1" {
+			return true
+		}
+	}
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() == 0 {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Geteuid()
+}

@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/toold-dev/toold/sandbox/cgroup"
+)
+
+const (
+	defaultMemoryTotal = 8 << 30
+	leastMemoryTotal   = 16 << 20 // process 1 needs some before it starts the command
+	leastCPUs          = 0.01
+	mostCPUs           = 10_000
+
+	// A canary in a control group gets this, whatever its policy says, because it is quick to reach.
+	canaryCPUs      = 0.5
+	canaryPeriod    = 10 * time.Millisecond
+	canaryProcesses = 20
+	hungryMemory    = 24 << 20
+)
+
+// ceiling is what the processes of a policy may have together.
+func (l *Limits) ceiling() cgroup.Limits {
+	return cgroup.Limits{
+		Memory: cmp.Or(l.MemoryTotal, defaultMemoryTotal), CPUs: l.CPUs,
+		Processes: cmp.Or(l.Processes, defaultProcesses) + 1, // process 1
+	}
+}
+
+// group takes a control group for a run, where there are any.
+func (r *Runner) group(run *run) error {
+	limits := run.spec.Policy.Limits.ceiling()
+	if run.ceiling != nil {
+		limits = *run.ceiling
+	}
+	g, err := r.groups.Get(limits)
+	if err != nil {
+		return ungrouped(err)
+	}
+	run.group = g
+	return nil
+}
+
+func ungrouped(err error) error {
+	return &RefusedError{Fact: "mem_limit", Step: "control group", Err: err}
+}
+
+// accountGroup notes what all processes of a run did. The main process has been waited for.
+func (run *run) accountGroup(exit *Exit) {
+	run.spent = run.group.Usage()
+	exit.OOMKills = int(run.spent.OOMKills)
+	exit.CPU = max(exit.CPU, run.spent.CPU)
+}
+
+// shares judges what control groups hold. t is of the canary that was kept to little, and hungry of the one that took more
+// memory than its group may have.
+func (r *Runner) shares(f *Facts, p *Policy, t, hungry *trial) {
+	mechanism := r.groups.Mechanism()
+	f.MemLimit = Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
+	switch have, why := r.groups.Has(cgroup.Memory); {
+	case !have:
+		f.MemLimit.Detail += why
+	case hungry == nil || hungry.spent.OOMKills == 0:
+		f.MemLimit.Detail += "a canary got more memory than its control group may have"
+	default:
+		f.MemLimit = Fact{Held: true, Mechanism: mechanism + ", data size of each process"}
+	}
+	f.CPULimit = Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: "}
+	switch have, why := r.groups.Has(cgroup.CPU); {
+	case !have:
+		f.CPULimit.Detail += why
+	case t.spent.Throttled == 0:
+		f.CPULimit.Detail += "a canary was not held back by its control group"
+	case p.Limits.CPUs == 0:
+		f.CPULimit.Detail += mechanism + " would hold one, but the profile has no cpus"
+	default:
+		f.CPULimit = Fact{Held: true, Mechanism: mechanism}
+	}
+}
+
+// grouped reports whether the control group of a canary kept it from more processes.
+func (r *Runner) grouped(t *trial) bool {
+	have, _ := r.groups.Has(cgroup.PIDs)
+	return have && t.spent.Refused > 0
+}
+
+// keepShort gives a canary less than its policy does, where there are control groups, so that it is they that hold it.
+func (r *Runner) keepShort(run *run, hungry bool) {
+	switch {
+	case hungry:
+		run.canary.Forks, run.canary.Fill = 0, 2*hungryMemory
+		run.ceiling = &cgroup.Limits{Memory: hungryMemory}
+		return
+	case run.spec.Policy.Unsupervised:
+		run.ceiling = &cgroup.Limits{CPUs: canaryCPUs, Period: canaryPeriod, Processes: canaryProcesses}
+		if have, _ := r.groups.Has(cgroup.PIDs); have {
+			run.canary.Forks = 2 * canaryProcesses
+		}
+	default:
+		run.ceiling = &cgroup.Limits{CPUs: canaryCPUs, Period: canaryPeriod, Processes: run.spec.Policy.Limits.Processes - canaryProcesses}
+	}
+}
