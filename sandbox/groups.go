@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/cgroup"
@@ -51,6 +52,20 @@ func (run *run) accountGroup(exit *Exit) {
 	run.spent = run.group.Usage()
 	exit.OOMKills = int(run.spent.OOMKills)
 	exit.CPU = max(exit.CPU, run.spent.CPU)
+}
+
+// ReasonOOM is the reason of results whose processes the kernel killed for memory.
+const ReasonOOM = "OOM"
+
+// OutOfMemory says for people what the kernel killed for memory; empty when that was nothing.
+func (e *Exit) OutOfMemory() string {
+	switch e.OOMKills {
+	case 0:
+		return ""
+	case 1:
+		return "One of its processes was killed by the kernel: together they used more memory than they may have."
+	}
+	return fmt.Sprintf("%d of its processes were killed by the kernel: together they used more memory than they may have.", e.OOMKills)
 }
 
 // shares judges what control groups hold. t is of the canary that was kept to little, and hungry of the one that took more

@@ -41,9 +41,12 @@ type Profile struct {
 	Tmp       int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
 	Procs     int           `koanf:"processes"` // and threads, of one command; 0: 4096
 	Memory    int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
-	FileSize  int64         `koanf:"file_size"` // bytes of each file that is written; 0: 4 GiB
-	Files     int           `koanf:"files"`     // that each process has open; 0: 4096
-	CPU       time.Duration `koanf:"cpu"`       // of each process; 0: as long as the command may run
+	// Total is bytes of all processes of a command together, CPUs their share of the processors; where there are control groups.
+	Total    int64         `koanf:"memory_total"` // 0: 8 GiB
+	CPUs     float64       `koanf:"cpus"`         // such as 1.5; 0: no limit
+	FileSize int64         `koanf:"file_size"`    // bytes of each file that is written; 0: 4 GiB
+	Files    int           `koanf:"files"`        // that each process has open; 0: 4096
+	CPU      time.Duration `koanf:"cpu"`          // of each process; 0: as long as the command may run
 }
 
 // The profiles that are always there.
@@ -80,7 +83,7 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	policy := &sandbox.Policy{
 		Workspace: workspace, ReadOnly: p.ReadOnly, Unsupervised: p.Landlock,
 		Read: p.Read, Hide: slices.Clone(p.Hide), Protect: p.Protect,
-		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU},
+		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU, MemoryTotal: p.Total, CPUs: p.CPUs},
 	}
 	if err := p.network(policy); err != nil {
 		return nil, usagef("profile %q: %w", name, err)
@@ -180,6 +183,9 @@ func (d *daemon) prove(policy *sandbox.Policy) sandbox.Facts {
 	for _, f := range facts.List() {
 		if !f.Held && (f.Name == "fs_read" || f.Name == "fs_write" || f.Name == "net" && policy.Network != sandbox.NetworkOpen || f.Name == "processes_killed") {
 			d.log.Warn("isolation is not held", zap.String("fact", f.Name), zap.String("detail", f.Detail))
+		}
+		if !f.Held && (f.Name == "mem_limit" && policy.Limits.MemoryTotal > 0 || f.Name == "cpu_limit" && policy.Limits.CPUs > 0) {
+			d.log.Warn("a limit of the profile is not held", zap.String("fact", f.Name), zap.String("detail", f.Detail))
 		}
 	}
 	return facts

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,6 +52,9 @@ profile says.`,
 					}
 				} else {
 					fmt.Fprint(a.out, facts)
+				}
+				if have := facts.MemLimit.Held && facts.PidsLimit.Held; policy != nil && !have {
+					fmt.Fprintln(a.err, "Warning: memory and processes of a command are not bounded together. docs/sandbox.md says how to delegate a control group.")
 				}
 				if gives(facts, policy) {
 					return nil
@@ -107,6 +111,9 @@ proxy, standard error also says what it reached and what was refused.`,
 				})
 				if err != nil {
 					return err
+				}
+				if why := exit.OutOfMemory(); why != "" {
+					return codedError{errors.New("out of memory: " + why), exitFailed}
 				}
 				if exit.Signal != "" {
 					return codedError{fmt.Errorf("ended by %s", exit.Signal), exitFailed}

@@ -147,6 +147,7 @@ func (m *Manifest) checkBounds(r *reader) {
 		{"output_budget", m.OutputBudget, 0, 256 << 10},
 		{"run.limits.tmp", p.Limits.Tmp, 0, 1 << 50},
 		{"run.limits.memory", p.Limits.Memory, 0, 1 << 50},
+		{"run.limits.memory_total", p.Limits.Total, 0, 1 << 50},
 		{"run.limits.file_size", p.Limits.FileSize, 0, 1 << 50},
 		{"run.limits.processes", p.Limits.Processes, 0, 1 << 22},
 		{"run.limits.files", p.Limits.Files, 0, 1 << 20},

@@ -83,6 +83,8 @@ type limits struct {
 	Tmp       int           `yaml:"tmp"`
 	Processes int           `yaml:"processes"`
 	Memory    int           `yaml:"memory"`
+	Total     int           `yaml:"memory_total"`
+	CPUs      float64       `yaml:"cpus"`
 	FileSize  int           `yaml:"file_size"`
 	Files     int           `yaml:"files"`
 	CPU       time.Duration `yaml:"cpu"`

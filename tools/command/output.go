@@ -188,7 +188,7 @@ func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 			return o.last.result()
 		}
 	}
-	if !killed && (exit.Signal != "" || !slices.Contains(o.t.m.Run.ExitCodes, exit.Code)) {
+	if exit.OOMKills > 0 || !killed && (exit.Signal != "" || !slices.Contains(o.t.m.Run.ExitCodes, exit.Code)) {
 		return o.failed(exit)
 	}
 	switch o.t.m.Run.Output {
@@ -218,9 +218,12 @@ func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 
 // failed is the result of a program that says by its exit code that it failed.
 func (o *output) failed(exit *sandbox.Exit) *tool.Result {
-	how := fmt.Sprintf("The program ended with exit code %d.", exit.Code)
+	reason, how := "EXIT_CODE", fmt.Sprintf("The program ended with exit code %d.", exit.Code)
 	if exit.Signal != "" {
 		how = "The program was ended by " + exit.Signal + "."
+	}
+	if why := exit.OutOfMemory(); why != "" {
+		reason, how = sandbox.ReasonOOM, "The program ran out of memory. "+why+" "+how
 	}
 	said := o.lastWords()
 	if o.t.m.Run.Output == outputText {
@@ -228,7 +231,7 @@ func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 			said = "\n" + strings.TrimRight(text, "\n") + said
 		}
 	}
-	return tool.FailCode("EXIT_CODE", "%s%s", how, said)
+	return tool.FailCode(reason, "%s%s", how, said)
 }
 
 // lastWords is the end of standard error.

@@ -252,6 +252,9 @@ func (p *process) lost(ctx context.Context) (*tool.Result, error) {
 		how = p.exit.Signal
 	}
 	o := &output{words: p.words}
+	if why := p.exit.OutOfMemory(); why != "" {
+		return t.report(tool.FailCode(sandbox.ReasonOOM, "The program ran out of memory before it answered. %s It ended with %s.%s", why, how, o.lastWords()), p.exit), nil
+	}
 	return t.report(tool.FailCode("PROGRAM_ENDED", "The program ended before it answered, with %s.%s", how, o.lastWords()), p.exit), nil
 }
 

@@ -127,7 +127,7 @@ func (t *scripted) isolate(r *reader) {
 	}
 	l := &t.m.Run.Limits
 	if policy == nil {
-		if l.Tmp+l.Processes+l.Memory+l.FileSize+l.Files > 0 || l.CPU > 0 {
+		if l.Tmp+l.Processes+l.Memory+l.Total+l.FileSize+l.Files > 0 || l.CPU > 0 || l.CPUs > 0 {
 			r.wrong("run.limits", "the profile %s holds no limits but output", t.m.Run.Profile)
 		}
 		return
@@ -144,6 +144,7 @@ func (t *scripted) isolate(r *reader) {
 	own.Limits = sandbox.Limits{
 		Tmp: cmp.Or(int64(l.Tmp), policy.Limits.Tmp), Processes: cmp.Or(l.Processes, policy.Limits.Processes), Memory: cmp.Or(int64(l.Memory), policy.Limits.Memory),
 		FileSize: cmp.Or(int64(l.FileSize), policy.Limits.FileSize), OpenFiles: cmp.Or(l.Files, policy.Limits.OpenFiles), CPU: cmp.Or(l.CPU, policy.Limits.CPU),
+		MemoryTotal: cmp.Or(int64(l.Total), policy.Limits.MemoryTotal), CPUs: cmp.Or(l.CPUs, policy.Limits.CPUs),
 	}
 	if err := own.Check(); err != nil {
 		r.wrong("run.limits", "%v", err)

@@ -61,11 +61,18 @@ func (s *server) dial(ctx context.Context) line {
 	}}
 }
 
+// An outOfMemoryError is the end of a server that the kernel killed for memory.
+type outOfMemoryError struct{ why string }
+
+func (e *outOfMemoryError) Error() string { return "the server ran out of memory: " + e.why }
+
 // endOf says how a process ended.
 func endOf(exit *sandbox.Exit, err error) error {
 	switch {
 	case exit == nil:
 		return err
+	case exit.OOMKills > 0:
+		return &outOfMemoryError{exit.OutOfMemory()}
 	case exit.Signal != "":
 		return fmt.Errorf("the server's process was ended by %s", exit.Signal)
 	case err != nil:

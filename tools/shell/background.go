@@ -98,6 +98,8 @@ func (n *job) state() (status, text string, code int) {
 		return "failed", "it could not be started", -1
 	case n.err != nil:
 		return "killed", "ended: " + n.err.Error(), n.exit.Code
+	case n.exit.OOMKills > 0:
+		return "exited", "ran out of memory: " + n.exit.OutOfMemory(), n.exit.Code
 	case n.exit.Signal != "":
 		return "exited", "ended by " + n.exit.Signal, n.exit.Code
 	default:

@@ -57,6 +57,13 @@ func (o *output) stream(name string) *keeper {
 
 // finished is the result of a command that ended by itself.
 func (o *output) finished(exit *sandbox.Exit) *tool.Result {
+	if why := exit.OutOfMemory(); why != "" {
+		return o.fit(exit, false, func(d Data, text string) *tool.Result {
+			r := tool.FailCode(sandbox.ReasonOOM, "The command ran out of memory. %s%s", why, soFar(ending(text, exit)))
+			r.Data = tool.Success(d).Data
+			return r
+		})
+	}
 	return o.fit(exit, false, func(d Data, text string) *tool.Result {
 		return tool.SuccessMessage(d, "%s", ending(text, exit))
 	})
