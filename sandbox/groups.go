@@ -15,7 +15,7 @@ const (
 	mostCPUs           = 10_000
 
 	// A canary in a control group gets this, whatever its policy says, because it is quick to reach.
-	canaryCPUs      = 0.5
+	canaryCPUs      = 0.3
 	canaryPeriod    = 10 * time.Millisecond
 	canaryProcesses = 20
 	hungryMemory    = 24 << 20
@@ -68,9 +68,9 @@ func (e *Exit) OutOfMemory() string {
 	return fmt.Sprintf("%d of its processes were killed by the kernel: together they used more memory than they may have.", e.OOMKills)
 }
 
-// shares judges what control groups hold. t is of the canary that was kept to little, and hungry of the one that took more
-// memory than its group may have.
-func (r *Runner) shares(f *Facts, p *Policy, t, hungry *trial) {
+// shares judges what control groups hold. hungry is of the canary that took more memory and time than its
+// group may have; nil: there are no groups.
+func (r *Runner) shares(f *Facts, p *Policy, hungry *trial) {
 	mechanism := r.groups.Mechanism()
 	f.MemLimit = Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
 	switch have, why := r.groups.Has(cgroup.Memory); {
@@ -85,7 +85,7 @@ func (r *Runner) shares(f *Facts, p *Policy, t, hungry *trial) {
 	switch have, why := r.groups.Has(cgroup.CPU); {
 	case !have:
 		f.CPULimit.Detail += why
-	case t.spent.Throttled == 0:
+	case hungry == nil || hungry.spent.Throttled == 0:
 		f.CPULimit.Detail += "a canary was not held back by its control group"
 	case p.Limits.CPUs == 0:
 		f.CPULimit.Detail += mechanism + " would hold one, but the profile has no cpus"
@@ -94,25 +94,24 @@ func (r *Runner) shares(f *Facts, p *Policy, t, hungry *trial) {
 	}
 }
 
-// grouped reports whether the control group of a canary kept it from more processes.
-func (r *Runner) grouped(t *trial) bool {
-	have, _ := r.groups.Has(cgroup.PIDs)
-	return have && t.spent.Refused > 0
-}
-
 // keepShort gives a canary less than its policy does, where there are control groups, so that it is they that hold it.
 func (r *Runner) keepShort(run *run, hungry bool) {
 	switch {
 	case hungry:
 		run.canary.Forks, run.canary.Fill = 0, 2*hungryMemory
-		run.ceiling = &cgroup.Limits{Memory: hungryMemory}
+		run.ceiling = &cgroup.Limits{Memory: hungryMemory, CPUs: canaryCPUs, Period: canaryPeriod}
 		return
 	case run.spec.Policy.Unsupervised:
-		run.ceiling = &cgroup.Limits{CPUs: canaryCPUs, Period: canaryPeriod, Processes: canaryProcesses}
+		run.ceiling = &cgroup.Limits{Processes: canaryProcesses}
 		if have, _ := r.groups.Has(cgroup.PIDs); have {
 			run.canary.Forks = 2 * canaryProcesses
 		}
 	default:
-		run.ceiling = &cgroup.Limits{CPUs: canaryCPUs, Period: canaryPeriod, Processes: run.spec.Policy.Limits.Processes - canaryProcesses}
+		run.ceiling = &cgroup.Limits{Processes: run.spec.Policy.Limits.Processes - canaryProcesses}
 	}
+}
+
+// otherDaemon reports whether the maker of a control group is another daemon that lives.
+func (r *Runner) otherDaemon(pid int, start uint64) bool {
+	return r.foreign(identity{PID: pid, Start: start})
 }

@@ -109,7 +109,9 @@ func openIn(t *testing.T, state string) *sandbox.Runner {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		r.Close()
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 		if left, err := os.ReadDir(state); err == nil && len(left) > 0 {
 			t.Errorf("state directory has %d records left", len(left))
 		}

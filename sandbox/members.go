@@ -77,6 +77,9 @@ func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) boo
 	if c.all[run.main.pid].start == run.main.start {
 		seeds = append(seeds, run.main.pid) // process 1 has no session of its own at first
 	}
+	if !run.supervised() { // else the namespace says the same
+		seeds = append(seeds, run.group.Members()...)
+	}
 	c.spread(found, seeds, may)
 	return found, may
 }

@@ -35,7 +35,7 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 			return Facts{}, err
 		case try.whole():
 			var hungry *trial
-			if have, _ := r.groups.Has(cgroup.Memory); have {
+			if r.groups.Mechanism() != "" {
 				if _, hungry, err = r.prove(ctx, policy, true); err != nil {
 					return Facts{}, err
 				}
@@ -151,7 +151,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 		DiskLimit:      Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
 		SeparateKernel: Fact{Detail: "processes run on the machine's own kernel"},
 	}
-	r.shares(&f, p, t, hungry)
+	r.shares(&f, p, hungry)
 	if held, why := p.closed(t); !held {
 		f.Net = Fact{Mechanism: f.Net.Mechanism, Detail: why}
 	}
@@ -167,7 +167,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 	if p.Unsupervised {
 		f.Net.Mechanism, f.ProcessesKilled = "no sockets, "+kernel, r.Facts().ProcessesKilled
 		f.IPC = fact(failed(helper.TrySignal), "Landlock", "a canary reached a process outside")
-		f.PidsLimit = fact(r.grouped(t), r.groups.Mechanism(), "there is neither a namespace of processes nor a control group to count in")
+		f.PidsLimit = fact(t.spent.Refused > 0, r.groups.Mechanism(), "there is neither a namespace of processes nor a control group to count in")
 		return f
 	}
 	forks := t.tried[helper.TryForks]
@@ -177,7 +177,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) Facts {
 	}
 	f.ProcessesKilled = fact(gone, "process namespace", "processes that a canary left behind were not seen to die")
 	bounds := "process namespace"
-	if r.grouped(t) {
+	if t.spent.Refused > 0 {
 		bounds = r.groups.Mechanism() + ", " + bounds
 	}
 	f.PidsLimit = fact(forks.Errno == uint32(syscall.EAGAIN) && int(forks.Value) <= p.Limits.Processes, bounds, "a canary started more processes than its limit")

@@ -27,7 +27,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	killed := map[int]bool{}
 	var leftovers pack
 	left := r.end(0, killed, func(c *census) (mine, doubtful map[int]process) {
-		mine, doubtful = r.leftovers(c, records, leftovers.seeds(c))
+		mine, doubtful = r.leftovers(c, records, append(leftovers.seeds(c), r.groups.Left(r.otherDaemon)...))
 		leftovers.remember(c, mine)
 		for pid, p := range mine {
 			if _, have := seen[pid]; !have && !p.dead() {
@@ -44,7 +44,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	for pid := range killed {
 		swept.Killed = append(swept.Killed, seen[pid])
 	}
-	r.groups.Sweep(func(pid int, start uint64) bool { return r.foreign(identity{PID: pid, Start: start}) })
+	r.groups.Sweep(r.otherDaemon)
 	for path := range records {
 		if len(left) == 0 {
 			os.Remove(path)

@@ -224,18 +224,7 @@ func (p *Pool) Close() error {
 // Sweep removes the groups of earlier processes of the owner, and returns how many there were. lives says which of them
 // still run. A group that has processes stays.
 func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
-	names := map[string]bool{}
-	for _, dir := range p.place.parents {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // nothing can be removed there
-		}
-		for _, e := range entries {
-			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
-				names[e.Name()] = true
-			}
-		}
-	}
+	names := p.left(lives)
 	for deadline := time.Now().Add(removeBound); len(names) > 0; time.Sleep(5 * time.Millisecond) {
 		for name := range names {
 			if (&Group{name: name, place: &p.place}).remove() {
@@ -248,6 +237,30 @@ func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 		}
 	}
 	return removed
+}
+
+// Left returns the processes in groups of earlier processes of the owner, as [Pool.Sweep] means them.
+func (p *Pool) Left(lives func(pid int, start uint64) bool) (pids []int) {
+	for name := range p.left(lives) {
+		pids = append(pids, (&Group{name: name, place: &p.place}).Members()...)
+	}
+	return pids
+}
+
+func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
+	names := map[string]bool{}
+	for _, dir := range p.place.parents {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue // nothing can be removed there
+		}
+		for _, e := range entries {
+			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
+				names[e.Name()] = true
+			}
+		}
+	}
+	return names
 }
 
 // ofOwner reads the name of a group: prefix, pid, start, number. Those of an owner whose name goes on differently are not
@@ -281,6 +294,22 @@ func (g *Group) Add(pid int) error {
 		}
 	}
 	return nil
+}
+
+// Members returns the processes in the group; none for a nil Group. None of them can leave it by itself.
+func (g *Group) Members() (pids []int) {
+	if g == nil {
+		return nil
+	}
+	for _, dir := range g.place.parents[:1] {
+		text, _ := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")) // without it there are none
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // Usage returns what the group's processes did since the group was taken; nothing for a nil Group.
