@@ -21,7 +21,9 @@ import (
 
 // Sandbox is how processes of tools may be isolated.
 type Sandbox struct {
-	Profiles []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
+	// ControlGroup is a directory of version 2 to make groups of commands in; "": where one was delegated.
+	ControlGroup string    `koanf:"control_group"`
+	Profiles     []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
 }
 
 // Profile isolates processes. What it does not say is as in the profile default.
@@ -110,6 +112,9 @@ func (c *Config) validateProfiles(wrong complaint) {
 	names := map[string]bool{profileNone: true}
 	for _, p := range ownProfiles() {
 		names[p.Name] = true
+	}
+	if g := c.Sandbox.ControlGroup; g != "" && !filepath.IsAbs(g) {
+		wrong("sandbox.control_group", "%q is no absolute path", g)
 	}
 	for i, p := range c.Sandbox.Profiles {
 		switch {

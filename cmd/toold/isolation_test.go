@@ -101,3 +101,23 @@ func TestSandboxCommands(t *testing.T) {
 		t.Errorf("check of an unknown profile: %d\n%s%s", r.code, r.out, r.err)
 	}
 }
+
+// T27: bash of a profile that bounds the memory of all processes.
+func TestT27OutOfMemory(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
+	must(t, os.WriteFile(config, []byte("bash: {profile: small}\nsandbox: {profiles: [{name: small, memory_total: 67108864, cpus: 2}]}\n"), 0o600))
+	p := s.start("--config", config)
+	c := p.do(bash("hungry", "echo begun; for i in 1 2; do head -c 256M /dev/zero | tail -c 256M | wc -c & done; wait; exit 0"))
+	e := c.GetResult().GetError()
+	if !held(c.GetIsolation(), "mem_limit") {
+		t.Logf("there is no control group for memory here: %v", c.GetIsolation())
+		if e.GetReason() == "OOM" || !strings.Contains(c.GetResult().String(), "begun") {
+			t.Errorf("%v", c.GetResult())
+		}
+		return
+	}
+	if e.GetReason() != "OOM" || !strings.Contains(e.GetMessage(), "out of memory") || !strings.Contains(e.GetMessage(), "begun") || !held(c.GetIsolation(), "cpu_limit") {
+		t.Errorf("%v: %v, %v", c.GetStatus(), c.GetResult(), c.GetIsolation())
+	}
+}

@@ -165,7 +165,7 @@ func (a *app) inSandbox(c *cobra.Command, profile string, do func(context.Contex
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		return err
 	}
-	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.err)})
+	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.err), ControlGroup: cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}

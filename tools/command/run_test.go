@@ -264,3 +264,28 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+// T27
+func TestT27OutOfMemory(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	facts, err := runner.Prove(t.Context(), sandbox.Policy{Workspace: s.workspace})
+	must(t, err)
+	t.Logf("mem_limit: %+v", facts.MemLimit)
+	if !facts.MemLimit.Held {
+		if facts.MemLimit.Detail == "" {
+			t.Error("there is no reason why not")
+		}
+		return
+	}
+	const limits = "limits: {memory_total: 67108864, cpus: 2}"
+	one := newClient(t, s.load("id: x\nrun: {program: ./run, "+limits+"}\n", "#!/bin/sh\necho begun; head -c 256M /dev/zero | tail -c 256M | wc -c\n"))
+	r, err := one.run("{}")
+	if err != nil || r.Error == nil || r.Error.Reason != sandbox.ReasonOOM || !strings.Contains(r.ModelText(), "out of memory") || !strings.Contains(r.ModelText(), "begun") {
+		t.Errorf("%v, %+v", err, r)
+	}
+	one = newClient(t, s.load("id: x\nrun: {program: ./run, output: lines, stdin: call, persistent: {}, "+limits+"}\n", "#!/bin/sh\nread x; head -c 256M /dev/zero | tail -c 256M >/dev/null\n"))
+	if r, err := one.run("{}"); err != nil || r.Error == nil || r.Error.Reason != sandbox.ReasonOOM {
+		t.Errorf("persistent: %v, %+v", err, r)
+	}
+}

@@ -184,3 +184,26 @@ type nowhere struct{}
 func (nowhere) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, errors.New("nowhere")
 }
+
+// T27: the call that a server runs when the kernel kills it for memory says so.
+func TestT27OutOfMemory(t *testing.T) {
+	hungry := own(t, "in", "good", func(e *mcp.Entry) {
+		e.Dir = t.TempDir()
+		e.Policy = &sandbox.Policy{Workspace: e.Dir, Read: []string{e.Command}, Limits: sandbox.Limits{Memory: 1 << 50, MemoryTotal: 256 << 20}}
+	})
+	w := connect(t, newMemory(), nil, hungry).ready()
+	facts, err := w.runner.Prove(t.Context(), *hungry.Policy)
+	must(t, err)
+	t.Logf("mem_limit: %+v", facts.MemLimit)
+	if !facts.MemLimit.Held {
+		if facts.MemLimit.Detail == "" {
+			t.Error("there is no reason why not")
+		}
+		return
+	}
+	c, _ := newCall(t, `{"path":"/dev/zero"}`)
+	r, err := w.do("in__peek", c)
+	if e := tool.AsError(err); err == nil || e.Reason != sandbox.ReasonOOM || !strings.Contains(e.Message, "memory") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

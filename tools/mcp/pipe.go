@@ -11,6 +11,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
 )
 
 // errEnded means that nothing more is read or written.
@@ -72,6 +75,24 @@ func (p *pipe) fail(err error) {
 	}
 	p.mu.Unlock()
 	_ = p.Close() // returns nil
+}
+
+// outOfMemory returns the error of calls that the server ran when the kernel killed it for memory; nil when that is not how
+// it ended. A nil pipe is that of a server elsewhere.
+func (p *pipe) outOfMemory() error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	dead, ok := errors.AsType[*outOfMemoryError](p.why)
+	if !ok {
+		return nil
+	}
+	return &tool.Error{
+		Code: tool.Upstream, Reason: sandbox.ReasonOOM, DeveloperMessage: dead.Error(),
+		Message: "The server ran out of memory while it ran the call; it is not known whether that took effect. " + dead.why,
+	}
 }
 
 // ended says why the connection ended, with the process's last words.

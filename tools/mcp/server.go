@@ -156,6 +156,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	defer stop()
 	starts := context.AfterFunc(starting, l.cut)
 	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1)}
+	next.pipe, _ = l.transport.(*pipe)
 	if err := next.connect(starting, l.transport, earlier); err != nil {
 		return false, because(starting, err)
 	}

@@ -35,6 +35,7 @@ type session struct {
 	client *sdk.ClientSession
 	floor  *floor
 	relist chan struct{}
+	pipe   *pipe // nil: the server is elsewhere
 }
 
 // connect begins to speak. The server is offered forms and pages for people, and nothing else: no model, no roots.
@@ -218,6 +219,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		}
 		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
 			n.askAgain() // is the server still there?
+		}
+		if dead := n.pipe.outOfMemory(); dead != nil {
+			return nil, dead
 		}
 		return failedRound(err)
 	case r.NeedsInput():
