@@ -114,7 +114,7 @@ func (r *yamlReader) value(n *yaml.Node, t reflect.Type, key string) {
 
 // scalar reads one value. YAML's own types have to agree, so that `no` is no name and `8` no duration.
 func scalar(n *yaml.Node, t reflect.Type) (any, error) {
-	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[t.Kind()]
+	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.Int64: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[t.Kind()]
 	switch t {
 	case durationType:
 		if n.Value == "0" {

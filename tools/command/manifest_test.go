@@ -57,6 +57,7 @@ func TestProblems(t *testing.T) {
 		{"no reference", echo + "secrets: {KEY: key}}\n", "2:42: run.secrets.KEY: want a reference such as secret://"},
 		{"reserved variable", echo + "environment: {TOOLD_CALL: a}}\n", "names with TOOLD_ are the daemon's"},
 		{"limit", echo + "limits: {output: -1}}\n", "run.limits.output: -1 is not between 0 and"},
+		{"share", echo + "limits: {cpus: many}}\n", "run.limits.cpus: want a number such as 1.5"},
 		{"number of JSON", "id: x\nparameters: {default: .inf}\n", "2:23: parameters.default: .inf is no number of JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -236,10 +236,11 @@ func (r *reader) mapping(n *yaml.Node, to reflect.Value, path string, depth int)
 }
 
 func (r *reader) scalar(n *yaml.Node, to reflect.Value, path string) {
-	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str"}[to.Kind()]
-	if n.Kind != yaml.ScalarNode || n.Tag != want {
+	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[to.Kind()]
+	whole := n.Tag == "!!int" && want == "!!float" // a number all the same
+	if n.Kind != yaml.ScalarNode || n.Tag != want && !whole {
 		r.complain(place(n), "%swant %s", prefixed(path), map[string]string{
-			"!!bool": "true or false", "!!int": "a whole number", "!!str": "text, in quotes when it looks like something else",
+			"!!bool": "true or false", "!!int": "a whole number", "!!float": "a number such as 1.5", "!!str": "text, in quotes when it looks like something else",
 		}[want])
 		return
 	}
