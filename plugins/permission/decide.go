@@ -10,6 +10,8 @@ import (
 type layers struct {
 	list [4]*layer
 	n    int
+	// above are those of the runs and threads above it. They only take away.
+	above []*layer
 }
 
 func (l *layers) add(one *layer) {
@@ -19,9 +21,30 @@ func (l *layers) add(one *layer) {
 	}
 }
 
-// decide finds the rule that counts: a block in any layer, else a deny in any, else what the nearest layer says that
-// names the call, and the nearest default when none does.
+// addAbove adds a layer of above once, however often the lineage names it: the caller may have written that.
+func (l *layers) addAbove(one *layer) {
+	if !slices.Contains(l.above, one) {
+		l.above = append(l.above, one)
+	}
+}
+
+// decide finds the rule that counts. A layer from above is asked as if the call had been made there, and counts where it says the
+// stricter thing: what it allows, nobody is spared for.
 func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
+	d := r.decideIn(c, s, ls)
+	for _, own := range ls.above {
+		var there layers
+		there.add(own)
+		there.add(r.namespaces[s.in.Namespace])
+		there.add(r.operator)
+		d = stricter(d, r.decideIn(c, s, &there))
+	}
+	return d
+}
+
+// decideIn finds the rule that counts among layers that are not above: a block in any layer, else a deny in any, else what the
+// nearest layer says that names the call, and the nearest default when none does.
+func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	if found, in := r.refusal(c, s, ls); found != nil {
 		return r.by(found, in, s)
 	}
@@ -121,7 +144,7 @@ func (r *rule) passesOver(tier tool.Tier, caller, onBehalfOf string) string {
 	return ""
 }
 
-// stricter returns the decision that counts for a command of which these are parts, with what either of them asks for.
+// stricter returns the decision that counts of two that both hold, such as for parts of a command, with what either asks for.
 func stricter(a, b decision) decision {
 	if slices.Index(weightiest, b.action) < slices.Index(weightiest, a.action) {
 		a, b = b, a

@@ -98,7 +98,7 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 	}
 	var tried []Tried
 	for i := range subjects {
-		for _, l := range ls.list[:ls.n] {
+		for _, l := range slices.Concat(ls.list[:ls.n], ls.above) {
 			for _, e := range c.of(rules, l) {
 				one := Tried{
 					Layer: l.name, Rule: e.rule.name, Line: e.rule.line, Column: e.rule.column, Action: string(e.rule.action),

@@ -74,7 +74,7 @@ func (g *Gate) layersOf(r *Rules, in *hook.Input) (ls layers, m chosen) {
 		for _, mode := range g.above(in) {
 			switch own := r.modes[mode]; {
 			case own != nil:
-				ls.add(own)
+				ls.addAbove(own)
 			case mode == ModePlan:
 				m.plan = true
 			case mode != "" && choosers[mode] == nil:
