@@ -105,7 +105,7 @@ func inDoubt() end {
 // doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
 func doubtTicket(title string) *tool.Ticket {
 	return &tool.Ticket{
-		Action:         "in_doubt",
+		Action:         actionDoubt,
 		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
 		Approvers:      &tool.Approvers{},
 		ResponseSchema: json.RawMessage(doubtSchema),

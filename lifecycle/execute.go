@@ -129,7 +129,11 @@ func (p *pass) asks(r *tool.Result) end {
 		t = *r.Suspension
 	}
 	t.Action = or(t.Action, "tool:"+p.def.Descriptor.ID)
-	if err := checkTicket(t, true); err != nil {
+	err := checkTicket(t, true)
+	if err == nil {
+		err = ownAction(t.Action, p.def.Descriptor.Source)
+	}
+	if err != nil {
 		return p.unaskable(call.OriginTool, err)
 	}
 	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, actions: r.Actions, executed: call.Started}

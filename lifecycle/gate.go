@@ -155,6 +155,9 @@ func checkVerdict(v hook.Verdict) error {
 	case hook.KindAllow, hook.KindBlock:
 		return nil
 	case hook.KindSuspend:
+		if err := ownAction(v.Ticket().Action, ""); err != nil {
+			return err
+		}
 		return checkTicket(v.Ticket(), false)
 	case hook.KindSetResult:
 		if complete(v.Result()) {

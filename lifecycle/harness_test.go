@@ -55,7 +55,7 @@ func (b *toolbox) set(t *testing.T, tools ...tool.Tool) {
 // put replaces all tools; they have to be valid.
 func (b *toolbox) put(tools ...tool.Tool) {
 	r := registry.New(registry.Config{})
-	if err := r.Register("test", tools...); err != nil {
+	if err := register(r, tools); err != nil {
 		panic(err)
 	}
 	b.mu.Lock()

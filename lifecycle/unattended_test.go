@@ -6,6 +6,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -27,7 +28,7 @@ func TestUnattendedRunsAreNotAsked(t *testing.T) {
 			status: call.Failed, code: tool.Denied, reason: "UNATTENDED", executed: call.Started, aborted: true, after: true, text: text + ": Which one?"}},
 		{"a gate's that waits", echo("t", mutating), both(gated, waits), ending{}},
 		{"a tool's that waits", asks("t", tool.Ticket{}), waits, ending{}},
-		{"what a frontend executes", asks("t", tool.Ticket{Action: "frontend"}), nil, ending{}},
+		{"what waits for calls of its own", from("subagent:helper", asks("t", tool.Ticket{Action: "subagent"})), nil, ending{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,4 +70,76 @@ func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 			t.Errorf("abandoned %q", told)
 		}
 	})
+}
+
+// fromSource is a tool of another source than those of most tests.
+type fromSource struct {
+	tool.Tool
+
+	source string
+}
+
+func from(source string, t tool.Tool) tool.Tool { return fromSource{t, source} }
+
+func register(r *registry.Registry, tools []tool.Tool) error {
+	bySource := map[string][]tool.Tool{"test": nil}
+	for _, t := range tools {
+		source := "test"
+		if f, ok := t.(fromSource); ok {
+			source = f.source
+		}
+		bySource[source] = append(bySource[source], t)
+	}
+	for source, tools := range bySource {
+		if err := r.Register(source, tools...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What a frontend executes is no question to people, also where nobody is.
+func TestUnattendedFrontend(t *testing.T) {
+	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
+		s := declaring(`{}`, pick)
+		s.Run = tool.Run{ID: "night", Unattended: true}
+		if c := w.do(s); c.Open() == nil || c.Open().Action != "frontend" {
+			t.Errorf("the call is %s %+v", c.Status, c.Open())
+		}
+	})
+}
+
+// The actions that are no questions to people belong to who has no such questions: with them a tool or gate would wait where nobody
+// is there, and hide from people what they are to answer.
+func TestActionsOfOthers(t *testing.T) {
+	unaskable := ending{status: call.Failed, code: tool.Internal, executed: call.Finished, aborted: true, after: true, text: "The tool asked a question that cannot be answered"}
+	refused := ending{status: call.Failed, code: tool.Denied, reason: "HOOK_FAILED", executed: call.NotStarted, aborted: true, after: true, text: `Refused: the hook "ask" failed`}
+	for _, action := range []string{"frontend", "subagent", "in_doubt"} {
+		for _, source := range []string{"test", "command", "worker:default/pool", "mcp:frontend", "subagents", "frontend:x"} {
+			t.Run(action+" of "+source, func(t *testing.T) {
+				after := &afterHook{}
+				change := func(c *lifecycle.Config) { c.Hooks.After = []hook.Entry[hook.After]{{Name: "after", Hook: after}} }
+				inBubble(t, []tool.Tool{from(source, asks("t", tool.Ticket{Action: action}))}, change, func(t *testing.T, w *world) {
+					c := w.do(spec("t", `{}`))
+					if c.Open() != nil {
+						t.Fatal("it waits")
+					}
+					unaskable.check(t, endingOf(c, after))
+				})
+			})
+		}
+		t.Run(action+" of a gate", func(t *testing.T) {
+			after := &afterHook{}
+			change := both(gates(namedGate("ask", approval(tool.Ticket{Action: action}))), func(c *lifecycle.Config) {
+				c.Hooks.After = []hook.Entry[hook.After]{{Name: "after", Hook: after}}
+			})
+			inBubble(t, []tool.Tool{echo("t", mutating)}, change, func(t *testing.T, w *world) {
+				c := w.do(spec("t", `{}`))
+				if c.Open() != nil {
+					t.Fatal("it waits")
+				}
+				refused.check(t, endingOf(c, after))
+			})
+		})
+	}
 }
