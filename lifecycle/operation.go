@@ -60,8 +60,8 @@ func (l *live) park(ctx context.Context, p *pass, out end) {
 	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
+		p.stopOperation(out.operation) // no record has it: this is its only stop
 		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
-		p.stopOperation(out.operation)
 		return
 	}
 	err := l.commitSlotted(step{
@@ -76,15 +76,16 @@ func (l *live) park(ctx context.Context, p *pass, out end) {
 	l.unslot()
 	if err != nil {
 		out.origin = call.OriginTool
-		l.unasked(ctx, p, &out, err)
 		p.stopOperation(out.operation)
+		l.unasked(ctx, p, &out, err)
 		return
 	}
 	l.e.cfg.FailPoint("after-operation")
 	l.e.operations.arm(l.key, out.operation, l.e.store.Now(), 0)
 }
 
-// stopOperation tells a tool that nobody waits for its operation any more.
+// stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
+// between the two makes it happen twice, and not never.
 func (p *pass) stopOperation(o *call.Operation) {
 	if p.def == nil {
 		return
@@ -190,14 +191,14 @@ func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 	case errors.Is(cause, causeDrained):
 		next = coming{}
 	case cause != nil:
-		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
 		p.stopOperation(o)
+		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
 		return coming{}
 	case expired:
+		p.stopOperation(o)
 		l.finish(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, after: true, result: failure(&tool.Error{
 			Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: what the tool started did not end in time",
 		})})
-		p.stopOperation(o)
 		return coming{}
 	}
 	return next
@@ -232,6 +233,9 @@ func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call
 	case out.ticket != nil:
 		p.l.suspend(ctx, p, out)
 	case out.operation == nil:
+		if a.err == nil && a.result.IsPending() { // it goes on, in a way that nobody can follow
+			p.stopOperation(o)
+		}
 		p.l.finish(ctx, p, out)
 	case out.operation.ID == o.ID && out.operation.Every == o.Every && a.result.Operation.ExpiresIn == 0:
 		if out.note != "" {

@@ -24,6 +24,7 @@ type render struct {
 	late  func(c *tool.Call) (*tool.Result, error)                      // of Reconcile
 
 	about string
+	stop  func(c *tool.Call) // what Abandon does first
 
 	mu      sync.Mutex
 	runs    int
@@ -57,6 +58,9 @@ func (r *render) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 }
 
 func (r *render) Abandon(_ context.Context, c *tool.Call) {
+	if r.stop != nil {
+		r.stop(c)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.Operation != nil {
