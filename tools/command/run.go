@@ -130,9 +130,11 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
+	complete := false // before anybody wanted it to end
 	var end sync.Once
 	o.done = func() { // it may do a little more, but not for ever: a call that asks holds no process
 		end.Do(func() {
+			complete = ctx.Err() == nil
 			timer := time.AfterFunc(t.m.Run.Grace, func() { kill(errFinished) })
 			context.AfterFunc(running, func() { timer.Stop() })
 		})
@@ -157,7 +159,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		return nil, neverBegan(context.Cause(ctx))
 	case exit == nil:
 		return nil, t.notStarted(err)
-	case ctx.Err() != nil || err != nil && !errors.Is(err, errFinished):
+	case err != nil && !errors.Is(err, errFinished) && !complete: // what is complete before the kill stands
 		if bad, ok := errors.AsType[*protocolError](err); ok && ctx.Err() == nil {
 			return t.report(bad.result(), exit), nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -187,6 +188,63 @@ func TestCancel(t *testing.T) {
 	r, err := one.within(ctx, "{}")
 	if !errors.Is(err, why) || r == nil || r.Process == nil || len(r.Process.Killed) < 2 || r.Process.ConfirmedAt.IsZero() {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A cancelling runner cancels late: when a program has printed something, or has ended.
+type cancelling struct {
+	command.Exec
+	printed, ended func()
+}
+
+func (c cancelling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
+	write := spec.Output
+	spec.Output = func(stream string, chunk []byte) error {
+		defer c.printed()
+		return write(stream, chunk)
+	}
+	defer c.ended()
+	return c.Exec.Run(ctx, spec)
+}
+
+// A result that is complete before the kill stands; one that is an answer to the kill comes too late.
+func TestCancelComesLate(t *testing.T) {
+	t.Parallel()
+	why := errors.New("enough")
+	for _, tt := range []struct {
+		name, run, script string
+		printed           bool // the cancel comes when something was printed
+		want              string
+	}{
+		{"it ended by itself", "", "echo done", false, "done\n"},
+		{"and as lines", ", output: lines", `echo '{"result":1}'`, false, "1"},
+		{"and failed", "", "echo no; exit 3", false, "The program ended with exit code 3.\nno"},
+		{"it lingers", ", output: lines", `echo '{"result":1}'; sleep 600`, true, "1"},
+		{"it has a question and lingers", ", output: lines", `echo '{"suspend":{"message":"?"}}'; sleep 600`, true, "PENDING"},
+		{"it answers the kill", ", output: lines", `trap 'echo "{\"result\":1}"; exit' TERM; echo up; while :; do sleep 0.05; done`, true, "enough"},
+		{"half of the output", "", "echo half; sleep 600", true, "enough"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			late := cancelling{runner, func() {}, func() { cancel(why) }}
+			if tt.printed {
+				late.printed = late.ended
+			}
+			s.cfg.Exec = late
+			r, err := newClient(t, s.load("id: x\nrun: {program: ./run"+tt.run+"}\n", "#!/bin/sh\n"+tt.script+"\n")).within(ctx, "{}")
+			got := fmt.Sprint(err)
+			switch {
+			case err == nil && r.IsPending():
+				got = string(r.Status)
+			case err == nil:
+				got = r.ModelText()
+			}
+			if got != tt.want {
+				t.Errorf("%q, want %q: %+v", got, tt.want, r)
+			}
+		})
 	}
 }
 
