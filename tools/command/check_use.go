@@ -185,7 +185,7 @@ func (m *Manifest) checkBounds(r *reader) {
 			r.wrong("run.environment."+n, "a persistent program gets its arguments on standard input, not in its environment")
 		}
 	}
-	if h.Instances < 0 || h.Instances > 64 || h.Calls < 0 || h.Calls > 1_000_000 || h.Idle > 24*time.Hour {
-		r.wrong("run.persistent", "want instances up to 64, calls up to 1000000, and idle up to 24h")
+	if h.Instances < 0 || h.Instances > 64 || h.Total < 0 || h.Total > 1024 || h.Calls < 0 || h.Calls > 1_000_000 || h.Idle > 24*time.Hour {
+		r.wrong("run.persistent", "want instances up to 64, total up to 1024, calls up to 1000000, and idle up to 24h")
 	}
 }

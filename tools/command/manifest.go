@@ -93,7 +93,8 @@ type limits struct {
 
 // persistent keeps the program for more than one call.
 type persistent struct {
-	Instances int           `yaml:"instances"` // at once, for each namespace; 0: 1
+	Instances int           `yaml:"instances"` // at once, for each owner; 0: 1
+	Total     int           `yaml:"total"`     // at once, of all owners; 0: 16, or as many as instances
 	Calls     int           `yaml:"calls"`     // after which one is ended; 0: 1000
 	Idle      time.Duration `yaml:"idle"`      // after which one is ended; 0: 5 min
 }
@@ -115,6 +116,7 @@ const (
 const (
 	defaultGrace     = 2 * time.Second
 	defaultInstances = 1
+	defaultTotal     = 16
 	defaultCalls     = 1000
 	defaultIdle      = 5 * time.Minute
 	defaultOutput    = 1 << 20

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,31 +14,46 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A pool is the persistent programs of a tool. Each serves one namespace, one call at a time, so that what a cancel kills is
-// nobody else's.
+// A pool is the persistent programs of a tool. Each serves one owner, one call at a time, so that what a cancel kills is nobody
+// else's, and what a program remembers or prints too late neither.
 type pool struct {
 	t                *scripted
 	instances, calls int
 	idle             time.Duration
+	places           chan struct{} // one for each program that has not ended, whoever its owner is
 
 	mu      sync.Mutex
 	retired bool
-	free    map[string][]*process // by namespace
-	slots   map[string]chan struct{}
+	owners  map[owner]*share
+	resting []*process // those of all owners that wait for a call, the longest first
+	waiting int        // calls, for a place
 	live    map[*process]bool
 	all     sync.WaitGroup
 }
 
-func newPool(t *scripted, instances, calls int, idle time.Duration) *pool {
+// An owner is for whom a program works.
+type owner struct{ namespace, subject, onBehalfOf string }
+
+func ownerOf(c *tool.Call) owner { return owner{c.Namespace, c.Caller.Subject, c.OnBehalfOf} }
+
+// A share is what an owner has of a pool while it has calls there.
+type share struct {
+	slots chan struct{}
+	calls int // that hold a slot or wait for one
+}
+
+func newPool(t *scripted, h *persistent) *pool {
+	instances := cmp.Or(h.Instances, defaultInstances)
 	return &pool{
-		t: t, instances: instances, calls: calls, idle: idle,
-		free: map[string][]*process{}, slots: map[string]chan struct{}{}, live: map[*process]bool{},
+		t: t, instances: instances, calls: cmp.Or(h.Calls, defaultCalls), idle: cmp.Or(h.Idle, defaultIdle),
+		places: make(chan struct{}, cmp.Or(h.Total, max(defaultTotal, instances))), owners: map[owner]*share{}, live: map[*process]bool{},
 	}
 }
 
 // A process is a persistent program.
 type process struct {
 	pool    *pool
+	owner   owner
 	secrets []string
 	in      *io.PipeWriter
 	kill    context.CancelCauseFunc
@@ -52,7 +68,7 @@ type process struct {
 	mu      sync.Mutex
 	current *output // nil: between calls
 	last    string  // the call before
-	words   []byte
+	words   []byte  // of this call, and for the first one of the start
 }
 
 // errUnused ends a program that nobody needs.
@@ -64,52 +80,113 @@ func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets []str
 	if err != nil {
 		return nil, neverBegan(err)
 	}
-	slot := p.slot(c.Namespace)
+	mine := ownerOf(c)
+	slots, leave := p.enter(mine)
+	defer leave()
 	select {
-	case slot <- struct{}{}:
-		defer func() { <-slot }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	case <-ctx.Done():
 		return nil, neverBegan(context.Cause(ctx))
 	}
-	one := p.take(c.Namespace, secrets)
+	one := p.take(mine, secrets)
+	if one == nil {
+		if one, err = p.start(ctx, mine, secrets); err != nil {
+			return nil, neverBegan(err)
+		}
+	}
 	r, err := one.serve(ctx, c, m, text)
-	p.giveBack(c.Namespace, one)
+	p.giveBack(one)
 	return r, err
 }
 
-func (p *pool) slot(namespace string) chan struct{} {
+// enter returns the slots of an owner, until leave.
+func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.slots[namespace] == nil {
-		p.slots[namespace] = make(chan struct{}, p.instances)
+	s := p.owners[mine]
+	if s == nil {
+		s = &share{slots: make(chan struct{}, p.instances)}
+		p.owners[mine] = s
 	}
-	return p.slots[namespace]
+	s.calls++
+	return s.slots, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if s.calls--; s.calls == 0 {
+			delete(p.owners, mine)
+		}
+	}
 }
 
-// take returns a program that waits for a call, else a new one. A secret that has another value now needs a new one.
-func (p *pool) take(namespace string, secrets []string) *process {
+// take returns a program of an owner that waits for a call; nil: there is none. A secret that has another value now needs a new one.
+func (p *pool) take(mine owner, secrets []string) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for len(p.free[namespace]) > 0 {
-		list := p.free[namespace]
-		one := list[len(list)-1]
-		p.free[namespace] = list[:len(list)-1]
-		one.rest.Stop()
-		if one.ended() {
+	for i := len(p.resting) - 1; i >= 0; i-- {
+		one := p.resting[i]
+		if one.owner != mine {
 			continue
 		}
-		if slices.Equal(one.secrets, secrets) {
+		p.wakeLocked(i)
+		switch {
+		case one.ended():
+		case slices.Equal(one.secrets, secrets):
 			return one
+		default:
+			one.end()
 		}
-		one.end()
 	}
-	return p.startLocked(secrets)
+	return nil
 }
 
-func (p *pool) startLocked(secrets []string) *process {
+// wakeLocked makes a program one that waits for no call.
+func (p *pool) wakeLocked(i int) *process {
+	one := p.resting[i]
+	one.rest.Stop()
+	p.resting = slices.Delete(p.resting, i, i+1)
+	return one
+}
+
+// start starts a program when there is a place for it. For that the one ends that has waited longest for a call.
+func (p *pool) start(ctx context.Context, mine owner, secrets []string) (*process, error) {
+	select {
+	case p.places <- struct{}{}:
+		return p.startPlaced(mine, secrets), nil
+	default:
+	}
+	p.wait(1)
+	defer p.wait(-1)
+	select {
+	case p.places <- struct{}{}:
+		return p.startPlaced(mine, secrets), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// wait counts who waits for a place. A program that comes to rest meanwhile makes room.
+func (p *pool) wait(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting += n
+	for n > 0 && len(p.resting) > 0 {
+		if one := p.wakeLocked(0); !one.ended() {
+			one.end()
+			return
+		}
+	}
+}
+
+// startPlaced starts a program; the caller has its place.
+func (p *pool) startPlaced(mine owner, secrets []string) *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	r, w := io.Pipe()
 	running, kill := context.WithCancelCause(context.Background())
-	one := &process{pool: p, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output}}
+	one := &process{
+		pool: p, owner: mine, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output},
+	}
 	p.live[one] = true
 	f, _ := p.t.fill(tool.Arguments{}) // a persistent program has no placeholders
 	spec := sandbox.Spec{
@@ -120,6 +197,7 @@ func (p *pool) startLocked(secrets []string) *process {
 		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
 		_ = r.Close() // who writes hears of it
 		close(one.over)
+		<-p.places
 		kill(errUnused)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -128,25 +206,24 @@ func (p *pool) startLocked(secrets []string) *process {
 	return one
 }
 
-// giveBack keeps a program for the next call, unless it has served enough.
-func (p *pool) giveBack(namespace string, one *process) {
+// giveBack keeps a program for the next call, unless it has served enough or somebody waits for its place.
+func (p *pool) giveBack(one *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one.served++
 	if one.ended() {
 		return
 	}
-	if p.retired || one.served >= p.calls {
+	if p.retired || one.served >= p.calls || p.waiting > 0 {
 		one.end()
 		return
 	}
-	p.free[namespace] = append(p.free[namespace], one)
+	p.resting = append(p.resting, one)
 	one.rest = time.AfterFunc(p.idle, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if i := slices.Index(p.free[namespace], one); i >= 0 {
-			p.free[namespace] = slices.Delete(p.free[namespace], i, i+1)
-			one.end()
+		if i := slices.Index(p.resting, one); i >= 0 {
+			p.wakeLocked(i).end()
 		}
 	})
 }
@@ -156,12 +233,8 @@ func (p *pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.retired = true
-	for namespace, list := range p.free {
-		for _, one := range list {
-			one.rest.Stop()
-			one.end()
-		}
-		delete(p.free, namespace)
+	for len(p.resting) > 0 {
+		p.wakeLocked(0).end()
 	}
 }
 
@@ -228,6 +301,9 @@ func (p *process) turn(o *output) *output {
 	before := p.current
 	if before != nil {
 		p.last = requestID(before.call)
+	}
+	if o != nil && p.last != "" {
+		p.words = nil // those of an earlier call
 	}
 	p.current = o
 	return before

@@ -67,7 +67,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 		t.describeTool(r)
 	}
 	if h := p.Persistent; h != nil {
-		t.pool = newPool(t, cmp.Or(h.Instances, defaultInstances), cmp.Or(h.Calls, defaultCalls), cmp.Or(h.Idle, defaultIdle))
+		t.pool = newPool(t, h)
 	}
 	return t
 }
