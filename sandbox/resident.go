@@ -231,12 +231,16 @@ func (r *Runner) register(run *run, pid int) error {
 		err = r.writeRecord(run, main.identity(), nil)
 	}
 	if err == nil {
-		if err = run.group.Add(pid); err != nil {
+		if err = run.group.Add(pid); errors.Is(err, syscall.ESRCH) {
+			err = nil // it has ended, and told why
+		} else if err != nil {
 			err = ungrouped(err)
 		}
 	}
 	if err == nil {
-		_, err = run.inner.control.Write(helper.Go())
+		if _, err = run.inner.control.Write(helper.Go()); errors.Is(err, syscall.EPIPE) {
+			err = nil // likewise
+		}
 	}
 	if err != nil {
 		_ = handle.Kill()

@@ -8,6 +8,7 @@ package cgroup
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -69,6 +70,7 @@ type Config struct {
 type Pool struct {
 	prefix string // of all of the owner's
 	mine   string // of those of this process
+	id     string // of this Pool: a process may have more than one
 	place  place
 
 	mu     sync.Mutex
@@ -88,13 +90,13 @@ type Group struct {
 
 // Open finds out what groups can be had. It never fails: a Pool without a place has no controllers, and says why.
 func Open(cfg Config) *Pool {
-	p := &Pool{prefix: "toold-" + cfg.Owner + "-"}
+	p := &Pool{prefix: "toold-" + cfg.Owner + "-", id: rand.Text()[:10]}
 	p.mine = fmt.Sprintf("%s%d.%d-", p.prefix, cfg.PID, cfg.Start)
 	if len(p.mine) > 200 || strings.ContainsAny(p.mine, "/\n\x00") {
 		p.place.why = "the owner's name is none for a control group"
 		return p
 	}
-	p.place = find(cfg.Parent, p.mine+"probe")
+	p.place = find(cfg.Parent, p.mine+p.id+".0")
 	return p
 }
 
@@ -155,7 +157,7 @@ func (p *Pool) take(l Limits) (*Group, error) {
 		return g, nil
 	}
 	p.made++
-	g := &Group{name: p.mine + strconv.Itoa(p.made), place: &p.place}
+	g := &Group{name: p.mine + p.id + "." + strconv.Itoa(p.made), place: &p.place}
 	for _, dir := range p.place.parents {
 		if err := os.Mkdir(filepath.Join(dir, g.name), 0o755); err != nil {
 			p.discardLocked(g)
@@ -271,7 +273,7 @@ func (p *Pool) ofOwner(name string) (pid int, start uint64, ok bool) {
 		return 0, 0, false
 	}
 	process, number, _ := strings.Cut(rest, "-")
-	if _, err := strconv.ParseUint(number, 10, 63); err != nil && number != "probe" {
+	if pool, n, _ := strings.Cut(number, "."); pool == "" || strings.Contains(pool, "-") || strings.Trim(n, "0123456789") != "" || n == "" {
 		return 0, 0, false
 	}
 	first, second, _ := strings.Cut(process, ".")

@@ -57,6 +57,21 @@ func open(t *testing.T, owner string, pid int) *cgroup.Pool {
 	return p
 }
 
+// Two of one process and owner are in nobody's way.
+func TestTwoPools(t *testing.T) {
+	a, b := open(t, t.Name(), 7), open(t, t.Name(), 7)
+	for _, p := range []*cgroup.Pool{a, b} {
+		g, err := p.Get(cgroup.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Put(g)
+	}
+	if n := a.Sweep(func(int, uint64) bool { return false }); n != 0 {
+		t.Errorf("one swept %d of the other's", n)
+	}
+}
+
 // Where there are no groups, each controller says why, and everything else is nothing.
 func TestPool(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
