@@ -26,6 +26,15 @@ func (s *site) withSubagents(model *subagenttest.Server, protocol string, more .
 	return []string{"--config", config}
 }
 
+// configured adds to the configuration with subagents.
+func (s *site) configured(more string) {
+	s.t.Helper()
+	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
+	text, err := os.ReadFile(config)
+	must(s.t, err)
+	must(s.t, os.WriteFile(config, append(text, more...), 0o600))
+}
+
 func newModel(t *testing.T, reply func(q *subagenttest.Question) subagenttest.Reply) *subagenttest.Server {
 	t.Helper()
 	m := subagenttest.New(reply)
@@ -176,11 +185,12 @@ const (
 )
 
 // The questions of a subagent's calls are their own, also after kill -9. The subagent waits for them without holding anything, goes
-// on when the last is decided, and asks its model for no turn twice.
+// on when the last is decided, and asks its model for no turn twice. That what it waits for looks like a secret changes nothing.
 func TestSubagentWaits(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")
 	flags := append(s.withSubagents(m, "anthropic"), "--bash-profile", "none")
+	s.configured("redact: {patterns: [{name: digests, expr: '[0-9a-f]{40}'}]}\n")
 	p := s.start(flags...)
 	parent := p.subagent("subagent-waits-001", "write")
 	if a := parent.GetSuspension().GetAction(); a != "subagent" || parent.GetSuspension().GetMessage() != "Waits for bash (approval), bash (approval), bash (approval)" {
@@ -195,7 +205,7 @@ func TestSubagentWaits(t *testing.T) {
 	p.decide(calls[0], yes)
 	p.kill()
 	p = s.start(flags...)
-	if c, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "subagent-waits-001"}); err != nil || c.GetCall().GetStatus() != callWaits {
+	if c, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "subagent-waits-001"}); err != nil || c.GetCall().GetStatus() != callWaits || c.GetCall().GetSuspension().GetRound() != 1 {
 		t.Fatalf("after a crash it stands at %v, %v", c, err)
 	}
 	p.decide(calls[1], no)

@@ -72,15 +72,14 @@ const Action = "subagent"
 // Origin is of the runs that subagents begin.
 const Origin = "subagent"
 
-// Waiting returns the calls for which a subagent's ticket waits: when all of them have ended it goes on.
-func Waiting(parameters json.RawMessage) []string {
-	var w waiting
-	_ = json.Unmarshal(parameters, &w) // without them it goes on at once, and asks again
-	return w.Calls
-}
-
-type waiting struct {
-	Calls []string `json:"calls"`
+// Waiting returns the calls for which a subagent waits, by its checkpoint: when all of them have ended it goes on. Its ticket names
+// them for people alone, as far as nothing in it is a secret.
+func Waiting(checkpoint []byte) []string {
+	s, err := decode(checkpoint)
+	if err != nil || s == nil {
+		return nil // it goes on at once, and says what is wrong
+	}
+	return s.Waits
 }
 
 // A Place is a run and a thread.
@@ -109,10 +108,8 @@ func RunOf(call string, checkpoint []byte) string {
 
 // waitTicket is how a subagent waits. It asks nobody: an answer of a person makes it look once more, and so does its expiry.
 func waitTicket(open []Outcome) tool.Ticket {
-	w := waiting{Calls: []string{}}
 	message := "Stopped on the way; goes on by itself"
 	for i, o := range open {
-		w.Calls = append(w.Calls, o.ID)
 		if i == 0 {
 			message = "Waits for " + o.Tool
 		} else if i < maxNamed {
@@ -125,8 +122,16 @@ func waitTicket(open []Outcome) tool.Ticket {
 	if len(open) > maxNamed {
 		message += " …"
 	}
-	parameters, _ := json.Marshal(w) // strings have a JSON form
+	parameters, _ := json.Marshal(map[string][]string{"calls": ids(open)}) // strings have a JSON form
 	return tool.Ticket{Action: Action, Message: message, Parameters: parameters, ExpiresIn: longest, DefaultResult: "{}"}
+}
+
+func ids(open []Outcome) []string {
+	ids := make([]string, len(open))
+	for i := range open {
+		ids[i] = open[i].ID
+	}
+	return ids
 }
 
 // longest is how long a subagent waits before it looks whether it still has to.

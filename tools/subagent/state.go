@@ -21,6 +21,7 @@ type state struct {
 	Turns    int           `json:"turns"` // answers of the model
 	Calls    int           `json:"calls"`
 	Pending  *pending      `json:"pending,omitempty"` // of the newest answer
+	Waits    []string      `json:"waits,omitempty"`   // the calls for which it waits
 	Usage    usage         `json:"usage"`
 	Used     time.Duration `json:"used"` // time that it worked, without that of waiting for people
 }

@@ -334,7 +334,7 @@ func TestWaits(t *testing.T) {
 			if !r.IsPending() || r.Suspension.Action != subagent.Action || r.Suspension.Message != "Waits for ask (approval)" {
 				t.Fatalf("it stands at %+v", r)
 			}
-			open = subagent.Waiting(r.Suspension.Parameters)
+			open = subagent.Waiting(b.log.checkpoint)
 		}
 		if len(open) != 1 || subagent.RunOf("call-0123456789abcdef", b.log.checkpoint) != b.d.runs[0].ID {
 			t.Errorf("it waits for %v in the run %s", open, b.d.runs[0].ID)

@@ -113,6 +113,7 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 
 // rest suspends the call until these calls have ended. What has ended is kept: it may be trimmed before they do.
 func (w *work) rest(waits []Outcome) (*tool.Result, error) {
+	w.state.Waits = ids(waits)
 	if err := w.save(); err != nil {
 		return nil, err
 	}

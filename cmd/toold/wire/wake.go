@@ -160,7 +160,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 	if !w.tools[c.Tool] || open == nil || open.Origin != call.OriginTool || open.Action != subagent.Action {
 		return nil
 	}
-	for _, id := range subagent.Waiting(open.Parameters) {
+	for _, id := range subagent.Waiting(c.Checkpoint) {
 		child, err := e.Get(ctx, as, id)
 		switch {
 		case err != nil && !past(err):
