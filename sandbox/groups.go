@@ -98,7 +98,7 @@ func (r *Runner) shares(f *Facts, p *Policy, hungry *trial) {
 func (r *Runner) keepShort(run *run, hungry bool) {
 	switch {
 	case hungry:
-		run.canary.Forks, run.canary.Fill = 0, 2*hungryMemory
+		run.canary.Forks, run.canary.Ask, run.canary.Fill = 0, "", 2*hungryMemory
 		run.ceiling = &cgroup.Limits{Memory: hungryMemory, CPUs: canaryCPUs, Period: canaryPeriod}
 		return
 	case run.spec.Policy.Unsupervised:
