@@ -16,7 +16,9 @@ import (
 type state struct {
 	Version int `json:"v"`
 	// Seed makes the ids of the calls, so that nobody can take them before.
-	Seed     string        `json:"seed"`
+	Seed string `json:"seed"`
+	// Key is that of the arguments: an approver may give the call others while it waits.
+	Key      string        `json:"key,omitempty"`
 	Messages []message     `json:"messages"`
 	Turns    int           `json:"turns"` // answers of the model
 	Calls    int           `json:"calls"`
@@ -80,8 +82,15 @@ func (p *pending) result(id string) *result {
 	return nil
 }
 
-func newState(task string) *state {
-	return &state{Version: stateVersion, Seed: rand.Text(), Messages: []message{{Role: roleUser, Text: task}}}
+func newState(c *tool.Call) *state {
+	return &state{Version: stateVersion, Seed: rand.Text(), Key: c.IdempotencyKey(), Messages: []message{{Role: roleUser, Text: c.Arguments.String("task")}}}
+}
+
+// again is the state of a call that was given another task on its way. What it took counts on, and no id comes twice.
+func (s *state) again(c *tool.Call) *state {
+	n := newState(c)
+	n.Seed, n.Turns, n.Calls, n.Usage, n.Used = s.Seed, s.Turns, s.Calls, s.Usage, s.Used
+	return n
 }
 
 const (

@@ -189,11 +189,16 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 		return nil, err
 	}
 	if st == nil {
-		st = newState(c.Arguments.String("task"))
+		st = newState(c)
 	}
 	w := &work{s: s, call: c, state: st, began: time.Now(), levels: levels, shown: map[string]*shown{}}
 	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
 	defer stop()
+	if st.Key != c.IdempotencyKey() {
+		if err := w.anew(bounded); err != nil {
+			return nil, err
+		}
+	}
 	result, err := w.run(bounded)
 	if err != nil && drained(ctx) {
 		return w.rest(nil)

@@ -1,6 +1,7 @@
 package subagent_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,6 +111,7 @@ type bench struct {
 	log  *log
 	m    *subagenttest.Server
 	run  tool.Run
+	task string // "": work
 	more context.Context
 }
 
@@ -139,9 +141,10 @@ func newBench(t *testing.T, protocol string, reply func(q *subagenttest.Question
 
 // attempt runs the call once, from its last checkpoint.
 func (b *bench) attempt() (*tool.Result, error) {
+	task := cmp.Or(b.task, "work")
 	return b.Execute(b.more, &tool.Call{
 		Namespace: "default", ID: "call-0123456789abcdef", Tool: "helper", Run: b.run, Reporter: b.log, Checkpoint: b.log.checkpoint,
-		Arguments: tool.NewArguments(`{"task":"work"}`, map[string]any{"task": "work"}),
+		Arguments: tool.NewArguments(`{"task":"`+task+`"}`, map[string]any{"task": task}),
 	})
 }
 

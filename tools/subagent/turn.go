@@ -145,6 +145,17 @@ func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	return nil, context.Cause(ctx)
 }
 
+// anew begins with another task than the one before, whose calls end first: nobody agreed to them for this one.
+func (w *work) anew(ctx context.Context) error {
+	if w.state.Pending != nil {
+		bound, stop := context.WithTimeout(ctx, stopTime)
+		defer stop()
+		_ = w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task") // what it leaves ends with the run
+	}
+	w.state = w.state.again(w.call)
+	return w.save()
+}
+
 // shown is what the parent's log shows of a call.
 type shown struct {
 	CallID   string  `json:"call_id"`

@@ -137,7 +137,7 @@ func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
 	cfg := &w.s.cfg
 	q := question{
 		model: cfg.Model, system: cfg.System, messages: w.state.Messages, tools: box.Tools, answerTokens: cfg.AnswerTokens,
-		key: w.state.id(w.call.ID, "ask", strconv.Itoa(w.state.Turns)), namespace: w.call.Namespace,
+		key: w.state.id(w.call.ID, "ask", strconv.Itoa(w.state.Turns), w.state.Key), namespace: w.call.Namespace,
 	}
 	if box.Guidance != "" {
 		q.system += "\n\n" + box.Guidance

@@ -1,0 +1,50 @@
+package subagent_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/toold-dev/toold/tools/subagent/subagenttest"
+)
+
+// Whoever answers the ticket of a subagent that waits may give it another task. It works on that one: the calls of the one before are
+// cancelled, and what they took counts.
+func TestGivenAnotherTask(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, protocol string) {
+		b := newBench(t, protocol, func(q *subagenttest.Question) subagenttest.Reply {
+			if q.Turns() == 0 {
+				return calls(subagenttest.Call{ID: "1", Name: "ask", Arguments: `{"of":"` + q.Task() + `"}`})
+			}
+			return subagenttest.Reply{In: 10, Out: 5, Text: q.Task() + ": " + q.Last().Results[0].Text}
+		}, nil)
+		b.d.waits = map[string]bool{"ask": true}
+		b.task = "old"
+		if r := b.result(t); !r.IsPending() {
+			t.Fatalf("it stands at %+v", r)
+		}
+		if r := b.result(t); !r.IsPending() || len(b.d.cancelled) != 0 {
+			t.Fatalf("asked again with the same task it stands at %+v; cancelled: %q", r, b.d.cancelled)
+		}
+		b.task = "new"
+		if r := b.result(t); !r.IsPending() || !slices.Equal(b.d.cancelled, []string{"the subagent was given another task"}) {
+			t.Fatalf("it stands at %+v; cancelled: %q", r, b.d.cancelled)
+		}
+		b.d.waits = nil
+		r := b.result(t)
+		if r.Message != `new: ask {"of":"new"}` || r.Metadata["turns"] != "3" || r.Metadata["input_tokens"] != "30" || len(b.d.cancelled) != 1 {
+			t.Errorf("it ended with %+v; cancelled: %q", r, b.d.cancelled)
+		}
+		if len(b.d.ran) != 1 || len(b.d.known) != 2 {
+			t.Errorf("these ran: %+v of %+v", b.d.ran, b.d.known)
+		}
+		asked, _ := b.m.Asked()
+		keys := map[string]bool{}
+		for _, q := range asked {
+			keys[q.Idempotency] = true
+		}
+		if len(asked) != 3 || len(keys) != 3 {
+			t.Errorf("the model was asked %d times, with %d keys", len(asked), len(keys))
+		}
+	})
+}
