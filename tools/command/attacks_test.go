@@ -149,3 +149,40 @@ func TestPinnedPrograms(t *testing.T) {
 		})
 	}
 }
+
+// Nothing that a program is made of is reached through the workspace, where callers could lead the way elsewhere.
+func TestWayThroughTheWorkspace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("run", show)
+	link := func(to, at string) { must(t, os.Symlink(to, at)) }
+	out, work := filepath.Join(s.dir, "run"), s.workspace
+	must(t, os.Mkdir(filepath.Join(work, "sub"), 0o755))
+	link(out, filepath.Join(work, "file"))
+	link(s.dir, filepath.Join(work, "dir"))
+	link(filepath.Join(work, "file"), filepath.Join(s.dir, "there-and-back"))
+	link("../work/dir", filepath.Join(s.dir, "relative"))
+	link("../work/sub/../../tools", filepath.Join(s.dir, "dots"))
+	link(work, filepath.Join(s.dir, "workspace"))
+	link("run", filepath.Join(s.dir, "honest"))
+	link(s.dir, filepath.Join(s.dir, "self"))
+	for _, tt := range []struct {
+		path string
+		bad  bool
+	}{
+		{work + "/file", true}, {work + "/dir/run", true}, {"./there-and-back", true}, {"./relative/run", true}, {"./dots/run", true}, {"./workspace/file", true},
+		{"./self/workspace/dir/run", true}, {"./run", false}, {"./honest", false}, {"./self/self/honest", false},
+	} {
+		for _, m := range []string{"run: {program: PATH}", "run: {program: /bin/sh, args: [PATH], files: [{path: PATH}]}"} {
+			got := s.problem("id: x\n" + strings.ReplaceAll(m, "PATH", tt.path) + "\n")
+			if bad := strings.Contains(got, "is in the workspace, where callers could change it"); bad != tt.bad || !bad && got != "" {
+				t.Errorf("%s of %s is told as %q", tt.path, m, got)
+			}
+		}
+	}
+	// The workspace may be reached through a link itself.
+	s.cfg.Workspace = filepath.Join(s.dir, "workspace")
+	if got := s.problem("id: x\nrun: {program: " + work + "/file}\n"); !strings.Contains(got, "is in the workspace") {
+		t.Errorf("a workspace that is a link: %q", got)
+	}
+}

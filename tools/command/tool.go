@@ -85,7 +85,7 @@ func (t *scripted) findFiles(r *reader) {
 		return filepath.Join(dir, path)
 	}
 	add := func(path, at, digest string) {
-		if real, err := filepath.EvalSymlinks(path); err == nil && within(t.cfg.Workspace, real) {
+		if through(t.cfg.Workspace, path) {
 			r.wrong(at, "%s is in the workspace, where callers could change it; put it elsewhere", path)
 			return
 		}
@@ -109,11 +109,39 @@ func (t *scripted) findFiles(r *reader) {
 	}
 }
 
-// within reports whether a path without links is dir or below it.
-func within(dir, path string) bool {
+// maxLinks is how many links the kernel follows.
+const maxLinks = 40
+
+// through reports whether the way to a file leads through dir: who writes there could lead it elsewhere.
+func through(dir, path string) bool {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
+	at, ahead := "/", strings.Split(path, "/") // at has no links
+	for links := 0; len(ahead) > 0; {
+		next := filepath.Join(at, ahead[0])
+		ahead = ahead[1:]
+		if within(dir, next) {
+			return true
+		}
+		to, err := os.Readlink(next)
+		if err != nil {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return true // nobody gets there
+		}
+		if filepath.IsAbs(to) {
+			at = "/"
+		}
+		ahead = append(strings.Split(to, "/"), ahead...)
+	}
+	return false
+}
+
+// within reports whether a path without links is dir or below it.
+func within(dir, path string) bool {
 	inside, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(inside)
 }
