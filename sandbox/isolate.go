@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -186,8 +187,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	return &RefusedError{Fact: factOf(step), Step: step, Err: err}
 }
 
-// awaitStart waits until the command runs. After an error nothing does.
-func (r *Runner) awaitStart(run *run) error {
+// awaitStart waits until the command runs, or is not to: who attends the run ends it then. After an error nothing does.
+func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
 	}
@@ -197,6 +198,12 @@ func (r *Runner) awaitStart(run *run) error {
 	var err error
 	select {
 	case err = <-run.inner.started:
+	case <-ctx.Done():
+		run.cut = context.Cause(ctx)
+		return nil
+	case <-r.life.Done():
+		run.cut = ErrClosed
+		return nil
 	case <-timer.C:
 		err = &RefusedError{Fact: "processes_killed", Step: "process 1", Err: os.ErrDeadlineExceeded}
 	}

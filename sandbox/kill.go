@@ -215,15 +215,16 @@ func (r *Runner) noOrphans() bool {
 		if len(children) == 0 {
 			continue
 		}
-		mains := map[int]bool{}
-		for _, o := range r.others(nil) {
+		all := r.others(nil)
+		mains, unborn := map[int]bool{}, helpers(all)
+		for _, o := range all {
 			mains[o.main.pid] = true
 		}
 		for _, pid := range children {
 			if mains[pid] {
 				continue
 			}
-			if p, err := readProcess(pid); err == nil && p.session != r.self.session || err != nil && !gone(err) {
+			if p, err := readProcess(pid); err == nil && p.session != r.self.session && !unborn[p.session] || err != nil && !gone(err) {
 				return false
 			}
 		}

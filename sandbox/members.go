@@ -90,13 +90,13 @@ func (r *Runner) finder(run *run) finder {
 		others := r.others(run)
 		mine, may := r.linked(run, c)
 		doubtful = map[int]process{}
-		theirs := map[int]bool{}
+		theirs, unborn := map[int]bool{}, helpers(others)
 		for _, o := range others {
 			theirs[o.main.pid] = true
 		}
 		var seeds, orphans []int
 		for pid, p := range c.all {
-			if _, have := mine[pid]; have || p.dead() || theirs[pid] || !may(p) {
+			if _, have := mine[pid]; have || p.dead() || theirs[pid] || unborn[p.session] || !may(p) {
 				continue
 			}
 			switch tag, there := tagOf(p); {
@@ -147,7 +147,20 @@ func (r *Runner) claim(c *census, orphans []int, others []*run, mine, doubtful m
 	}
 }
 
-// others returns the runs besides but that have a process; all whose process can be in a census taken before the call.
+// helpers returns the sessions of the helpers among runs. Whoever is in one is the helper or a process 1 that has not begun:
+// none of a run, or the main process of one.
+func helpers(runs []*run) map[int]bool {
+	sessions := map[int]bool{}
+	for _, o := range runs {
+		if o.clerk {
+			sessions[o.main.pid] = true
+		}
+	}
+	return sessions
+}
+
+// others returns the runs besides but that have a process; all whose process can be in a census taken before the call, but
+// for those that were in the session of a helper then.
 func (r *Runner) others(but *run) []*run {
 	r.starting.RLock()
 	defer r.starting.RUnlock()

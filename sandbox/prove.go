@@ -99,7 +99,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy, hungry bool) (*Exit, 
 	if err := policy.Check(); err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
-	if err := r.start(run); err != nil {
+	if err := r.start(ctx, run); err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}
 	exit, err := r.attend(ctx, run)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -21,14 +22,17 @@ import (
 // helloBound is for the helper to make process 1 of a run; it takes a millisecond.
 const helloBound = 10 * time.Second
 
-// errHelperGone means that the helper ended, or does not answer. Nothing of the run was started.
-var errHelperGone = errors.New("ended without a word")
+// Why there is no process 1. Nothing of the run was started.
+var (
+	errHelperGone   = errors.New("ended without a word")
+	errHelperSilent = errors.New("does not answer") // another one would be as silent: what it looks at does not answer it
+)
 
 // A resident is the helper that all isolated runs are made by, one after the other: it is started with the first of them,
 // and again when it has ended. It keeps nothing of a run.
 type resident struct {
-	mu  sync.Mutex // held while it makes a run
-	now *clerk
+	turn chan struct{} // has room for who makes a run
+	now  *clerk        // of who has the turn
 }
 
 // A clerk is one process of the helper.
@@ -43,21 +47,34 @@ type clerk struct {
 	waited *os.File // where its next word is waited for
 }
 
-// launch makes process 1 of a run. When it returns nil, that waits to be followed; else there is none.
-func (r *Runner) launch(run *run, theirs []*os.File) error {
-	r.resident.mu.Lock()
-	defer r.resident.mu.Unlock()
+// launch makes process 1 of a run. When it returns nil, that waits to be followed; else there is none, nor will there be.
+func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	defer context.AfterFunc(r.life, func() { stop(ErrClosed) })()
+	select {
+	case r.resident.turn <- struct{}{}:
+		defer func() { <-r.resident.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	err := errHelperGone
 	for range 2 { // somebody may have killed it
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if !r.resident.now.lives() {
 			if r.resident.now, err = r.hire(); err != nil {
 				break
 			}
 		}
-		if err = r.ask(r.resident.now, run, theirs); !errors.Is(err, errHelperGone) {
+		if err = r.ask(ctx, r.resident.now, run, theirs); errors.Is(err, errHelperGone) {
+			continue
+		}
+		if !errors.Is(err, errHelperSilent) {
 			return err
 		}
-		r.dismiss(r.resident.now, true)
+		break
 	}
 	return &RefusedError{Fact: "processes_killed", Step: "helper", Err: err}
 }
@@ -72,7 +89,7 @@ func (r *Runner) hire() (*clerk, error) {
 	defer theirs.Close()
 	id := rand.Text()
 	c := &clerk{socket: os.NewFile(uintptr(pair[0]), "orders"), gone: make(chan struct{})}
-	c.run = &run{spec: Spec{Path: helper.Name, Policy: &Policy{}}, id: id, tag: tagOfRun(r.owner, r.self.identity(), id, "helper")}
+	c.run = &run{clerk: true, spec: Spec{Path: helper.Name, Policy: &Policy{}}, id: id, tag: tagOfRun(r.owner, r.self.identity(), id, "helper")}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err == nil {
 		done := make(chan error)
@@ -84,7 +101,7 @@ func (r *Runner) hire() (*clerk, error) {
 		c.socket.Close()
 		return nil, err
 	}
-	r.done.Go(func() { r.seeOff(c) })
+	go r.seeOff(c) // dismiss waits for it, as long as is sensible
 	return c, nil
 }
 
@@ -151,8 +168,10 @@ func (c *clerk) waitsAt(status *os.File) bool {
 	return !c.ended
 }
 
-// dismiss ends the helper, and what it made that nobody knows of.
-func (r *Runner) dismiss(c *clerk, now bool) {
+// dismiss ends the helper, and what it made that nobody knows of. One that does not end, as when a dead file system holds
+// it, is left to seeOff.
+func (r *Runner) dismiss(c *clerk, now bool) error {
+	r.resident.now = nil
 	c.socket.Close()
 	timer := time.NewTimer(killBound)
 	defer timer.Stop()
@@ -163,38 +182,53 @@ func (r *Runner) dismiss(c *clerk, now bool) {
 	case <-c.gone:
 	case <-timer.C:
 		_ = c.handle.Kill()
-		<-c.gone
+		timer.Reset(confirmBound)
+		select {
+		case <-c.gone:
+		case <-timer.C:
+			return fmt.Errorf("process %d of the helper does not end", c.run.main.pid)
+		}
 	}
 	if now {
-		r.reapStrays(c.run.main.pid)
+		return r.reapStrays(c.run.main.pid)
 	}
+	return nil
 }
 
-// reapStrays waits for what a helper that was killed had just made. Without the word to begin it stays in the helper's
-// session, and ends with its control.
-func (r *Runner) reapStrays(session int) {
-	for deadline := time.Now().Add(killBound); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+// reapStrays ends what a helper that was killed had just made. Without the word to begin it stays in the helper's session,
+// where those that have it may still be too.
+func (r *Runner) reapStrays(session int) error {
+	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
 		c, err := takeCensus()
 		if err != nil {
-			return
+			return err
 		}
-		living := 0
+		known := map[int]bool{}
+		for _, o := range r.others(nil) {
+			known[o.main.pid] = true
+		}
+		var left error
 		for _, pid := range c.sessions[session] {
-			if p := c.all[pid]; p.parent == r.self.pid && (!p.dead() || !reap(pid)) {
-				living++
+			switch p := c.all[pid]; {
+			case p.parent != r.self.pid || known[pid]:
+			case !p.dead():
+				_ = send(p, syscall.SIGKILL)
+				left = fmt.Errorf("process %d, which the helper made for a run, does not end", pid)
+			case !reap(pid):
+				left = fmt.Errorf("process %d, which the helper made for a run, cannot be waited for", pid)
 			}
 		}
-		if living == 0 {
-			return
+		if left == nil || time.Now().After(deadline) {
+			return left
 		}
 	}
 }
 
-// ask has the helper make process 1, notes who that is, and lets it begin.
-func (r *Runner) ask(c *clerk, run *run, theirs []*os.File) error {
+// ask has the helper make process 1, notes who that is, and lets it begin. After an error of who was asked there is another
+// one for the next run.
+func (r *Runner) ask(ctx context.Context, c *clerk, run *run, theirs []*os.File) error {
 	more, err := r.openInner(run)
-	r.starting.Lock() // until main is known
-	defer r.starting.Unlock()
+	asked := err == nil
 	run.began = time.Now()
 	if err == nil {
 		err = c.send(slices.Concat(more[:helper.SentInput], theirs, more[helper.SentInput:]))
@@ -202,22 +236,34 @@ func (r *Runner) ask(c *clerk, run *run, theirs []*os.File) error {
 	for _, f := range more {
 		f.Close()
 	}
-	if err != nil {
-		run.inner.close()
-		return err
-	}
-	pid, err := run.inner.hello(c, &run.spec)
+	var pid int
 	if err == nil {
-		err = r.register(run, pid)
+		pid, err = run.inner.hello(ctx, c, &run.spec)
 	}
-	if err != nil {
-		run.inner.close()
+	if err == nil {
+		err = r.register(ctx, c, run, pid)
+	}
+	if err == nil {
+		return nil
+	}
+	run.inner.close()
+	if _, refused := errors.AsType[*RefusedError](err); asked && (pid != 0 || !refused) {
+		if left := r.dismiss(c, true); left != nil {
+			err = errors.Join(err, left)
+		}
 	}
 	return err
 }
 
-// register notes who process 1 is, and lets it begin.
-func (r *Runner) register(run *run, pid int) error {
+// register notes who process 1 is, and lets it begin. Until then that is in the session of a helper that is among the runs,
+// by which it is known as nobody's orphan. After an error it is killed, and to be waited for.
+func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) error {
+	r.starting.Lock()
+	defer r.starting.Unlock()
+	if !c.lives() { // seeOff forgets its session
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		return errHelperGone
+	}
 	handle, err := os.FindProcess(pid)
 	if err != nil {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // a child that nobody has waited for
@@ -237,6 +283,9 @@ func (r *Runner) register(run *run, pid int) error {
 			err = ungrouped(err)
 		}
 	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil {
 		if _, err = run.inner.control.Write(helper.Go()); errors.Is(err, syscall.EPIPE) {
 			err = nil // likewise
@@ -244,7 +293,7 @@ func (r *Runner) register(run *run, pid int) error {
 	}
 	if err != nil {
 		_ = handle.Kill()
-		_, _ = handle.Wait() // to reap it
+		_ = handle.Release()
 		return err
 	}
 	run.handle, run.main = handle, main
@@ -272,7 +321,7 @@ func (c *clerk) send(files []*os.File) error {
 }
 
 // hello waits until the helper tells the number of process 1, and keeps what that tells before.
-func (in *inner) hello(c *clerk, spec *Spec) (pid int, err error) {
+func (in *inner) hello(ctx context.Context, c *clerk, spec *Spec) (pid int, err error) {
 	if err := in.status.SetReadDeadline(time.Now().Add(helloBound)); err != nil {
 		return 0, err
 	}
@@ -280,9 +329,15 @@ func (in *inner) hello(c *clerk, spec *Spec) (pid int, err error) {
 	if !c.waitsAt(in.status) {
 		return 0, errHelperGone
 	}
+	stop := context.AfterFunc(ctx, func() { _ = in.status.SetReadDeadline(time.Now()) })
+	defer stop()
 	for {
 		m, err := in.next()
 		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.lives():
+			return 0, errHelperSilent
 		case err != nil:
 			return 0, fmt.Errorf("%w: %w", errHelperGone, err)
 		case m.Kind == helper.Refused:
@@ -290,6 +345,8 @@ func (in *inner) hello(c *clerk, spec *Spec) (pid int, err error) {
 		case m.Kind != helper.Hello:
 			in.early = append(in.early, m)
 			continue
+		case !stop(): // it may yet set a deadline for what follows
+			return 0, context.Cause(ctx)
 		}
 		c.waitsAt(nil)
 		return int(m.Value), in.status.SetReadDeadline(time.Time{})

@@ -39,6 +39,8 @@ type run struct {
 	inner    *inner         // nil: not isolated
 	canary   *helper.Canary // in the place of the command
 	endOnce  sync.Once      // closes ended of an isolated run
+	cut      error          // why the run is to end, when that came before the command was seen to begin
+	clerk    bool           // it is no run but a helper, with nothing but processes 1 to be in its session
 	guarded  []place        // to be given back to guards
 	group    *cgroup.Group  // nil: there are none
 	ceiling  *cgroup.Limits // of a canary, in the place of the policy's
@@ -85,7 +87,7 @@ func (r *Runner) startLoop() {
 
 // start forks the process and everything that attends it. After an error nobody attends anything, and handle is set when
 // the process ran for a moment.
-func (r *Runner) start(run *run) error {
+func (r *Runner) start(ctx context.Context, run *run) error {
 	// The kernel's answer for a missing directory reads as if the program were missing.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
@@ -103,7 +105,7 @@ func (r *Runner) start(run *run) error {
 			err = r.group(run)
 		}
 		if err == nil {
-			err = r.launch(run, theirs)
+			err = r.launch(ctx, run, theirs)
 		}
 	default:
 		done := make(chan error)
@@ -114,7 +116,7 @@ func (r *Runner) start(run *run) error {
 		f.Close()
 	}
 	if err == nil {
-		err = r.follows(run)
+		err = r.follows(ctx, run)
 	}
 	if err != nil {
 		run.closePipes()
@@ -192,9 +194,9 @@ func (run *run) aborted() *Exit {
 }
 
 // follows begins to wait for a forked process. After an error it has ended, and nothing ran.
-func (r *Runner) follows(run *run) error {
+func (r *Runner) follows(ctx context.Context, run *run) error {
 	if run.inner != nil {
-		return r.awaitStart(run)
+		return r.awaitStart(ctx, run)
 	}
 	go run.await()
 	return nil
@@ -216,12 +218,12 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 	case why = <-run.broken:
-	case <-r.closing:
+	case <-r.life.Done():
 		why = ErrClosed
 	}
 	over := run.over()
 	if over {
-		why = nil
+		why = run.cut
 	}
 	left := r.endAll(run, over)
 	if run.inner != nil {

@@ -147,9 +147,10 @@ type Runner struct {
 	groups      *cgroup.Pool
 	shelf       shelf
 	starts      chan func()
-	closing     chan struct{}
+	life        context.Context // until Close
+	over        context.CancelFunc
 	wake        chan struct{}
-	done        sync.WaitGroup // the two goroutines of New, and one for each helper
+	done        sync.WaitGroup // the two goroutines of New
 
 	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
 	// children of this process: a main process must never be taken for an orphan.
@@ -195,14 +196,15 @@ func New(cfg Config) (*Runner, error) {
 		bootID:   strings.TrimSpace(string(boot)),
 		self:     self,
 		starts:   make(chan func()),
-		closing:  make(chan struct{}),
 		wake:     make(chan struct{}, 1),
 		runs:     map[string]*run{},
 		groups:   cgroup.Open(cgroup.Config{Owner: cfg.Owner, PID: self.pid, Start: self.start, Parent: cfg.ControlGroup}),
+		resident: resident{turn: make(chan struct{}, 1)},
 	}
 	if err := r.prepare(cfg.Helper); err != nil {
 		return nil, err
 	}
+	r.life, r.over = context.WithCancel(context.Background())
 	r.done.Go(r.startLoop)
 	r.done.Go(r.watchLoop)
 	return r, nil
@@ -233,15 +235,16 @@ func (r *Runner) Close() error {
 	}
 	r.closed = true
 	r.mu.Unlock()
-	close(r.closing)
+	r.over()
 	r.active.Wait()
+	var left error
 	if c := r.resident.now; c != nil { // no run is left to ask for it
-		r.dismiss(c, false)
+		left = r.dismiss(c, false)
 	}
 	r.clearShelf()
 	close(r.starts)
 	r.done.Wait()
-	return errors.Join(r.groups.Close(), r.program.Close())
+	return errors.Join(left, r.groups.Close(), r.program.Close())
 }
 
 // Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
@@ -261,7 +264,10 @@ func (r *Runner) Run(ctx context.Context, spec Spec) (*Exit, error) {
 		return nil, err
 	}
 	defer r.leave(run)
-	if err := r.start(run); err != nil {
+	if err := r.start(ctx, run); err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) {
+			return run.aborted(), cause
+		}
 		return run.aborted(), fmt.Errorf("start %s: %w", spec.Path, err)
 	}
 	return r.attend(ctx, run)

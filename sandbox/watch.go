@@ -15,7 +15,7 @@ func (r *Runner) watchLoop() {
 	defer pause.Stop()
 	for {
 		select {
-		case <-r.closing:
+		case <-r.life.Done():
 			return
 		case <-r.wake:
 		}
@@ -26,7 +26,7 @@ func (r *Runner) watchLoop() {
 			}
 			pause.Reset(wait)
 			select {
-			case <-r.closing:
+			case <-r.life.Done():
 				return
 			case <-wake: // a run began
 				wait = least
@@ -56,8 +56,9 @@ func (r *Runner) observe() (changed bool) {
 	if err != nil {
 		return false
 	}
-	mains := map[int]bool{}
-	for _, run := range r.others(nil) {
+	all := r.others(nil)
+	mains, unborn := map[int]bool{}, helpers(all)
+	for _, run := range all {
 		mains[run.main.pid] = true
 	}
 	for _, run := range r.watched() {
@@ -71,7 +72,7 @@ func (r *Runner) observe() (changed bool) {
 		return changed
 	}
 	for _, pid := range c.children[r.self.pid] {
-		if p := c.all[pid]; p.dead() && p.session != r.self.session && !mains[pid] {
+		if p := c.all[pid]; p.dead() && p.session != r.self.session && !mains[pid] && !unborn[p.session] {
 			reap(pid)
 		}
 	}
