@@ -74,8 +74,11 @@ func (r *Runner) linked(run *run, c *census) (map[int]process, func(process) boo
 	}
 	found := map[int]process{}
 	seeds := append(run.seeds(c), c.sessions[run.main.pid]...)
-	if c.all[run.main.pid].start == run.main.start {
-		seeds = append(seeds, run.main.pid) // process 1 has no session of its own at first
+	if main := c.all[run.main.pid]; main.pid != 0 && main.start == run.main.start {
+		if main.session != main.pid { // process 1 is in the helper's at first, as those of other runs are
+			return map[int]process{main.pid: main}, may
+		}
+		seeds = append(seeds, main.pid)
 	}
 	if !run.supervised() { // else the namespace says the same
 		seeds = append(seeds, run.group.Members()...)

@@ -1,5 +1,5 @@
-// Command toold-sandbox is the helper that toold starts to isolate a process: small, because it starts once for each of
-// them. Without it beside toold, toold is its own helper, and a run takes some milliseconds longer. It is of no use to
+// Command toold-sandbox is the helper that toold starts to isolate a process: small, because each of them begins as
+// a copy of it. Without it beside toold, toold is its own helper, and a run takes some milliseconds longer. It is of no use to
 // people.
 package main
 
