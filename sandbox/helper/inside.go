@@ -73,6 +73,13 @@ func (p *program) inside() {
 	if e != 0 || n != 2 || p.orders[0] != 's' {
 		exit(1)
 	}
+	// The word lay there while the root was built. A daemon that died since then may have done so before this process asked
+	// for a signal at its end.
+	p.poll[0].revents = 0
+	syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, uintptr(unsafe.Pointer(&p.now)), 0, 0, 0)
+	if p.poll[0].revents&unix.POLLHUP != 0 {
+		exit(1)
+	}
 	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 	// The parent goes on when the child has executed its program or ended, so what the child tells comes first, and they can
 	// have one memory.

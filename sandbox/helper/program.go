@@ -41,7 +41,8 @@ type program struct {
 	tellTo uintptr // descriptor
 	msg    Message
 	poll   [2]pollFD
-	signal [128]byte // struct signalfd_siginfo
+	now    unix.Timespec // none: a poll that does not wait
+	signal [128]byte     // struct signalfd_siginfo
 	orders [64]byte
 	status int32
 	answer [12]byte // of the proxy to a canary: HTTP/1.1 403

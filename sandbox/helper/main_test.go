@@ -1,0 +1,112 @@
+package helper_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/sandbox/helper"
+)
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == helper.Name {
+		helper.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// allowAll is a filter that lets every call through.
+var allowAll = []byte{0x06, 0, 0, 0, 0, 0, 0xff, 0x7f} // return SECCOMP_RET_ALLOW
+
+// P5: a daemon that died before the command began has it started no more; one that lives has.
+func TestNoCommandAfterTheDaemon(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		dir := t.TempDir()
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+		proc, err := os.StartProcess("/proc/self/exe", []string{helper.Name}, &os.ProcAttr{
+			Files: []*os.File{nil, nil, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs.Close()
+		order := &helper.Order{Version: helper.Version, Path: "/bin/sh", Args: []string{"sh", "-c", "echo x > ran"}, Dir: dir, Filter: allowAll}
+		text, err := order.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Create(filepath.Join(t.TempDir(), "order"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		status, statusEnd, _ := os.Pipe()
+		controlEnd, control, _ := os.Pipe()
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := control.Write(helper.Go()); err != nil {
+			t.Fatal(err)
+		}
+		if dies {
+			control.Close()
+		}
+		var fds []int
+		for _, f := range []*os.File{file, statusEnd, controlEnd, null, null, null} {
+			fds = append(fds, int(f.Fd()))
+		}
+		if err := unix.Sendmsg(int(ours.Fd()), []byte{0}, unix.UnixRights(fds...), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*os.File{file, statusEnd, controlEnd, null} {
+			f.Close()
+		}
+		pid, said := listen(t, status)
+		if _, err := syscall.Wait4(pid, nil, syscall.WALL, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // for a command that process 1 left behind
+		if _, err := os.Stat(filepath.Join(dir, "ran")); (err == nil) == dies {
+			t.Errorf("the daemon died: %t; the command: %v; told %v", dies, err, said)
+		}
+		ours.Close()
+		status.Close()
+		if _, err := proc.Wait(); err != nil {
+			t.Error(err)
+		}
+		control.Close()
+	}
+}
+
+// listen reads what is told until nobody tells any more.
+func listen(t *testing.T, status *os.File) (pid int, said []string) {
+	t.Helper()
+	if err := status.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		buf := make([]byte, helper.MessageSize)
+		if _, err := status.Read(buf); err != nil {
+			return pid, said
+		}
+		m, err := helper.Decode(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == helper.Hello {
+			pid = int(m.Value)
+		}
+		said = append(said, m.Text())
+	}
+}
