@@ -55,8 +55,13 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	}
 	hangs := func(want int) {
 		t.Helper()
-		if turn := <-hang; turn != want {
-			t.Fatalf("the model is asked for turn %d, not %d", turn, want)
+		select {
+		case turn := <-hang:
+			if turn != want {
+				t.Fatalf("the model is asked for turn %d, not %d", turn, want)
+			}
+		case <-within(t).Done():
+			t.Fatalf("turn %d is not asked for", want)
 		}
 	}
 	p := s.start(flags...)
