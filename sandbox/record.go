@@ -126,8 +126,8 @@ func (r *Runner) dropRecord(run *run, left []process) {
 	run.record = nil
 }
 
-// readRecords returns the records of runs that are not active, here or in another daemon, by path. What does not parse was cut off by a crash just
-// after the start; the tag serves then.
+// readRecords returns the records of runs that are not active, here or in another daemon, by path. What does not parse is a blank file that was to
+// serve again, or was cut off by a crash just after the start; the tag serves then.
 func (r *Runner) readRecords() (map[string]record, error) {
 	paths, err := filepath.Glob(filepath.Join(r.stateDir, "*.json"))
 	if err != nil {

@@ -99,7 +99,8 @@ func (p *program) inside() {
 	p.attend(main)
 }
 
-// vfork is the system call clone, made so that parent and child can have one stack.
+// vfork is the system call clone, made so that parent and child can have one stack. That holds while it is called directly and in
+// this package: a wrapper's frame would be the child's to overwrite.
 func vfork(flags uintptr) (pid, errno uintptr)
 
 // begin becomes the command, or tries the canary.

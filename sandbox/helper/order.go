@@ -5,7 +5,7 @@
 // the command, reaps what the command leaves, tells how it ended, and ends with the last of them or when the daemon goes
 // away. The kernel kills whatever is in the namespace with it. The end of the helper ends no run.
 //
-// The helper shows a run nothing of another one: it has no files or mounts of runs, and wipes what it was told of a command
+// The helper shows a run nothing of another one: it has no files or mounts of runs, and wipes a command's arguments and environment
 // as soon as the copy is made. A copy starts no command before the daemon knows its number.
 //
 // All that happens behind the clone is a list of system calls, prepared before it: a Go program that forked has one
