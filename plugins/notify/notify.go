@@ -128,7 +128,8 @@ func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	}
 }
 
-// Run delivers letters. It blocks until ctx is done; what is on its way then is sent again by the next daemon.
+// Run delivers letters. It blocks until ctx is done, and up to a second longer for the answers to what is on its way; what has
+// none by then is sent again by the next daemon.
 func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) error {
 	type running struct {
 		stop  context.CancelFunc

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/notify"
@@ -180,6 +183,41 @@ func TestRestart(t *testing.T) {
 	// What was on its way when the first one ended may come in, too: at least once, in order.
 	if want := []string{"ns/call-1/s-call-1", "ns/call-1/finished"}; !slices.Equal(slices.Compact(events), want) {
 		t.Errorf("after the restart %q, want %q", events, want)
+	}
+}
+
+// What is on its way when the daemon is asked to end is waited for, and does not come again; a receiver that does not answer
+// holds the end up for a moment only.
+func TestEndHearsAnswers(t *testing.T) {
+	arrived, answers := make(chan struct{}, 1), make(chan struct{})
+	r := receive(t, func(http.ResponseWriter, *http.Request, int, got) { arrived <- struct{}{}; <-answers })
+	o := newOutbox()
+	end := func() {
+		n, err := notify.New(notify.Config{Targets: []notify.Target{r.target("ops")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx, o, zap.NewNop()) }()
+		o.put(n, finished("call-1"))
+		<-arrived
+		stop()
+		if len(r.all()) == 2 {
+			close(answers)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	}
+	end()
+	if len(o.letters["ops"]) != 1 {
+		t.Errorf("without an answer %d letters wait, want 1", len(o.letters["ops"]))
+	}
+	o.letters["ops"] = nil
+	end()
+	if len(o.letters["ops"]) != 0 {
+		t.Error("it was taken, and would be sent again")
 	}
 }
 

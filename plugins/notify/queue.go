@@ -23,6 +23,8 @@ const (
 	leastAttempts = 5
 	// settleTime bounds one write to the outbox after the daemon was asked to end.
 	settleTime = 5 * time.Second
+	// lastMoment is for the answers to what is on its way when the daemon is asked to end.
+	lastMoment = time.Second
 )
 
 // queue delivers the letters of one target.
@@ -72,16 +74,20 @@ func (q *queue) run(ctx context.Context, outbox Outbox, log *zap.Logger) {
 	q.log = log.With(zap.String("target", q.target.Name))
 	var attempts sync.WaitGroup
 	defer q.client.CloseIdleConnections()
-	defer attempts.Wait()
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
 	q.unread.Store(true)
 	read := time.NewTicker(readEvery)
 	defer read.Stop()
 	for {
 		q.read(ctx, outbox)
-		next := time.NewTimer(q.launch(ctx, outbox, &attempts))
+		next := time.NewTimer(q.launch(sending, outbox, &attempts))
 		select {
 		case <-ctx.Done():
 			next.Stop()
+			late := time.AfterFunc(lastMoment, stop)
+			attempts.Wait()
+			late.Stop()
 			return
 		case <-q.woken:
 		case <-next.C:
