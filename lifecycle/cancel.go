@@ -39,7 +39,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 // maxDepth bounds how deep calls may be nested.
 const maxDepth = 32
 
-// cancelTree cancels the children of a call, then the call.
+// cancelTree cancels the children of a call, then the call. One that rests is ended at once: first the calls that it made are.
 func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, depth int) error {
 	children, err := e.unfinishedChildren(ctx, l.key)
 	if err != nil {
@@ -66,7 +66,11 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 			}
 		}
 	}
-	return l.cancelCall(r)
+	var left below
+	if l.record().Status == call.Suspended {
+		left = l.lookupPass().stopBelow(r.Time)
+	}
+	return l.cancelCall(r, left)
 }
 
 // unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
@@ -117,20 +121,20 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 }
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
-func (l *live) cancelCall(r call.CancelRequest) error {
+func (l *live) cancelCall(r call.CancelRequest, left below) error {
 	l.slot.take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		return l.cancelResting(r, call.NotStarted)
+		return l.cancelResting(r, call.NotStarted, left)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
 		l.unslot()
 		return nil
 	case l.heldBack():
 		if began(c) {
-			return l.cancelResting(r, call.ExecutedUnknown)
+			return l.cancelResting(r, call.ExecutedUnknown, left)
 		}
-		return l.cancelResting(r, call.NotStarted)
+		return l.cancelResting(r, call.NotStarted, left)
 	}
 	err := l.commitSlotted(step{
 		durability: store.Full,
@@ -159,9 +163,10 @@ func (l *live) heldBack() bool {
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
 // decision as a whole. The caller has the slot, which is given back.
-func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
+func (l *live) cancelResting(r call.CancelRequest, executed call.Executed, left below) error {
 	p := l.lookupPass()
 	out := endOf(wished(&r), executed)
+	left.name(&out)
 	records := p.after(context.Background(), &out)
 	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records

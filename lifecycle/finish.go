@@ -15,6 +15,7 @@ import (
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
 func (l *live) finish(ctx context.Context, p *pass, out end) {
+	p.ending(ctx, &out)
 	records := p.after(ctx, &out)
 	s := l.finalStep(p, &out)
 	s.records = records

@@ -45,6 +45,13 @@ type Abandoner interface {
 	Abandon(ctx context.Context, call *Call)
 }
 
+// A Stopper makes calls of its own, and ends them when a call of it ends without having succeeded, whatever its tool did. Stop comes
+// before that end is stored, with the call's last checkpoint, and after a crash between the two once more; it returns when they have
+// ended, or soon after ctx is done, with the ids of those whose end nobody saw: the call's result names them.
+type Stopper interface {
+	Stop(ctx context.Context, call *Call) (unseen []string)
+}
+
 // A Reconciler is asked after a crash what became of an attempt whose end nobody saw. It returns the attempt's result,
 // which becomes the call's; [ErrNotRun] when the attempt changed nothing, and the call runs again; or nil and no error when
 // it does not know, as any other error and an answer after 30 s count. It looks and changes nothing: a crash of its own

@@ -26,6 +26,8 @@ type state struct {
 	Waits    []string      `json:"waits,omitempty"`   // the calls for which it waits
 	Usage    usage         `json:"usage"`
 	Used     time.Duration `json:"used"` // time that it worked, without that of waiting for people
+	// Unseen are calls of an earlier task that were cancelled and whose end nobody saw.
+	Unseen []string `json:"unseen,omitempty"`
 }
 
 const stateVersion = 1
@@ -89,7 +91,7 @@ func newState(c *tool.Call) *state {
 // again is the state of a call that was given another task on its way. What it took counts on, and no id comes twice.
 func (s *state) again(c *tool.Call) *state {
 	n := newState(c)
-	n.Seed, n.Turns, n.Calls, n.Usage, n.Used = s.Seed, s.Turns, s.Calls, s.Usage, s.Used
+	n.Seed, n.Turns, n.Calls, n.Usage, n.Used, n.Unseen = s.Seed, s.Turns, s.Calls, s.Usage, s.Used, s.Unseen
 	return n
 }
 

@@ -195,11 +195,12 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
 	defer stop()
 	if st.Key != c.IdempotencyKey() {
-		if err := w.anew(bounded); err != nil {
-			return nil, err
-		}
+		err = w.anew(bounded)
 	}
-	result, err := w.run(bounded)
+	var result *tool.Result
+	if err == nil {
+		result, err = w.run(bounded)
+	}
 	if err != nil && drained(ctx) {
 		return w.rest(nil)
 	}

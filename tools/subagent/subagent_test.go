@@ -79,11 +79,11 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 	return out, nil
 }
 
-func (d *daemon) Cancel(_ context.Context, t *subagent.Turn, reason string) error {
+func (d *daemon) Cancel(_ context.Context, t *subagent.Turn, reason string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.cancelled = append(d.cancelled, reason)
-	return nil
+	return []string{t.Calls[0].ID}
 }
 
 // log is what the engine keeps of a call.
@@ -383,6 +383,11 @@ func TestStopped(t *testing.T) {
 				b.d.hang = true
 			}
 			r, err := b.attempt()
+			if !r.IsPending() { // as the engine does
+				if unseen := b.Stop(t.Context(), &tool.Call{ID: "call-0123456789abcdef", Checkpoint: b.log.checkpoint}); len(unseen) != tt.cancelled {
+					t.Errorf("it does not know the end of %v", unseen)
+				}
+			}
 			if len(b.d.cancelled) != tt.cancelled || r.IsPending() != tt.pending || (err != nil) != (name == "cancelled") {
 				t.Errorf("it ended with %+v, %v; cancelled: %v", r, err, b.d.cancelled)
 			}

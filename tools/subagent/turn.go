@@ -120,39 +120,50 @@ func (w *work) rest(waits []Outcome) (*tool.Result, error) {
 	return tool.SuspendedWith(waitTicket(waits)), nil
 }
 
-// stopTime is what the calls of a turn may take to end when the subagent does; the engine gives it five seconds.
-const stopTime = 4 * time.Second
-
-// cutShort is the end of a call that cannot wait for its turn. Its calls end first; when the daemon stops they do so without being
-// told.
+// cutShort is the end of a call that cannot wait for its turn: the engine has its calls end before ([Subagent.Stop]). When the
+// daemon stops they do so without being told.
 func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
-	if ctx.Err() == nil {
+	switch {
+	case ctx.Err() == nil:
 		return nil, err
-	}
-	if drained(ctx) {
+	case drained(ctx):
 		return w.rest(nil)
-	}
-	bound, stop := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer stop()
-	reason := "the subagent was cancelled"
-	if errors.Is(context.Cause(ctx), errTime) {
-		reason = "the subagent's time is over"
-	}
-	_ = w.s.cfg.Caller.Cancel(bound, w.turn(nil), reason) // what it leaves ends with the run
-	if errors.Is(context.Cause(ctx), errTime) {
+	case errors.Is(context.Cause(ctx), errTime):
 		return w.overTime(), nil
 	}
 	return nil, context.Cause(ctx)
 }
 
+// Stop implements [tool.Stopper]: it ends the calls of the turn that was not over.
+func (s *Subagent) Stop(ctx context.Context, c *tool.Call) (unseen []string) {
+	st, err := decode(c.Checkpoint)
+	if err != nil || st == nil {
+		return nil
+	}
+	unseen = st.Unseen
+	if st.Pending != nil {
+		w := &work{s: s, call: c, state: st}
+		unseen = append(unseen, s.cfg.Caller.Cancel(ctx, w.turn(nil), "the subagent has ended")...)
+	}
+	return unseen
+}
+
+// stopTime is what the calls of a task that was edited may take to end. It is more than a tool gets that ignores its cancel.
+const stopTime = 10 * time.Second
+
 // anew begins with another task than the one before, whose calls end first: nobody agreed to them for this one.
 func (w *work) anew(ctx context.Context) error {
+	next := w.state.again(w.call)
 	if w.state.Pending != nil {
 		bound, stop := context.WithTimeout(ctx, stopTime)
 		defer stop()
-		_ = w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task") // what it leaves ends with the run
+		unseen := w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task")
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTime) {
+			return cause // whoever comes next waits for them once more
+		}
+		next.Unseen = append(next.Unseen, unseen...)
 	}
-	w.state = w.state.again(w.call)
+	w.state = next
 	return w.save()
 }
 

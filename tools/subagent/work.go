@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/tool"
@@ -128,6 +129,9 @@ func (w *work) told(r *tool.Result) *tool.Result {
 	}
 	if s.Calls > 0 {
 		r.Metadata["run_id"] = s.run(w.call.ID)
+	}
+	if len(s.Unseen) > 0 {
+		r.Metadata["unseen_calls"] = strings.Join(s.Unseen, " ")
 	}
 	return r
 }

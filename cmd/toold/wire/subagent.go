@@ -95,25 +95,38 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 }
 
 // Cancel implements [subagent.Caller].
-func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) error {
-	_, err := s.engine().CancelBatch(ctx, t.Parent.Caller, t.Batch, reason, "")
-	for i := 0; err == nil && i < len(t.Calls); i++ {
-		var w *lifecycle.Watcher
-		if w, err = s.engine().Watch(ctx, t.Parent.Caller, t.Calls[i].ID, "", true); err == nil {
-			err = awaitEnd(ctx, w)
+func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) (unseen []string) {
+	lasting := context.WithoutCancel(ctx) // what is known of them is known, too, when the time is over
+	if _, err := s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, ""); err != nil && !past(err) {
+		return requested(t)
+	}
+	for i := range t.Calls {
+		w, err := s.engine().Watch(lasting, t.Parent.Caller, t.Calls[i].ID, "", true)
+		switch {
+		case err == nil && !seenEnd(ctx, w), err != nil && !past(err):
+			unseen = append(unseen, t.Calls[i].ID)
 		}
 	}
-	return err
+	return unseen
 }
 
-func awaitEnd(ctx context.Context, w *lifecycle.Watcher) error {
+// seenEnd reports whether somebody saw the end of a call, for which it waits.
+func seenEnd(ctx context.Context, w *lifecycle.Watcher) bool {
 	defer w.Close()
 	for !w.Call().Status.Terminal() {
 		if _, err := w.Next(ctx); err != nil {
-			return err
+			break
 		}
 	}
-	return nil
+	c := w.Call()
+	return c.Status.Terminal() && c.Executed != call.ExecutedUnknown
+}
+
+func requested(t *subagent.Turn) (ids []string) {
+	for i := range t.Calls {
+		ids = append(ids, t.Calls[i].ID)
+	}
+	return ids
 }
 
 func stopping() error {

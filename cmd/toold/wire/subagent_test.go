@@ -1,0 +1,287 @@
+package wire_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/subagent"
+	"github.com/toold-dev/toold/tools/subagent/subagenttest"
+)
+
+var ann = tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}
+
+// farm is an engine with a subagent whose model asks for the tools that its task names.
+type farm struct {
+	t       *testing.T
+	e       *lifecycle.Engine
+	release chan struct{} // ends calls of stubborn
+	running chan string   // the ids of calls that run
+
+	mu   sync.Mutex
+	runs map[string]bool // calls of slow and stubborn whose tool has begun and not returned
+}
+
+const grace = 300 * time.Millisecond
+
+func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
+	t.Helper()
+	f := &farm{t: t, release: make(chan struct{}), running: make(chan string, 64), runs: map[string]bool{}}
+	m := subagenttest.New(func(q *subagenttest.Question) subagenttest.Reply {
+		if q.Turns() > 0 || q.Task() == "nothing" {
+			return subagenttest.Reply{Text: "done"}
+		}
+		var list []subagenttest.Call
+		for i, name := range strings.Fields(q.Task()) {
+			list = append(list, subagenttest.Call{ID: "c" + string(rune('a'+i)), Name: name, Arguments: "{}"})
+		}
+		return subagenttest.Reply{Calls: list}
+	})
+	tools := registry.New(registry.Config{})
+	helper, err := subagent.New(subagent.Config{
+		Name: "helper", Protocol: subagent.OpenAI, Endpoint: m.Endpoint("openai"), Model: "small",
+		Caller: wire.Subagents(func() *lifecycle.Engine { return f.e }, tools, nil),
+	})
+	f.must(err)
+	f.must(tools.Register("subagent:helper", helper))
+	safe := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "slow", Effects: safe}, f.slow)))
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "stubborn", Effects: safe}, f.stubborn)))
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "ask", Effects: safe}, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			return tool.Suspended("May I?"), nil
+		}
+		return f.slow(ctx, c)
+	})))
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "ask_stubborn", Effects: safe}, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			return tool.Suspended("May I?"), nil
+		}
+		return f.stubborn(ctx, c)
+	})))
+	cfg := lifecycle.Config{Store: memory.New(memory.Config{}), Tools: wire.Definitions(tools), Answers: wire.Answers(tools), Grace: grace}
+	if change != nil {
+		change(&cfg)
+	}
+	f.e, err = lifecycle.New(cfg)
+	f.must(err)
+	t.Cleanup(func() {
+		close(f.release)
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		f.e.Drain(ctx)
+		_ = helper.Close()
+		m.Close()
+	})
+	return f
+}
+
+func (f *farm) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *farm) enter(id string) (leave func()) {
+	f.mu.Lock()
+	f.runs[id] = true
+	f.mu.Unlock()
+	f.running <- id
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.runs, id)
+	}
+}
+
+// still are the calls that run.
+func (f *farm) still() (ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.runs {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// slow takes most of the grace period to heed its cancellation.
+func (f *farm) slow(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	defer f.enter(c.ID)()
+	<-ctx.Done()
+	time.Sleep(grace * 2 / 3)
+	return nil, ctx.Err()
+}
+
+// stubborn does not heed it.
+func (f *farm) stubborn(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	defer f.enter(c.ID)()
+	<-f.release
+	return tool.Text("at last"), nil
+}
+
+// ask has the subagent do something. It returns when that rests, or with until when so many calls of it run.
+func (f *farm) ask(id, task string, until int) *call.Call {
+	f.t.Helper()
+	arguments, err := json.Marshal(map[string]string{"task": task})
+	f.must(err)
+	w, err := f.e.Execute(f.t.Context(), ann, call.Spec{Tool: "helper", ID: id, Arguments: string(arguments), Run: tool.Run{ID: "run of " + id, Thread: "thread of " + id}}, lifecycle.ExecuteOptions{})
+	f.must(err)
+	f.t.Cleanup(w.Close)
+	if until == 0 {
+		c := f.rest(w)
+		if c.Status != call.Suspended {
+			f.t.Fatalf("it is %s and does not wait: %+v", c.Status, c.Result)
+		}
+		return c
+	}
+	for range until {
+		f.begun()
+	}
+	return w.Call()
+}
+
+func (f *farm) begun() string {
+	f.t.Helper()
+	select {
+	case id := <-f.running:
+		return id
+	case <-time.After(20 * time.Second):
+		f.t.Fatal("no call runs")
+		return ""
+	}
+}
+
+// rest waits until a call has ended or waits for somebody.
+func (f *farm) rest(w *lifecycle.Watcher) *call.Call {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if c := w.Call(); c.Status.Terminal() || c.Status == call.Suspended {
+			return c
+		}
+		_, err := w.Next(ctx)
+		f.must(err)
+	}
+}
+
+// below are the calls that a call made, by tool.
+func (f *farm) below(parent string) map[string]*call.Call {
+	f.t.Helper()
+	found := map[string]*call.Call{}
+	page, err := f.e.List(f.t.Context(), ann, store.Query{ParentCall: parent, Limit: 100})
+	f.must(err)
+	for _, c := range page.Calls {
+		found[c.Tool] = c
+	}
+	return found
+}
+
+// decide answers what a call waits for, without waiting for what follows.
+func (f *farm) decide(c *call.Call, d tool.Decision) *lifecycle.Watcher {
+	f.t.Helper()
+	open := c.Open()
+	if open == nil {
+		f.t.Fatalf("%s is %s and waits for nothing: %+v", c.ID, c.Status, c.Result)
+	}
+	d.ID = "decision-of-" + open.ID
+	w, err := f.e.Resume(f.t.Context(), ann, lifecycle.ResumeRequest{SuspensionID: open.ID, Decision: d})
+	f.must(err)
+	f.t.Cleanup(w.Close)
+	return w
+}
+
+// Nobody is told that a subagent has ended while calls of it run, however it is ended; those whose end nobody saw are named.
+func TestSubagentEndsAfterItsCalls(t *testing.T) {
+	t.Parallel()
+	cancel := func(f *farm, id string) *call.Call {
+		c, err := f.e.Cancel(f.t.Context(), ann, id, "", 20*time.Second)
+		f.must(err)
+		return c
+	}
+	decline := func(f *farm, id string) *call.Call {
+		c, err := f.e.Get(f.t.Context(), ann, id)
+		f.must(err)
+		w := f.decide(c, tool.Decision{Action: tool.Cancel})
+		for c := w.Call(); !c.Status.Terminal(); c = w.Call() {
+			_, err := w.Next(f.t.Context())
+			f.must(err)
+		}
+		return w.Call()
+	}
+	for name, tt := range map[string]struct {
+		task   string
+		rests  bool // the subagent waits: of what it asks for the first is agreed to, and runs
+		end    func(f *farm, id string) *call.Call
+		unseen bool
+	}{
+		"cancelled":                      {"slow", false, cancel, false},
+		"cancelled, one does not heed":   {"stubborn slow", false, cancel, true},
+		"cancelled while it waits":       {"ask ask_stubborn", true, cancel, false},
+		"declined":                       {"ask ask_stubborn", true, decline, false},
+		"declined, one does not heed":    {"ask_stubborn ask", true, decline, true},
+		"cancelled waiting, not heeding": {"ask_stubborn ask", true, cancel, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFarm(t, nil)
+			const id = "subagent-parent-1"
+			first, _, _ := strings.Cut(tt.task, " ")
+			if tt.rests {
+				f.ask(id, tt.task, 0)
+				f.decide(f.below(id)[first], tool.Decision{Action: tool.Resume})
+				f.begun()
+			} else {
+				f.ask(id, tt.task, len(strings.Fields(tt.task)))
+			}
+			c := tt.end(f, id)
+			still := f.still()
+			if c.Status != call.Cancelled {
+				t.Fatalf("it is %s", c.Status)
+			}
+			var want []string
+			if tt.unseen {
+				want = []string{f.below(id)[first].ID}
+			}
+			if !slices.Equal(still, want) {
+				t.Errorf("told that it ended, %v run, not %v", still, want)
+			}
+			if c.Result.Metadata[lifecycle.UnseenCalls] != strings.Join(want, "") || strings.Contains(c.Result.ModelText(), "nobody saw the end") != tt.unseen || (c.Executed == call.ExecutedUnknown) != tt.unseen {
+				t.Errorf("%s, it says %q with %v", c.Executed, c.Result.ModelText(), c.Result.Metadata)
+			}
+		})
+	}
+}
+
+// A subagent whose task is edited begins with the new one when the calls of the old one have ended, and names those that did not.
+func TestSubagentEditedEndsItsCalls(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"ask", "ask_stubborn"} {
+		f := newFarm(t, nil)
+		const id = "subagent-parent-1"
+		parent := f.ask(id, first+" "+map[string]string{"ask": "ask_stubborn", "ask_stubborn": "ask"}[first], 0)
+		child := f.below(id)[first]
+		f.decide(child, tool.Decision{Action: tool.Resume})
+		f.begun()
+		c := f.rest(f.decide(parent, tool.Decision{Action: tool.Resume, Arguments: `{"task":"nothing"}`}))
+		if c.Status != call.Succeeded || c.Result.Message != "done" {
+			t.Fatalf("it ended with %s %+v", c.Status, c.Result)
+		}
+		want := map[string]string{"ask_stubborn": child.ID}[first]
+		if got := c.Result.Metadata[lifecycle.UnseenCalls]; got != want || strings.Join(f.still(), "") != want {
+			t.Errorf("%s: it names %q, %v run", first, got, f.still())
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// stopMost is what the calls that a call made may take to end before its own end is told without them.
+func (e *Engine) stopMost() time.Duration { return min(e.cfg.Grace, 10*time.Second) + endingTime }
+
+// below is what is known of the calls that a call made when it ends.
+type below struct {
+	unseen  []string
+	unknown bool // nobody could say
+}
+
+// stopBelow has the tool of a call end the calls that it made. It returns when they have ended, at the latest stopMost after since.
+// That comes before the end of the call is stored: nobody is told that it ended while they run.
+func (p *pass) stopBelow(since time.Time) (left below) {
+	if p.def == nil {
+		return left
+	}
+	s, ok := p.def.Tool.(tool.Stopper)
+	if !ok {
+		return left
+	}
+	e, wait := p.l.e, max(0, time.Until(since.Add(p.l.e.stopMost())))
+	var err error
+	left.unseen, err = bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
+		ctx, stop := context.WithTimeout(ctx, wait)
+		defer stop()
+		return s.Stop(ctx, p.call(nil)), nil
+	})
+	if err != nil {
+		left.unknown = true
+		e.log.Error("calls of a call not stopped", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
+	}
+	return left
+}
+
+// ending is stopBelow for a call whose pass ends so. One that succeeded has none; those of a daemon that stops go on with the next.
+func (p *pass) ending(ctx context.Context, out *end) {
+	if out.status != call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
+		p.stopBelow(time.Now()).name(out)
+	}
+}
+
+// UnseenCalls is the entry of a result's metadata that names the calls of a call that may still do something, though it has ended.
+const UnseenCalls = "unseen_calls"
+
+// name says in the result which calls nobody saw end.
+func (b below) name(out *end) {
+	if len(b.unseen) == 0 && !b.unknown {
+		return
+	}
+	text := "it is not known whether the calls that it made have ended"
+	if !b.unknown {
+		text = "nobody saw the end of calls that it made: " + strings.Join(b.unseen, ", ")
+	}
+	out.executed = call.ExecutedUnknown
+	r := copyResult(out.result)
+	if r.Error != nil {
+		r.Error.Message = strings.TrimRight(r.Error.Message, ".") + "; " + text
+	}
+	if r.Metadata == nil {
+		r.Metadata = map[string]string{}
+	}
+	r.Metadata[UnseenCalls] = strings.Join(slices.Sorted(slices.Values(b.unseen)), " ")
+	out.result = r
+}
