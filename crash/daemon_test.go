@@ -215,7 +215,7 @@ func (d *daemon) dead() bool {
 	select {
 	case <-d.ended:
 		return true
-	case <-time.After(3 * time.Second):
+	case <-time.After(30 * time.Second):
 		return false
 	}
 }

@@ -183,7 +183,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 
 // untilRoom repeats what is refused for want of room: the daemon looks for room once a second.
 func untilRoom(do func() error) (err error) {
-	for range 50 {
+	for range 300 {
 		if err = do(); !full(err) {
 			return err
 		}

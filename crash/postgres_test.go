@@ -77,10 +77,9 @@ func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
 // TestCrashLoopPostgres is TestCrashLoop on PostgreSQL, with a fifth of the kills, while the server is spoiled.
 func TestCrashLoopPostgres(t *testing.T) {
 	l := newLoop(t, seed(t))
-	end := spoil(t, l.onPostgres(t), l.seed)
-	defer end()
+	l.calm = spoil(t, l.onPostgres(t), l.seed)
+	defer l.calm()
 	l.killed(t, max(kills(t)/5, 4))
-	end()
 }
 
 // TestLinearizablePostgres is TestLinearizable on PostgreSQL, while the server is spoiled.
