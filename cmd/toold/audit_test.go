@@ -169,7 +169,7 @@ func TestAuditOfOperations(t *testing.T) {
 	_, err = p.p.admin.Purge(ctx, &tooldv1.PurgeRequest{CallIds: []string{"plugin-tests-call-1"}})
 	must(t, err)
 	p.p.signal(syscall.SIGHUP)
-	eventually(t, "SIGHUP reloads", func() bool { return strings.Contains(p.p.log.String(), "reloaded") })
+	p.p.logs(t, "reloaded")
 	export := new(run).do(t, p.data, "audit", "export").out
 	var told []string
 	for line := range strings.Lines(export) {

@@ -149,7 +149,7 @@ func (r *run) do(t *testing.T, dir string, args ...string) *run {
 	if r.clock != nil {
 		a.now = r.clock
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), hangs)
 	defer cancel()
 	r.code = a.run(ctx, args)
 	r.out, r.err = out.String(), errOut.String()

@@ -94,9 +94,7 @@ func TestHooksOfServices(t *testing.T) {
 	if h := info.GetHooks(); !h[0].GetFailing() || h[0].GetLastError() == "" || h[0].GetFailed() == 0 {
 		t.Errorf("state %v", h)
 	}
-	if !strings.Contains(p.p.log.String(), "hook fails") {
-		t.Error("the log does not tell")
-	}
+	p.p.logs(t, "hook fails")
 	if _, text := getMetrics(t, p.p, http.MethodGet, "/metrics", p.p.ready.Metrics); !strings.Contains(text, `toold_hook_failing{hook="policy"} 1`) {
 		t.Errorf("metrics:\n%s", text)
 	}

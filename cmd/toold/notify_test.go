@@ -96,15 +96,16 @@ func TestNotifySurvivesKills(t *testing.T) {
 		p.kill()
 	}
 	e.set(true)
-	p := s.start("--config", file)
+	p := s.start("--config", file, "--metrics-listen", "127.0.0.1:0")
 	for _, event := range events {
 		eventually(t, event, func() bool { return e.took(event) > 0 })
 	}
 	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "notify-kill-call-0-0", Wait: durationpb.New(5 * time.Second)})
 	must(t, err)
 	eventually(t, "the end", func() bool { return e.took("default/notify-kill-call-0-0/finished") == 1 })
+	eventually(t, "the daemon has heard that it was taken", func() bool { return scrape(t, p)[`toold_notify_waiting{target="ops"}`] == 0 })
 	p.signal(syscall.SIGTERM)
-	p.wait(20 * time.Second)
+	p.wait(hangs)
 	before := len(e.tried)
 	p = s.start("--config", file)
 	_, err = p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "notify-kill-call-0-1", Wait: durationpb.New(5 * time.Second)})

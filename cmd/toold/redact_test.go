@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -53,7 +52,7 @@ func TestT79SecretIsNowhere(t *testing.T) {
 		must(t, err)
 		places["record"] = record
 		p.signal(syscall.SIGTERM)
-		p.wait(10 * time.Second)
+		p.wait(hangs)
 		places["log"] = []byte(p.log.String())
 		must(t, filepath.WalkDir(s.data, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {

@@ -168,8 +168,9 @@ func (d *daemon) drain(period time.Duration) error {
 	case failed := <-d.failed:
 		return fatalError{failed}
 	case <-late.C:
-		if err = errors.New("the journal did not take all that was told in time; the next start decides what becomes of it"); d.engine.Stats().Running > 0 {
-			err = fmt.Errorf("%d calls did not end in time; the next start decides what becomes of them", d.engine.Stats().Running)
+		err = errors.New("the journal did not take all that was told in time; the next start decides what becomes of it")
+		if n := d.engine.Stats().Running; n > 0 {
+			err = fmt.Errorf("%d calls did not end in time; the next start decides what becomes of them", n)
 		}
 		d.kill()
 	}

@@ -189,6 +189,12 @@ func (p *proc) wait(most time.Duration) time.Duration {
 	return time.Since(began)
 }
 
+// logs waits until the log says something: it comes through a pipe, later than the answer to what is logged.
+func (p *proc) logs(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "the log says "+text, func() bool { return strings.Contains(p.log.String(), text) })
+}
+
 // hangs is after what time something will not come any more, on a machine that does much else too.
 const hangs = time.Minute
 

@@ -224,7 +224,7 @@ func (p *proc) worker(l language, address, token string) *exec.Cmd {
 // sees waits until a tool is listed, or is not.
 func (p *proc) sees(id string, want bool) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), hangs)
 	defer cancel()
 	watch, err := tooldv1.NewToolServiceClient(p.conn).WatchTools(ctx, &tooldv1.WatchToolsRequest{})
 	must(p.t, err)
@@ -280,15 +280,13 @@ func (p *proc) end(id, tool, arguments string) *tooldv1.Call {
 // awaitLines waits until a file has so many lines.
 func awaitLines(t *testing.T, file string, n int) []string {
 	t.Helper()
-	for range 2000 {
+	var lines []string
+	eventually(t, fmt.Sprintf("%s has %d lines", file, n), func() bool {
 		b, _ := os.ReadFile(file)
-		if lines := strings.Split(strings.TrimSpace(string(b)), "\n"); len(lines) >= n && lines[0] != "" {
-			return lines
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%s never had %d lines", file, n)
-	return nil
+		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+		return len(lines) >= n && lines[0] != ""
+	})
+	return lines
 }
 
 // A played is a line of the transcript of workers.
@@ -406,7 +404,7 @@ func cancelAndDrain(t *testing.T, l language) {
 func TestT84WorkerKilled(t *testing.T) { inEach(t, workerKilled) }
 
 func workerKilled(t *testing.T, l language) {
-	p := newSite(t, "").start("--workers-lease", "1s")
+	p := newSite(t, "").start("--workers-lease", "2s")
 	first := p.worker(l, p.ready.TCP, p.token())
 	dir := t.TempDir()
 	file := func(tool string) string { return filepath.Join(dir, tool) }
@@ -442,16 +440,12 @@ func workerKilled(t *testing.T, l language) {
 
 func (p *proc) get(id string) *tooldv1.Call {
 	p.t.Helper()
-	for range 1000 {
-		r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
-		must(p.t, err)
-		if r.GetCall().GetEndedAt() != nil {
-			return r.GetCall()
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	p.t.Fatalf("%s never ended", id)
-	return nil
+	var c *tooldv1.Call
+	eventually(p.t, id+" ends", func() bool {
+		c = p.peek(id)
+		return c.GetEndedAt() != nil
+	})
+	return c
 }
 
 // TestWorkerOverRestart: the daemon is killed while a call waits for an answer. Its tool is known to the next one before the worker
@@ -500,7 +494,7 @@ func (p *proc) peek(id string) *tooldv1.Call {
 
 // TestWorkerSources: an operator sees who serves what.
 func TestWorkerSources(t *testing.T) {
-	p := newSite(t, "").start("--workers-lease", "1s")
+	p := newSite(t, "").start("--workers-lease", "2s")
 	source := func() *tooldv1.Source {
 		r, err := p.admin.ListSources(t.Context(), &tooldv1.ListSourcesRequest{})
 		must(t, err)
