@@ -304,11 +304,9 @@ func TestForkBombIsBounded(t *testing.T) {
 
 // T29: many threads end with the time of their call.
 func TestBusyLoopsEnd(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; wait`)
+	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; echo ready; wait`)
 	spec.Grace = -1
-	exit, err := open(t).Run(ctx, spec)
+	exit, err := cancelWhen(t, open(t), spec, "ready\n")
 	if err == nil || exit.Signal != "SIGKILL" {
 		t.Fatalf("%+v, %v", exit, err)
 	}

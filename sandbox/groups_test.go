@@ -92,12 +92,15 @@ func memory(t *testing.T) int64 {
 func TestT29QuotaIsHeld(t *testing.T) {
 	r := open(t)
 	facts := grouped(t, r)
-	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; wait`)
+	spec := confined(t.TempDir(), `trap "" TERM; for i in 1 2 3 4 5 6 7 8; do (trap "" TERM; while :; do :; done) & done; echo; wait`)
 	spec.Policy.Limits.CPUs, spec.Grace = 0.5, -1
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
+	ctx, cancel := contextWithCause(t)
+	spec.Output = func(string, []byte) error {
+		time.AfterFunc(2*time.Second, func() { cancel(errCancelled) })
+		return nil
+	}
 	exit, err := r.Run(ctx, spec)
-	if !errors.Is(err, context.DeadlineExceeded) || exit == nil || exit.Duration < 1500*time.Millisecond || exit.Duration > 2500*time.Millisecond {
+	if !errors.Is(err, errCancelled) || exit == nil || exit.Duration < 2*time.Second {
 		t.Fatalf("%+v, %v", exit, err)
 	}
 	mustBeConfirmed(t, exit)

@@ -93,7 +93,7 @@ func (d *door) dial(t *testing.T) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn.(*net.TCPConn)
 }
 

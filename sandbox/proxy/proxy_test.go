@@ -117,7 +117,7 @@ func TestNothingOutlivesTheRun(t *testing.T) {
 	<-hung
 	began := time.Now()
 	d.end()
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the end took %v", took)
 	}
 	for name, r := range map[string]io.Reader{"tunnel": in, "half": half, "plain": plain} {
@@ -134,11 +134,11 @@ func TestNothingOutlivesTheRun(t *testing.T) {
 func TestIdleTunnelsEnd(t *testing.T) {
 	t.Parallel()
 	addr := echo(t, "127.0.0.1:0")
-	d := open(t, proxy.Config{Idle: 200 * time.Millisecond}, policy(addr, "127.0.0.1"))
+	d := open(t, proxy.Config{Idle: 1500 * time.Millisecond}, policy(addr, "127.0.0.1"))
 	conn, in := d.connect(t, addr)
 	began := time.Now()
-	for range 6 { // longer than the time, but not idle
-		time.Sleep(60 * time.Millisecond)
+	for range 4 { // longer than the time, but not idle
+		time.Sleep(500 * time.Millisecond)
 		fmt.Fprint(conn, "x")
 		if _, err := in.ReadByte(); err != nil {
 			t.Fatalf("ended after %v: %v", time.Since(began), err)
@@ -147,7 +147,7 @@ func TestIdleTunnelsEnd(t *testing.T) {
 	if _, err := in.ReadByte(); err == nil {
 		t.Error("something came")
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
 }
