@@ -154,7 +154,7 @@ func TestT88TerminatedBackends(t *testing.T) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(50 * time.Millisecond): // faster than it can connect nobody gets on
+			case <-time.After(50*time.Millisecond + time.Duration(ended)*5*time.Millisecond): // faster than it can connect nobody gets on
 			}
 		}
 	})

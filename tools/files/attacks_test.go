@@ -204,8 +204,8 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 		if d := data[cutData](t, r); !d.Truncated || d.Cut == "" {
 			t.Errorf("%s %v: not told as truncated: %s", tt.id, tt.args, r.Data)
 		}
-		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("%s %v took %v, over 2 s beyond its cap", tt.id, tt.args, took)
+		if took := time.Since(start); took > 20*time.Second {
+			t.Errorf("%s %v took %v, far beyond its cap of a second", tt.id, tt.args, took)
 		}
 	}
 	// What would keep the matcher busy within one name is refused before anything is looked at.

@@ -116,7 +116,7 @@ func TestBackground(t *testing.T) {
 
 func pidIn(t *testing.T, path string) (pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {
 		b, _ := os.ReadFile(path)
 		if n, _ := fmt.Sscan(string(b), &pid); n == 1 && strings.HasSuffix(string(b), "\n") {
 			return pid
@@ -130,7 +130,7 @@ func pidIn(t *testing.T, path string) (pid int) {
 // A command that takes longer than the caller waits goes on in the background; a shorter one ends as always.
 func TestBackgroundAfter(t *testing.T) {
 	f := background(t, shell.Background{})
-	call := f.from(object{"command": "echo before; read x; echo after $x", "input": true, "background_after": 1}, nil)
+	call := f.from(object{"command": "echo before; read x; echo after $x", "input": true, "background_after": 2}, nil)
 	res, err := f.tools["bash"].Execute(t.Context(), call)
 	if err != nil {
 		t.Fatal(err)
@@ -276,12 +276,12 @@ func TestBackgroundEnds(t *testing.T) {
 		os.Remove(filepath.Join(f.dir, "pid"))
 		args := object{"command": script, "background": true}
 		if what == "its time" {
-			args["timeout"] = 1
+			args["timeout"] = 2
 		}
 		id := f.start(args)
 		stray := pid()
 		end(id)
-		for deadline := time.Now().Add(10 * time.Second); alive(stray) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); alive(stray) && time.Now().Before(deadline); {
 			time.Sleep(2 * time.Millisecond)
 		}
 		if alive(stray) {

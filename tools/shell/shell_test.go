@@ -184,9 +184,9 @@ func TestOutputIsStreamedWhileTheCommandRuns(t *testing.T) {
 // await waits for what another process does, which no fake clock can hurry.
 func await(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 10 s", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 	}
 }
@@ -266,8 +266,8 @@ func TestAnEndLeavesNothing(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now()
-	res, got := run(t, bash(t, shell.Config{Dir: dir}), object{"command": daemonize + "; echo working; sleep 600", "timeout": 1})
-	if took := time.Since(began); took < time.Second || took > 5*time.Second {
+	res, got := run(t, bash(t, shell.Config{Dir: dir}), object{"command": daemonize + "; echo working; sleep 600", "timeout": 2})
+	if took := time.Since(began); took < 2*time.Second || took > time.Minute {
 		t.Errorf("took %v", took)
 	}
 	if alive(daemonPID(t, dir)) {
@@ -276,7 +276,7 @@ func TestTimeout(t *testing.T) {
 	if !res.IsError() || res.Error.Code != tool.ExecutionFailed || res.Error.Reason != "COMMAND_TIMEOUT" || res.Error.Aborted {
 		t.Errorf("result = %+v, %+v", res, res.Error)
 	}
-	if want := "The command was killed because it did not end within 1s. What it had written:\nworking"; res.ModelText() != want {
+	if want := "The command was killed because it did not end within 2s. What it had written:\nworking"; res.ModelText() != want {
 		t.Errorf("the model reads %q, want %q", res.ModelText(), want)
 	}
 	if !got.TimedOut || got.Stdout != "working\n" || res.Process == nil || len(res.Process.Killed) < 2 {
@@ -287,7 +287,7 @@ func TestTimeout(t *testing.T) {
 // The engine's deadline is not the command's: the call is over and nobody reads a result.
 func TestDeadlineOfTheCall(t *testing.T) {
 	late := errors.New("out of time")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, late)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, late) // it runs by then
 	defer cancel()
 	res, err := bash(t, shell.Config{}).Execute(ctx, newCall(nil, object{"command": "sleep 600"}))
 	if !errors.Is(err, late) || res == nil || res.Process == nil || len(res.Process.Killed) == 0 {

@@ -31,7 +31,7 @@ type daemon struct {
 	known     map[string]subagent.Outcome
 	waits     map[string]bool // tools that wait for somebody
 	refuse    int             // turns for which there is no room
-	hang      bool
+	hang      func()          // is told of a turn that hangs
 	cancelled []string
 }
 
@@ -54,7 +54,8 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 	hang := d.hang
 	d.runs = append(d.runs, t.Run)
 	d.mu.Unlock()
-	if hang {
+	if hang != nil {
+		hang()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
@@ -373,14 +374,12 @@ func TestStopped(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			b := newBench(t, "openai", func(q *subagenttest.Question) subagenttest.Reply {
-				if tt.cause != nil {
-					time.AfterFunc(20*time.Millisecond, func() { cancel(tt.cause) })
-				}
 				return calls(subagenttest.Call{ID: "1", Name: "echo", Arguments: "{}"})
-			}, func(c *subagent.Config) { c.Time = 200 * time.Millisecond })
-			b.d.hang, b.more = true, ctx
-			if tt.cause != nil {
-				b.d.hang = true
+			}, func(c *subagent.Config) { c.Time = 2 * time.Second })
+			b.more, b.d.hang = ctx, func() {
+				if tt.cause != nil {
+					cancel(tt.cause)
+				}
 			}
 			r, err := b.attempt()
 			if !r.IsPending() { // as the engine does

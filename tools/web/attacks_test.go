@@ -226,11 +226,12 @@ func TestT53BombsAndEndlessPages(t *testing.T) {
 	if got := refused(t, fetch, s.URL+"/headers"); got != "FETCH_FAILED" {
 		t.Errorf("headers: %s", got)
 	}
-	hasty := tools(t, web.Config{Addresses: local, Timeout: 300 * time.Millisecond})["fetch"]
-	if p := fetched(t, hasty, map[string]any{"url": s.URL + "/slow"}); !p.Truncated || p.Content != "o" {
+	slow := tools(t, web.Config{Addresses: local, Timeout: 1500 * time.Millisecond})["fetch"] // its first bytes come by then
+	if p := fetched(t, slow, map[string]any{"url": s.URL + "/slow"}); !p.Truncated || p.Content != "o" {
 		t.Errorf("slow: %+v", p)
 	}
-	if got := refused(t, hasty, s.URL+"/mute"); got != "FETCH_TIMEOUT" {
+	mute := tools(t, web.Config{Addresses: local, Timeout: 200 * time.Millisecond})["fetch"]
+	if got := refused(t, mute, s.URL+"/mute"); got != "FETCH_TIMEOUT" {
 		t.Errorf("mute: %s", got)
 	}
 }
