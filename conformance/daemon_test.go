@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,12 +87,26 @@ func start(t *testing.T, args ...string) *daemon {
 		must(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	must(t, json.Unmarshal(files[conformance.TokensFile], &d.tokens))
-	d.args = append([]string{"serve", "--listen-tcp", "127.0.0.1:0", "--config", filepath.Join(dir, conformance.DaemonFile),
+	d.args = append([]string{"serve", "--listen-tcp", stays(t), "--config", filepath.Join(dir, conformance.DaemonFile),
 		"--data", filepath.Join(dir, "data"), "--workspace", filepath.Join(dir, "workspace")}, args...)
 	must(t, d.serve())
 	t.Cleanup(d.kill)
-	d.args = append(d.args, "--listen-tcp", d.address)
 	return d
+}
+
+// stays returns an address that is free, also between two lives of a daemon: below those that the system gives to whoever
+// connects to something or listens anywhere.
+func stays(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		must(t, err)
+		must(t, l.Close())
+		return l.Addr().String()
+	}
 }
 
 // serve starts the daemon and returns when it serves.

@@ -23,7 +23,7 @@ type daemon struct {
 	log   *tail
 }
 
-const startWithin = 10 * time.Second
+const startWithin = 30 * time.Second
 
 // startDaemon starts a daemon on a free port and returns when it says that it serves.
 func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {

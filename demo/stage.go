@@ -21,7 +21,7 @@ import (
 var files embed.FS
 
 // callWait is how long a call that needs no time may take.
-const callWait = 10 * time.Second
+const callWait = 30 * time.Second
 
 // A stage is where the demo plays: a directory of its own with a store and a workspace, and the daemon on them.
 type stage struct {

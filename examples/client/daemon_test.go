@@ -105,12 +105,12 @@ func (p *place) serve(t *testing.T) {
 			if err != nil {
 				t.Errorf("the daemon ended with %v\n%s", err, &log)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			_ = cmd.Process.Kill()
 			t.Errorf("the daemon did not end: %v\n%s", <-p.ended, &log)
 		}
 	})
-	for deadline := time.Now().Add(20 * time.Second); p.address == ""; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); p.address == ""; time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(out.Name())
 		var ready struct {
 			TCP string `json:"tcp"`
