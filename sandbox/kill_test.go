@@ -290,7 +290,7 @@ func TestDoubtIsTold(t *testing.T) {
 	until(t, "start", func() bool { return len(pids(t, other)) == 1 })
 	dir := t.TempDir()
 	exit, _ := run(t, r, bash(dir, `(env -i setsid bash -c 'echo $$ > pids; exec sleep 1000' >/dev/null 2>&1 &)
-		until [ -s pids ]; do sleep 0.01; done; sleep 0.05`))
+		until [ -s pids ] && [ "$(</proc/$(<pids)/comm)" = sleep ]; do sleep 0.01; done; sleep 0.05`))
 	if len(exit.Unverified) != 1 || exit.Unverified[0].PID != pids(t, dir)[0] ||
 		exit.Unverified[0].Command != "sleep 1000" || !exit.ConfirmedAt.IsZero() {
 		t.Errorf("unverified: %+v", exit.Unverified)

@@ -71,7 +71,7 @@ func TestBackgroundShellsEnd(t *testing.T) {
 
 	pid = p.stray(s, "background-of-drain")
 	p.signal(syscall.SIGTERM)
-	if took := p.wait(20 * time.Second); p.cmd.ProcessState.ExitCode() != 0 {
+	if took := p.wait(hangs); p.cmd.ProcessState.ExitCode() != 0 {
 		t.Errorf("exit %d after %v\n%s", p.cmd.ProcessState.ExitCode(), took, p.log)
 	}
 	if lives(pid) {

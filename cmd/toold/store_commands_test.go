@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -33,7 +32,7 @@ func asking(t *testing.T, p *proc, id string) {
 func (p *proc) stop() {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
-	p.wait(20 * time.Second)
+	p.wait(hangs)
 }
 
 // says checks an exit code and what stands somewhere in both outputs together.
