@@ -68,13 +68,13 @@ func TestModelPostgres(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var spoiling sync.WaitGroup
 	spoiling.Go(func() {
-		for ctx.Err() == nil {
+		for n := 0; ctx.Err() == nil; n++ {
 			if err := server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + pgtest.Role + "'"); err != nil {
 				t.Errorf("end the connections: %v", err)
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
+			case <-time.After(200*time.Millisecond + time.Duration(n)*5*time.Millisecond): // on a slow machine somebody has to get on
 			}
 		}
 	})
