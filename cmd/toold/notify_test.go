@@ -103,7 +103,10 @@ func TestNotifySurvivesKills(t *testing.T) {
 	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "notify-kill-call-0-0", Wait: durationpb.New(5 * time.Second)})
 	must(t, err)
 	eventually(t, "the end", func() bool { return e.took("default/notify-kill-call-0-0/finished") == 1 })
-	eventually(t, "the daemon has heard that it was taken", func() bool { return scrape(t, p)[`toold_notify_waiting{target="ops"}`] == 0 })
+	eventually(t, "the daemon has heard that it was taken", func() bool {
+		waiting, told := scrape(t, p)[`toold_notify_waiting{target="ops"}`]
+		return told && waiting == 0
+	})
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
 	before := len(e.tried)
