@@ -152,7 +152,7 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	defer stop()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir, cmd.Env = p.dir, environment()
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
