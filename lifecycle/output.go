@@ -93,6 +93,9 @@ func (r *reporter) SaveCheckpoint(b []byte) error {
 	if r.closed.Load() {
 		return errEnded
 	}
+	if err := checkCheckpoint(b); err != nil {
+		return err
+	}
 	kept := append([]byte(nil), b...)
 	return r.p.l.commit(step{apply: func(c *call.Call) { c.Checkpoint = kept }, durability: store.Full})
 }

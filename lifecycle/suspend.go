@@ -69,6 +69,11 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		p.abandoned(s)
 		return
 	}
+	if refused := tooManyRounds(l.peek(), out.origin, or(out.executed, call.NotStarted)); refused != nil {
+		l.finish(ctx, p, *refused)
+		p.abandoned(s)
+		return
+	}
 	if full := l.e.questions.reserve(l.peek(), out.origin); full != "" {
 		l.finish(ctx, p, tooManyQuestions(full, or(out.executed, call.NotStarted)))
 		p.abandoned(s)

@@ -154,7 +154,11 @@ func (c *Call) Output(stream string, b []byte) error {
 	return c.Reporter.Output(stream, b)
 }
 
-// SaveCheckpoint keeps b for the next attempt. What a tool did before it, it must not do again.
+// CheckpointSize is the reason of a checkpoint that is refused because it has more than 16 MiB.
+const CheckpointSize = "CHECKPOINT_SIZE"
+
+// SaveCheckpoint keeps b for the next attempt. What a tool did before it, it must not do again. One of more than 16 MiB is refused, and
+// the one before it stays.
 func (c *Call) SaveCheckpoint(b []byte) error {
 	if c.Reporter == nil {
 		return ErrNoReporter

@@ -202,7 +202,10 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 		result, err = w.run(bounded)
 	}
 	if err != nil && drained(ctx) {
-		return w.rest(nil)
+		result, err = w.rest(nil)
+	}
+	if e, ok := errors.AsType[*tool.Error](err); ok && e.Reason == tool.CheckpointSize {
+		return w.overSize(), nil
 	}
 	return result, err
 }

@@ -91,6 +91,7 @@ func (d *daemon) Cancel(_ context.Context, t *subagent.Turn, reason string) []st
 type log struct {
 	tool.Reporter
 	checkpoint []byte
+	small      int // what a checkpoint may have; 0: anything
 	activities []string
 }
 
@@ -101,6 +102,9 @@ func (l *log) Activity(_, _, content string) error {
 }
 
 func (l *log) SaveCheckpoint(b []byte) error {
+	if l.small > 0 && len(b) > l.small {
+		return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize}
+	}
 	l.checkpoint = slices.Clone(b)
 	return nil
 }
@@ -244,7 +248,7 @@ func TestLimits(t *testing.T) {
 				r := endless(q)
 				r.Text = strings.Repeat("x", 3<<20)
 				return r
-			}, nil, "CONVERSATION", 2},
+			}, nil, "CONVERSATION", 1},
 			"no time": {func(q *subagenttest.Question) subagenttest.Reply {
 				time.Sleep(30 * time.Millisecond)
 				return endless(q)
@@ -266,7 +270,14 @@ func TestLimits(t *testing.T) {
 			})
 		}
 	})
-	b := newBench(t, "openai", nil, nil)
+	b := newBench(t, "openai", func(*subagenttest.Question) subagenttest.Reply {
+		return calls(subagenttest.Call{ID: "x", Name: "echo", Arguments: `{"text":"` + strings.Repeat("<", 1000) + `"}`})
+	}, nil)
+	b.log.small = 40_000
+	if r := b.result(t); r.Error == nil || r.Error.Reason != "CONVERSATION" || len(b.log.checkpoint) == 0 {
+		t.Errorf("when its checkpoint is not kept it ends with %+v", r)
+	}
+	b = newBench(t, "openai", nil, nil)
 	b.run.Labels = map[string]string{"subagent.depth_left": "0"}
 	if r := b.result(t); r.Error == nil || r.Error.Reason != "DEPTH" {
 		t.Errorf("too deep it ends with %+v", r)

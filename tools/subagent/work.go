@@ -87,9 +87,13 @@ func (w *work) limit(ctx context.Context) *tool.Result {
 	case s.Usage.total() >= cfg.Tokens:
 		return w.stopped("TOKENS", "its limit of %d tokens", cfg.Tokens)
 	case s.size() > maxConversation:
-		return w.stopped("CONVERSATION", "the limit of what a conversation may hold (%d bytes)", maxConversation)
+		return w.overSize()
 	}
 	return nil
+}
+
+func (w *work) overSize() *tool.Result {
+	return w.stopped("CONVERSATION", "the limit of what a conversation may hold (%d bytes)", maxConversation)
 }
 
 func (s *state) size() (n int) {
@@ -184,6 +188,9 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	}
 	if s.Usage.total() >= w.s.cfg.Tokens {
 		return w.stopped("TOKENS", "its limit of %d tokens", w.s.cfg.Tokens)
+	}
+	if s.size() > maxConversation {
+		return w.overSize()
 	}
 	s.Pending = p
 	s.Calls += len(p.Requests)

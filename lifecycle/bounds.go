@@ -1,0 +1,67 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A call's record is written anew with each of its steps, and read whole: what it may hold is bounded. None of these is reached by
+// work that is meant; a setting would only tell an operator to raise it.
+const (
+	// maxCheckpoint is four times what a subagent's conversation may hold, which is the largest that we know of; in bytes.
+	maxCheckpoint = 16 << 20
+	// mostRounds is how often a call may wait: each day for more than a year.
+	mostRounds = 500
+	// mostRoundBytes bounds the questions and answers of all rounds: those of more than fifty of the largest tickets.
+	mostRoundBytes = 16 << 20
+)
+
+func checkCheckpoint(b []byte) error {
+	if len(b) <= maxCheckpoint {
+		return nil
+	}
+	return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize, Message: fmt.Sprintf("the checkpoint has %d bytes; at most %d are kept", len(b), maxCheckpoint)}
+}
+
+// tooManyRounds is the end of a call that has asked as much as a record may hold; nil when it may ask. A question about an attempt in
+// doubt is always asked: its tool did not choose to.
+func tooManyRounds(c *call.Call, origin string, executed call.Executed) *end {
+	if origin == call.OriginDoubt {
+		return nil
+	}
+	n := 0
+	for i := range c.Rounds {
+		n += roundWeight(&c.Rounds[i])
+	}
+	why := fmt.Sprintf("%d times, as often as it may", mostRounds)
+	switch {
+	case len(c.Rounds) >= mostRounds:
+	case n > mostRoundBytes:
+		why = fmt.Sprintf("%d times, and its questions and answers have %d bytes; at most %d are kept", len(c.Rounds), n, mostRoundBytes)
+	default:
+		return nil
+	}
+	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
+		Code: tool.ResourceExhausted, Reason: "TOO_MANY_ROUNDS", Aborted: true, Message: "Not asked: the call has asked " + why,
+	})}
+}
+
+// roundWeight is about what a round takes in the record, in bytes.
+func roundWeight(r *call.Round) int {
+	s := &r.Suspension
+	n := len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.DefaultResult) + len(s.Pending.Arguments) + len(r.Proposed)
+	d := &s.Description
+	n += len(d.Title) + len(d.Basis)
+	for i := range d.Preview {
+		n += len(d.Preview[i].Text) + len(d.Preview[i].Data)
+	}
+	for i := range d.Notes {
+		n += len(d.Notes[i])
+	}
+	if d := r.Decision; d != nil {
+		n += len(d.Result) + len(d.Arguments) + len(d.Reason)
+	}
+	return n
+}

@@ -1,0 +1,56 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A checkpoint that is too large is refused and the one before it stays.
+func TestCheckpointIsBounded(t *testing.T) {
+	var refused error
+	saves := func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if err := c.SaveCheckpoint(bytes.Repeat([]byte("x"), 16<<20)); err != nil {
+			return nil, err
+		}
+		refused = c.SaveCheckpoint(bytes.Repeat([]byte("y"), 16<<20+1))
+		return tool.Text("done"), nil
+	}
+	inBubble(t, []tool.Tool{made("saves", mutating, saves)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("saves", ""))
+		if e := tool.AsError(refused); c.Status != call.Succeeded || refused == nil || e.Code != tool.ResourceExhausted || e.Reason != tool.CheckpointSize || !strings.Contains(e.Message, "at most 16777216") {
+			t.Errorf("it is %s, and %v", c.Status, refused)
+		}
+		if kept := w.get(c.ID).Checkpoint; len(kept) != 16<<20 || kept[0] != 'x' {
+			t.Errorf("%d bytes are kept", len(kept))
+		}
+	})
+}
+
+// A call that asks over and over ends when its record has as many rounds as it may, or as many bytes of them.
+func TestRoundsAreBounded(t *testing.T) {
+	for name, tt := range map[string]struct{ answer, rounds int }{"many": {0, 500}, "large": {1 << 20, 16}} {
+		t.Run(name, func(t *testing.T) {
+			again := func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended("Again?"), nil }
+			answer := ""
+			if tt.answer > 0 {
+				answer = `"` + strings.Repeat("!", tt.answer-2) + `"`
+			}
+			inBubble(t, []tool.Tool{made("again", mutating, again)}, nil, func(t *testing.T, w *world) {
+				c := w.do(spec("again", ""))
+				for err := error(nil); c.Status == call.Suspended && len(c.Rounds) <= tt.rounds; {
+					if c, err = w.resume(alice, c, tool.Decision{Action: tool.Resume, Result: answer}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if c.Status != call.Failed || c.Result.Error.Code != tool.ResourceExhausted || c.Result.Error.Reason != "TOO_MANY_ROUNDS" || len(c.Rounds) != tt.rounds {
+					t.Fatalf("after %d rounds: %s %+v", len(c.Rounds), c.Status, c.Result)
+				}
+			})
+		})
+	}
+}
