@@ -39,20 +39,8 @@ func filter(sockets bool) ([]byte, error) {
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
 		kill,
 		bpf.LoadAbsolute{Off: dataNumber, Size: 4},
-		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: x32Bit, SkipFalse: 1},
-		kill,
 	}
-	for _, number := range slices.Sorted(keys(examined(sockets))) {
-		rule := examined(sockets)[number]
-		if len(rule) > 250 {
-			return nil, fmt.Errorf("rule of system call %d is too long", number)
-		}
-		program = append(program, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(rule))})
-		program = append(program, rule...)
-	}
-	program = append(program, ranges(slices.Concat(commonCalls(), archCalls()))...)
-	program = append(program, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: newestCall, SkipFalse: 1}, refuseWith(unix.ENOSYS), refuseWith(unix.EPERM))
-	raw, err := bpf.Assemble(program)
+	raw, err := bpf.Assemble(append(program, tree(spans(sockets))...))
 	if err != nil {
 		return nil, fmt.Errorf("filter of system calls for %s: %w", runtime.GOARCH, err)
 	}
@@ -65,24 +53,45 @@ func filter(sockets bool) ([]byte, error) {
 	return b, nil
 }
 
-// ranges allows what is listed: for each run of numbers, refuse what is below it and allow what is in it.
-func ranges(numbers []uint32) (program []bpf.Instruction) {
-	slices.Sort(numbers)
-	numbers = slices.Compact(numbers)
-	for len(numbers) > 0 {
-		n := 1
-		for n < len(numbers) && numbers[n] == numbers[0]+uint32(n) {
-			n++
+// A span is the numbers of system calls that one rule decides: from here to the next span.
+type span struct {
+	from uint32
+	rule []bpf.Instruction
+}
+
+// spans returns the rules for all numbers, by number.
+func spans(sockets bool) (list []span) {
+	allowed, refused := []bpf.Instruction{allow}, []bpf.Instruction{refuseWith(unix.EPERM)}
+	rules := examined(sockets)
+	for _, number := range slices.Concat(commonCalls(), archCalls()) {
+		if rules[number] == nil {
+			rules[number] = allowed
 		}
-		program = append(program,
-			bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: numbers[0], SkipTrue: 1},
-			refuseWith(unix.EPERM),
-			bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: numbers[n-1], SkipTrue: 1},
-			allow,
-		)
-		numbers = numbers[n:]
 	}
-	return program
+	for number := range uint32(newestCall + 1) {
+		rule := rules[number]
+		if rule == nil {
+			rule = refused
+		}
+		if len(list) == 0 || &list[len(list)-1].rule[0] != &rule[0] {
+			list = append(list, span{number, rule})
+		}
+	}
+	return append(list, span{newestCall + 1, []bpf.Instruction{refuseWith(unix.ENOSYS)}}, span{x32Bit, []bpf.Instruction{kill}})
+}
+
+// tree finds the span of the number that is loaded, in as few steps as can be: the kernel runs it for each call, and once for
+// each number there is when a process takes the filter.
+func tree(list []span) []bpf.Instruction {
+	if len(list) == 1 {
+		return list[0].rule
+	}
+	half := len(list) / 2
+	below, above := tree(list[:half]), tree(list[half:])
+	// The jump of a condition reaches 255 instructions.
+	return slices.Concat([]bpf.Instruction{
+		bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: list[half].from, SkipFalse: 1}, bpf.Jump{Skip: uint32(len(below))},
+	}, below, above)
 }
 
 // examined has the calls whose arguments decide. Each rule begins with the number loaded and ends with a verdict.
@@ -167,16 +176,6 @@ func coreRules() map[uint32][]bpf.Instruction {
 			bpf.LoadAbsolute{Off: dataArgs + 8*2 + 4, Size: 4}, bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
 			pretend, allow,
 		},
-	}
-}
-
-func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
-	return func(yield func(K) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
 	}
 }
 
