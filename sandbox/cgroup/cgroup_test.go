@@ -2,6 +2,7 @@ package cgroup_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,6 +96,56 @@ func TestPool(t *testing.T) {
 		t.Errorf("usage of nothing: %+v", u)
 	}
 	p.Put(again)
+}
+
+// A group that somebody removed, in one hierarchy or all, is not given to another run.
+func TestRemovedGroups(t *testing.T) {
+	p := open(t, t.Name(), os.Getpid())
+	if p.Mechanism() == "" {
+		t.Logf("no groups here: %v", p)
+		return
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, removed := cgroup.ParseOwn(string(groups)), 0
+	for _, m := range cgroup.ParseMounts(string(mountinfo)) {
+		g, err := p.Get(cgroup.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Put(g)
+		for _, option := range m.Options {
+			dirs, _ := filepath.Glob(filepath.Join(m.Dir(own[option]), "toold-"+t.Name()+"-*"))
+			for _, dir := range dirs {
+				if os.Remove(dir) == nil {
+					removed++
+				}
+			}
+		}
+		child := exec.Command("sleep", "60")
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		g, err = p.Get(cgroup.Limits{})
+		if err == nil {
+			err = g.Add(child.Process.Pid)
+		}
+		if err != nil || len(g.Members()) != 1 {
+			t.Errorf("without the one in %s: %v, members %v", m.At, err, g.Members())
+		}
+		_ = child.Process.Kill()
+		_ = child.Wait()
+		p.Put(g)
+	}
+	if removed == 0 {
+		t.Error("nothing was removed")
+	}
 }
 
 // Groups of an owner's dead processes go, those of living ones and of other owners stay.

@@ -3,6 +3,7 @@ package cgroup
 import (
 	"cmp"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -109,7 +110,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 	return write(g.path(CPU, "cpu.cfs_quota_us"), orMax(quota, "-1"))
 }
 
-// read returns the counters of the group, which begin with it.
+// read returns the counters of the group, which begin at zero.
 func (g *Group) read() (u Usage, err error) {
 	if g.has(Memory) {
 		if u.OOMKills, err = g.field(Memory, g.place.files().kills, "oom_kill"); err != nil {
@@ -138,21 +139,35 @@ func (g *Group) read() (u Usage, err error) {
 	return u, err
 }
 
+// text returns what a file of the kernel's says now.
+func (g *Group) text(controller, name string) (string, error) {
+	file, err := g.open(g.path(controller, name), os.O_RDONLY)
+	if err != nil {
+		return "", err
+	}
+	var buf [4096]byte
+	n, err := file.ReadAt(buf[:], 0)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return string(buf[:n]), err
+}
+
 func (g *Group) number(controller, file string) (int64, error) {
-	text, err := os.ReadFile(g.path(controller, file))
+	text, err := g.text(controller, file)
 	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 }
 
 // field returns the number behind a name in a file; 0 when the kernel does not count it.
 func (g *Group) field(controller, file, name string) (int64, error) {
-	text, err := os.ReadFile(g.path(controller, file))
+	text, err := g.text(controller, file)
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if key, value, _ := strings.Cut(strings.TrimSpace(line), " "); key == name {
 			return strconv.ParseInt(value, 10, 64)
 		}
