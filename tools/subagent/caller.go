@@ -17,6 +17,8 @@ type Caller interface {
 	// those that have not wait for somebody. It tells what happens meanwhile. An [*tool.Error] that is Retryable means that nothing
 	// was begun and the same turn may be sent again.
 	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
+	// Lend gives the place of the call back whose tool has this context, until back is called: calls of its own may need it.
+	Lend(ctx context.Context) (back func(ctx context.Context) error)
 	// Cancel ends what is left of a turn. It returns when its calls have ended or ctx is done, with the ids of those whose end nobody
 	// saw: they go on, or were abandoned.
 	Cancel(ctx context.Context, t *Turn, reason string) (unseen []string)

@@ -80,6 +80,10 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 	return out, nil
 }
 
+func (d *daemon) Lend(context.Context) func(context.Context) error {
+	return func(context.Context) error { return nil }
+}
+
 func (d *daemon) Cancel(_ context.Context, t *subagent.Turn, reason string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

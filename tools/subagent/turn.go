@@ -72,6 +72,15 @@ func (w *work) begin(ctx context.Context, open []Request) ([]Outcome, error) {
 		}
 	}
 	t := w.turn(&box)
+	back := w.s.cfg.Caller.Lend(ctx) // also while there is no room for the turn: the place may be what the queue waits for
+	outcomes, err := w.sent(ctx, t, names)
+	if err == nil {
+		err = back(ctx)
+	}
+	return outcomes, err
+}
+
+func (w *work) sent(ctx context.Context, t *Turn, names string) ([]Outcome, error) {
 	for delay := w.s.cfg.FirstDelay; ; delay = min(2*delay, maxDelay) {
 		w.progress("tools:" + names)
 		outcomes, err := w.s.cfg.Caller.Carry(ctx, t, w.show)

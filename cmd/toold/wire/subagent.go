@@ -58,6 +58,11 @@ func (s subagents) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protoco
 	return box, nil
 }
 
+// Lend implements [subagent.Caller].
+func (subagents) Lend(ctx context.Context) (back func(context.Context) error) {
+	return lifecycle.Lend(ctx)
+}
+
 // Carry implements [subagent.Caller].
 func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subagent.Event)) ([]subagent.Outcome, error) {
 	spec := call.BatchSpec{ID: t.Batch, BatchOptions: call.BatchOptions{Strategy: call.Auto, MaxParallel: turnsParallel}}
@@ -72,7 +77,6 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 		return nil, refusedTurn(err)
 	}
 	defer w.Close()
-	back := lifecycle.Lend(ctx) // or the calls could wait for the place of who waits for them
 	for {
 		f, err := w.Next(ctx)
 		switch {
@@ -89,7 +93,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 			}
 		}
 		if f.BatchFinished != nil {
-			return outcomes(f.BatchFinished.Calls), back(ctx)
+			return outcomes(f.BatchFinished.Calls), nil
 		}
 	}
 }

@@ -28,6 +28,7 @@ type farm struct {
 	e       *lifecycle.Engine
 	release chan struct{} // ends calls of stubborn
 	running chan string   // the ids of calls that run
+	gate    chan struct{} // the model answers when it is closed; nil: at once
 
 	mu   sync.Mutex
 	runs map[string]bool // calls of slow and stubborn whose tool has begun and not returned
@@ -39,6 +40,9 @@ func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
 	t.Helper()
 	f := &farm{t: t, release: make(chan struct{}), running: make(chan string, 64), runs: map[string]bool{}}
 	m := subagenttest.New(func(q *subagenttest.Question) subagenttest.Reply {
+		if f.gate != nil {
+			<-f.gate
+		}
 		if q.Turns() > 0 || q.Task() == "nothing" {
 			return subagenttest.Reply{Text: "done"}
 		}
@@ -50,12 +54,13 @@ func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
 	})
 	tools := registry.New(registry.Config{})
 	helper, err := subagent.New(subagent.Config{
-		Name: "helper", Protocol: subagent.OpenAI, Endpoint: m.Endpoint("openai"), Model: "small",
+		Name: "helper", Protocol: subagent.OpenAI, Endpoint: m.Endpoint("openai"), Model: "small", FirstDelay: 10 * time.Millisecond,
 		Caller: wire.Subagents(func() *lifecycle.Engine { return f.e }, tools, nil),
 	})
 	f.must(err)
 	f.must(tools.Register("subagent:helper", helper))
 	safe := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "quick", Effects: safe}, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ok"), nil })))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "slow", Effects: safe}, f.slow)))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "stubborn", Effects: safe}, f.stubborn)))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "ask", Effects: safe}, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -283,5 +288,38 @@ func TestSubagentEditedEndsItsCalls(t *testing.T) {
 		if got := c.Result.Metadata[lifecycle.UnseenCalls]; got != want || strings.Join(f.still(), "") != want {
 			t.Errorf("%s: it names %q, %v run", first, got, f.still())
 		}
+	}
+}
+
+// While the queue is full of calls that wait for the one place, the subagent that has it lends it to them: then its own find room.
+func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t, func(c *lifecycle.Config) {
+		c.Concurrency, c.QueueLength, c.NamespaceQueue, c.PrincipalQueue, c.QueueTimeout = 1, 1, 1, 1, time.Minute
+	})
+	f.gate = make(chan struct{})
+	start := func(spec call.Spec) *lifecycle.Watcher {
+		w, err := f.e.Execute(t.Context(), ann, spec, lifecycle.ExecuteOptions{})
+		f.must(err)
+		t.Cleanup(w.Close)
+		return w
+	}
+	until := func(what string, ok func() bool) {
+		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	parent := start(call.Spec{Tool: "helper", ID: "subagent-parent-1", Arguments: `{"task":"quick"}`, Run: tool.Run{Thread: "a"}})
+	until("the subagent does not run", func() bool { return f.e.Stats().Running == 1 })
+	other := start(call.Spec{Tool: "quick", ID: "waits-for-a-place", Arguments: "{}", Run: tool.Run{Thread: "b"}})
+	until("the other call does not wait", func() bool { return f.e.Stats().Queued == 1 })
+	close(f.gate)
+	if c := f.rest(other); c.Status != call.Succeeded {
+		t.Errorf("the other call is %s: %+v", c.Status, c.Result)
+	}
+	if c := f.rest(parent); c.Status != call.Succeeded {
+		t.Errorf("the subagent is %s: %+v", c.Status, c.Result)
 	}
 }
