@@ -49,6 +49,9 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	d.proveMCP(d.cfg, cfg.Entries)
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
 	cfg.Vault = wire.Vault(filepath.Join(d.cfg.Data, "mcp"))
+	if d.secrets != nil {
+		cfg.Known = func(value string) { _ = d.secrets.Know("sign-in", value) } // what it does not take is taken out of what the server says
+	}
 	return mcp.New(cfg)
 }
 

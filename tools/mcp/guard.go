@@ -14,6 +14,7 @@ import (
 // The bounds of what a server sends.
 const (
 	MaxMessage  = 16 << 20 // bytes of one message
+	maxRefusal  = 1 << 20  // bytes of what an error of HTTP says
 	maxForeign  = 16       // answers to what nobody asked
 	messageRate = 500      // messages a second; a server that sends more is read more slowly
 	messageRoom = 1000     // that may come at once

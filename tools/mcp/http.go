@@ -141,6 +141,9 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 		}
 		_ = resp.Body.Close()
 		renewed := again && resp.StatusCode == http.StatusUnauthorized && g.signin.renew(r.Context(), token)
+		if !renewed && r.Context().Err() != nil { // the renewal goes on, and nobody has to sign in
+			return nil, context.Cause(r.Context())
+		}
 		if renewed || !g.signin.refused(token, resp.Header) && again {
 			if r.Body, err = body(r); err != nil {
 				return nil, err
@@ -161,19 +164,6 @@ func body(r *http.Request) (io.ReadCloser, error) {
 // wantsMore reports whether somebody has to agree to more than what was agreed to.
 func wantsMore(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
-}
-
-// hide takes out of a message what the server was sent to know the daemon by.
-func (g *guarded) hide(message []byte) []byte {
-	if g.signin == nil {
-		return message
-	}
-	g.signin.mu.Lock()
-	defer g.signin.mu.Unlock()
-	if g.signin.grant == nil || g.signin.grant.Token.AccessToken == "" {
-		return message
-	}
-	return bytes.ReplaceAll(message, []byte(g.signin.grant.Token.AccessToken), []byte("[token]"))
 }
 
 // reach sends a request. A server that cannot be reached at all is lost, which nothing else may tell for hours.
@@ -209,6 +199,10 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 		resp.Body = &eventBody{g: g, body: resp.Body, lines: bufio.NewReaderSize(resp.Body, 32<<10)}
 	case kind == "application/json" && resp.StatusCode < 300:
 		err = g.single(resp)
+	case resp.StatusCode >= 400: // the SDK reads it for an error of the protocol
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal)) // what came says enough
+		_ = resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(g.signin.hide(text)))
 	default:
 		resp.Body = limitedBody{io.LimitReader(resp.Body, MaxMessage), resp.Body}
 	}
@@ -253,7 +247,7 @@ func (g *guarded) single(resp *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxMessage+1))
 	err = errors.Join(err, resp.Body.Close())
 	if err == nil && len(bytes.TrimSpace(text)) > 0 && text[0] != '[' {
-		text, err = g.guard.received(g.ctx, g.hide(text))
+		text, err = g.guard.received(g.ctx, g.signin.hide(text))
 	}
 	if err != nil {
 		return g.fail(err)
@@ -317,7 +311,7 @@ func (b *eventBody) next() error {
 		return nil
 	}
 	if len(bytes.TrimSpace(b.data)) > 0 {
-		message, err := b.g.guard.received(b.g.ctx, b.g.hide(b.data))
+		message, err := b.g.guard.received(b.g.ctx, b.g.signin.hide(b.data))
 		if err != nil {
 			return b.g.fail(err)
 		}

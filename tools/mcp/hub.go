@@ -48,14 +48,15 @@ const everywhere = "*"
 // Config is what a hub needs.
 type Config struct {
 	Entries []Entry
-	Exec    Exec     // of servers that are started; required
-	Dir     string   // where they start when their entry says nothing; absolute, required
-	Env     []string // NAME=value that they have beside their own
-	Tools   Tools    // required
-	Secrets Secrets  // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
-	Memory  Memory   // nil: a list is known when the server has told it
-	Vault   Vault    // nil: nobody can sign in to a server
-	Version string   // of the daemon, which servers are told
+	Exec    Exec               // of servers that are started; required
+	Dir     string             // where they start when their entry says nothing; absolute, required
+	Env     []string           // NAME=value that they have beside their own
+	Tools   Tools              // required
+	Secrets Secrets            // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
+	Memory  Memory             // nil: a list is known when the server has told it
+	Vault   Vault              // nil: nobody can sign in to a server
+	Known   func(value string) // has what a sign-in brought taken out of what others tell; nil: it is taken out of what the server tells
+	Version string             // of the daemon, which servers are told
 	Log     *zap.Logger
 
 	Connect time.Duration // for a server to come up and tell its list; 0: 60 s
@@ -90,7 +91,7 @@ func New(cfg Config) (*Hub, error) {
 	}
 	h := &Hub{cfg: cfg}
 	for i := range cfg.Entries {
-		s := newServer(&h.cfg, cfg.Entries[i])
+		s := newServer(&h.cfg, cfg.Entries[i], nil)
 		s.recall()
 		h.servers = append(h.servers, s)
 	}
@@ -137,7 +138,7 @@ func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string
 		if s != nil && reflect.DeepEqual(s.entry, entries[i]) {
 			delete(before, s.entry.Key)
 		} else {
-			s = newServer(&h.cfg, entries[i])
+			s = newServer(&h.cfg, entries[i], s)
 			added = append(added, s)
 		}
 		next = append(next, s)
@@ -175,6 +176,7 @@ func (h *Hub) startLocked(s, before *server) {
 			<-before.over
 		}
 		s.run(ctx)
+		s.signin.settle()
 	})
 }
 
@@ -200,7 +202,9 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 		old.retire(nil)
 	}
 	for _, s := range added {
-		s.recall()
+		if before[s.entry.Key] == nil {
+			s.recall()
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

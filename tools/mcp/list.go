@@ -83,18 +83,19 @@ func (s *server) offer(l *listed) {
 	}
 }
 
-// recall lists what is remembered of the last time.
-func (s *server) recall() {
+// recall lists what is remembered of the last time, if anything is.
+func (s *server) recall() bool {
 	if s.cfg.Memory == nil {
-		return
+		return false
 	}
 	text, ok := s.cfg.Memory.Recall(s.entry.Key)
 	var l listed
 	if !ok || json.Unmarshal(text, &l) != nil {
-		return
+		return false
 	}
 	s.kept = text
 	s.offer(&l)
+	return true
 }
 
 // keep remembers a list that is another one than the last.

@@ -25,6 +25,7 @@ const (
 	maxChoices    = 200
 	maxChoice     = 500 // bytes
 	maxQuestions  = 8
+	maxPage       = 8 << 10   // of the URL
 	maxStateBytes = 256 << 10 // of what the server wants to have back
 )
 
@@ -47,8 +48,8 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	q := &question{ID: id, Message: clean(p.Message, maxQuestion)}
 	if p.URL != "" || p.Mode == "url" {
 		u, err := url.Parse(p.URL)
-		if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-			return nil, errors.New("the server asks for a visit to what is no https URL")
+		if err != nil || len(p.URL) > maxPage || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+			return nil, errors.New("the server asks for a visit to what is no https URL of at most 8 KiB")
 		}
 		q.URL = u.String()
 		return q, nil

@@ -2,8 +2,10 @@ package mcp_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,4 +112,69 @@ func TestReloadOfAServerThatIsDown(t *testing.T) {
 	if len(w.hub.Sources()) > 0 || w.tools.Sources() != nil && slices.Contains(w.tools.Sources(), "mcp:w") {
 		t.Errorf("left are %v", w.hub.Sources())
 	}
+}
+
+// unbroken notes when a source has no tools.
+type unbroken struct {
+	mcp.Tools
+	empty *atomic.Int32
+}
+
+func (u unbroken) Replace(source string, tools []tool.Tool) map[string]error {
+	if len(tools) == 0 {
+		u.empty.Add(1)
+	}
+	return u.Tools.Replace(source, tools)
+}
+
+// The tools of a server that changes are there all the time: a decision that comes in between finds them.
+func TestReloadLeavesNoGap(t *testing.T) {
+	var empty atomic.Int32
+	e := own(t, "w", "good")
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Tools = unbroken{c.Tools, &empty} }, e).ready()
+	e.Trust = mcp.TrustFull
+	_, err := w.hub.Reload([]mcp.Entry{e})
+	must(t, err)
+	if n := empty.Load(); n > 0 {
+		t.Errorf("there was nothing %d times", n)
+	}
+	_, err = w.hub.Reload(nil)
+	must(t, err)
+	if empty.Load() == 0 {
+		t.Error("what is gone has tools")
+	}
+}
+
+// A call that waited for a server to which nobody can sign in asks for the sign-in of the one that takes its place.
+func TestReloadToAServerThatWantsASignIn(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Vault, c.Wait = v, hangs }, own(t, "w", "good")).ready()
+	_, err := w.hub.Reload([]mcp.Entry{down})
+	must(t, err)
+	e, ok := w.tools.Lookup("w__echo")
+	if !ok {
+		t.Fatal("its tools are gone")
+	}
+	c, _ := newCall(t, `{"text":"x"}`)
+	type end struct {
+		r   *tool.Result
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- end{nil, fmt.Errorf("panic: %v", p)}
+			}
+		}()
+		r, err := e.Tool.Execute(context.Background(), c)
+		ended <- end{r, err}
+	}()
+	w.eventually("it is tried", func() bool { return w.hub.Sources()[0].Error != "" })
+	_, err = w.hub.Reload([]mcp.Entry{{Key: "w", URL: i.URL + "/mcp"}})
+	must(t, err)
+	got := <-ended
+	must(t, got.err)
+	contains(t, page(t, got.r), i.URL)
 }

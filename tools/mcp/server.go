@@ -45,9 +45,13 @@ type server struct {
 	shown   map[string]bool // ids that were listed; used by one goroutine at a time
 }
 
-func newServer(cfg *Config, e Entry) *server {
+// newServer returns one that takes the place of before, if that is not nil.
+func newServer(cfg *Config, e Entry, before *server) *server {
 	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
-	s.signin = newSignin(&s.entry, cfg.Vault)
+	s.signin = newSignin(&s.entry, cfg)
+	if before != nil && s.signin.same(before.signin) {
+		s.signin = before.signin
+	}
 	address := e.URL
 	if address == "" {
 		address = e.Command
@@ -281,17 +285,35 @@ func (s *server) away(why string) error {
 }
 
 // retire takes a server away: nothing of it is listed and no call begins on it any more. Those that wait go to next, if
-// there is one.
+// there is one, whose tools take the place of its own at once.
 func (s *server) retire(next *server) {
 	s.listing.Lock()
 	s.retired = true
-	_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
+	if next == nil || !next.recall() {
+		_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
+	}
 	s.listing.Unlock()
+	if next != nil && s.signin != nil && s.signin != next.signin {
+		s.signin.abandon()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.next = true, next
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// newest is who takes the place of a server after reloads; itself, when nobody does.
+func (s *server) newest() *server {
+	for {
+		s.mu.Lock()
+		next := s.next
+		s.mu.Unlock()
+		if next == nil {
+			return s
+		}
+		s = next
+	}
 }
 
 // drain ends a server that was taken away when its calls have, or have had their time.

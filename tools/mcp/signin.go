@@ -1,32 +1,33 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"go.uber.org/zap"
 	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/toold-dev/toold/sandbox/address"
-	"github.com/toold-dev/toold/tool"
 )
 
-// callback is where a browser ends after a sign-in. Nobody listens there: a person hands its address over, and without the
-// verifier that the daemon keeps the code in it is worth nothing.
-const callback = "http://127.0.0.1:33418/callback"
-
-// early is how long before its end a token is renewed.
-const early = 30 * time.Second
+const (
+	early       = 30 * time.Second // before its end a token is renewed, or in the second half of a short life
+	renewalTime = 10 * time.Second // for a renewal
+	maxHidden   = 16               // values that are taken out of what the server sends
+)
 
 // A Vault keeps what sign-ins brought, where nobody else can read it.
 type Vault interface {
@@ -40,24 +41,32 @@ type Client struct {
 	Scopes     []string // none: those that the server asks for
 }
 
-// A signin is how the daemon is known to a server over HTTP.
+// A signin is how the daemon is known to a server over HTTP. Servers that follow each other at one address share it: what a
+// token is renewed with may be good once.
 type signin struct {
-	entry *Entry
-	vault Vault
-	http  *http.Client
+	key, url string
+	client   *Client // nil: the daemon registers itself
+	cfg      *Config
+	http     *http.Client
 
-	renewing sync.Mutex // one at a time
+	turn    chan struct{} // of who begins a visit
+	writing sync.Mutex    // of the record: one after the other
 
 	mu        sync.Mutex
-	grant     *grant
+	record    *record // never changed in place
+	gone      bool    // another address has the key: nothing is kept any more
+	renewing  *renewal
+	hidden    []string // newest last
 	challenge []string // WWW-Authenticate of a refusal; nil: none
 }
 
-// A grant is what a sign-in brought, as it is kept.
-type grant struct {
+// A record is what is kept of a server.
+type record struct {
 	Server string        `json:"server"` // the URL that it is for
 	Way    way           `json:"way"`
-	Token  *oauth2.Token `json:"token"`
+	Token  *oauth2.Token `json:"token,omitempty"` // nil: nobody signed in
+	Visit  string        `json:"visit,omitempty"` // the state of the visit that brought it
+	Member *member       `json:"member,omitempty"`
 }
 
 // A way is how tokens are had.
@@ -65,31 +74,22 @@ type way struct {
 	Issuer   string   `json:"issuer"`
 	URL      string   `json:"url"` // of tokens
 	Client   string   `json:"client"`
-	Secret   string   `json:"secret,omitempty"`
+	Given    bool     `json:"given,omitempty"`  // the operator named the client
+	Secret   string   `json:"secret,omitempty"` // of one that registered itself; in the vault alone
 	Style    int      `json:"style"`
 	Resource string   `json:"resource"`
 	Scopes   []string `json:"scopes,omitempty"`
 }
 
-func (w *way) config(page string) *oauth2.Config {
-	return &oauth2.Config{
-		ClientID: w.Client, ClientSecret: w.Secret, RedirectURL: callback, Scopes: w.Scopes,
-		Endpoint: oauth2.Endpoint{AuthURL: page, TokenURL: w.URL, AuthStyle: oauth2.AuthStyle(w.Style)},
-	}
-}
-
-// A visit is a sign-in that a person was asked for.
-type visit struct {
-	Way      way    `json:"way"`
-	State    string `json:"state"`
-	Verifier string `json:"verifier"`
-	Named    bool   `json:"named,omitempty"` // the answer names its issuer
-	Page     string `json:"page"`
+// A renewal is one that is under way.
+type renewal struct {
+	done chan struct{}
+	ok   bool // read after done
 }
 
 // newSignin returns nil for servers to which nobody can sign in, or whose headers say already who the daemon is.
-func newSignin(e *Entry, v Vault) *signin {
-	if e.URL == "" || v == nil {
+func newSignin(e *Entry, cfg *Config) *signin {
+	if e.URL == "" || cfg.Vault == nil {
 		return nil
 	}
 	for name := range e.Headers {
@@ -97,22 +97,41 @@ func newSignin(e *Entry, v Vault) *signin {
 			return nil
 		}
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	if u, err := url.Parse(e.URL); err == nil && !loopback(u.Hostname()) {
-		dialer.ControlContext = address.Rules{}.Control // what a server names may not be a machine of ours
+	var rules address.Rules // what a server names may not be a machine of ours
+	if u, err := url.Parse(e.URL); err == nil && loopback(u.Hostname()) {
+		rules.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 	}
-	s := &signin{entry: e, vault: v, http: &http.Client{
+	dialer := &net.Dialer{Timeout: 10 * time.Second, ControlContext: rules.Control}
+	s := &signin{key: e.Key, url: e.URL, client: e.Client, cfg: cfg, turn: make(chan struct{}, 1), record: &record{Server: e.URL}, http: &http.Client{
 		Timeout:       30 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
 			DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true,
 		},
 	}}
-	var g grant
-	if text, ok := v.Load(e.Key); ok && json.Unmarshal(text, &g) == nil && g.Server == e.URL && g.Token != nil {
-		s.grant = &g
+	var r record
+	if text, ok := cfg.Vault.Load(e.Key); ok && json.Unmarshal(text, &r) == nil && r.Server == e.URL {
+		if r.Way.Given != (e.Client != nil) || e.Client != nil && e.Client.ID != r.Way.Client {
+			r.Token = nil // it was given to somebody else
+		}
+		s.record = &r
 	}
+	s.learn(s.record)
 	return s
+}
+
+// same reports whether what one of them knows counts for the other.
+func (s *signin) same(other *signin) bool {
+	return s != nil && other != nil && s.url == other.url && reflect.DeepEqual(s.client, other.client)
+}
+
+// abandon has nothing kept any more: another address has the key.
+func (s *signin) abandon() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
 }
 
 // wanted reports whether the server refused the daemon because it does not know it.
@@ -125,204 +144,198 @@ func (s *signin) wanted() bool {
 	return s.challenge != nil
 }
 
-// token returns what a request is sent with; empty when there is none.
-func (s *signin) token(ctx context.Context) string {
-	s.mu.Lock()
-	g := s.grant
-	s.mu.Unlock()
-	if g == nil {
-		return ""
-	}
-	if e := g.Token.Expiry; !e.IsZero() && time.Until(e) < early && s.renew(ctx, g.Token.AccessToken) {
-		s.mu.Lock()
-		g = s.grant
-		s.mu.Unlock()
-	}
-	return g.Token.AccessToken
-}
-
-// renew has a token replaced that is not good any more, and reports whether there is another one.
-func (s *signin) renew(ctx context.Context, used string) bool {
-	s.renewing.Lock()
-	defer s.renewing.Unlock()
-	s.mu.Lock()
-	g := s.grant
-	s.mu.Unlock()
-	if g == nil {
-		return false
-	}
-	if g.Token.AccessToken != used {
-		return true // somebody else was faster
-	}
-	if g.Token.RefreshToken == "" {
-		return false
-	}
-	old := &oauth2.Token{RefreshToken: g.Token.RefreshToken}
-	next, err := g.Way.config("").TokenSource(context.WithValue(ctx, oauth2.HTTPClient, s.http), old).Token()
-	if err != nil {
-		return false
-	}
-	return s.keep(&grant{g.Server, g.Way, next}) == nil
-}
-
-func (s *signin) keep(g *grant) error {
-	text, err := json.Marshal(g)
-	if err == nil {
-		err = s.vault.Save(s.entry.Key, text)
-	}
-	if err != nil {
-		return fmt.Errorf("keep what the sign-in brought: %w", err)
-	}
+func (s *signin) current() *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.grant, s.challenge = g, nil
+	return s.record
+}
+
+// token returns what a request is sent with; empty when there is none.
+func (s *signin) token(ctx context.Context) string {
+	t := s.current().Token
+	if t == nil {
+		return ""
+	}
+	soon := early
+	if t.ExpiresIn > 0 && t.ExpiresIn < int64(2*early/time.Second) {
+		soon = time.Duration(t.ExpiresIn) * time.Second / 2
+	}
+	if e := t.Expiry; !e.IsZero() && time.Until(e) < soon && s.renew(ctx, t.AccessToken) {
+		if now := s.current().Token; now != nil {
+			t = now
+		}
+	}
+	return t.AccessToken
+}
+
+// renew has a token replaced that is not good any more, and reports whether there is another one. All who want that wait for
+// one renewal, which goes on when nobody waits: its answer may be the only way to know what the next one needs.
+func (s *signin) renew(ctx context.Context, used string) bool {
+	s.mu.Lock()
+	r, under := s.record, s.renewing
+	switch {
+	case r.Token == nil || ctx.Err() != nil:
+		s.mu.Unlock()
+		return false
+	case r.Token.AccessToken != used:
+		s.mu.Unlock()
+		return true // somebody else was faster
+	case r.Token.RefreshToken == "":
+		s.mu.Unlock()
+		return false
+	}
+	if under == nil {
+		under = &renewal{done: make(chan struct{})}
+		s.renewing = under
+		go s.replace(r, under) // ends after renewalTime; settle waits for it
+	}
+	s.mu.Unlock()
+	select {
+	case <-under.done:
+		return under.ok
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle waits for a renewal that is under way.
+func (s *signin) settle() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	under := s.renewing
+	s.mu.Unlock()
+	if under != nil {
+		<-under.done
+	}
+}
+
+// replace is a renewal. A refusal is for good: what was refused is not shown again.
+func (s *signin) replace(r *record, under *renewal) {
+	defer close(under.done)
+	ctx, stop := context.WithTimeout(context.WithValue(context.Background(), oauth2.HTTPClient, s.http), renewalTime)
+	defer stop()
+	c := clientcredentials.Config{ // it asks for what it is told to
+		ClientID: r.Way.Client, ClientSecret: s.secret(&r.Way), TokenURL: r.Way.URL, AuthStyle: oauth2.AuthStyle(r.Way.Style),
+		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
+	}
+	next, err := c.Token(ctx)
+	if err == nil {
+		err = bearer(next)
+	}
+	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refusal.ErrorCode == "invalid_grant" {
+		worn := *r.Token
+		worn.RefreshToken = ""
+		next = &worn
+	}
+	if next != nil {
+		s.change(func(now *record) {
+			if now.Token == r.Token { // nobody signed in meanwhile
+				now.Token, under.ok = next, err == nil
+			}
+		})
+	}
+	s.mu.Lock()
+	s.renewing = nil
+	s.mu.Unlock()
+}
+
+// bearer refuses a token that is sent in another way, and notes how long one lives.
+func bearer(t *oauth2.Token) error {
+	if !strings.EqualFold(t.Type(), "Bearer") {
+		return errors.New("the authorization server gave a token that is no bearer's")
+	}
+	if !t.Expiry.IsZero() {
+		t.ExpiresIn = max(1, int64(time.Until(t.Expiry)/time.Second))
+	}
 	return nil
+}
+
+// secret is the client's.
+func (s *signin) secret(w *way) string {
+	if s.client != nil {
+		return s.client.Secret
+	}
+	return w.Secret
+}
+
+// change puts another record in force and keeps it. One that cannot be kept is in force all the same: what it replaces may be
+// good for nothing any more.
+func (s *signin) change(f func(*record)) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	next, before := *s.record, s.record.Token
+	f(&next)
+	if s.record = &next; next.Token != nil && (before == nil || next.Token.AccessToken != before.AccessToken) {
+		s.challenge = nil
+	}
+	gone := s.gone
+	s.mu.Unlock()
+	s.learn(&next)
+	if gone {
+		return
+	}
+	text, err := json.Marshal(&next)
+	if err == nil {
+		err = s.cfg.Vault.Save(s.key, text)
+	}
+	if err != nil {
+		s.cfg.Log.Warn("sign-in to an MCP server is not kept and ends with the daemon", zap.String("server", s.key), zap.Error(err))
+	}
+}
+
+// learn has the values of a record taken out of what anybody is told.
+func (s *signin) learn(r *record) {
+	values := []string{s.secret(&r.Way)}
+	if r.Member != nil {
+		values = append(values, r.Member.Secret)
+	}
+	if r.Token != nil {
+		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
+	}
+	for _, v := range values {
+		if v == "" {
+			continue
+		}
+		if r.Token != nil && random.MatchString(v) && s.cfg.Known != nil { // a person agreed to who chose it
+			s.cfg.Known(v)
+		}
+		s.mu.Lock()
+		s.hidden = append(slices.DeleteFunc(s.hidden, func(o string) bool { return o == v }), v)
+		s.hidden = s.hidden[max(0, len(s.hidden)-maxHidden):]
+		s.mu.Unlock()
+	}
+}
+
+// random is what values look like that are taken out of what others than the server tell. Its authorization server chose
+// them: words, which are others' too, stay.
+var random = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
+
+// hide takes what the daemon is known by, or was lately, out of what the server sends.
+func (s *signin) hide(message []byte) []byte {
+	if s == nil {
+		return message
+	}
+	s.mu.Lock()
+	hidden := slices.Clone(s.hidden)
+	s.mu.Unlock()
+	for _, v := range hidden {
+		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
+			message = bytes.ReplaceAll(message, []byte(form), []byte("[token]"))
+		}
+	}
+	return message
 }
 
 // refused notes that a server does not know the daemon by a token, unless there is another one meanwhile.
 func (s *signin) refused(used string, h http.Header) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.grant != nil && s.grant.Token.AccessToken != used {
+	if t := s.record.Token; t != nil && t.AccessToken != used {
 		return false
 	}
 	s.challenge = append([]string{}, h.Values("WWW-Authenticate")...)
 	return true
-}
-
-// errSignIn means that somebody has to sign in.
-var errSignIn = errors.New("the server wants somebody to sign in, which a call of one of its tools asks for")
-
-// begin finds out where somebody signs in, and makes the daemon known there.
-func (s *signin) begin(ctx context.Context) (*visit, error) {
-	s.mu.Lock()
-	list := s.challenge
-	s.mu.Unlock()
-	challenges, err := oauthex.ParseWWWAuthenticate(list)
-	if err != nil {
-		return nil, err
-	}
-	about, scopes := s.about(ctx, challenges)
-	at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)
-	if err != nil {
-		return nil, err
-	}
-	if at == nil { // of the era before there was such a description
-		root := strings.TrimSuffix(about.AuthorizationServers[0], "/")
-		at = &oauthex.AuthServerMeta{
-			Issuer: root, AuthorizationEndpoint: root + "/authorize", TokenEndpoint: root + "/token", RegistrationEndpoint: root + "/register",
-		}
-	}
-	v := &visit{
-		Way:   way{Issuer: at.Issuer, URL: at.TokenEndpoint, Resource: about.Resource, Scopes: scopes, Style: int(oauth2.AuthStyleInParams)},
-		State: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(), Named: at.AuthorizationResponseIssParameterSupported,
-	}
-	if err := s.register(ctx, at, &v.Way); err != nil {
-		return nil, err
-	}
-	v.Page = v.Way.config(at.AuthorizationEndpoint).AuthCodeURL(v.State, oauth2.S256ChallengeOption(v.Verifier),
-		oauth2.SetAuthURLParam("resource", v.Way.Resource))
-	q, err := newQuestion("", &sdk.ElicitParams{Mode: "url", URL: v.Page})
-	if err != nil {
-		return nil, err
-	}
-	v.Page = q.URL
-	return v, nil
-}
-
-// about is what the server says of who may sign in where; without it the server does so itself, as in the era of 2025-03-26.
-func (s *signin) about(ctx context.Context, challenges []oauthex.Challenge) (about *oauthex.ProtectedResourceMetadata, scopes []string) {
-	u, err := url.Parse(s.entry.URL)
-	if err != nil { // it was checked
-		u = &url.URL{}
-	}
-	root := &url.URL{Scheme: u.Scheme, Host: u.Host}
-	const known = "/.well-known/oauth-protected-resource"
-	places := [][2]string{{root.String() + known + u.Path, s.entry.URL}, {root.String() + known, root.String()}}
-	for _, c := range challenges {
-		if at := c.Params["resource_metadata"]; at != "" {
-			places = append([][2]string{{at, s.entry.URL}, {at, root.String()}}, places...)
-		}
-		if c.Scheme == "bearer" && c.Params["scope"] != "" {
-			scopes = strings.Fields(c.Params["scope"])
-		}
-	}
-	for _, p := range places {
-		if about, err = oauthex.GetProtectedResourceMetadata(ctx, p[0], p[1], s.http); err == nil && about != nil && len(about.AuthorizationServers) > 0 {
-			break
-		}
-		about = nil
-	}
-	if about == nil {
-		about = &oauthex.ProtectedResourceMetadata{Resource: s.entry.URL, AuthorizationServers: []string{root.String()}}
-	}
-	if len(scopes) == 0 {
-		scopes = about.ScopesSupported
-	}
-	if c := s.entry.Client; c != nil && len(c.Scopes) > 0 {
-		scopes = c.Scopes
-	}
-	return about, scopes
-}
-
-// register makes the daemon known, unless it is.
-func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
-	if c := s.entry.Client; c != nil {
-		w.Client, w.Secret, w.Style = c.ID, c.Secret, int(oauth2.AuthStyleAutoDetect)
-		return nil
-	}
-	if at.RegistrationEndpoint == "" {
-		return errors.New("the authorization server registers nobody: give auth.CLIENT_ID in the file of servers")
-	}
-	got, err := oauthex.RegisterClient(ctx, at.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{callback}, TokenEndpointAuthMethod: "none", GrantTypes: []string{"authorization_code", "refresh_token"},
-		ResponseTypes: []string{"code"}, ClientName: "toold", ApplicationType: "native", Scope: strings.Join(w.Scopes, " "),
-	}, s.http)
-	if err != nil {
-		return err
-	}
-	w.Client, w.Secret = got.ClientID, got.ClientSecret
-	if got.TokenEndpointAuthMethod == "client_secret_basic" {
-		w.Style = int(oauth2.AuthStyleInHeader)
-	}
-	return nil
-}
-
-// finish takes the address that a browser ended at.
-func (s *signin) finish(ctx context.Context, v *visit, address string) error {
-	u, err := url.Parse(strings.TrimSpace(address))
-	if err != nil || u.Query().Get("state") == "" {
-		return errors.New("that is not the address that the browser ends at after the sign-in")
-	}
-	q := u.Query()
-	switch {
-	case q.Get("state") != v.State:
-		return errors.New("that address is of another sign-in")
-	case q.Get("error") != "":
-		return fmt.Errorf("refused: %s", cleanLine(q.Get("error")+" "+q.Get("error_description"), maxDescription))
-	case q.Get("iss") != v.Way.Issuer && (v.Named || q.Get("iss") != ""):
-		return errors.New("another authorization server answered than the one that was asked")
-	}
-	token, err := v.Way.config("").Exchange(context.WithValue(ctx, oauth2.HTTPClient, s.http), q.Get("code"),
-		oauth2.VerifierOption(v.Verifier), oauth2.SetAuthURLParam("resource", v.Way.Resource))
-	if err != nil {
-		return errors.New(cleanLine(strings.ReplaceAll(err.Error(), q.Get("code"), "…"), maxDescription))
-	}
-	return s.keep(&grant{s.entry.URL, v.Way, token})
-}
-
-// ticket asks somebody to sign in.
-func (s *signin) ticket(v *visit) tool.Ticket {
-	u, err := url.Parse(v.Page)
-	if err != nil { // it was checked
-		u = &url.URL{}
-	}
-	return tool.Ticket{
-		Action: "auth",
-		Message: "The server " + cleanLine(s.entry.Key, maxTitle) + " wants somebody to sign in at " + u.Host +
-			". Open the page; the browser ends at an address that it cannot show and that begins with " + callback + ": answer with that whole address.\n" + v.Page,
-		Parameters: encode(map[string]string{"server": s.entry.Key, "url": v.Page, "host": u.Host, "redirect": callback}),
-		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"address":{"type":"string","title":"Address","description":"Where the browser ended","maxLength":8192}},` +
-			`"required":["address"],"additionalProperties":false}`),
-	}
 }

@@ -64,12 +64,15 @@ func (s *server) offerSignin() {
 
 // visit suspends a call until somebody has signed in.
 func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result, error) {
+	if s = s.newest(); s.signin == nil { // a reload made it another one meanwhile
+		return nil, s.away("nobody can sign in to it any more")
+	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	v, err := s.signin.begin(ctx)
 	if err != nil {
 		return nil, &tool.Error{
-			Code: tool.Upstream, Reason: "SIGN_IN_IMPOSSIBLE", DeveloperMessage: err.Error(),
+			Code: tool.Upstream, Reason: "SIGN_IN_IMPOSSIBLE",
 			Message: "Not run: the server wants somebody to sign in, and it cannot be found out how: " + cleanLine(err.Error(), maxDescription),
 		}
 	}
@@ -86,6 +89,7 @@ func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result
 
 // arrive signs in with what a decision brought. The server is then taken up at once.
 func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
+	s = s.newest()
 	v := m.Visit
 	m.Visit, m.arrived = nil, false
 	var answer struct {

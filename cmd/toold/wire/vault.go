@@ -2,6 +2,7 @@ package wire
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,18 +21,20 @@ func (v Vault) Load(key string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// Save has it durable when it returns.
+// Save has it durable when it returns. One at a time saves under a key.
 func (v Vault) Save(key string, text []byte) (err error) {
 	if err := os.MkdirAll(string(v), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(string(v), ".new-*") // 0600
+	next := v.file(key) + ".new"
+	_ = os.Remove(next) // of a daemon that was killed
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name()) // of what was not finished
+			_ = os.Remove(next) // of what was not finished
 		}
 	}()
 	_, err = f.Write(text)
@@ -44,5 +47,12 @@ func (v Vault) Save(key string, text []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), v.file(key))
+	if err := os.Rename(next, v.file(key)); err != nil {
+		return err
+	}
+	dir, err := os.Open(string(v))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -1,13 +1,16 @@
 package mcptest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,33 +23,54 @@ type Issuer struct {
 	server *sdk.Server
 	plain  bool // has no description and no registration: the era of 2025-03-26
 
-	mu      sync.Mutex
-	n       int
-	clients map[string]bool
-	codes   map[string]url.Values // what was asked for, by code
-	tokens  map[string]bool       // that are good
-	refresh string
-	expires int
-	last    url.Values // the last request for tokens
+	mu             sync.Mutex
+	n              int
+	secret         string                      // that clients get, and have to show
+	holding        chan struct{}               // closed when tokens are told again; nil: they are
+	header         func(w http.ResponseWriter) // of a refusal
+	spent          map[string]bool             // what tokens were renewed with
+	renewed, asked int                         // how often tokens were renewed, and what the server says of itself was asked
+	heard          []string                    // tokens that it was sent
+	clients        map[string]bool
+	codes          map[string]url.Values // what was asked for, by code
+	tokens         map[string]bool       // that are good
+	refresh        string
+	expires        int
+	last           url.Values // the last request for tokens
 }
 
 // NewIssuer returns one with a server of this mode at its path /mcp, over HTTP. A plain one has no description of itself.
 func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
-	i = &Issuer{server: New(mode), plain: plain, clients: map[string]bool{"known": true}, codes: map[string]url.Values{}, tokens: map[string]bool{}, expires: 3600}
+	i = &Issuer{server: New(mode), plain: plain, clients: map[string]bool{"known": true}, codes: map[string]url.Values{}, tokens: map[string]bool{}, spent: map[string]bool{}, expires: 3600}
 	h := Over(i.server)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if i.good(token) && i.complains(w, r, token) {
+			return
+		}
 		if i.good(token) {
 			h.ServeHTTP(w, r)
 			return
 		}
-		if !plain {
+		i.mu.Lock()
+		header := i.header
+		i.mu.Unlock()
+		switch {
+		case header != nil:
+			header(w)
+		case !plain:
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+i.URL+`/about", scope="tools offline_access"`)
 		}
 		http.Error(w, "who are you? not "+token, http.StatusUnauthorized)
 	})
 	if !plain {
+		mux.HandleFunc("/about/other", func(w http.ResponseWriter, _ *http.Request) {
+			i.mu.Lock()
+			i.asked++
+			i.mu.Unlock()
+			http.NotFound(w, nil)
+		})
 		mux.HandleFunc("/about", func(w http.ResponseWriter, _ *http.Request) {
 			i.say(w, map[string]any{"resource": i.URL + "/mcp", "authorization_servers": []string{i.URL}})
 		})
@@ -64,12 +88,17 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 		i.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
+		if i.secret != "" {
+			fmt.Fprintf(w, `{"client_id":%q,"client_secret":%q,"token_endpoint_auth_method":"client_secret_post"}`, id, i.secret)
+			return
+		}
 		fmt.Fprintf(w, `{"client_id":%q,"token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:33418/callback"]}`, id)
 	})
 	mux.HandleFunc("POST /token", i.token)
 	s := httptest.NewServer(mux)
 	i.URL = s.URL
 	return i, func() {
+		i.letGo()
 		s.CloseClientConnections()
 		s.Close()
 		for session := range i.server.Sessions() {
@@ -93,8 +122,67 @@ func (i *Issuer) next(what string) string {
 func (i *Issuer) good(token string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if n := len(i.heard); token != "" && (n == 0 || i.heard[n-1] != token) {
+		i.heard = append(i.heard, token)
+	}
 	return i.tokens[token]
 }
+
+// complains answers a request that holds "complain" with an error that tells the token.
+func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string) bool {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var m struct{ ID json.RawMessage }
+	if !bytes.Contains(body, []byte("complain")) || json.Unmarshal(body, &m) != nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"bad: %s, %s"}}`, m.ID, token, i.refresh)
+	return true
+}
+
+// Confidential has all clients get a secret, and show it.
+func (i *Issuer) Confidential(secret string) { i.mu.Lock(); defer i.mu.Unlock(); i.secret = secret }
+
+// Refuse has refusals say what header sets.
+func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.header = header
+}
+
+// Live says for how many seconds tokens are good.
+func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
+
+// Hold has requests for tokens wait for their answer, but not for what they change, until it is let go.
+func (i *Issuer) Hold() (letGo func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.holding = make(chan struct{})
+	return i.letGo
+}
+
+func (i *Issuer) letGo() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.holding != nil {
+		close(i.holding)
+		i.holding = nil
+	}
+}
+
+// Counts says how often tokens were renewed, how many clients were registered, and how often the wrong description was asked for.
+func (i *Issuer) Counts() (renewed, registered, asked int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.renewed, len(i.clients) - 1, i.asked
+}
+
+// Heard are the tokens that its MCP server was sent.
+func (i *Issuer) Heard() []string { i.mu.Lock(); defer i.mu.Unlock(); return slices.Clone(i.heard) }
 
 // Forget makes all tokens bad, and with renewal what they would be renewed with.
 func (i *Issuer) Forget(renewal bool) {
@@ -117,13 +205,33 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	access, refresh := i.next("access"), i.next("refresh")
 	i.mu.Lock()
-	defer i.mu.Unlock()
+	held := i.holding
+	defer func() {
+		i.mu.Unlock()
+		if held != nil {
+			<-held
+		}
+	}()
 	f := r.PostForm
+	if id, secret, ok := r.BasicAuth(); ok {
+		f.Set("client_id", id)
+		f.Set("client_secret", secret)
+	}
 	i.last = f
 	asked := i.codes[f.Get("code")]
 	sum := sha256.Sum256([]byte(f.Get("code_verifier")))
-	good := f.Get("grant_type") == "refresh_token" && f.Get("refresh_token") == i.refresh ||
-		asked != nil && asked.Get("code_challenge") == base64.RawURLEncoding.EncodeToString(sum[:]) && f.Get("redirect_uri") == asked.Get("redirect_uri") &&
+	if i.spent[f.Get("refresh_token")] { // somebody stole it: nothing of that sign-in is good any more
+		clear(i.tokens)
+		i.refresh = "gone"
+	}
+	renews := f.Get("grant_type") == "refresh_token" && f.Get("refresh_token") == i.refresh && f.Get("resource") == i.URL+"/mcp"
+	if renews {
+		i.renewed++
+		i.spent[i.refresh] = true
+	}
+	good := f.Get("client_secret") == i.secret && renews ||
+		f.Get("client_secret") == i.secret &&
+			asked != nil && asked.Get("code_challenge") == base64.RawURLEncoding.EncodeToString(sum[:]) && f.Get("redirect_uri") == asked.Get("redirect_uri") &&
 			f.Get("client_id") == asked.Get("client_id") && f.Get("resource") == i.URL+"/mcp"
 	delete(i.codes, f.Get("code"))
 	if !good {

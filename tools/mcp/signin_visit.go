@@ -1,0 +1,275 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// callback is where a browser ends after a sign-in. Nobody listens there: a person hands its address over, and without the
+// verifier that the daemon keeps the code in it is worth nothing.
+const callback = "http://127.0.0.1:33418/callback"
+
+// membership is how long a registration serves the next sign-in. A server that forgot the daemon tells nobody but the person.
+const membership = time.Hour
+
+// A visit is a sign-in that a person was asked for. It is kept with the call, and holds no secret of a client.
+type visit struct {
+	Server   string `json:"server"` // the URL that it is for
+	Way      way    `json:"way"`
+	State    string `json:"state"`
+	Verifier string `json:"verifier"`
+	Before   string `json:"before,omitempty"` // the visit that counted when this one was asked for
+	Named    bool   `json:"named,omitempty"`  // the answer names its issuer
+	Page     string `json:"page"`
+}
+
+// A member is the daemon as an authorization server registered it.
+type member struct {
+	Issuer string    `json:"issuer"`
+	ID     string    `json:"id"`
+	Secret string    `json:"secret,omitempty"`
+	Style  int       `json:"style"`
+	Scope  string    `json:"scope,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+func (w *way) config(page, secret string) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: w.Client, ClientSecret: secret, RedirectURL: callback, Scopes: w.Scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: page, TokenURL: w.URL, AuthStyle: oauth2.AuthStyle(w.Style)},
+	}
+}
+
+// errSignIn means that somebody has to sign in.
+var errSignIn = errors.New("the server wants somebody to sign in, which a call of one of its tools asks for")
+
+// begin finds out where somebody signs in, and makes the daemon known there.
+func (s *signin) begin(ctx context.Context) (*visit, error) {
+	select {
+	case s.turn <- struct{}{}: // one at a time, so that many calls register the daemon once
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	about, scopes := s.about(ctx)
+	at, err := s.issuer(ctx, about)
+	if err != nil {
+		return nil, err
+	}
+	v := &visit{
+		Server: s.url, Before: s.current().Visit,
+		Way:   way{Issuer: at.Issuer, URL: at.TokenEndpoint, Resource: s.url, Scopes: scopes},
+		State: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(), Named: at.AuthorizationResponseIssParameterSupported,
+	}
+	if about != nil {
+		v.Way.Resource = about.Resource
+	}
+	if err := s.register(ctx, at, &v.Way); err != nil {
+		return nil, err
+	}
+	v.Page = v.Way.config(at.AuthorizationEndpoint, "").AuthCodeURL(v.State, oauth2.S256ChallengeOption(v.Verifier),
+		oauth2.SetAuthURLParam("resource", v.Way.Resource))
+	q, err := newQuestion("", &sdk.ElicitParams{Mode: "url", URL: v.Page})
+	if err != nil {
+		return nil, err
+	}
+	v.Page = q.URL
+	return v, nil
+}
+
+// challenged is what the refusal says to somebody with a bearer's token. Other challenges, and what is none, are left alone.
+func (s *signin) challenged() (about string, scopes []string) {
+	s.mu.Lock()
+	list := s.challenge
+	s.mu.Unlock()
+	for _, text := range list {
+		challenges, err := oauthex.ParseWWWAuthenticate([]string{text})
+		if err != nil {
+			continue
+		}
+		for _, c := range challenges {
+			if c.Scheme == "bearer" {
+				return c.Params["resource_metadata"], strings.Fields(c.Params["scope"])
+			}
+		}
+	}
+	return "", nil
+}
+
+// about is what the server says of who may sign in where; nil when it says nothing.
+func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMetadata, scopes []string) {
+	u, err := url.Parse(s.url)
+	if err != nil { // it was checked
+		u = &url.URL{}
+	}
+	root := &url.URL{Scheme: u.Scheme, Host: u.Host}
+	const known = "/.well-known/oauth-protected-resource"
+	places := [][2]string{{root.String() + known + u.Path, s.url}, {root.String() + known, root.String()}}
+	at, scopes := s.challenged()
+	if at != "" {
+		places = append([][2]string{{at, s.url}, {at, root.String()}}, places...)
+	}
+	for _, p := range places {
+		if about, err = oauthex.GetProtectedResourceMetadata(ctx, p[0], p[1], s.http); err == nil && about != nil && len(about.AuthorizationServers) > 0 {
+			break
+		}
+		about = nil
+	}
+	if len(scopes) == 0 && about != nil {
+		scopes = about.ScopesSupported
+	}
+	if s.client != nil && len(s.client.Scopes) > 0 {
+		scopes = s.client.Scopes
+	}
+	return about, scopes
+}
+
+// issuer is what the authorization server says of itself. A server that says nothing is its own, as in the era of 2025-03-26;
+// then there need not be a description either.
+func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
+	if about != nil {
+		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)
+		if err == nil && at == nil {
+			err = errors.New("the authorization server " + about.AuthorizationServers[0] + " does not say how")
+		}
+		return at, err
+	}
+	u, err := url.Parse(s.url)
+	if err != nil {
+		return nil, err
+	}
+	root := (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
+	at, err := auth.GetAuthServerMetadata(ctx, root, s.http)
+	if err == nil && at == nil {
+		at = &oauthex.AuthServerMeta{
+			Issuer: root, AuthorizationEndpoint: root + "/authorize", TokenEndpoint: root + "/token", RegistrationEndpoint: root + "/register",
+		}
+	}
+	return at, err
+}
+
+// style is how the client of an operator proves who it is, so that a code is shown once.
+func style(secret string, methods []string) int {
+	if secret == "" || slices.Contains(methods, "client_secret_post") && !slices.Contains(methods, "client_secret_basic") {
+		return int(oauth2.AuthStyleInParams)
+	}
+	return int(oauth2.AuthStyleInHeader)
+}
+
+// register makes the daemon known, unless it is.
+func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
+	if c := s.client; c != nil {
+		w.Client, w.Given, w.Style = c.ID, true, style(c.Secret, at.TokenEndpointAuthMethodsSupported)
+		return nil
+	}
+	scope := strings.Join(w.Scopes, " ")
+	if m := s.current().Member; m != nil && m.Issuer == at.Issuer && m.Scope == scope && time.Since(m.Since).Abs() < membership {
+		w.Client, w.Style = m.ID, m.Style
+		return nil
+	}
+	if at.RegistrationEndpoint == "" {
+		return errors.New("the authorization server registers nobody: give auth.CLIENT_ID in the file of servers")
+	}
+	got, err := oauthex.RegisterClient(ctx, at.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
+		RedirectURIs: []string{callback}, TokenEndpointAuthMethod: "none", GrantTypes: []string{"authorization_code", "refresh_token"},
+		ResponseTypes: []string{"code"}, ClientName: "toold", ApplicationType: "native", Scope: scope,
+	}, s.http)
+	if refusal, ok := errors.AsType[*oauthex.ClientRegistrationError](err); ok {
+		return refusal
+	}
+	if err != nil { // its text may have the answer, with a secret
+		return errors.New("the authorization server " + at.Issuer + " did not register the daemon")
+	}
+	m := &member{Issuer: at.Issuer, ID: got.ClientID, Secret: got.ClientSecret, Style: int(oauth2.AuthStyleInParams), Scope: scope, Since: time.Now()}
+	switch got.TokenEndpointAuthMethod {
+	case "client_secret_basic":
+		m.Style = int(oauth2.AuthStyleInHeader)
+	case "none":
+		m.Secret = ""
+	}
+	s.change(func(r *record) { r.Member = m })
+	w.Client, w.Style = m.ID, m.Style
+	return nil
+}
+
+// finish takes the address that a browser ended at.
+func (s *signin) finish(ctx context.Context, v *visit, address string) error {
+	now := s.current()
+	if v.Server != s.url || v.Way.Given != (s.client != nil) || s.client != nil && s.client.ID != v.Way.Client {
+		return errors.New("the server is another one now")
+	}
+	if now.Visit != v.Before {
+		return nil // somebody signed in meanwhile, or this very visit did before the daemon was ended
+	}
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || u.Query().Get("state") == "" {
+		return errors.New("that is not the address that the browser ends at after the sign-in")
+	}
+	q := u.Query()
+	switch {
+	case q.Get("state") != v.State:
+		return errors.New("that address is of another sign-in")
+	case q.Get("iss") != v.Way.Issuer && (v.Named || q.Get("iss") != ""):
+		return errors.New("another authorization server answered than the one that was asked")
+	case q.Get("error") != "":
+		return fmt.Errorf("refused: %s", cleanLine(q.Get("error")+" "+q.Get("error_description"), maxDescription))
+	case q.Get("code") == "":
+		return errors.New("that address holds no code")
+	}
+	w := v.Way
+	if m := now.Member; m != nil && s.client == nil && m.ID == w.Client && m.Issuer == w.Issuer {
+		w.Secret = m.Secret
+	}
+	token, err := w.config("", s.secret(&w)).Exchange(context.WithValue(ctx, oauth2.HTTPClient, s.http), q.Get("code"),
+		oauth2.VerifierOption(v.Verifier), oauth2.SetAuthURLParam("resource", w.Resource))
+	if err == nil {
+		err = bearer(token)
+	}
+	if err != nil {
+		return refusal(err)
+	}
+	s.change(func(r *record) { r.Way, r.Token, r.Visit = w, token, v.State })
+	return nil
+}
+
+// refusal is what an authorization server answered, without what it may repeat.
+func refusal(err error) error {
+	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return errors.New("the authorization server answers " + cmp.Or(cleanLine(said.ErrorCode, maxTitle), said.Response.Status))
+	}
+	return errors.New(cleanLine(err.Error(), maxDescription))
+}
+
+// ticket asks somebody to sign in.
+func (s *signin) ticket(v *visit) tool.Ticket {
+	u, err := url.Parse(v.Page)
+	if err != nil { // it was checked
+		u = &url.URL{}
+	}
+	where := u.Host
+	if to, err := url.Parse(v.Way.URL); err == nil && to.Host != u.Host {
+		where += " (" + to.Host + " gets what that brings)"
+	}
+	return tool.Ticket{
+		Action: "auth",
+		Message: "The server " + cleanLine(s.key, maxTitle) + " wants somebody to sign in at " + where +
+			". Open the page; the browser ends at an address that it cannot show and that begins with " + callback + ": answer with that whole address.\n" + v.Page,
+		Parameters: encode(map[string]string{"server": s.key, "url": v.Page, "host": u.Host, "issuer": v.Way.Issuer, "redirect": callback}),
+		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"address":{"type":"string","title":"Address","description":"Where the browser ended","maxLength":8192}},` +
+			`"required":["address"],"additionalProperties":false}`),
+	}
+}
