@@ -254,7 +254,13 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	case <-in.gone:
 		return nil
 	case <-timer.C:
-		return r.end(run.main.pid, run.killed, r.finder(run))
+		left := r.end(run.main.pid, run.killed, r.finder(run))
+		for i := range left {
+			if left[i].identity() == run.main.identity() {
+				left[i].tag = run.spec.Tag
+			}
+		}
+		return left
 	}
 }
 

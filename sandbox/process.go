@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,7 @@ type process struct {
 	state                       byte
 	threads                     int
 	start                       uint64
+	tag                         string // of its run, where that is known; process 1 has the helper's mark
 }
 
 // identity names a process for as long as the machine is up.
@@ -150,6 +152,7 @@ func describe(p process) Process {
 	if tag, _ := tagOf(p); tag != "" {
 		_, _, d.Tag = splitTag(tag)
 	}
+	d.Tag = cmp.Or(p.tag, d.Tag)
 	return d
 }
 

@@ -16,6 +16,7 @@ type record struct {
 	Daemon identity   `json:"daemon"`
 	Main   identity   `json:"main"`
 	Away   []identity `json:"away,omitempty"`
+	Tag    string     `json:"tag,omitempty"` // of its Spec, or the beginning
 }
 
 // A shelf keeps the files of records for the runs to come: to make and to remove one takes longer than to write it.
@@ -27,6 +28,7 @@ type shelf struct {
 
 const (
 	recordSize = 512
+	longestTag = 128
 	mostFree   = 64
 )
 
@@ -93,7 +95,7 @@ func (r *Runner) clearShelf() {
 func (r *Runner) recordPath(id string) string { return filepath.Join(r.stateDir, id+".json") }
 
 func (r *Runner) writeRecord(run *run, main identity, away []identity) error {
-	text, err := json.Marshal(record{r.bootID, r.self.identity(), main, away})
+	text, err := json.Marshal(record{r.bootID, r.self.identity(), main, away, run.spec.Tag[:min(len(run.spec.Tag), longestTag)]})
 	if err != nil {
 		return err
 	}

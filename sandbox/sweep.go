@@ -29,6 +29,12 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	left := r.end(0, killed, func(c *census) (mine, doubtful map[int]process) {
 		mine, doubtful = r.leftovers(c, records, append(leftovers.seeds(c), r.groups.Left(r.otherDaemon)...))
 		leftovers.remember(c, mine)
+		for _, rec := range records {
+			if p, ok := mine[rec.Main.PID]; ok && p.start == rec.Main.Start {
+				p.tag = rec.Tag
+				mine[p.pid] = p
+			}
+		}
 		for pid, p := range mine {
 			if _, have := seen[pid]; !have && !p.dead() {
 				seen[pid] = describe(p) // before it is killed

@@ -184,3 +184,55 @@ func TestSweepSparesRuns(t *testing.T) {
 	mustBeConfirmed(t, <-done)
 	mustBeGone(t, pids(t, dir))
 }
+
+// Process 1 of a run has the mark of the helper, and is told as its call all the same.
+func TestSweepNamesTheCall(t *testing.T) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	child := exec.Command("/bin/sleep", "1000")
+	child.Env = []string{sandbox.TagVariable + "=" + owner() + "/1.1/x/helper"}
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	record := recordOf(strings.TrimSpace(string(boot)), child.Process.Pid, startOf(t, child.Process.Pid))
+	record = strings.TrimSuffix(record, "}") + `,"tag":"call-7"}`
+	if err := os.WriteFile(filepath.Join(state, "R.json"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	swept, err := openIn(t, state).Sweep(t.Context())
+	if err != nil || len(swept.Killed) != 1 || swept.Killed[0].Tag != "call-7" {
+		t.Errorf("%+v, %v", swept, err)
+	}
+}
+
+// The record of a run says which call it is of.
+func TestRecordHasTheCall(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	r, dir := openIn(t, state), t.TempDir()
+	spec := confined(dir, "echo up; read")
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	spec.Stdin, spec.Tag = in, "call-8"+strings.Repeat("x", 1000)
+	spec.Output = func(string, []byte) error {
+		defer out.Close()
+		files, _ := filepath.Glob(filepath.Join(state, "*.json"))
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), `"tag":"call-8xx`) && len(text) < 1000 {
+				return nil
+			}
+		}
+		t.Errorf("no record of %q names it", files)
+		return nil
+	}
+	if exit, err := r.Run(t.Context(), spec); err != nil {
+		t.Error(exit, err)
+	}
+}
