@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,7 +25,7 @@ import (
 func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 	policy.Limits.Processes = leastProcesses // a limit is a limit; this one is the quickest to reach
 	for left := canaries; ; {
-		exit, try, err := r.prove(ctx, policy, false)
+		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
 		refused, is := errors.AsType[*RefusedError](err)
 		switch {
 		case is && refused.Step == "limit: processes" && r.pidMax.CompareAndSwap(true, false):
@@ -34,18 +35,45 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (Facts, error) {
 		case err != nil:
 			return Facts{}, err
 		case try.whole():
-			var hungry *trial
-			if r.groups.Mechanism() != "" {
-				if _, hungry, err = r.prove(ctx, policy, true); err != nil {
-					return Facts{}, err
-				}
+			hungry, why, err := r.starve(ctx, policy)
+			if err != nil {
+				return Facts{}, err
 			}
-			return r.judge(&policy, exit, try, hungry), nil
+			f := r.judge(&policy, exit, try, hungry)
+			if why != nil && !f.CPULimit.Held {
+				f.CPULimit.Detail = why.Error()
+			}
+			if why != nil && !f.MemLimit.Held && hungry == nil {
+				f.MemLimit.Detail = why.Error()
+			}
+			return f, nil
 		}
 		if left--; left == 0 {
 			return Facts{}, fmt.Errorf("none of %d canaries came to its end", canaries)
 		}
 	}
+}
+
+// starve sends the canary that takes more memory and time than its control group may have; there is none where there are no
+// groups. One that cannot have such limits, as below a group with a share of the processors that is smaller still, proves
+// nothing about them, and says why.
+func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why *RefusedError, err error) {
+	if r.groups.Mechanism() == "" {
+		return nil, nil, nil
+	}
+	for _, cpus := range []bool{true, false} {
+		_, hungry, err = r.prove(ctx, policy, func(run *run) {
+			if r.keepShort(run, true); !cpus {
+				run.ceiling.CPUs, run.ceiling.Period = 0, 0
+			}
+		})
+		refused, is := errors.AsType[*RefusedError](err)
+		if !is {
+			return hungry, why, err
+		}
+		hungry, why = nil, cmp.Or(why, refused)
+	}
+	return nil, why, nil
 }
 
 // CanaryTag is the tag of a canary.
@@ -69,8 +97,8 @@ func (t *trial) whole() bool {
 	return told
 }
 
-// prove sends a canary. A hungry one is only there to take more memory than its control group may have.
-func (r *Runner) prove(ctx context.Context, policy Policy, hungry bool) (*Exit, *trial, error) {
+// prove sends a canary, after bound has said what it may have and is to try.
+func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*Exit, *trial, error) {
 	name := filepath.Join(r.stateDir, "canary-"+rand.Text())
 	if err := os.WriteFile(name, []byte("canary"), 0o600); err != nil {
 		return nil, nil, err
@@ -95,7 +123,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy, hungry bool) (*Exit, 
 	if policy.Unsupervised {
 		run.canary.Forks = 1
 	}
-	r.keepShort(run, hungry)
+	bound(run)
 	if err := policy.Check(); err != nil {
 		return nil, nil, errors.Join(err, lure.close())
 	}

@@ -164,12 +164,23 @@ func (p *program) fork() {
 		}
 		if child == 0 {
 			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-			for {
-				syscall.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
-			}
+			p.idle()
 		}
 		p.msg.Value++
 	}
+}
+
+// idle is to be found and killed. Without a namespace nothing ends this process when the daemon was killed, but that nobody
+// gives orders any more.
+//
+//go:nosplit
+//go:norace
+func (p *program) idle() {
+	p.poll[0].events, p.poll[0].revents = 0, 0
+	for p.poll[0].revents == 0 {
+		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, 0, 0, 0, 0)
+	}
+	exit(0)
 }
 
 // attend reaps, passes signals on, and ends when nothing is left or nobody listens any more.
