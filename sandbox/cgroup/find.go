@@ -130,7 +130,7 @@ func findFirst(mounts []Mount, own map[string]string, probe string) place {
 				p.missing[controller] = "the daemon's own group of version 1 is not mounted"
 				continue
 			}
-			if err := tryOut(dir, probe); err != nil {
+			if err := tryOut(dir, probe, needed(1, controller)...); err != nil {
 				p.missing[controller] = fmt.Sprintf("no group of version 1 can be made: %v", err)
 				continue
 			}
@@ -154,13 +154,36 @@ func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	return p
 }
 
-// tryOut makes a group and removes it.
-func tryOut(dir, probe string) error {
+// needed are the files by which a controller bounds and counts. Not every kernel has them: a quota of processors is a choice
+// of who builds it.
+func needed(version int, controller string) []string {
+	if version == 2 {
+		return map[string][]string{Memory: {"memory.max", "memory.events"}, CPU: {"cpu.max", "cpu.stat"}, PIDs: {"pids.max", "pids.events"}}[controller]
+	}
+	return map[string][]string{
+		Memory: {"memory.limit_in_bytes", "memory.oom_control"}, CPU: {"cpu.cfs_quota_us", "cpu.stat"}, PIDs: {"pids.max", "pids.events"},
+		usage: {"cpuacct.usage"},
+	}[controller]
+}
+
+// tryOut makes a group, looks whether processes can be in it and whether it has files, and removes it.
+func tryOut(dir, probe string, files ...string) error {
 	path := filepath.Join(dir, probe)
 	if err := os.Mkdir(path, 0o755); err != nil {
 		return err
 	}
 	err := unix.Access(filepath.Join(path, "cgroup.procs"), unix.W_OK)
+	// Version 2 makes groups that no process may enter, below one whose threads are in groups of their own.
+	if kind, readErr := os.ReadFile(filepath.Join(path, "cgroup.type")); readErr == nil && strings.TrimSpace(string(kind)) != "domain" {
+		err = fmt.Errorf("it would be of the type %q", strings.TrimSpace(string(kind)))
+	}
+	for _, file := range files {
+		if err == nil {
+			if _, err = os.Stat(filepath.Join(path, file)); err != nil {
+				err = fmt.Errorf("this kernel has no %s", file)
+			}
+		}
+	}
 	return errors.Join(err, os.Remove(path))
 }
 
@@ -203,6 +226,8 @@ func findSecond(mounts []Mount, own map[string]string, parent, probe string) pla
 		if !slices.Contains(strings.Fields(string(have)), controller) {
 			p.missing[controller] = fmt.Sprintf("the group of version 2 (%s) does not have the controller %s", parent, controller)
 		} else if err := enable(control, controller); err != nil {
+			p.missing[controller] = fmt.Sprintf("the controller %s cannot be used: %v", controller, err)
+		} else if err := tryOut(parent, probe, needed(2, controller)...); err != nil {
 			p.missing[controller] = fmt.Sprintf("the controller %s cannot be used: %v", controller, err)
 		} else {
 			p.dirs[controller], p.parents = parent, []string{parent}
