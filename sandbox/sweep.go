@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"os"
+	"time"
 )
 
 // Swept is what a Sweep did.
@@ -51,12 +52,33 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 		swept.Killed = append(swept.Killed, seen[pid])
 	}
 	r.groups.Sweep(r.otherDaemon)
+	r.sweepStrangers()
 	for path := range records {
 		if len(left) == 0 {
 			os.Remove(path)
 		}
 	}
 	return swept, nil
+}
+
+// sweepStrangers removes the empty control groups of daemons whose store may never start again. Only from the first namespace
+// of processes all are seen that may have made one; elsewhere, and without a census, they stay.
+func (r *Runner) sweepStrangers() {
+	const first, age = "pid:[4026531836]", 10 * time.Minute
+	if space, err := os.Readlink("/proc/self/ns/pid"); err != nil || space != first {
+		return
+	}
+	_, _ = r.groups.SweepStrangers(age, func() (func(uint64) bool, error) {
+		c, err := takeCensus()
+		if err != nil {
+			return nil, err
+		}
+		starts := map[uint64]bool{}
+		for _, p := range c.all {
+			starts[p.start] = true
+		}
+		return func(start uint64) bool { return starts[start] }, nil
+	})
 }
 
 // leftovers is the finder of Sweep. A session that a record names by a number, but whose leader is dead and whose
