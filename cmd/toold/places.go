@@ -5,20 +5,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 )
 
 // separatePlaces refuses a workspace that holds what is the daemon's own. Tools show and change what is in the workspace
 // for every caller, mostly without asking anybody: a token there makes each of them an operator, and rules there are
-// theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made.
+// theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made. Whoever can change
+// a link on the way changes the place, so the way counts too.
 func (c *Config) separatePlaces() error {
 	workspace, err := settle(c.Workspace)
 	if err != nil {
 		return c.unclear("workspace", err)
 	}
-	data, err := settle(c.Data)
+	toData, err := way(c.Data)
 	if err != nil {
 		return c.unclear("data", err)
 	}
+	data := toData[len(toData)-1]
 	const advice = "; keep them apart, as ./data and ./workspace are, with --data and --workspace"
 	switch {
 	case holds(workspace, data):
@@ -27,6 +31,9 @@ func (c *Config) separatePlaces() error {
 		return usagef("workspace: %s is in the data directory %s, which is the daemon's alone%s", workspace, data, advice)
 	}
 	var problems []error
+	if err := lentWay(workspace, "data", toData); err != nil {
+		problems = append(problems, err)
+	}
 	places := []struct{ what, path string }{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
 		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
@@ -53,14 +60,26 @@ func (c *Config) separatePlaces() error {
 		if place.path == "" {
 			continue
 		}
-		path, err := settle(place.path)
+		steps, err := way(place.path)
 		if err != nil {
 			problems = append(problems, c.unclear(place.what, err))
-		} else if holds(workspace, path) {
+		} else if path := steps[len(steps)-1]; holds(workspace, path) {
 			problems = append(problems, usagef("%s: %s is in the workspace %s, where callers can read and change it; put it elsewhere", place.what, path, workspace))
+		} else if err := lentWay(workspace, place.what, steps); err != nil {
+			problems = append(problems, err)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// lentWay refuses a way on which callers decide where it leads.
+func lentWay(workspace, what string, steps []string) error {
+	for _, step := range steps {
+		if holds(workspace, filepath.Dir(step)) {
+			return usagef("%s: the way to %s leads over %s in the workspace %s, where callers can change it; name the place itself", what, steps[len(steps)-1], step, workspace)
+		}
+	}
+	return nil
 }
 
 func (c *Config) unclear(what string, err error) error {
@@ -69,26 +88,54 @@ func (c *Config) unclear(what string, err error) error {
 
 // settle returns the absolute path without links. Of a path that does not exist, the part that does is followed.
 func settle(path string) (string, error) {
-	path, err := filepath.Abs(path)
+	steps, err := way(path)
 	if err != nil {
 		return "", err
 	}
-	for range 40 { // as many links as Linux follows
-		at, err := filepath.EvalSymlinks(path)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return at, err
+	return steps[len(steps)-1], nil
+}
+
+// way returns what decides where a path leads: each link on it, each directory that it leaves upwards, and where it ends at last,
+// which is the only one that need not exist. All are absolute and without links.
+func way(path string) (steps []string, err error) {
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, err
 		}
-		if to, err := os.Readlink(path); err == nil { // a link to what is not there yet
-			if !filepath.IsAbs(to) {
-				to = filepath.Join(filepath.Dir(path), to)
-			}
-			path = to
+		path = dir + "/" + path
+	}
+	const most = 40 // links that Linux follows
+	at, links := "/", 0
+	for rest := strings.Split(path, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			steps = append(steps, at)
+			at = filepath.Dir(at)
 			continue
 		}
-		parent, err := settle(filepath.Dir(path))
-		return filepath.Join(parent, filepath.Base(path)), err
+		next := filepath.Join(at, name)
+		to, err := os.Readlink(next)
+		switch {
+		case err == nil:
+			if links++; links > most {
+				return nil, errors.New(path + ": too many links")
+			}
+			if steps = append(steps, next); filepath.IsAbs(to) {
+				at = "/"
+			}
+			rest = append(strings.Split(to, "/"), rest...)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // it is no link
+			at = next
+		default:
+			return nil, err
+		}
 	}
-	return "", errors.New(path + ": too many links")
+	return append(steps, at), nil
 }
 
 // holds reports whether path is dir or below it. Both are settled. Directories that are the same under two names, as with

@@ -19,7 +19,7 @@ func TestPlacesAreApart(t *testing.T) {
 	for _, name := range []string{"ws/rules.yaml", "ws/toold.yaml", "ws/token", "rules.yaml"} {
 		must(t, os.WriteFile(at(name), nil, 0o600))
 	}
-	for link, to := range map[string]string{"into": "ws/sub", "later": "ws/not-yet", "again": "ws", "data2/token": "../ws/token", "loop": "loop", "elsewhere": "out/not-yet"} {
+	for link, to := range map[string]string{"into": "ws/sub", "later": "ws/not-yet", "again": "ws", "data2/token": "../ws/token", "loop": "loop", "elsewhere": "out/not-yet", "ws/up": ".."} {
 		must(t, os.Symlink(to, at(link)))
 	}
 	tests := []struct {
@@ -46,6 +46,12 @@ func TestPlacesAreApart(t *testing.T) {
 		{"rules", "data", "ws", []string{"--rules", at("ws/rules.yaml")}, "rules: "},
 		{"rules elsewhere", "data", "ws", []string{"--rules", at("rules.yaml")}, ""},
 		{"the configuration file", "data", "ws", []string{"--config", at("ws/toold.yaml")}, "the configuration file: "},
+		{"rules over a link in the workspace", "data", "ws", []string{"--rules", at("ws/up/rules.yaml")}, "rules: the way to "},
+		{"rules over a directory of the workspace", "data", "ws", []string{"--rules", dir + "/ws/sub/../../rules.yaml"}, "rules: the way to "},
+		{"rules over the workspace itself", "data", "ws", []string{"--rules", dir + "/ws/../rules.yaml"}, ""},
+		{"a workspace that is a link itself", "data", "again", []string{"--rules", dir + "/again/up/rules.yaml"}, "rules: the way to "},
+		{"manifests over a link in the workspace", "data", "ws", []string{"--command-directory", at("ws/up/out")}, "command.directory: the way to "},
+		{"data over a link in the workspace", "ws/up/data", "ws", nil, "data: the way to "},
 		{"the socket", "data", "ws", []string{"--listen-unix", at("ws/s")}, "listen.unix: "},
 	}
 	for _, tt := range tests {
