@@ -80,42 +80,34 @@ func (p *program) listener(port int) {
 
 // A tree is a piece of the machine's files, taken out and not yet placed.
 type tree struct {
-	at  string
-	dir bool
-	fd  reg
+	view
+	fd reg
 }
 
 // root builds a new root file system and goes there.
 func (p *program) root(o *Order) error {
 	l := p.at(&p.setup, "mounts: private")
 	l.do(unix.SYS_MOUNT, 0, "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
-	shown, links := p.shown(o)
+	shown, links := shown(o)
 	var trees []tree
-	for _, path := range shown {
-		t, err := p.take(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
-		if err != nil {
-			return err
-		}
-		trees = append(trees, t)
+	for _, v := range shown {
+		trees = append(trees, p.take(v, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV))
 	}
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-		t, err := p.take("/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
-		if err != nil {
-			return err
-		}
-		trees = append(trees, t)
+		trees = append(trees, p.take(view{at: "/dev/" + name}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC))
 	}
 	attr := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	if !o.Writable {
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
-	workspace, err := p.take(o.Workspace, attr)
+	own, err := look(o.Workspace)
 	if err != nil {
 		return fmt.Errorf("workspace: %w", err)
 	}
-	if !workspace.dir || o.Workspace == "/" {
+	if !own.dir || o.Workspace == "/" {
 		return fmt.Errorf("workspace %s: %w", o.Workspace, unix.ENOTDIR)
 	}
+	workspace := p.take(own, attr)
 	l = p.at(&p.setup, "root")
 	l.do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m")
 	l.do(unix.SYS_CHDIR, "/tmp")
@@ -132,7 +124,7 @@ func (p *program) root(o *Order) error {
 	if err := p.protect(o); err != nil {
 		return err
 	}
-	if err := p.hide(o, shown); err != nil {
+	if err := p.hide(o, append(shown, own)); err != nil {
 		return err
 	}
 	l = p.at(&p.setup, "root: leave the old one")
@@ -145,31 +137,55 @@ func (p *program) root(o *Order) error {
 	return nil
 }
 
+// A view is a part of the machine's files that is shown.
+type view struct {
+	at, real string // real has no links
+	dir      bool
+}
+
+// look follows a path to what it leads to.
+func look(path string) (view, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return view{}, err
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(real, &stat); err != nil {
+		return view{}, err
+	}
+	return view{path, real, stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+}
+
 // shown returns which of the order's paths exist and are to be mounted, and which are links that lead to another of
 // them. The outer ones come first.
-func (p *program) shown(o *Order) (paths []string, links [][2]string) {
+func shown(o *Order) (views []view, links [][2]string) {
 	all := slices.Compact(slices.Sorted(slices.Values(o.Read)))
+	dirs := map[string]string{} // to look at each directory once is most of the time that this takes
 	for _, path := range all {
-		info, err := os.Lstat(path)
-		if err != nil {
+		var stat unix.Stat_t
+		if unix.Lstat(path, &stat) != nil {
 			continue
 		}
-		if info.Mode()&os.ModeSymlink == 0 {
-			paths = append(paths, path)
+		dir, base := filepath.Split(path)
+		if _, known := dirs[dir]; !known {
+			dirs[dir], _ = filepath.EvalSymlinks(dir) // it was there just now; else the mount fails
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
+			views = append(views, view{path, filepath.Join(dirs[dir], base), stat.Mode&unix.S_IFMT == unix.S_IFDIR})
 			continue
 		}
 		to, err := os.Readlink(path)
-		real, err2 := filepath.EvalSymlinks(path)
+		v, err2 := look(path)
 		if err != nil || err2 != nil {
 			continue
 		}
-		if slices.ContainsFunc(all, func(s string) bool { return s != path && beneath(real, s) }) {
+		if slices.ContainsFunc(all, func(s string) bool { return s != path && beneath(v.real, s) }) {
 			links = append(links, [2]string{path, to})
 		} else {
-			paths = append(paths, path) // what it leads to, under its name
+			views = append(views, v) // what it leads to, under its name
 		}
 	}
-	return paths, links
+	return views, links
 }
 
 func beneath(path, dir string) bool {
@@ -177,15 +193,11 @@ func beneath(path, dir string) bool {
 }
 
 // take takes a tree with all that is mounted in it out of the machine's files.
-func (p *program) take(path string, attr int) (tree, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return tree{}, err
-	}
-	l := p.at(&p.setup, "files: "+path)
-	fd := l.open(unix.SYS_OPEN_TREE, unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+func (p *program) take(v view, attr int) tree {
+	l := p.at(&p.setup, "files: "+v.at)
+	fd := l.open(unix.SYS_OPEN_TREE, unix.AT_FDCWD, v.at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	l.do(unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(uint64(attr), 0, 0, 0), 32)
-	return tree{path, info.IsDir(), fd}, nil
+	return tree{v, fd}
 }
 
 // place makes a place for a tree in the new root and puts it there.

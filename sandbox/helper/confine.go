@@ -116,11 +116,9 @@ func (p *program) landlock(o *Order) {
 			l.allow(rules, dir, all, all, true)
 		}
 	} else {
-		shown, _ := p.shown(o)
-		for _, path := range append(shown, "/proc") {
-			if info, err := os.Stat(path); err == nil {
-				l.allow(rules, path, rightsRead, all, info.IsDir())
-			}
+		shown, _ := shown(o)
+		for _, v := range append(shown, view{at: "/proc", dir: true}) {
+			l.allow(rules, v.at, rightsRead, all, v.dir)
 		}
 		for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 			l.allow(rules, "/dev/"+name, all, all, false)

@@ -109,28 +109,10 @@ func (l list) inside(workspace, path string) reg {
 	return at
 }
 
-// A view is a part of the machine's files that is shown.
-type view struct{ at, real string }
-
-func views(shown []string) (list []view, err error) {
-	for _, at := range shown {
-		real, err := filepath.EvalSymlinks(at)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, view{at, real})
-	}
-	return list, nil
-}
-
-// hide covers what lies in a part that is shown, by whatever links it is named: directories by an empty one, files and
-// sockets by the null device. A unix socket would lead out. Nothing above what is covered in the workspace can be renamed:
+// hide covers what lies in a part that is shown, the last of which is the workspace, by whatever links it is named:
+// directories by an empty one, files and sockets by the null device. A unix socket would lead out. Nothing above what is covered in the workspace can be renamed:
 // it would be found under its new name by the next command.
-func (p *program) hide(o *Order, shown []string) error {
-	all, err := views(append(slices.Clone(shown), o.Workspace))
-	if err != nil {
-		return err
-	}
+func (p *program) hide(o *Order, all []view) error {
 	own := all[len(all)-1]
 	var hidden []string
 	for _, path := range o.Hide {

@@ -14,7 +14,7 @@ import (
 // Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
 func Main() {
 	runtime.LockOSThread() // a copy has the one thread that made it
-	debug.SetGCPercent(25) // a copy takes the longer the more memory there is
+	debug.SetGCPercent(-1) // not while somebody waits for a copy
 	// What process 1 has under these numbers must be nothing of the helper's.
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	for _, fd := range []int{statusFD, controlFD, proxyFD} {
@@ -25,7 +25,7 @@ func Main() {
 	if err != nil {
 		os.Exit(1)
 	}
-	for {
+	for garbage := 0; ; {
 		fds, err := receive()
 		if err != nil {
 			os.Exit(1)
@@ -33,12 +33,21 @@ func Main() {
 		if fds == nil {
 			os.Exit(0)
 		}
-		launch(fds)
+		garbage += launch(fds)
 		for _, fd := range fds {
 			_ = unix.Close(fd) // whoever holds an output open would be waited for
 		}
+		if garbage > mostGarbage { // a copy takes the longer the more memory there is
+			runtime.GC()
+			garbage = 0
+		}
 	}
 }
+
+const (
+	mostGarbage = 1 << 20
+	programSize = 160 << 10 // without what is in the order
+)
 
 // receive waits for the descriptors of a run; there are none when nobody gives any more.
 func receive() ([]int, error) {
@@ -67,28 +76,29 @@ func receive() ([]int, error) {
 	return fds, err
 }
 
-// launch carries out an order.
-func launch(fds []int) {
-	p := &program{made: map[string]bool{}, pinned: map[string]bool{}, tellTo: uintptr(fds[SentStatus])}
+// launch carries out an order. It returns about how much memory that took, in bytes.
+func launch(fds []int) (size int) {
+	p := newProgram(uintptr(fds[SentStatus]))
 	l := p.at(&p.setup, "processes")
 	text, err := read(fds[SentOrder])
+	size = programSize + 4*len(text)
 	// The copies of later runs have nothing of this one's arguments and environment.
 	defer clear(text)
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
-		return
+		return size
 	}
 	order, args, env, err := DecodeOrder(text)
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
-		return
+		return size
 	}
 	// Process 1 gets no signal but by a descriptor; nor does the copy run the runtime's handlers.
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
 	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
 		p.tellFailure(Refused, l.step, uintptr(errno))
-		return
+		return size
 	}
 	defer unix.Close(int(signals))
 	p.descriptors(fds, int(signals))
@@ -96,7 +106,7 @@ func launch(fds []int) {
 		var errno unix.Errno
 		errors.As(err, &errno)
 		p.refuse(err.Error(), errno)
-		return
+		return size
 	}
 	p.poll = [2]pollFD{{fd: controlFD, events: unix.POLLIN}, {fd: signalFD, events: unix.POLLIN}}
 	flags := uintptr(unix.SIGCHLD | unix.CLONE_PARENT)
@@ -113,6 +123,7 @@ func launch(fds []int) {
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&mask)), 0, 8, 0, 0)
 	runtime.KeepAlive(p)
 	runtime.KeepAlive(text)
+	return size
 }
 
 // descriptors puts what process 1 needs in its place and closes everything else, the helper's socket too.

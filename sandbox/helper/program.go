@@ -7,6 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// newProgram has room for what a usual order takes.
+func newProgram(tellTo uintptr) *program {
+	const calls, steps = 512, 160
+	return &program{
+		setup: make([]op, 0, calls), command: make([]op, 0, calls/4), names: make([]byte, 0, steps*nameLength), kept: make([][]byte, 0, calls),
+		made: map[string]bool{}, pinned: map[string]bool{}, tellTo: tellTo,
+	}
+}
+
 // An op is one system call.
 type op struct {
 	nr   uintptr
@@ -135,7 +144,7 @@ func (p *program) keep(b []byte) uintptr {
 
 // vector is an array of pointers to strings, which have their NUL, that ends with none.
 func (p *program) vector(texts [][]byte) []byte {
-	var b []byte
+	b := make([]byte, 0, 8*len(texts)+8)
 	for _, t := range texts {
 		b = binary.NativeEndian.AppendUint64(b, uint64(p.keep(t)))
 	}
@@ -144,7 +153,7 @@ func (p *program) vector(texts [][]byte) []byte {
 
 // words packs numbers of 64 bits.
 func words(list ...uint64) []byte {
-	var b []byte
+	b := make([]byte, 0, 8*len(list))
 	for _, w := range list {
 		b = binary.NativeEndian.AppendUint64(b, w)
 	}
