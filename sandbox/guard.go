@@ -44,9 +44,11 @@ func (r *Runner) guard(run *run) error {
 	if p.ReadOnly || p.Unsupervised {
 		return nil // nothing can be made, or nothing can be protected
 	}
+	workspace := filepath.Clean(p.Workspace)
+	top := real(workspace)
 	for _, name := range p.protected() {
 		refuse := func(err error) error { return &RefusedError{Fact: "fs_write", Step: "protect: " + name, Err: err} }
-		at, missing, err := absent(filepath.Clean(p.Workspace), name)
+		at, missing, err := absent(workspace, top, name)
 		if err != nil {
 			return refuse(err)
 		}
@@ -64,19 +66,21 @@ func (r *Runner) guard(run *run) error {
 	return nil
 }
 
-// absent returns the place in the workspace that has to be kept for a path: its own, or the one that a link to nothing
-// names.
-func absent(workspace, path string) (at place, missing bool, err error) {
+// absent returns the place in the workspace, which is top without links, that has to be kept for a path: its own, or the one
+// that a link to nothing names.
+func absent(workspace, top, path string) (at place, missing bool, err error) {
 	for range 40 { // as many links as the kernel follows
 		at = place{workspace, path}
 		whole := filepath.Join(workspace, path)
 		info, err := os.Lstat(whole)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if path, inside := within(workspace, filepath.Join(real(filepath.Dir(whole)), filepath.Base(whole))); inside {
-				return place{workspace, path}, true, nil
+			dir, base := filepath.Split(path)
+			if dir == "" {
+				return at, true, nil
 			}
-			return at, false, nil
+			path, inside := within(workspace, top, filepath.Join(real(filepath.Join(workspace, dir)), base))
+			return place{workspace, path}, inside, nil
 		case errors.Is(err, unix.ENOTDIR):
 			return at, false, nil // the file that stands in the way is protected
 		case err != nil:
@@ -96,7 +100,7 @@ func absent(workspace, path string) (at place, missing bool, err error) {
 			to = filepath.Join(filepath.Dir(whole), to)
 		}
 		var inside bool
-		if path, inside = within(workspace, to); !inside {
+		if path, inside = within(workspace, top, to); !inside {
 			return at, false, nil // nobody in the sandbox sees it
 		}
 	}
@@ -104,8 +108,8 @@ func absent(workspace, path string) (at place, missing bool, err error) {
 }
 
 // within returns the rest of a path that leads into a workspace, by its own name or by that without links.
-func within(workspace, path string) (rel string, inside bool) {
-	for _, top := range []string{workspace, real(workspace)} {
+func within(workspace, top, path string) (rel string, inside bool) {
+	for _, top := range []string{workspace, top} {
 		if rel, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(rel) && rel != "." {
 			return rel, true
 		}
@@ -150,7 +154,8 @@ func (g *guards) hold(at place) (held bool, err error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	if err := occupy(fd, base); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = occupy(fd, base)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, err
 	}
 	if g.held == nil {
@@ -161,7 +166,7 @@ func (g *guards) hold(at place) (held bool, err error) {
 	}
 	g.held[at].runs++
 	// What is there already may be from a daemon that was killed.
-	g.held[at].made = occupied(fd, base)
+	g.held[at].made = err == nil || occupied(fd, base)
 	return true, nil
 }
 
