@@ -27,7 +27,7 @@ func TestVaultAfterAKill(t *testing.T) {
 		if info, err := list[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("its rights are %v, %v", info.Mode(), err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, list[0].Name()+".new"), []byte("half"), 0o644); err != nil { //nolint:gosec // it is the test's point
+		if err := os.WriteFile(filepath.Join(dir, list[0].Name()+".new"), []byte("half"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if got, _ := v.Load("key"); string(got) != text {

@@ -81,19 +81,7 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 			})
 		})
 	}
-	mux.HandleFunc("POST /register", func(w http.ResponseWriter, _ *http.Request) {
-		id := i.next("client")
-		i.mu.Lock()
-		i.clients[id] = true
-		i.mu.Unlock()
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusCreated)
-		if i.secret != "" {
-			fmt.Fprintf(w, `{"client_id":%q,"client_secret":%q,"token_endpoint_auth_method":"client_secret_post"}`, id, i.secret)
-			return
-		}
-		fmt.Fprintf(w, `{"client_id":%q,"token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:33418/callback"]}`, id)
-	})
+	mux.HandleFunc("POST /register", i.register)
 	mux.HandleFunc("POST /token", i.token)
 	s := httptest.NewServer(mux)
 	i.URL = s.URL
@@ -105,6 +93,20 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 			_ = session.Close() // nobody listens to it
 		}
 	}
+}
+
+func (i *Issuer) register(w http.ResponseWriter, _ *http.Request) {
+	id := i.next("client")
+	i.mu.Lock()
+	i.clients[id] = true
+	i.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if i.secret != "" {
+		fmt.Fprintf(w, `{"client_id":%q,"client_secret":%q,"token_endpoint_auth_method":"client_secret_post"}`, id, i.secret)
+		return
+	}
+	fmt.Fprintf(w, `{"client_id":%q,"token_endpoint_auth_method":"none","redirect_uris":["http://127.0.0.1:33418/callback"]}`, id)
 }
 
 func (i *Issuer) say(w http.ResponseWriter, v any) {
