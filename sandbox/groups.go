@@ -15,7 +15,7 @@ const (
 	mostCPUs           = 10_000
 
 	// A canary in a control group gets this, whatever its policy says, because it is quick to reach.
-	canaryCPUs      = 0.1
+	canaryCPUs      = 0.2
 	canaryPeriod    = 10 * time.Millisecond
 	canaryProcesses = 20
 	hungryMemory    = 24 << 20

@@ -104,7 +104,7 @@ func TestProofBelowASmallShare(t *testing.T) {
 		return
 	}
 	defer func() { until(t, "the end of the group", func() bool { return os.Remove(group) == nil }) }()
-	if err := os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte("20000"), 0); err != nil {
+	if err := os.WriteFile(filepath.Join(group, "cpu.cfs_quota_us"), []byte("15000"), 0); err != nil {
 		t.Fatal(err)
 	}
 	text, err := prover(t, t.TempDir(), "prove", "/bin/sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group).CombinedOutput()

@@ -149,6 +149,11 @@ func TestHelperIsKilledAllTheTime(t *testing.T) {
 		t.Errorf("%d runs told, %d ran; %d helpers killed", done, bytes.Count(ran, []byte("\n")), killed)
 	}
 	t.Logf("%d of 40 ran, %d helpers were killed", done, killed)
+	defer func() {
+		if left := zombies(); t.Failed() {
+			t.Logf("nobody waited for %q", left)
+		}
+	}()
 	until(t, "the last helper to be waited for", func() bool { return len(zombies()) == 0 })
 }
 
