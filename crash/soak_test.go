@@ -3,6 +3,7 @@ package crash_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -81,6 +82,7 @@ func (h *home) soak(t *testing.T, total int) {
 	defer c.close()
 	s := &soak{client: c, d: d, tag: fmt.Sprintf("%05x", os.Getpid()&0xfffff)}
 	const parts = 10
+	must(t, s.crowd())
 	var used []usage
 	for range parts {
 		s.use(total / parts)
@@ -121,11 +123,29 @@ func meanHeap(all []usage) (mean int64) {
 	return mean
 }
 
+const clients = 12
+
+// crowd has as many commands run at once as there are clients: the daemon keeps what they ran with, such as open files, for
+// the next ones, so that this is what it holds from then on.
+func (s *soak) crowd() error {
+	var all sync.WaitGroup
+	errs := make([]error, clients)
+	for i := range errs {
+		all.Go(func() {
+			command := fmt.Sprintf("mkdir -p crowd; touch crowd/%d; until [ $(ls crowd | wc -l) = %d ]; do sleep 0.02; done", i, clients)
+			errs[i] = s.ends("in a crowd", auto, &tooldv1.CallSpec{Tool: "bash", Arguments: jsonText(object{"command": command}), CallId: fmt.Sprintf("soak-%s-crowd-%04d", s.tag, i), Run: &tooldv1.Run{RunId: "run-crowd-" + s.tag}},
+				tooldv1.CallStatus_CALL_STATUS_SUCCEEDED)
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // use makes n calls from a dozen clients and waits for their ends.
 func (s *soak) use(n int) {
 	end := s.next.Load() + int64(n)
 	var crew sync.WaitGroup
-	for range 12 {
+	for range clients {
 		crew.Go(func() {
 			for s.failure.Load() == nil {
 				i := s.next.Add(1)

@@ -64,7 +64,7 @@ func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context)
 		answer, err := ask(ctx)
 		took := time.Since(began)
 		cancel()
-		if status.Code(err) != codes.DeadlineExceeded || tries == 20 {
+		if status.Code(err) != codes.DeadlineExceeded || tries == 5 {
 			return answer, took, err
 		}
 	}

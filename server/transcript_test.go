@@ -54,7 +54,7 @@ func playFile(t *testing.T, file string, through door) {
 		t.Error("the first line has to say what the transcript guards")
 	}
 	got, late := "", true
-	for tries := 0; late && tries < 20; tries++ { // as beforeDeadline, and what came before it again
+	for tries := 0; late && tries < 5; tries++ { // as beforeDeadline, and what came before it again
 		got, late = playSections(t, sections, through)
 	}
 	got = comment + got
