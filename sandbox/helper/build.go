@@ -168,7 +168,11 @@ func shown(o *Order) (views []view, links [][2]string) {
 		}
 		dir, base := filepath.Split(path)
 		if _, known := dirs[dir]; !known {
-			dirs[dir], _ = filepath.EvalSymlinks(dir) // it was there just now; else the mount fails
+			real, err := filepath.EvalSymlinks(dir)
+			if err != nil {
+				continue // it went just now: what is hidden in it cannot be known
+			}
+			dirs[dir] = real
 		}
 		if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 			views = append(views, view{path, filepath.Join(dirs[dir], base), stat.Mode&unix.S_IFMT == unix.S_IFDIR})

@@ -40,6 +40,9 @@ func (p *program) confine(o *Order) {
 	l = p.at(&p.command, "descriptors")
 	l.do(unix.SYS_CLOSE_RANGE, 3, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
 	l = p.at(&p.command, "signals")
+	for _, signal := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} { // a daemon behind & or nohup ignores them
+		l.do(unix.SYS_RT_SIGACTION, int(signal), words(0, 0, 0, 0), 0, 8)
+	}
 	l.do(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, words(0), 0, 8)
 	l = p.at(&p.command, "seccomp")
 	program := words(uint64(len(o.Filter)/8), uint64(p.keep(o.Filter)))
@@ -164,9 +167,13 @@ func (p *program) tryOut(o *Order) {
 	if c.Fill > 0 {
 		l = p.at(&p.hunger, "try")
 		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
+		for range 8 { // it takes time, too, whatever a page costs here
+			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_POPULATE_WRITE)
+			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_DONTNEED)
+		}
 		l.do(unix.SYS_MADVISE, at, uint64(c.Fill), unix.MADV_POPULATE_WRITE)
 	}
-	p.daemons = c.Forks
+	p.daemons, p.watch = c.Forks, !o.Namespaces
 }
 
 // askProxy says something to the proxy and takes the beginning of its answer, which has to come soon.

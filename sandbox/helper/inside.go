@@ -170,15 +170,18 @@ func (p *program) fork() {
 	}
 }
 
-// idle is to be found and killed. Without a namespace nothing ends this process when the daemon was killed, but that nobody
-// gives orders any more.
+// idle is to be found and killed.
 //
 //go:nosplit
 //go:norace
 func (p *program) idle() {
 	p.poll[0].events, p.poll[0].revents = 0, 0
+	watched := uintptr(0)
+	if p.watch {
+		watched = 1
+	}
 	for p.poll[0].revents == 0 {
-		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), 1, 0, 0, 0, 0)
+		syscall.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.poll)), watched, 0, 0, 0, 0)
 	}
 	exit(0)
 }

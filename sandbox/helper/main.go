@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +13,6 @@ import (
 // Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
 func Main() {
 	runtime.LockOSThread() // a copy has the one thread that made it
-	debug.SetGCPercent(-1) // not while somebody waits for a copy
 	// What process 1 has under these numbers must be nothing of the helper's.
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	for _, fd := range []int{statusFD, controlFD, proxyFD} {
@@ -37,7 +35,8 @@ func Main() {
 		for _, fd := range fds {
 			_ = unix.Close(fd) // whoever holds an output open would be waited for
 		}
-		if garbage > mostGarbage { // a copy takes the longer the more memory there is
+		// Nobody waits now, as somebody may when the collector comes by itself; and a copy takes the longer the more memory there is.
+		if garbage > mostGarbage {
 			runtime.GC()
 			garbage = 0
 		}

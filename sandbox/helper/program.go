@@ -37,6 +37,7 @@ type program struct {
 	canary  [tries][]op
 	hunger  []op // of the process that fills memory
 	daemons int  // processes that the canary leaves
+	watch   bool // they end with the pipe of orders: nothing else ends them when the daemon was killed
 
 	names []byte // nameLength for each step
 	reg   [registers]uintptr
