@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"os"
 	"slices"
@@ -208,9 +209,9 @@ func (r *Runner) noOrphans() bool {
 		return false
 	}
 	for range 2 { // the kernel may skip a child in the list while another one ends
-		children, err := adopted()
+		children, err := r.adopted()
 		if err != nil {
-			return false // such as a kernel without CONFIG_PROC_CHILDREN
+			return false
 		}
 		if len(children) == 0 {
 			continue
@@ -234,14 +235,17 @@ func (r *Runner) noOrphans() bool {
 
 // adopted returns the children of the first thread, which the kernel makes the parent of orphans as long as it lives; that
 // of a Go program never ends. It may have forked some of them itself.
-func adopted() ([]int, error) {
+func (r *Runner) adopted() ([]int, error) {
+	if r.children == nil {
+		return nil, errors.ErrUnsupported // such as a kernel without CONFIG_PROC_CHILDREN
+	}
 	var buf [4096]byte
-	pid := strconv.Itoa(os.Getpid())
-	list, err := readOnce("/proc/"+pid+"/task/"+pid+"/children", buf[:])
-	if err != nil {
+	n, err := r.children.ReadAt(buf[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if len(list) > len(buf)-16 { // the kernel gives whole numbers only, so there may be more
+	list := buf[:n]
+	if n > len(buf)-16 { // the kernel gives whole numbers only, so there may be more
 		return nil, errors.New("more children than fit")
 	}
 	var children []int

@@ -64,8 +64,15 @@ func (r *Runner) openRecord(id string) (*os.File, error) {
 func (r *Runner) shelve(file *os.File) {
 	r.shelf.mu.Lock()
 	defer r.shelf.mu.Unlock()
-	if len(r.shelf.free) < mostFree && file.Truncate(recordSize) == nil {
-		if _, err := file.WriteAt([]byte(blank()), 0); err == nil {
+	if len(r.shelf.free) < mostFree {
+		info, err := file.Stat()
+		if err == nil && info.Size() > recordSize {
+			err = file.Truncate(recordSize)
+		}
+		if err == nil {
+			_, err = file.WriteAt([]byte(blank()), 0)
+		}
+		if err == nil {
 			r.shelf.free = append(r.shelf.free, file)
 			return
 		}

@@ -136,6 +136,7 @@ type Runner struct {
 	stateDir    string
 	bootID      string
 	self        process
+	children    *os.File // of the first thread; nil where the kernel does not list them
 	program     *os.File // the helper's
 	gateway     Gateway
 	landlock    int    // version; 0: none
@@ -189,7 +190,9 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox needs /proc: %w", err)
 	}
+	children, _ := os.Open(fmt.Sprintf("/proc/%d/task/%[1]d/children", self.pid))
 	r := &Runner{
+		children: children,
 		owner:    cfg.Owner,
 		stateDir: cfg.StateDir,
 		gateway:  cfg.Gateway,
@@ -244,6 +247,7 @@ func (r *Runner) Close() error {
 	r.clearShelf()
 	close(r.starts)
 	r.done.Wait()
+	_ = r.children.Close()
 	return errors.Join(left, r.groups.Close(), r.program.Close())
 }
 
