@@ -14,8 +14,12 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// aside are the runs of one side of a round before the other has its turn.
-const aside = 50
+// aside are the runs of one side before the other has its turn, and turns are how often both have one in a round: the machine
+// changes its speed by a fifth within a second.
+const (
+	aside = 20
+	turns = 12
+)
 
 // isolated compares `true` under the default profile with a plain exec of it, from a process with 1 GiB of heap.
 func isolated(ctx context.Context, s *settings) (result, error) {
@@ -77,7 +81,7 @@ func sides(ctx context.Context, s *settings, policy *sandbox.Policy) (ours, plai
 	}
 	var times [2][]time.Duration
 	var cpu [2]time.Duration
-	for range s.rounds {
+	for range s.rounds * turns {
 		for side, do := range []func() error{run, exec} {
 			before := usedByAll()
 			for range aside {
