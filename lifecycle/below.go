@@ -21,14 +21,20 @@ type below struct {
 	unknown bool // nobody could say
 }
 
+// stopper is the tool of a call when it makes calls of its own, else nil.
+func (p *pass) stopper() tool.Stopper {
+	if p.def == nil {
+		return nil
+	}
+	s, _ := p.def.Tool.(tool.Stopper)
+	return s
+}
+
 // stopBelow has the tool of a call end the calls that it made. It returns when they have ended, at the latest stopMost after since.
 // That comes before the end of the call is stored: nobody is told that it ended while they run.
 func (p *pass) stopBelow(since time.Time) (left below) {
-	if p.def == nil {
-		return left
-	}
-	s, ok := p.def.Tool.(tool.Stopper)
-	if !ok {
+	s := p.stopper()
+	if s == nil {
 		return left
 	}
 	e, wait := p.l.e, max(0, time.Until(since.Add(p.l.e.stopMost())))
@@ -45,9 +51,11 @@ func (p *pass) stopBelow(since time.Time) (left below) {
 	return left
 }
 
-// ending is stopBelow for a call whose pass ends so. One that succeeded has none; those of a daemon that stops go on with the next.
+// ending is stopBelow for a call whose pass ends so. A tool that came to its own success has none; an answer may have ended the call
+// in its place. Those of a daemon that stops go on with the next.
 func (p *pass) ending(ctx context.Context, out *end) {
-	if out.status != call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
+	ran := out.status == call.Succeeded && out.executed == call.Finished
+	if !ran && !errors.Is(context.Cause(ctx), causeDrained) {
 		p.stopBelow(time.Now()).name(out)
 	}
 }

@@ -17,19 +17,25 @@ const reconcileDeadline = 30 * time.Second
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
-func (l *live) doubt(ctx context.Context, p *pass) {
+func (l *live) doubt(ctx context.Context, p *pass, later *parents) {
 	p.attempt = len(l.record().Attempts)
-	if !p.same() || !p.canReconcile() {
+	switch asks := p.same() && p.canReconcile(); {
+	case asks:
+		run := l.counted(l.e.follow(context.Background(), l.record()), func(ctx context.Context) { l.settleDoubt(ctx, p) })
+		if p.stopper() != nil {
+			*later = append(*later, run)
+		} else {
+			go run()
+		}
+	case p.stopper() != nil:
+		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {
+			if !errors.Is(context.Cause(ctx), causeDrained) { // else the next daemon finds the call as this one did
+				l.undecided(context.WithoutCancel(ctx), p)
+			}
+		}))
+	default:
 		l.undecided(ctx, p)
-		return
 	}
-	ctx = l.start(l.e.follow(context.Background(), l.record()))
-	go func() {
-		defer l.release()
-		defer l.e.leave()
-		l.settleDoubt(ctx, p)
-		l.passed(ctx)
-	}()
 }
 
 // same reports whether the call's tool is what it was when the call was accepted.

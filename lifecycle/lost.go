@@ -27,6 +27,8 @@ func (l *live) takeUp(ctx context.Context) {
 	case mayRunAgain(c, p.def):
 		l.again(p)
 	default:
-		l.doubt(ctx, p)
+		var later parents
+		l.doubt(ctx, p, &later)
+		later.end()
 	}
 }

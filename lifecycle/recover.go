@@ -52,15 +52,28 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	}
 	e.batches.recovering.Store(true)
 	defer e.batches.recovering.Store(false)
+	var later parents
+	defer func() { later.end() }()
 	for _, key := range keys {
-		if err := e.recoverCall(ctx, key, &found); err != nil {
+		if err := e.recoverCall(ctx, key, &found, &later); err != nil {
 			return found, err
 		}
 	}
 	return found, e.recoverBatches(ctx)
 }
 
-func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered) error {
+// parents are passes of calls that end and made calls of their own, which have to be taken up before they can end.
+type parents []func()
+
+// end carries them out. Nobody waits for that.
+func (s parents) end() {
+	for _, run := range s {
+		go run()
+	}
+}
+
+// recoverCall takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up.
+func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered, later *parents) error {
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return err
@@ -81,7 +94,11 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		if began(c) {
 			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
 		}
-		l.finishFound(ctx, p, out)
+		if p.stopper() == nil {
+			l.finishFound(ctx, p, out)
+			break
+		}
+		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { l.finishFound(context.WithoutCancel(ctx), p, out) }))
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		found.Resumed++ // with its batch
 	case c.Status == call.Resuming:
@@ -95,9 +112,20 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		l.unwatched()
 	default:
 		found.InDoubt++
-		l.doubt(ctx, p)
+		l.doubt(ctx, p, later)
 	}
 	return nil
+}
+
+// counted makes a pass of what a start found. The function that it returns carries it out.
+func (l *live) counted(base context.Context, settle func(ctx context.Context)) (run func()) {
+	ctx := l.start(base)
+	return func() {
+		defer l.release()
+		defer l.e.leave()
+		settle(ctx)
+		l.passed(ctx)
+	}
 }
 
 // findTail learns the newest event of the log: events that came after the last stored record are not in it.

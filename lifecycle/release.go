@@ -75,16 +75,18 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelect
 	}
 	request := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
 	still := map[call.Key]func(){} // batches, each until all calls that are meant were looked at
+	var later parents
 	defer func() {
 		for _, goOn := range still {
 			goOn()
 		}
+		later.end()
 	}()
 	for _, key := range keys {
 		if err = ctx.Err(); err != nil {
 			return released, 0, err
 		}
-		took, err := e.releaseCall(ctx, key, end, request, still)
+		took, err := e.releaseCall(ctx, key, end, request, still, &later)
 		if err != nil {
 			return released, 0, storeRefusal(err, key.ID)
 		}
@@ -144,7 +146,7 @@ func (e *Engine) eachHeld(ctx context.Context, q store.Query, visit func(*call.C
 
 // releaseCall lets one call go, or ends it. It reports whether the call was held. Its batch is among those that are still from
 // here on.
-func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest, still map[call.Key]func()) (bool, error) {
+func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, request call.CancelRequest, still map[call.Key]func(), later *parents) (bool, error) {
 	l, err := e.acquire(ctx, key)
 	if err != nil {
 		return false, err
@@ -170,7 +172,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 		return true, nil
 	}
 	var found Recovered
-	if err := e.recoverCall(ctx, key, &found); err != nil {
+	if err := e.recoverCall(ctx, key, &found, later); err != nil {
 		e.held.keep(key)
 		return false, err
 	}
