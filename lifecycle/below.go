@@ -15,6 +15,9 @@ import (
 // stopMost is what the calls that a call made may take to end before its own end is told without them.
 func (e *Engine) stopMost() time.Duration { return min(e.cfg.Grace, 10*time.Second) + endingTime }
 
+// leastStop is what they have however late it is: those that were asked before may need no more than a moment.
+const leastStop = time.Second
+
 // below is what is known of the calls that a call made when it ends.
 type below struct {
 	unseen  []string
@@ -30,18 +33,19 @@ func (p *pass) stopper() tool.Stopper {
 	return s
 }
 
-// stopBelow has the tool of a call end the calls that it made. It returns when they have ended, at the latest stopMost after since.
-// That comes before the end of the call is stored: nobody is told that it ended while they run.
-func (p *pass) stopBelow(since time.Time) (left below) {
+// stopBelow has the tool of a call end the calls that it made. It returns when they have ended, or that has taken too long, or the drain
+// period is over and they had endingTime since. That comes before the end of the call is stored: nobody is told that it ended while they run.
+func (p *pass) stopBelow(most time.Duration) (left below) {
 	s := p.stopper()
 	if s == nil {
 		return left
 	}
-	e, wait := p.l.e, max(0, time.Until(since.Add(p.l.e.stopMost())))
+	e, wait := p.l.e, max(leastStop, most)
 	var err error
 	left.unseen, err = bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
+		go e.hasten(ctx, stop)
 		return s.Stop(ctx, p.call(nil)), nil
 	})
 	if err != nil {
@@ -51,13 +55,33 @@ func (p *pass) stopBelow(since time.Time) (left below) {
 	return left
 }
 
-// ending is stopBelow for a call whose pass ends so. A tool that came to its own success has none; an answer may have ended the call
-// in its place. Those of a daemon that stops go on with the next.
-func (p *pass) ending(ctx context.Context, out *end) {
-	ran := out.status == call.Succeeded && out.executed == call.Finished
-	if !ran && !errors.Is(context.Cause(ctx), causeDrained) {
-		p.stopBelow(time.Now()).name(out)
+// hasten ends a wait some time after the drain period is over.
+func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-e.over:
 	}
+	timer := time.NewTimer(endingTime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+		stop()
+	}
+}
+
+// ending is stopBelow for a call whose pass ends so. A tool that came to its own success has none; an answer may have ended the call
+// in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
+func (p *pass) ending(ctx context.Context, out *end) {
+	most := p.l.e.stopMost()
+	switch {
+	case out.status == call.Succeeded && out.executed == call.Finished:
+		return
+	case errors.Is(context.Cause(ctx), causeDrained):
+		most = 0
+	}
+	p.stopBelow(most).name(out)
 }
 
 // UnseenCalls is the entry of a result's metadata that names the calls of a call that may still do something, though it has ended.

@@ -117,3 +117,79 @@ func TestAnswerEndsCallsOfCalls(t *testing.T) {
 		}
 	})
 }
+
+// waiting is a tool that rests until somebody answers, and stops its calls as stop says.
+func waiting(id string, stop func(ctx context.Context) []string) tool.Tool {
+	return parent{asks(id, tool.Ticket{Approvers: &tool.Approvers{}}), stop}
+}
+
+// until is the stop of calls that take a time to end.
+func until(d time.Duration, unseen ...string) func(ctx context.Context) []string {
+	return func(ctx context.Context) []string {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return unseen
+		}
+	}
+}
+
+// TestRunEndsAllAtOnce: one call that rests until its calls have ended does not hold up the cancel of the others, and those that rest
+// share the time.
+func TestRunEndsAllAtOnce(t *testing.T) {
+	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call")), waiting("quick", until(time.Millisecond, "some-call")), asks("last", tool.Ticket{Approvers: &tool.Approvers{}})}
+	inBubble(t, tools, nil, func(t *testing.T, w *world) {
+		var resting []string
+		for _, id := range []string{"stubborn", "stubborn", "quick"} {
+			c := w.do(apart(spec(id, "")))
+			resting = append(resting, c.ID)
+		}
+		last := w.do(apart(spec("last", ""))).ID
+		began := time.Now()
+		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 8*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+		if took := w.get(last).Ended.Sub(began); took > time.Second {
+			t.Errorf("what waits for nothing of its own has ended after %v", took)
+		}
+		for i, want := range []string{"some-call", "some-call", ""} {
+			if c := w.get(resting[i]); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != want {
+				t.Errorf("call %d is %s and names %v", i, c.Status, c.Result.Metadata)
+			}
+		}
+	})
+}
+
+// TestCancelOfOneThatRests: the answer waits no longer than its asker, nor does a drain that is over, and the call ends all the same.
+func TestCancelOfOneThatRests(t *testing.T) {
+	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call"))}
+	inBubble(t, tools, nil, func(t *testing.T, w *world) {
+		id := w.do(apart(spec("stubborn", ""))).ID
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		began := time.Now()
+		c, err := w.e.Cancel(ctx, alice, id, "", 0)
+		if took := time.Since(began); err != nil || c.Status != call.Suspended || took != time.Second {
+			t.Fatalf("after %v: %v %v", took, c, err)
+		}
+		time.Sleep(10 * time.Second)
+		if c := w.get(id); c.Status != call.Cancelled {
+			t.Errorf("it is %s", c.Status)
+		}
+		id = w.do(apart(spec("stubborn", ""))).ID
+		go func() { _, _ = w.e.Cancel(context.Background(), alice, id, "", 0) }()
+		synctest.Wait()
+		began = time.Now()
+		drain(w.e)
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("the drain took %v", took)
+		}
+		if c := w.stored(id); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "some-call" {
+			t.Errorf("it is %s %v", c.Status, c.Result)
+		}
+	})
+}

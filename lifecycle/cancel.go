@@ -27,7 +27,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 	if !mayEnd(p, l.record()) {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller or an operator may cancel call %q", id)
 	}
-	if err := e.cancelTree(ctx, l, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}, 0); err != nil {
+	if err := e.cancelTree(ctx, l, call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}); err != nil {
 		return nil, storeRefusal(err, id)
 	}
 	if wait > 0 {
@@ -39,8 +39,17 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 // maxDepth bounds how deep calls may be nested.
 const maxDepth = 32
 
-// cancelTree cancels the children of a call, then the call. One that rests is ended at once: first the calls that it made are.
-func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, depth int) error {
+// cancelTree cancels the children of a call, then the call. It does not return before those have ended that rest, unless ctx is done:
+// then it goes on by itself.
+func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest) error {
+	var later resting
+	err := e.ask(ctx, l, r, 0, &later)
+	return errors.Join(err, e.endResting(ctx, later))
+}
+
+// ask cancels the children of a call, then the call, and waits for nobody: one that rests until calls that it made have ended, and
+// has to end after them, is left to the caller.
+func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth int, later *resting) error {
 	children, err := e.unfinishedChildren(ctx, l.key)
 	if err != nil {
 		return err
@@ -59,18 +68,19 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest, 
 			if r.Cause != call.CauseSuperseded {
 				request.Cause = "PARENT"
 			}
-			err = e.cancelTree(ctx, c, request, depth+1)
+			err = e.ask(ctx, c, request, depth+1, later)
 			c.release()
 			if err != nil {
 				return err
 			}
 		}
 	}
-	var left below
-	if l.record().Status == call.Suspended {
-		left = l.lookupPass().stopBelow(r.Time)
+	if l.record().Status == call.Suspended && l.lookupPass().stopper() != nil {
+		l.retain()
+		*later = append(*later, rests{l, r, depth})
+		return nil
 	}
-	return l.cancelCall(r, left)
+	return l.cancelCall(r, below{})
 }
 
 // unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
@@ -247,9 +257,10 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 
 // cancelWhere cancels what a query of a run, thread or batch selects, except the calls of one run: those in memory, of which
 // the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
-// one before it ended.
+// one before it ended. All are asked before it waits for some.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
+	var later resting
 	done := map[call.Key]bool{}
 	end := func(calls []*call.Call) error {
 		slices.SortStableFunc(calls, func(a, b *call.Call) int { return cmp.Compare(b.BatchPosition, a.BatchPosition) })
@@ -262,7 +273,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 				e.log.Warn("call not cancelled", zap.String("call_id", c.ID), zap.Error(err))
 				continue
 			}
-			err = e.cancelTree(ctx, l, r, 0)
+			err = e.ask(ctx, l, r, 0, &later)
 			l.release()
 			if err != nil {
 				return err
@@ -285,5 +296,5 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 			break
 		}
 	}
-	return ids, err
+	return ids, errors.Join(err, e.endResting(ctx, later))
 }

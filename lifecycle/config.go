@@ -163,6 +163,7 @@ type Engine struct {
 
 	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end
+	over    chan struct{} // closed when the drain period is over
 	stats   counters
 	meters  *meters
 	timers  sync.Pool // of *time.Timer, stopped, of watchers that are gone
@@ -208,6 +209,7 @@ func New(cfg Config) (*Engine, error) {
 		blocked:  map[call.Key]string{},
 		purging:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
+		over:     make(chan struct{}),
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
 		actions:  acting{woken: make(chan struct{}, 1)},

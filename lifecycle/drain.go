@@ -11,6 +11,9 @@ func (e *Engine) Drain(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	e.mu.Lock()
+	if !e.stopping {
+		close(e.over)
+	}
 	e.stopping = true // a call that passed the fence before it closed must not begin to run now
 	lives := e.livesLocked()
 	e.mu.Unlock()

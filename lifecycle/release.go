@@ -163,7 +163,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 		if err := l.findTail(ctx); err != nil {
 			return false, err
 		}
-		err := e.cancelTree(ctx, l, request, 0)
+		err := e.cancelTree(ctx, l, request)
 		return err == nil, err
 	case !e.held.release(key):
 		return false, nil

@@ -81,6 +81,9 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		r.Reason = reason
 	}
 	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, superseded(r, supersededBy), "")
+	if err == nil {
+		err = ctx.Err() // what it waits for goes on ending
+	}
 	if err != nil {
 		return ids, err
 	}
