@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 )
@@ -56,8 +57,14 @@ type envelope struct {
 
 func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null" }
 
+// sentKey is of a context's *atomic.Bool, which is set when a message is sent with it.
+type sentKey struct{}
+
 // sent notes a message to the server.
-func (g *guard) sent(message []byte) {
+func (g *guard) sent(ctx context.Context, message []byte) {
+	if mark, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
+		mark.Store(true)
+	}
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
 		return

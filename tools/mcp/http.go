@@ -95,6 +95,9 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
 		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
+	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // it is over; the SDK would go on in an earlier era
+		return nil, &wayError{err: why}
+	}
 	ctx := r.Context()
 	if g.events && r.Method == http.MethodGet { // the stream of all messages, which lasts longer than the wait for its beginning
 		ctx = context.WithoutCancel(ctx)
@@ -111,7 +114,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		if body, err := r.GetBody(); err == nil {
 			text, err := io.ReadAll(body)
 			if err == nil {
-				g.guard.sent(text)
+				g.guard.sent(r.Context(), text)
 			}
 			_ = body.Close() // of memory
 		}

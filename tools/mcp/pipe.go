@@ -171,7 +171,7 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	p.guard.sent(line)
+	p.guard.sent(ctx, line)
 	select {
 	case p.out <- append(line, '\n'):
 		return nil

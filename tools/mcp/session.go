@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -204,7 +205,8 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		params.Meta[logLevel] = "info"
 		params.RequestState, params.InputResponses = m.State, m.responses()
 	}
-	r, err := n.client.CallTool(ctx, params)
+	sent := new(atomic.Bool)
+	r, err := n.client.CallTool(context.WithValue(ctx, sentKey{}, sent), params)
 	cause := context.Cause(ctx)
 	switch {
 	case errors.Is(cause, errAsked):
@@ -219,6 +221,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		}
 		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
 			n.askAgain() // is the server still there?
+		}
+		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.Load() { // it ended before the call began
+			return nil, &unsentError{err}
 		}
 		if dead := n.pipe.outOfMemory(); dead != nil {
 			return nil, dead

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -27,6 +28,8 @@ const (
 	early       = 30 * time.Second // before its end a token is renewed, or in the second half of a short life
 	renewalTime = 10 * time.Second // for a renewal
 	maxHidden   = 16               // values that are taken out of what the server sends
+	hiddenMark  = "[token]"        // what stands in their place
+	leastHidden = 8                // bytes of a value that is taken out: longer than the mark, so that no message grows
 )
 
 // A Vault keeps what sign-ins brought, where nobody else can read it.
@@ -241,8 +244,11 @@ func (s *signin) replace(r *record, under *renewal) {
 	s.mu.Unlock()
 }
 
-// bearer refuses a token that is sent in another way, and notes how long one lives.
+// bearer refuses a token that is sent in another way or could not be hidden, and notes how long one lives.
 func bearer(t *oauth2.Token) error {
+	if len(t.AccessToken) < leastHidden {
+		return fmt.Errorf("the authorization server gave a token of fewer than %d bytes", leastHidden)
+	}
 	if !strings.EqualFold(t.Type(), "Bearer") {
 		return errors.New("the authorization server gave a token that is no bearer's")
 	}
@@ -296,7 +302,7 @@ func (s *signin) learn(r *record) {
 		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
 	}
 	for _, v := range values {
-		if v == "" {
+		if len(v) < leastHidden { // it is no secret
 			continue
 		}
 		if r.Token != nil && random.MatchString(v) && s.cfg.Known != nil { // a person agreed to who chose it
@@ -323,7 +329,9 @@ func (s *signin) hide(message []byte) []byte {
 	s.mu.Unlock()
 	for _, v := range hidden {
 		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
-			message = bytes.ReplaceAll(message, []byte(form), []byte("[token]"))
+			if bytes.Contains(message, []byte(form)) { // else it would be copied
+				message = bytes.ReplaceAll(message, []byte(form), []byte(hiddenMark))
+			}
 		}
 	}
 	return message

@@ -36,6 +36,7 @@ type Issuer struct {
 	tokens         map[string]bool       // that are good
 	refresh        string
 	expires        int
+	given          any        // instead of tokens; nil: they are
 	last           url.Values // the last request for tokens
 }
 
@@ -159,6 +160,9 @@ func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 // Live says for how many seconds tokens are good.
 func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
 
+// Give has this told in place of tokens; with nil they are again.
+func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
+
 // Hold has requests for tokens wait for their answer, but not for what they change, until it is let go.
 func (i *Issuer) Hold() (letGo func()) {
 	i.mu.Lock()
@@ -240,6 +244,10 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":"invalid_grant"}`)
+		return
+	}
+	if i.given != nil {
+		i.say(w, i.given)
 		return
 	}
 	i.tokens[access], i.refresh = true, refresh
