@@ -14,11 +14,11 @@ import (
 // theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made. Whoever can change
 // a link on the way changes the place, so the way counts too.
 func (c *Config) separatePlaces() error {
-	workspace, err := settle(c.Workspace)
+	workspace, err := settle(filepath.Clean(c.Workspace)) // as everybody uses it: dots after a link undo its name
 	if err != nil {
 		return c.unclear("workspace", err)
 	}
-	toData, err := way(c.Data)
+	toData, err := way(filepath.Clean(c.Data))
 	if err != nil {
 		return c.unclear("data", err)
 	}
@@ -60,16 +60,27 @@ func (c *Config) separatePlaces() error {
 		if place.path == "" {
 			continue
 		}
-		steps, err := way(place.path)
-		if err != nil {
-			problems = append(problems, c.unclear(place.what, err))
-		} else if path := steps[len(steps)-1]; holds(workspace, path) {
-			problems = append(problems, usagef("%s: %s is in the workspace %s, where callers can read and change it; put it elsewhere", place.what, path, workspace))
-		} else if err := lentWay(workspace, place.what, steps); err != nil {
-			problems = append(problems, err)
+		problem := c.apart(workspace, place.what, place.path)
+		if clean := filepath.Clean(place.path); problem == nil && clean != place.path { // some are opened as they are, some cleaned
+			problem = c.apart(workspace, place.what, clean)
+		}
+		if problem != nil {
+			problems = append(problems, problem)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// apart refuses what callers can read or change, or lead elsewhere.
+func (c *Config) apart(workspace, what, path string) error {
+	steps, err := way(path)
+	if err != nil {
+		return c.unclear(what, err)
+	}
+	if path := steps[len(steps)-1]; holds(workspace, path) {
+		return usagef("%s: %s is in the workspace %s, where callers can read and change it; put it elsewhere", what, path, workspace)
+	}
+	return lentWay(workspace, what, steps)
 }
 
 // lentWay refuses a way on which callers decide where it leads.

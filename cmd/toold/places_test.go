@@ -13,13 +13,13 @@ import (
 func TestPlacesAreApart(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"ws/sub", "ws/linked-data", "data", "data2", "out"} {
+	for _, name := range []string{"ws/sub", "ws/linked-data", "data", "data2", "out", "other/deep"} {
 		must(t, os.MkdirAll(at(name), 0o755))
 	}
 	for _, name := range []string{"ws/rules.yaml", "ws/toold.yaml", "ws/token", "rules.yaml"} {
 		must(t, os.WriteFile(at(name), nil, 0o600))
 	}
-	for link, to := range map[string]string{"into": "ws/sub", "later": "ws/not-yet", "again": "ws", "data2/token": "../ws/token", "loop": "loop", "elsewhere": "out/not-yet", "ws/up": ".."} {
+	for link, to := range map[string]string{"into": "ws/sub", "later": "ws/not-yet", "again": "ws", "data2/token": "../ws/token", "loop": "loop", "elsewhere": "out/not-yet", "ws/up": "..", "deep": "other/deep"} {
 		must(t, os.Symlink(to, at(link)))
 	}
 	tests := []struct {
@@ -47,6 +47,11 @@ func TestPlacesAreApart(t *testing.T) {
 		{"rules elsewhere", "data", "ws", []string{"--rules", at("rules.yaml")}, ""},
 		{"the configuration file", "data", "ws", []string{"--config", at("ws/toold.yaml")}, "the configuration file: "},
 		{"rules over a link in the workspace", "data", "ws", []string{"--rules", at("ws/up/rules.yaml")}, "rules: the way to "},
+		{"dots after a link, in the workspace", "ws/data", "deep/../ws", nil, "keep them apart"},
+		{"dots after a link, in data", "deep/../ws/data", "ws", nil, "keep them apart"},
+		{"the workspace in data by dots after a link", "deep/../data", "data/ws", nil, "keep them apart"},
+		{"rules by dots after a link", "data", "ws", []string{"--rules", dir + "/deep/../ws/rules.yaml"}, "rules: "},
+		{"rules by dots after a link, into another workspace", "data", "other", []string{"--rules", dir + "/deep/../rules.yaml"}, "rules: "},
 		{"rules over a directory of the workspace", "data", "ws", []string{"--rules", dir + "/ws/sub/../../rules.yaml"}, "rules: the way to "},
 		{"rules over the workspace itself", "data", "ws", []string{"--rules", dir + "/ws/../rules.yaml"}, ""},
 		{"a workspace that is a link itself", "data", "again", []string{"--rules", dir + "/again/up/rules.yaml"}, "rules: the way to "},
@@ -56,7 +61,7 @@ func TestPlacesAreApart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			data, workspace := dir+"/"+tt.data, at(tt.workspace)
+			data, workspace := dir+"/"+tt.data, dir+"/"+tt.workspace
 			_, err := load(t, "", nil, append([]string{"--data", data, "--workspace", workspace}, tt.more...)...)
 			if tt.say == "" {
 				must(t, err)
