@@ -78,7 +78,10 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 			return false, nil // attach tells what was found
 		}
 	}
-	err := e.room(l, &spec.Run, e.wantOf(&p, spec))
+	err := e.roomToLend(&p, spec)
+	if err == nil {
+		err = e.room(l, &spec.Run, e.wantOf(&p, spec))
+	}
 	if err != nil {
 		l.fill(nil, err)
 		return false, err

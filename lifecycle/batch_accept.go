@@ -150,6 +150,9 @@ func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, sp
 				return err
 			}
 		}
+		if err := e.roomToLend(&p, s); err != nil {
+			return err
+		}
 		b.record.Calls = append(b.record.Calls, s.ID)
 	}
 	if err := e.reserve(b, &spec.Calls[0].Run, e.wantOf(&p, &spec.Calls[0])); err != nil {

@@ -193,3 +193,58 @@ func TestCancelOfOneThatRests(t *testing.T) {
 		}
 	})
 }
+
+// TestP11LendersAreBounded: those that lend their place to calls of their own are no more than may wait, whoever sends them; the calls
+// that they make are let in.
+func TestP11LendersAreBounded(t *testing.T) {
+	lends := parent{made("lends", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+		back := lifecycle.Lend(ctx)
+		<-ctx.Done()
+		_ = back(ctx)
+		return nil, context.Cause(ctx)
+	}), func(context.Context) []string { return nil }}
+	limits := func(c *lifecycle.Config) { c.Concurrency, c.QueueLength, c.PrincipalQueue = 1, 4, 2 }
+	inBubble(t, []tool.Tool{lends, echo("plain", mutating)}, limits, func(t *testing.T, w *world) {
+		send := func(above string) (id string, err error) {
+			s := apart(spec("lends", ""))
+			s.Run.ParentCall = above
+			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			if err == nil {
+				watcher.Close()
+			}
+			synctest.Wait()
+			return s.ID, err
+		}
+		var ids []string
+		flood := func(above string, want int) {
+			t.Helper()
+			for range 10 {
+				id, err := send(above)
+				if err != nil {
+					wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
+					continue
+				}
+				ids = append(ids, id)
+			}
+			if len(ids) != want {
+				t.Fatalf("%d lend their place, not %d", len(ids), want)
+			}
+		}
+		flood("", 2)
+		flood(ids[0], 4)
+		b := batchOf(call.Parallel, of("lends")...)
+		_, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
+		if c := w.do(apart(spec("plain", ""))); c.Status != call.Succeeded {
+			t.Errorf("a call of another tool is %s", c.Status)
+		}
+		for _, id := range ids {
+			if _, err := w.e.Cancel(t.Context(), alice, id, "", time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := send(""); err != nil {
+			t.Errorf("with none that lends: %v", err)
+		}
+	})
+}

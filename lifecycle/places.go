@@ -30,6 +30,7 @@ type places struct {
 	waiting int
 	held    map[holder]int // running calls of what is limited
 	aside   map[holder]int // calls that wait for something else, such as their turn in a thread; the zero holder has all
+	lent    map[holder]int // calls that lent their place to calls of their own; the zero holder has all
 	lines   map[string]*crowd
 	order   list.List // of *crowd, whose turn is next first
 }
@@ -132,12 +133,17 @@ func (s *places) tooMany(all, ofNamespace, ofPrincipal int) error {
 func (s *places) besides(w want, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.aside == nil {
-		s.aside = map[holder]int{}
+	countAll(&s.aside, w, n)
+}
+
+// countAll counts n more calls in all, of their namespace and of their principal.
+func countAll(counts *map[holder]int, w want, n int) {
+	if *counts == nil {
+		*counts = map[holder]int{}
 	}
 	for _, k := range [...]holder{{}, {namespace: w.namespace}, {namespace: w.namespace, principal: w.principal}} {
-		if s.aside[k] += n; s.aside[k] == 0 {
-			delete(s.aside, k)
+		if (*counts)[k] += n; (*counts)[k] == 0 {
+			delete(*counts, k)
 		}
 	}
 }
