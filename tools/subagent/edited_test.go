@@ -3,7 +3,9 @@ package subagent_test
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/toold-dev/toold/tools/subagent"
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
 
@@ -47,4 +49,23 @@ func TestGivenAnotherTask(t *testing.T) {
 			t.Errorf("the model was asked %d times, with %d keys", len(asked), len(keys))
 		}
 	})
+}
+
+// One whose own time is over when it is given another task still has its calls end: the attempt has time for that.
+func TestGivenAnotherTaskTooLate(t *testing.T) {
+	t.Parallel()
+	reply := func(*subagenttest.Question) subagenttest.Reply {
+		return calls(subagenttest.Call{ID: "1", Name: "ask", Arguments: "{}"})
+	}
+	first := newBench(t, "openai", reply, nil)
+	first.d.waits = map[string]bool{"ask": true}
+	if r := first.result(t); !r.IsPending() {
+		t.Fatalf("it stands at %+v", r)
+	}
+	b := newBench(t, "openai", reply, func(c *subagent.Config) { c.Time = time.Nanosecond })
+	b.log.checkpoint, b.task = first.log.checkpoint, "new"
+	r := b.result(t)
+	if !slices.Equal(b.d.cancelled, []string{"the subagent was given another task"}) || r.Error == nil || r.Error.Reason != "TIME" {
+		t.Errorf("it ended with %+v; cancelled: %q", r, b.d.cancelled)
+	}
 }

@@ -195,7 +195,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 	bounded, stop := context.WithTimeoutCause(ctx, max(0, s.cfg.Time-st.Used), errTime)
 	defer stop()
 	if st.Key != c.IdempotencyKey() {
-		err = w.anew(bounded)
+		err = w.anew(ctx) // also when its own time is over: the attempt has overtime
 	}
 	var result *tool.Result
 	if err == nil {

@@ -84,9 +84,12 @@ func (d *daemon) Lend(context.Context) func(context.Context) error {
 	return func(context.Context) error { return nil }
 }
 
-func (d *daemon) Cancel(_ context.Context, t *subagent.Turn, reason string) []string {
+func (d *daemon) Cancel(ctx context.Context, t *subagent.Turn, reason string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		reason += ", at once"
+	}
 	d.cancelled = append(d.cancelled, reason)
 	return []string{t.Calls[0].ID}
 }

@@ -167,7 +167,7 @@ func (w *work) anew(ctx context.Context) error {
 		bound, stop := context.WithTimeout(ctx, stopTime)
 		defer stop()
 		unseen := w.s.cfg.Caller.Cancel(bound, w.turn(nil), "the subagent was given another task")
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTime) {
+		if cause := context.Cause(ctx); cause != nil {
 			return cause // whoever comes next waits for them once more
 		}
 		next.Unseen = append(next.Unseen, unseen...)

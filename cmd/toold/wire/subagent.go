@@ -101,36 +101,32 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 // Cancel implements [subagent.Caller].
 func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) (unseen []string) {
 	lasting := context.WithoutCancel(ctx) // what is known of them is known, too, when the time is over
-	if _, err := s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, ""); err != nil && !past(err) {
-		return requested(t)
-	}
+	// One whose wish is not stored does not end in time, and is named.
+	_, _ = s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, "")
 	for i := range t.Calls {
 		w, err := s.engine().Watch(lasting, t.Parent.Caller, t.Calls[i].ID, "", true)
 		switch {
-		case err == nil && !seenEnd(ctx, w), err != nil && !past(err):
+		case err == nil && !seenEnd(ctx, w, s.engine().Draining), err != nil && !past(err):
 			unseen = append(unseen, t.Calls[i].ID)
 		}
 	}
 	return unseen
 }
 
-// seenEnd reports whether somebody saw the end of a call, for which it waits.
-func seenEnd(ctx context.Context, w *lifecycle.Watcher) bool {
+// seenEnd reports whether somebody saw the end of a call, for which it waits. One that has not begun and is to end will not begin: while the
+// daemon stops only the next one says so.
+func seenEnd(ctx context.Context, w *lifecycle.Watcher, draining func() bool) bool {
 	defer w.Close()
-	for !w.Call().Status.Terminal() {
+	unborn := func(c *call.Call) bool {
+		return c.Status == call.New && len(c.Attempts) == 0 && c.Cancel != nil && draining()
+	}
+	for c := w.Call(); !c.Status.Terminal() && !unborn(c); c = w.Call() {
 		if _, err := w.Next(ctx); err != nil {
 			break
 		}
 	}
 	c := w.Call()
-	return c.Status.Terminal() && c.Executed != call.ExecutedUnknown
-}
-
-func requested(t *subagent.Turn) (ids []string) {
-	for i := range t.Calls {
-		ids = append(ids, t.Calls[i].ID)
-	}
-	return ids
+	return c.Status.Terminal() && c.Executed != call.ExecutedUnknown || unborn(c)
 }
 
 func stopping() error {

@@ -61,6 +61,8 @@ func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
 	f.must(tools.Register("subagent:helper", helper))
 	safe := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "quick", Effects: safe}, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ok"), nil })))
+	alone := tool.Effects{Tier: tool.Observe}
+	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "alone", Effects: alone}, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("ok"), nil })))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "slow", Effects: safe}, f.slow)))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "stubborn", Effects: safe}, f.stubborn)))
 	f.must(tools.Register("test", tool.Func(tool.Descriptor{ID: "ask", Effects: safe}, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -267,6 +269,26 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 				t.Errorf("%s, it says %q with %v", c.Executed, c.Result.ModelText(), c.Result.Metadata)
 			}
 		})
+	}
+}
+
+// While the daemon stops, a call of a turn that has not begun and was cancelled is not waited for, nor named: it never runs.
+func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t, nil)
+	const id = "subagent-parent-1"
+	f.ask(id, "slow alone", 1)
+	f.e.RefuseCalls()
+	c, err := f.e.Cancel(t.Context(), ann, id, "", 20*time.Second)
+	f.must(err)
+	if below := f.below(id)["alone"]; below.Status != call.New || below.Cancel == nil {
+		t.Errorf("what had not begun is %s", below.Status)
+	}
+	if c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "" || len(f.still()) > 0 {
+		t.Errorf("it is %s with %v, %v run", c.Status, c.Result.Metadata, f.still())
+	}
+	if took := c.Ended.Sub(c.Cancel.Time); took >= grace+2*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
