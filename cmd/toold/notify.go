@@ -141,6 +141,15 @@ func (c *Config) notifyProblems(err error) error {
 
 // notify delivers what calls left to be told. Without targets it only sees to what earlier ones have left.
 func (d *daemon) notify(ctx context.Context) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-d.leaving:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	if d.plugins.notify != nil {
 		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine), d.log) // ends with ctx and has no other error
 		return

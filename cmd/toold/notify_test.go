@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -123,6 +124,35 @@ func TestNotifySurvivesKills(t *testing.T) {
 		if n != 1 { // nobody was killed since it was taken
 			t.Errorf("%s arrived %d times", event, n)
 		}
+	}
+}
+
+// P6: a receiver that does not answer has its last moment beside a client that does not hear, not after it.
+func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
+	arrived, cut := make(chan struct{}, 1), make(chan time.Time, 1)
+	e := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		arrived <- struct{}{}
+		<-r.Context().Done() // it is broken off
+		cut <- time.Now()
+	}))
+	t.Cleanup(e.Close)
+	s, file, _ := notifySite(t, e.URL, "")
+	s.write(bashAllowed)
+	p := s.start("--config", file)
+	_, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: bash("told", "true")})
+	must(t, err)
+	conn, err := net.Dial("tcp", p.ready.TCP)
+	must(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")) // with no settings; it hears no good-bye
+	must(t, err)
+	<-arrived
+	p.signal(syscall.SIGTERM)
+	asked := time.Now()
+	p.wait(hangs)
+	if took := (<-cut).Sub(asked); took > 2*closeDoors-150*time.Millisecond {
+		t.Errorf("it had %v", took)
 	}
 }
 

@@ -148,7 +148,7 @@ func (d *daemon) run(ctx context.Context) error {
 type fatalError struct{ error }
 
 // drain lets what runs come to its end, ends the streams and closes the doors. It takes at most the period and a little
-// less than five seconds.
+// less than five seconds. Receivers of letters may answer while the doors close.
 func (d *daemon) drain(period time.Duration) error {
 	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
 	d.server.SetReady(false)
@@ -175,6 +175,7 @@ func (d *daemon) drain(period time.Duration) error {
 		d.kill()
 	}
 	<-killed
+	close(d.leaving)
 	closing, cancelClosing := context.WithTimeout(context.Background(), closeDoors)
 	defer cancelClosing()
 	d.server.Shutdown(closing)

@@ -73,17 +73,18 @@ type daemon struct {
 	metricsAt string        // address; empty: nowhere
 	traces    *trace.Tracer // nil: no call is followed
 
-	reload reloads
-	drains drains
-	hangup chan os.Signal
-	failed chan error // what the daemon cannot go on after; the first counts
+	reload  reloads
+	drains  drains
+	hangup  chan os.Signal
+	failed  chan error    // what the daemon cannot go on after; the first counts
+	leaving chan struct{} // closed when the doors close
 
 	opened []func() error
 }
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
 func newDaemon(ctx context.Context, cfg *Config, out io.Writer) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, out: out, started: time.Now(), failed: make(chan error, 1), hangup: make(chan os.Signal, 1)}
+	d := &daemon{cfg: cfg, out: out, started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
 	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
 	d.onClose(func() error { signal.Stop(d.hangup); return nil })

@@ -23,8 +23,8 @@ const (
 	leastAttempts = 5
 	// settleTime bounds one write to the outbox after the daemon was asked to end.
 	settleTime = 5 * time.Second
-	// lastMoment is for the answers to what is on its way when the daemon is asked to end.
-	lastMoment = time.Second
+	// lastMoment is for the answers to what is on its way when the daemon ends: as long as it waits for clients of its own.
+	lastMoment = 800 * time.Millisecond
 )
 
 // queue delivers the letters of one target.
