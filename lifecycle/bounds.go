@@ -14,7 +14,8 @@ const (
 	maxCheckpoint = 16 << 20
 	// mostRounds is how often a call may wait: each day for more than a year.
 	mostRounds = 500
-	// mostRoundBytes bounds the questions and answers of all rounds: those of more than fifty of the largest tickets.
+	// mostRoundBytes bounds the questions and answers of all rounds, which repeat the arguments that they are about: 32 of a subagent
+	// whose task has 250 KB.
 	mostRoundBytes = 16 << 20
 )
 
