@@ -132,6 +132,8 @@ func fromBatchFinished(b *BatchFinished) *tooldv1.BatchFinished {
 // cancelMany asks the calls of a run, a thread or a batch to end.
 func (s *calls) cancelMany(ctx context.Context, req *tooldv1.CancelCallsRequest) ([]string, error) {
 	p := principal(ctx).Principal
+	ctx, cancel := untilDeadline(ctx)
+	defer cancel()
 	if batch := req.GetBatchId(); batch != "" {
 		return s.engine.CancelBatch(ctx, p, batch, req.GetReason(), req.GetSupersededByRunId())
 	}

@@ -204,6 +204,44 @@ func TestCallToolWaits(t *testing.T) {
 	}
 }
 
+// lasting is a tool that rests, and takes its time to end calls of its own.
+type lasting struct{ tool.Tool }
+
+func (lasting) Stop(ctx context.Context, _ *tool.Call) []string { <-ctx.Done(); return nil }
+
+// A cancel of calls that take longer to end is answered by its deadline.
+func TestCancelUntilTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	must(t, w.tools.Register("test", lasting{tool.Func(tool.Descriptor{ID: "rests", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}},
+		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended("May I?"), nil })}))
+	for i, cancel := range []func(ctx context.Context, id, run string) ([]string, error){
+		func(ctx context.Context, id, _ string) ([]string, error) {
+			resp, err := w.calls("alice").CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: id})
+			return []string{resp.GetCall().GetCallId()}, err
+		},
+		func(ctx context.Context, _, run string) ([]string, error) {
+			resp, err := w.calls("alice").CancelCalls(ctx, &tooldv1.CancelCallsRequest{Selector: &tooldv1.CancelCallsRequest_RunId{RunId: run}})
+			return resp.GetCallIds(), err
+		},
+	} {
+		s := spec("rests", fmt.Sprintf("rests-%d", i))
+		s.Run = &tooldv1.Run{RunId: fmt.Sprintf("run-of-rests-%d", i)}
+		resp, err := w.calls("alice").CallTool(within(t), &tooldv1.CallToolRequest{Spec: s})
+		must(t, err)
+		if resp.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+			t.Fatalf("it is %v", resp.GetCall())
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second) // the call has 3 s
+		defer stop()
+		ids, err := cancel(ctx, s.GetCallId(), s.GetRun().GetRunId())
+		must(t, err)
+		if len(ids) != 1 || ids[0] != s.GetCallId() {
+			t.Errorf("%q are cancelled", ids)
+		}
+	}
+}
+
 // A caller that left out call_id learns the one that was made from the first frame.
 func TestGeneratedID(t *testing.T) {
 	t.Parallel()
