@@ -191,7 +191,7 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 		scanner = new(callScanner)
 	}
 	defer func() {
-		if cap(scanner.row)+cap(scanner.pack.members) <= 2*packBytes {
+		if cap(scanner.row)+cap(scanner.pack.members)+cap(scanner.pack.stored) <= 3*packBytes {
 			s.scanners.Put(scanner)
 		}
 	}()

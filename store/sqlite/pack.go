@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/golang/snappy"
+
 	"github.com/toold-dev/toold/call"
 )
 
@@ -38,6 +40,7 @@ type gathering struct {
 	size  int
 	now   time.Time
 	room  []byte
+	small []byte
 }
 
 func (g *gathering) clear() {
@@ -84,6 +87,7 @@ func (w *writer) writePack() error {
 		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
 	}
 	g.room = b
+	b = g.squeeze(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
 		g.first, g.first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
@@ -93,6 +97,32 @@ func (w *writer) writePack() error {
 		return err
 	}
 	return exec(w.conn, w.insertPacked[n-1], names...)
+}
+
+// squeeze returns the members as they are stored: compressed, when that makes them smaller. Calls of one tool have most of their
+// bytes in common, and each byte is written twice.
+func (g *gathering) squeeze(b []byte) []byte {
+	g.small = slices.Grow(g.small[:0], snappy.MaxEncodedLen(len(b)))
+	if small := snappy.Encode(g.small[:cap(g.small)], b); len(small) < len(b) {
+		return small
+	}
+	return b
+}
+
+// expand is the reverse of squeeze; what it cannot make out is empty. Members that are not compressed begin with where the first
+// of them ends, in four bytes of which the first is 0; compressed ones with their length, which never does.
+func expand(room, b []byte) []byte {
+	if len(b) == 0 || b[0] == 0 {
+		return append(room, b...)
+	}
+	n, err := snappy.DecodedLen(b)
+	if err != nil || n > 2*packBytes {
+		return room[:0]
+	}
+	if room, err = snappy.Decode(slices.Grow(room, n)[:n], b); err != nil {
+		return room[:0]
+	}
+	return room
 }
 
 // insertPacked returns the statements that note the ids of 1 to [packCalls] calls: ?1 is their namespace, ?2 the position of

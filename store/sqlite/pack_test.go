@@ -3,10 +3,12 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/golang/snappy"
 	"github.com/google/go-cmp/cmp"
 	"zombiezen.com/go/sqlite"
 
@@ -157,7 +159,9 @@ func TestBrokenMember(t *testing.T) {
 			defer s.Close()
 			p := newPack(t, s)
 			tt.spoil(&p)
-			if err := s.write(func(w *writer) error { return w.fill(p.position, p.members) }); err != nil {
+			if err := s.write(func(w *writer) error {
+				return exec(w.conn, "UPDATE packs SET members = ? WHERE position = ?", p.members, p.position) // not compressed, as those of old
+			}); err != nil {
 				t.Fatal(err)
 			}
 			broken := []call.Key{{Namespace: "ns", ID: "call-2"}}
@@ -186,6 +190,50 @@ func TestBrokenMember(t *testing.T) {
 	}
 }
 
+// TestBrokenPack damages what is stored of a pack in every way: a call is what it was, or is told as damaged.
+func TestBrokenPack(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	p := newPack(t, s)
+	if len(p.stored) >= len(p.members)*9/10 {
+		t.Fatalf("%d of %d bytes are stored", len(p.stored), len(p.members))
+	}
+	whole := slices.Clone(p.stored)
+	look := func(name string, stored []byte) (refused int) {
+		p.members = expand(p.members[:0], stored)
+		for i := range int64(5) {
+			m := p.member(p.position + i)
+			r := m.row()
+			if want := packedCall(fmt.Sprint("call-", i)).Call; r.err != nil {
+				refused++
+			} else if r.key != want.Key() || r.call.Requested != want.Requested {
+				t.Fatalf("%s: read %+v", name, r.call)
+			}
+		}
+		return refused
+	}
+	if n := look("whole", whole); n > 0 {
+		t.Errorf("%d of a whole one are refused", n)
+	}
+	for bit := range 8 * len(whole) {
+		whole[bit/8] ^= 1 << (bit % 8)
+		look(fmt.Sprint("bit ", bit), whole)
+		whole[bit/8] ^= 1 << (bit % 8)
+	}
+	for n := range whole {
+		if look(fmt.Sprint("cut to ", n), whole[:n]) == 0 {
+			t.Errorf("none is refused of the first %d bytes of %d", n, len(whole))
+		}
+	}
+	whole = append(whole[:0], 0xff, 0xff, 0xff, 0xff, 0x0f) // 4 GiB
+	if n := look("huge", whole); n != 5 || cap(p.members) > 1<<20 {
+		t.Errorf("%d are refused, room for %d bytes", n, cap(p.members))
+	}
+}
+
 func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...store.Query) {
 	t.Helper()
 	for i := range 5 {
@@ -211,9 +259,10 @@ func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...store.Quer
 // FuzzPack reads foreign bytes as a pack.
 func FuzzPack(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx"), int64(0))
+	f.Add(snappy.Encode(nil, []byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx")), int64(0))
 	f.Add([]byte("\x00\x00\x00\x08\xff\xff\xff\xff"), int64(1))
 	f.Fuzz(func(t *testing.T, members []byte, last int64) {
-		p := pack{namespace: "ns", last: last, members: members}
+		p := pack{namespace: "ns", last: last, members: expand(nil, members)}
 		for at := range int64(packCalls + 1) {
 			m := p.member(at)
 			if r := m.row(); r.call != nil && at > last {

@@ -18,6 +18,7 @@ type pack struct {
 	namespace      string
 	updated, epoch int64
 	members        []byte
+	stored         []byte // members as they are in the row
 }
 
 const (
@@ -31,7 +32,14 @@ const (
 )
 
 func (p *pack) read(st *sqlite.Stmt) {
-	*p = pack{st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnText(2), st.ColumnInt64(3), st.ColumnInt64(4), appendColumn(p.members[:0], st, 5)}
+	p.position, p.last, p.namespace, p.updated, p.epoch = st.ColumnInt64(0), st.ColumnInt64(1), st.ColumnText(2), st.ColumnInt64(3), st.ColumnInt64(4)
+	p.load(st, 5)
+}
+
+// load reads the members.
+func (p *pack) load(st *sqlite.Stmt, col int) {
+	p.stored = appendColumn(p.stored[:0], st, col)
+	p.members = expand(p.members[:0], p.stored)
 }
 
 // inPack reports whether the columns of a call are those of one in a pack.
@@ -40,7 +48,8 @@ func inPack(st *sqlite.Stmt) bool { return st.ColumnIsNull(3) }
 // find reads a call and its pack, unless that is the one that was read before.
 func (p *pack) find(st *sqlite.Stmt) packed {
 	if at := st.ColumnInt64(4); p.position != at {
-		*p = pack{position: at, last: st.ColumnInt64(5), namespace: st.ColumnText(1), members: appendColumn(p.members[:0], st, 7)}
+		p.position, p.last, p.namespace, p.updated, p.epoch = at, st.ColumnInt64(5), st.ColumnText(1), 0, 0
+		p.load(st, 7)
 	}
 	m := p.member(st.ColumnInt64(0))
 	if !st.ColumnIsNull(2) && m.id != st.ColumnText(2) {

@@ -211,7 +211,8 @@ func (s *salvage) packs() error {
 	into := SalvagedTable{Name: "packs"}
 	var failed error // of the new journal
 	take := func(st *sqlite.Stmt) error {
-		p := pack{st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnText(3), st.ColumnInt64(4), st.ColumnInt64(5), columnBytes(st, 6)}
+		p := pack{position: st.ColumnInt64(1), last: st.ColumnInt64(2), namespace: st.ColumnText(3), updated: st.ColumnInt64(4), epoch: st.ColumnInt64(5)}
+		p.load(st, 6)
 		for at := p.position; at <= min(p.last, p.position+packCalls-1); at++ {
 			m := p.member(at)
 			if m.id == "" {
