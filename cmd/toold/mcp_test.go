@@ -196,7 +196,7 @@ func TestMCPSignIn(t *testing.T) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if !strings.Contains(string(text), "access-0123456789abcdef") {
+		if !strings.Contains(string(text), "Access-0123456789abcdef") {
 			return err
 		}
 		kept++
@@ -205,7 +205,7 @@ func TestMCPSignIn(t *testing.T) {
 		}
 		return err
 	}))
-	if kept != 1 || strings.Contains(p.log.String(), "access-0123456789abcdef") {
+	if kept != 1 || strings.Contains(p.log.String(), "Access-0123456789abcdef") {
 		t.Errorf("the token is in %d files, or in the log", kept)
 	}
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tools/mcp"
@@ -50,9 +53,17 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
 	cfg.Vault = wire.Vault(filepath.Join(d.cfg.Data, "mcp"))
 	if d.secrets != nil {
-		cfg.Known = func(value string) { _ = d.secrets.Know("sign-in", value) } // what it does not take is taken out of what the server says
+		cfg.Known = signedIn(d.secrets)
 	}
 	return mcp.New(cfg)
+}
+
+// signedIn has what sign-ins brought taken out. Each server has a name of its own, and so its own bounds: one that has many
+// tokens has none of another's forgotten. What is not taken is taken out of what the server says.
+func signedIn(secrets *redact.Live) func(server, value string) {
+	return func(server, value string) {
+		_ = secrets.Know(fmt.Sprintf("sign-in.%.4x", sha256.Sum256([]byte(server))), value)
+	}
 }
 
 // proveMCP begins to find out what isolation holds around servers, for profiles of which it is not known.

@@ -48,15 +48,15 @@ const everywhere = "*"
 // Config is what a hub needs.
 type Config struct {
 	Entries []Entry
-	Exec    Exec               // of servers that are started; required
-	Dir     string             // where they start when their entry says nothing; absolute, required
-	Env     []string           // NAME=value that they have beside their own
-	Tools   Tools              // required
-	Secrets Secrets            // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
-	Memory  Memory             // nil: a list is known when the server has told it
-	Vault   Vault              // nil: nobody can sign in to a server
-	Known   func(value string) // has what a sign-in brought taken out of what others tell; nil: it is taken out of what the server tells
-	Version string             // of the daemon, which servers are told
+	Exec    Exec                       // of servers that are started; required
+	Dir     string                     // where they start when their entry says nothing; absolute, required
+	Env     []string                   // NAME=value that they have beside their own
+	Tools   Tools                      // required
+	Secrets Secrets                    // of the values of env and headers, for mcp:<key> and env.NAME or headers.NAME; nil: a reference is text
+	Memory  Memory                     // nil: a list is known when the server has told it
+	Vault   Vault                      // nil: nobody can sign in to a server
+	Known   func(server, value string) // has what a sign-in brought taken out of what others tell; nil: it is taken out of what the server tells
+	Version string                     // of the daemon, which servers are told
 	Log     *zap.Logger
 
 	Connect time.Duration // for a server to come up and tell its list; 0: 60 s
@@ -70,7 +70,8 @@ type Hub struct {
 	cfg Config
 	all sync.WaitGroup // loops of servers
 
-	reload sync.Mutex // one reload at a time
+	reload sync.Mutex         // one reload at a time
+	left   map[string]*signin // the last one of each key that was removed; guarded by reload
 	mu     sync.Mutex
 	//nolint:containedctx // servers that a reload adds live as long as those that were there
 	ctx     context.Context // of Run; nil: nothing is connected yet
@@ -89,7 +90,7 @@ func New(cfg Config) (*Hub, error) {
 	if err := checkAll(cfg.Entries); err != nil {
 		return nil, err
 	}
-	h := &Hub{cfg: cfg}
+	h := &Hub{cfg: cfg, left: map[string]*signin{}}
 	for i := range cfg.Entries {
 		s := newServer(&h.cfg, cfg.Entries[i], nil)
 		s.recall()
@@ -138,7 +139,15 @@ func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string
 		if s != nil && reflect.DeepEqual(s.entry, entries[i]) {
 			delete(before, s.entry.Key)
 		} else {
-			s = newServer(&h.cfg, entries[i], s)
+			last := h.left[entries[i].Key]
+			delete(h.left, entries[i].Key)
+			if s != nil {
+				last = s.signin
+			}
+			s = newServer(&h.cfg, entries[i], last)
+			if last != nil && last != s.signin {
+				last.abandon()
+			}
 			added = append(added, s)
 		}
 		next = append(next, s)
@@ -199,6 +208,9 @@ func (h *Hub) Reload(entries []Entry) (changed []string, err error) {
 			continue
 		}
 		changed = append(changed, key)
+		if old.signin != nil {
+			h.left[key] = old.signin // what it renews until it ends is known to the next one
+		}
 		old.retire(nil)
 	}
 	for _, s := range added {

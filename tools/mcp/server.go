@@ -45,12 +45,13 @@ type server struct {
 	shown   map[string]bool // ids that were listed; used by one goroutine at a time
 }
 
-// newServer returns one that takes the place of before, if that is not nil.
-func newServer(cfg *Config, e Entry, before *server) *server {
+// newServer returns one that takes up the sign-in of the last one of its name, if that is not nil and is for the same address.
+func newServer(cfg *Config, e Entry, last *signin) *server {
 	s := &server{cfg: cfg, entry: e, changed: make(chan struct{}), shown: map[string]bool{}, kick: make(chan struct{}, 1)}
 	s.signin = newSignin(&s.entry, cfg)
-	if before != nil && s.signin.same(before.signin) {
-		s.signin = before.signin
+	if s.signin.same(last) {
+		last.adopt(e.Client)
+		s.signin = last
 	}
 	address := e.URL
 	if address == "" {
@@ -293,9 +294,6 @@ func (s *server) retire(next *server) {
 		_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
 	}
 	s.listing.Unlock()
-	if next != nil && s.signin != nil && s.signin != next.signin {
-		s.signin.abandon()
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.next = true, next

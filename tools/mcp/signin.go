@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,9 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,9 +23,7 @@ import (
 const (
 	early       = 30 * time.Second // before its end a token is renewed, or in the second half of a short life
 	renewalTime = 10 * time.Second // for a renewal
-	maxHidden   = 16               // values that are taken out of what the server sends
-	hiddenMark  = "[token]"        // what stands in their place
-	leastHidden = 8                // bytes of a value that is taken out: longer than the mark, so that no message grows
+	renewalRest = 5 * time.Second  // after one that failed, while the token is good
 )
 
 // A Vault keeps what sign-ins brought, where nobody else can read it.
@@ -48,7 +42,6 @@ type Client struct {
 // token is renewed with may be good once.
 type signin struct {
 	key, url string
-	client   *Client // nil: the daemon registers itself
 	cfg      *Config
 	http     *http.Client
 
@@ -57,10 +50,12 @@ type signin struct {
 
 	mu        sync.Mutex
 	record    *record // never changed in place
+	client    *Client // nil: the daemon registers itself
 	gone      bool    // another address has the key: nothing is kept any more
 	renewing  *renewal
-	hidden    []string // newest last
-	challenge []string // WWW-Authenticate of a refusal; nil: none
+	failed    time.Time // when the last renewal did
+	hidden    []string  // newest last
+	challenge []string  // WWW-Authenticate of a refusal; nil: none
 }
 
 // A record is what is kept of a server.
@@ -125,7 +120,29 @@ func newSignin(e *Entry, cfg *Config) *signin {
 
 // same reports whether what one of them knows counts for the other.
 func (s *signin) same(other *signin) bool {
-	return s != nil && other != nil && s.url == other.url && reflect.DeepEqual(s.client, other.client)
+	return s != nil && other != nil && s.url == other.url && s.operators().id() == other.operators().id()
+}
+
+func (c *Client) id() string {
+	if c == nil {
+		return ""
+	}
+	return c.ID
+}
+
+// operators is the client that the operator named; nil when there is none.
+func (s *signin) operators() *Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
+}
+
+// adopt has what a reload says of a client count from now on.
+func (s *signin) adopt(c *Client) {
+	s.mu.Lock()
+	s.client = c
+	s.mu.Unlock()
+	s.learn(s.current())
 }
 
 // abandon has nothing kept any more: another address has the key.
@@ -163,7 +180,15 @@ func (s *signin) token(ctx context.Context) string {
 	if t.ExpiresIn > 0 && t.ExpiresIn < int64(2*early/time.Second) {
 		soon = time.Duration(t.ExpiresIn) * time.Second / 2
 	}
-	if e := t.Expiry; !e.IsZero() && time.Until(e) < soon && s.renew(ctx, t.AccessToken) {
+	left := time.Until(t.Expiry)
+	if t.Expiry.IsZero() || left >= soon {
+		return t.AccessToken
+	}
+	if left > 0 { // it is good, and nobody waits for the next one
+		s.renewal(t.AccessToken, true)
+		return t.AccessToken
+	}
+	if s.renew(ctx, t.AccessToken) {
 		if now := s.current().Token; now != nil {
 			t = now
 		}
@@ -174,31 +199,40 @@ func (s *signin) token(ctx context.Context) string {
 // renew has a token replaced that is not good any more, and reports whether there is another one. All who want that wait for
 // one renewal, which goes on when nobody waits: its answer may be the only way to know what the next one needs.
 func (s *signin) renew(ctx context.Context, used string) bool {
-	s.mu.Lock()
-	r, under := s.record, s.renewing
-	switch {
-	case r.Token == nil || ctx.Err() != nil:
-		s.mu.Unlock()
-		return false
-	case r.Token.AccessToken != used:
-		s.mu.Unlock()
-		return true // somebody else was faster
-	case r.Token.RefreshToken == "":
-		s.mu.Unlock()
+	if ctx.Err() != nil {
 		return false
 	}
+	under, other := s.renewal(used, false)
 	if under == nil {
-		under = &renewal{done: make(chan struct{})}
-		s.renewing = under
-		go s.replace(r, under) // ends after renewalTime; settle waits for it
+		return other
 	}
-	s.mu.Unlock()
 	select {
 	case <-under.done:
 		return under.ok
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// renewal begins one, unless it is under way. There is none when nothing is known to renew with, or when there is another
+// token already. An early one waits after one that failed.
+func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record
+	switch {
+	case r.Token == nil:
+		return nil, false
+	case r.Token.AccessToken != used:
+		return nil, true // somebody else was faster
+	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalRest:
+		return nil, false
+	}
+	if s.renewing == nil {
+		s.renewing = &renewal{done: make(chan struct{})}
+		go s.replace(r, s.renewing) // ends after renewalTime; settle waits for it
+	}
+	return s.renewing, false
 }
 
 // settle waits for a renewal that is under way.
@@ -225,7 +259,10 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 	next, err := c.Token(ctx)
 	if err == nil {
-		err = bearer(next)
+		if err = bearer(next); err != nil { // but what comes with it may be all that the next one can be had with
+			worn := *r.Token
+			worn.RefreshToken, next = next.RefreshToken, &worn
+		}
 	}
 	if refusal, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refusal.ErrorCode == "invalid_grant" {
 		worn := *r.Token
@@ -240,8 +277,10 @@ func (s *signin) replace(r *record, under *renewal) {
 		})
 	}
 	s.mu.Lock()
-	s.renewing = nil
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.renewing = nil; err != nil {
+		s.failed = time.Now()
+	}
 }
 
 // bearer refuses a token that is sent in another way or could not be hidden, and notes how long one lives.
@@ -260,8 +299,8 @@ func bearer(t *oauth2.Token) error {
 
 // secret is the client's.
 func (s *signin) secret(w *way) string {
-	if s.client != nil {
-		return s.client.Secret
+	if c := s.operators(); c != nil {
+		return c.Secret
 	}
 	return w.Secret
 }
@@ -271,15 +310,16 @@ func (s *signin) secret(w *way) string {
 func (s *signin) change(f func(*record)) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	s.mu.Lock()
-	next, before := *s.record, s.record.Token
+	now := s.current() // nobody else changes it
+	next, before := *now, now.Token
 	f(&next)
+	s.learn(&next) // before anybody sends it
+	s.mu.Lock()
 	if s.record = &next; next.Token != nil && (before == nil || next.Token.AccessToken != before.AccessToken) {
 		s.challenge = nil
 	}
 	gone := s.gone
 	s.mu.Unlock()
-	s.learn(&next)
 	if gone {
 		return
 	}
@@ -290,51 +330,6 @@ func (s *signin) change(f func(*record)) {
 	if err != nil {
 		s.cfg.Log.Warn("sign-in to an MCP server is not kept and ends with the daemon", zap.String("server", s.key), zap.Error(err))
 	}
-}
-
-// learn has the values of a record taken out of what anybody is told.
-func (s *signin) learn(r *record) {
-	values := []string{s.secret(&r.Way)}
-	if r.Member != nil {
-		values = append(values, r.Member.Secret)
-	}
-	if r.Token != nil {
-		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
-	}
-	for _, v := range values {
-		if len(v) < leastHidden { // it is no secret
-			continue
-		}
-		if r.Token != nil && random.MatchString(v) && s.cfg.Known != nil { // a person agreed to who chose it
-			s.cfg.Known(v)
-		}
-		s.mu.Lock()
-		s.hidden = append(slices.DeleteFunc(s.hidden, func(o string) bool { return o == v }), v)
-		s.hidden = s.hidden[max(0, len(s.hidden)-maxHidden):]
-		s.mu.Unlock()
-	}
-}
-
-// random is what values look like that are taken out of what others than the server tell. Its authorization server chose
-// them: words, which are others' too, stay.
-var random = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
-
-// hide takes what the daemon is known by, or was lately, out of what the server sends.
-func (s *signin) hide(message []byte) []byte {
-	if s == nil {
-		return message
-	}
-	s.mu.Lock()
-	hidden := slices.Clone(s.hidden)
-	s.mu.Unlock()
-	for _, v := range hidden {
-		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
-			if bytes.Contains(message, []byte(form)) { // else it would be copied
-				message = bytes.ReplaceAll(message, []byte(form), []byte(hiddenMark))
-			}
-		}
-	}
-	return message
 }
 
 // refused notes that a server does not know the daemon by a token, unless there is another one meanwhile.

@@ -139,11 +139,22 @@ func TestRenewalOutlivesItsCall(t *testing.T) {
 }
 
 // Of a token that is good once nobody shows the second half: many calls at once renew it once, also when a reload replaces
-// the server meanwhile.
+// the server meanwhile, says something else of who the daemon is there, or removes it and adds it again.
 func TestRenewalIsOne(t *testing.T) {
+	client := func(scopes ...string) *mcp.Client { return &mcp.Client{ID: "known", Scopes: scopes} }
+	for name, reload := range map[string]func(e *mcp.Entry) (removed bool){
+		"another trust":     func(e *mcp.Entry) bool { e.Trust = mcp.TrustHints; return false },
+		"other scopes":      func(e *mcp.Entry) bool { e.Client = client("more"); return false },
+		"removed and added": func(*mcp.Entry) bool { return true },
+	} {
+		t.Run(name, func(t *testing.T) { renewalIsOne(t, mcp.Entry{Key: "w", Client: client("tools")}, reload) })
+	}
+}
+
+func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
-	e := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
-	w := guest(t, v, e).signIn(i)
+	e.URL = i.URL + "/mcp"
+	w := guest(t, v, e, func(c *mcp.Config) { c.Drain = hangs }).signIn(i)
 	i.Forget(false)
 	letGo := i.Hold()
 	var calls []chan string
@@ -151,7 +162,10 @@ func TestRenewalIsOne(t *testing.T) {
 		calls = append(calls, w.running("w__echo", "before"))
 	}
 	w.eventually("it is renewed", func() bool { n, _, _ := i.Counts(); return n == 1 })
-	e.Trust = mcp.TrustHints
+	if reload(&e) {
+		_, err := w.hub.Reload(nil)
+		must(t, err)
+	}
 	_, err := w.hub.Reload([]mcp.Entry{e})
 	must(t, err)
 	calls = append(calls, w.running("w__echo", "after"))
@@ -197,7 +211,7 @@ func TestRenewalThatCannotBeKept(t *testing.T) {
 func TestTokensAreHidden(t *testing.T) {
 	var told sync.Map
 	i, v := issuer(t), &vault{text: map[string]string{}}
-	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Known = func(s string) { told.Store(s, true) } }).signIn(i)
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Known = func(_, s string) { told.Store(s, true) } }).signIn(i)
 	kept := func() (access, refresh string) {
 		var r struct {
 			Token struct {

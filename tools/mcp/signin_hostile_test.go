@@ -102,3 +102,168 @@ func TestClosedConnectionInAnAnswer(t *testing.T) {
 		t.Errorf("it was called %d times and ended with %v", calls.Load(), err)
 	}
 }
+
+// T79: what an authorization server chooses to give is taken out of everybody's text when it looks like a token alone, and is
+// told with the server that it came of.
+func TestWordsAreNoTokens(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	var told sync.Map
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) {
+		c.Known = func(server, value string) { told.Store(value, server) }
+	})
+	for _, word := range []string{"application/json", "github.com/toold-dev/toold", "/etc/nginx/nginx.conf", "8c3a4d9f0e1b2a3c4d5e6f708192a3b4c5d6e7f8"} {
+		token := "Access-0123456789-" + word
+		i.Give(map[string]any{"access_token": token, "token_type": "Bearer", "refresh_token": word})
+		c, rep, asked := w.asks()
+		at, err := i.Visit(page(t, asked))
+		must(t, err)
+		_, err = w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
+		must(t, err)
+		if server, ok := told.Load(word); ok {
+			t.Errorf("%s of %v is taken out of what others tell", word, server)
+		}
+		if server, _ := told.Load(token); server != "w" {
+			t.Errorf("%s is told with %v", token, server)
+		}
+	}
+}
+
+// T79: a new token is hidden before the first request is sent with it.
+func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	var renewing, refused atomic.Int32
+	hiding, letGo := make(chan struct{}), make(chan struct{})
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) {
+		c.Known = func(string, string) {
+			if renewing.CompareAndSwap(1, 2) {
+				close(hiding)
+				<-letGo
+			}
+		}
+	}).signIn(i)
+	i.Refuse(func(http.ResponseWriter) { refused.Add(1) })
+	renewing.Store(1)
+	i.Forget(false)
+	before := len(i.Heard())
+	first := w.running("w__echo", "first")
+	<-hiding
+	second := w.running("w__echo", "second")
+	w.eventually("the second call is sent", func() bool { return refused.Load() > 1 || len(i.Heard()) > before })
+	if heard := i.Heard(); len(heard) > before {
+		t.Errorf("the server was sent %v before it was hidden", heard[before:])
+	}
+	close(letGo)
+	for _, c := range []chan string{first, second} {
+		contains(t, <-c, "you said")
+	}
+}
+
+// A renewal that brings what is no bearer's token puts nothing in force.
+func TestRenewalOfAnotherType(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
+	i.Give(map[string]any{"access_token": "Mac-0123456789", "token_type": "mac", "refresh_token": "Next-0123456789"})
+	i.Forget(false)
+	c, _ := newCall(t, `{"text":"x"}`)
+	asked, err := w.do("w__echo", c)
+	must(t, err)
+	page(t, asked)
+	if heard := strings.Join(i.Heard(), " "); strings.Contains(heard, "Mac-") {
+		t.Errorf("the server was sent %s", heard)
+	}
+	w.eventually("what came with it is what the next one is asked for with", func() bool { return i.Last().Get("refresh_token") == "Next-0123456789" })
+}
+
+// While a token is good nobody waits for the next one, and a renewal that failed is not tried again with each request.
+func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	e := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
+	guest(t, v, e).signIn(i).stop()
+	var kept map[string]any
+	must(t, json.Unmarshal([]byte(v.kept("w")), &kept))
+	kept["token"].(map[string]any)["expiry"] = time.Now().Add(20 * time.Second)
+	text, err := json.Marshal(kept)
+	must(t, err)
+	must(t, v.Save("w", text))
+	i.Give(map[string]any{"access_token": "short", "token_type": "Bearer"})
+	before, letGo := i.Requests(), i.Hold()
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Vault = v }, e).ready()
+	contains(t, w.text("w__echo", `{"text":"hello"}`), "hello")
+	letGo()
+	for range 3 {
+		contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
+	}
+	if n := i.Requests() - before; n != 1 {
+		t.Errorf("it was tried %d times", n)
+	}
+}
+
+// Of two sign-ins at once the first counts.
+func TestTwoSignInsAtOnce(t *testing.T) {
+	i, v := issuer(t), &saves{vault: vault{text: map[string]string{}}}
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+	door, _ := w.tools.Lookup("w__sign_in")
+	letGo := i.Hold()
+	t.Cleanup(letGo)
+	var both sync.WaitGroup
+	before := i.Requests()
+	for range 2 {
+		c, rep, asked := w.asks()
+		at, err := i.Visit(page(t, asked))
+		must(t, err)
+		both.Go(func() { _, _ = door.Tool.Execute(t.Context(), answered(c, rep, asked, addressed(at))) })
+		w.eventually("it is exchanged", func() bool { return i.Requests() > before })
+		before = i.Requests()
+	}
+	letGo()
+	both.Wait()
+	if n := len(v.visits()); n != 1 {
+		t.Errorf("%d visits counted", n)
+	}
+}
+
+// saves is a vault that remembers all visits.
+type saves struct {
+	vault
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (s *saves) Save(key string, text []byte) error {
+	var r struct{ Visit string }
+	if json.Unmarshal(text, &r) == nil && r.Visit != "" {
+		s.mu.Lock()
+		if s.all == nil {
+			s.all = map[string]bool{}
+		}
+		s.all[r.Visit] = true
+		s.mu.Unlock()
+	}
+	return s.vault.Save(key, text)
+}
+
+func (s *saves) visits() map[string]bool { s.mu.Lock(); defer s.mu.Unlock(); return s.all }
+
+// What an authorization server says in the first line of a refusal is as long and as plain as other texts.
+func TestStatusOfARefusal(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+	i.Give(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 400 \x1b[31m"+strings.Repeat("red ", 1000)+"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		_ = conn.Close()
+	}))
+	c, rep, asked := w.asks()
+	at, err := i.Visit(page(t, asked))
+	must(t, err)
+	r, err := w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
+	must(t, err)
+	text := r.ModelText()
+	contains(t, text, "answers 400")
+	if len(text) > 1000 || strings.Contains(text, "\x1b") {
+		t.Errorf("it says %d bytes: %.80q", len(text), text)
+	}
+}

@@ -117,7 +117,7 @@ func oauth(t *testing.T, era string, plain bool) {
 	contains(t, r.ModelText(), "again")
 	w.ready()
 	for _, s := range w.hub.Sources() {
-		if strings.Contains(s.Error, "access-") || s.Starts > 3 {
+		if strings.Contains(s.Error, "Access-") || s.Starts > 3 {
 			t.Errorf("the source is %+v", s)
 		}
 	}

@@ -132,8 +132,8 @@ func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMet
 	if len(scopes) == 0 && about != nil {
 		scopes = about.ScopesSupported
 	}
-	if s.client != nil && len(s.client.Scopes) > 0 {
-		scopes = s.client.Scopes
+	if c := s.operators(); c != nil && len(c.Scopes) > 0 {
+		scopes = c.Scopes
 	}
 	return about, scopes
 }
@@ -172,7 +172,7 @@ func style(secret string, methods []string) int {
 
 // register makes the daemon known, unless it is.
 func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
-	if c := s.client; c != nil {
+	if c := s.operators(); c != nil {
 		w.Client, w.Given, w.Style = c.ID, true, style(c.Secret, at.TokenEndpointAuthMethodsSupported)
 		return nil
 	}
@@ -208,8 +208,8 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 
 // finish takes the address that a browser ended at.
 func (s *signin) finish(ctx context.Context, v *visit, address string) error {
-	now := s.current()
-	if v.Server != s.url || v.Way.Given != (s.client != nil) || s.client != nil && s.client.ID != v.Way.Client {
+	now, client := s.current(), s.operators()
+	if v.Server != s.url || v.Way.Given != (client != nil) || client != nil && client.ID != v.Way.Client {
 		return errors.New("the server is another one now")
 	}
 	if now.Visit != v.Before {
@@ -231,7 +231,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		return errors.New("that address holds no code")
 	}
 	w := v.Way
-	if m := now.Member; m != nil && s.client == nil && m.ID == w.Client && m.Issuer == w.Issuer {
+	if m := now.Member; m != nil && client == nil && m.ID == w.Client && m.Issuer == w.Issuer {
 		w.Secret = m.Secret
 	}
 	token, err := w.config("", s.secret(&w)).Exchange(context.WithValue(ctx, oauth2.HTTPClient, s.http), q.Get("code"),
@@ -242,14 +242,18 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 	if err != nil {
 		return refusal(err)
 	}
-	s.change(func(r *record) { r.Way, r.Token, r.Visit = w, token, v.State })
+	s.change(func(r *record) {
+		if r.Visit == v.Before { // else somebody else signed in meanwhile
+			r.Way, r.Token, r.Visit = w, token, v.State
+		}
+	})
 	return nil
 }
 
 // refusal is what an authorization server answered, without what it may repeat.
 func refusal(err error) error {
 	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return errors.New("the authorization server answers " + cmp.Or(cleanLine(said.ErrorCode, maxTitle), said.Response.Status))
+		return errors.New("the authorization server answers " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
 	}
 	return errors.New(cleanLine(err.Error(), maxDescription))
 }

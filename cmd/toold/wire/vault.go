@@ -4,12 +4,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
 
 // A Vault keeps what sign-ins to MCP servers brought, in files that the daemon's user alone can read.
-type Vault string // the directory, which need not exist
+type Vault string // the directory, which need not exist, in one that does
 
 func (v Vault) file(key string) string {
 	return filepath.Join(string(v), fmt.Sprintf("%x.json", sha256.Sum256([]byte(key))))
@@ -23,7 +24,13 @@ func (v Vault) Load(key string) ([]byte, bool) {
 
 // Save has it durable when it returns. One at a time saves under a key.
 func (v Vault) Save(key string, text []byte) (err error) {
-	if err := os.MkdirAll(string(v), 0o700); err != nil {
+	switch err := os.Mkdir(string(v), 0o700); {
+	case err == nil:
+		err = syncDir(filepath.Dir(string(v))) // or it is gone with what it holds after a power loss
+		if err != nil {
+			return err
+		}
+	case !errors.Is(err, fs.ErrExist):
 		return err
 	}
 	next := v.file(key) + ".new"
@@ -50,7 +57,11 @@ func (v Vault) Save(key string, text []byte) (err error) {
 	if err := os.Rename(next, v.file(key)); err != nil {
 		return err
 	}
-	dir, err := os.Open(string(v))
+	return syncDir(string(v))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}

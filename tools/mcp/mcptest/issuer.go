@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -22,6 +23,8 @@ type Issuer struct {
 	URL    string // where it listens
 	server *sdk.Server
 	plain  bool // has no description and no registration: the era of 2025-03-26
+
+	requests atomic.Int32 // for tokens
 
 	mu             sync.Mutex
 	n              int
@@ -160,7 +163,7 @@ func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 // Live says for how many seconds tokens are good.
 func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
 
-// Give has this told in place of tokens; with nil they are again.
+// Give has this told in place of tokens, or an [http.HandlerFunc] tell what it wants; with nil they are again.
 func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
 
 // Hold has requests for tokens wait for their answer, but not for what they change, until it is let go.
@@ -200,6 +203,9 @@ func (i *Issuer) Forget(renewal bool) {
 	}
 }
 
+// Requests says how often tokens were asked for.
+func (i *Issuer) Requests() int { return int(i.requests.Load()) }
+
 // Last is the last request for tokens.
 func (i *Issuer) Last() url.Values {
 	i.mu.Lock()
@@ -209,7 +215,8 @@ func (i *Issuer) Last() url.Values {
 
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
-	access, refresh := i.next("access"), i.next("refresh")
+	i.requests.Add(1)
+	access, refresh := i.next("Access"), i.next("Refresh")
 	i.mu.Lock()
 	held := i.holding
 	defer func() {
@@ -244,6 +251,10 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":"invalid_grant"}`)
+		return
+	}
+	if answer, ok := i.given.(http.HandlerFunc); ok {
+		answer(w, r)
 		return
 	}
 	if i.given != nil {

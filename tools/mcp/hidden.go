@@ -1,0 +1,64 @@
+package mcp
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const (
+	maxHidden   = 16        // values that are taken out of what the server sends
+	hiddenMark  = "[token]" // what stands in their place
+	leastHidden = 8         // bytes of a value that is taken out: longer than the mark, so that no message grows
+)
+
+// learn has the values of a record taken out of what anybody is told.
+func (s *signin) learn(r *record) {
+	values := []string{s.secret(&r.Way)}
+	if r.Member != nil {
+		values = append(values, r.Member.Secret)
+	}
+	if r.Token != nil {
+		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
+	}
+	for _, v := range values {
+		if len(v) < leastHidden { // it is no secret
+			continue
+		}
+		if r.Token != nil && random(v) && s.cfg.Known != nil { // a person agreed to who chose it
+			s.cfg.Known(s.key, v)
+		}
+		s.mu.Lock()
+		s.hidden = append(slices.DeleteFunc(s.hidden, func(o string) bool { return o == v }), v)
+		s.hidden = s.hidden[max(0, len(s.hidden)-maxHidden):]
+		s.mu.Unlock()
+	}
+}
+
+// random reports whether a value looks like none that others tell by themselves: its authorization server chose it, and what
+// it chooses is taken out of everybody's text. Words, paths, names of types and hashes, which are others' too, stay.
+func random(v string) bool {
+	return letters.MatchString(v) && strings.ContainsAny(v, "0123456789") &&
+		strings.ContainsAny(v, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+}
+
+var letters = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
+
+// hide takes what the daemon is known by, or was lately, out of what the server sends.
+func (s *signin) hide(message []byte) []byte {
+	if s == nil {
+		return message
+	}
+	s.mu.Lock()
+	hidden := slices.Clone(s.hidden)
+	s.mu.Unlock()
+	for _, v := range hidden {
+		for _, form := range []string{v, strings.ReplaceAll(v, "/", `\/`)} {
+			if bytes.Contains(message, []byte(form)) { // else it would be copied
+				message = bytes.ReplaceAll(message, []byte(form), []byte(hiddenMark))
+			}
+		}
+	}
+	return message
+}
