@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -440,17 +439,6 @@ func TestIsolatedTerminal(t *testing.T) {
 	exit, err := open(t).Run(t.Context(), spec)
 	if err != nil || exit.Code != 3 || !strings.HasPrefix(out.read("pty"), "terminal\r\n30 90\r\nready\r\n") {
 		t.Errorf("%+v, %v, %q", exit, err, out.read("pty"))
-	}
-}
-
-// A daemon that was started behind & or nohup ignores some signals; its commands do not.
-func TestSignalsAreNotIgnored(t *testing.T) {
-	ignored := []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT}
-	signal.Ignore(ignored...)
-	defer signal.Reset(ignored...)
-	r := open(t)
-	if _, out := run(t, r, confined(t.TempDir(), `for s in HUP INT QUIT; do (kill -$s $(exec sh -c 'echo $PPID'); echo $s is ignored); done; true`)); strings.Contains(out.read("stdout"), "ignored") {
-		t.Errorf("%q", out.read("stdout"))
 	}
 }
 

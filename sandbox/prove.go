@@ -71,7 +71,7 @@ func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why 
 		if !is {
 			return hungry, why, err
 		}
-		hungry, why = nil, cmp.Or(why, refused)
+		why = cmp.Or(why, refused)
 	}
 	return nil, why, nil
 }

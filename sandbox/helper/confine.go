@@ -40,9 +40,6 @@ func (p *program) confine(o *Order) {
 	l = p.at(&p.command, "descriptors")
 	l.do(unix.SYS_CLOSE_RANGE, 3, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
 	l = p.at(&p.command, "signals")
-	for _, signal := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} { // a daemon behind & or nohup ignores them
-		l.do(unix.SYS_RT_SIGACTION, int(signal), words(0, 0, 0, 0), 0, 8)
-	}
 	l.do(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, words(0), 0, 8)
 	l = p.at(&p.command, "seccomp")
 	program := words(uint64(len(o.Filter)/8), uint64(p.keep(o.Filter)))
