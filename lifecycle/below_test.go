@@ -176,6 +176,8 @@ func TestCancelOfOneThatRests(t *testing.T) {
 		if took := time.Since(began); err != nil || c.Status != call.Suspended || took != time.Second {
 			t.Fatalf("after %v: %v %v", took, c, err)
 		}
+		_, err = w.resume(bob, c, tool.Decision{Action: tool.Resume}) // it does not go on while it ends
+		wantRefusal(t, err, call.Unavailable, "CANCELLING")
 		time.Sleep(10 * time.Second)
 		if c := w.get(id); c.Status != call.Cancelled {
 			t.Errorf("it is %s", c.Status)
@@ -218,7 +220,7 @@ func TestP11LendersAreBounded(t *testing.T) {
 		var ids []string
 		flood := func(above string, want int) {
 			t.Helper()
-			for range 10 {
+			for range 20 {
 				id, err := send(above)
 				if err != nil {
 					wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
@@ -231,7 +233,7 @@ func TestP11LendersAreBounded(t *testing.T) {
 			}
 		}
 		flood("", 2)
-		flood(ids[0], 4)
+		flood(ids[0], 16)
 		b := batchOf(call.Parallel, of("lends")...)
 		_, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")

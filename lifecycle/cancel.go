@@ -77,6 +77,7 @@ func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth i
 	}
 	if l.record().Status == call.Suspended && l.lookupPass().stopper() != nil {
 		l.retain()
+		l.ending.Add(1)
 		*later = append(*later, rests{l, r, depth})
 		return nil
 	}

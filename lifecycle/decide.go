@@ -176,6 +176,9 @@ func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Princi
 	if a.to, err = e.answerable(c, round, r); err != nil {
 		return a, err
 	}
+	if l.ending.Load() > 0 {
+		return a, call.Refuse(call.Unavailable, "CANCELLING", "the call is being cancelled; it ends when the calls that it made have ended")
+	}
 	if a.decision, err = e.applied(c, a.to, p, &r.Decision); err != nil {
 		return a, err
 	}

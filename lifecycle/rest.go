@@ -78,7 +78,7 @@ func (s *places) lends(w want, n int) {
 	countAll(&s.lent, w, n)
 }
 
-// lentFull returns why no more calls may come that lend their places: as many have as calls may wait. Those that a call made may be twice
+// lentFull returns why no more calls may come that lend their places: as many have as calls may wait. Those that a call made may be eight times
 // as many, or those above them would wait for them in vain.
 func (s *places) lentFull(p *tool.Principal, below bool) error {
 	s.mu.Lock()
@@ -88,7 +88,7 @@ func (s *places) lentFull(p *tool.Principal, below bool) error {
 	}
 	share := 1
 	if below {
-		share = 2
+		share = 8 // as deep as subagents may be nested: a level has room when those above it are as many as may be
 	}
 	return s.tooMany(s.lent[holder{}]/share, s.lent[holder{namespace: p.Namespace}]/share, s.lent[holder{namespace: p.Namespace, principal: p.Subject}]/share)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 )
 
@@ -32,7 +34,11 @@ func (e *Engine) endResting(ctx context.Context, list resting) error {
 	done := make(chan error, 1)
 	go func() {
 		defer e.leave()
-		done <- list.end()
+		err := list.end()
+		if err != nil && ctx.Err() != nil { // who asked does not hear it
+			e.log.Warn("calls that rested are not cancelled", zap.Error(err))
+		}
+		done <- err
 	}()
 	select {
 	case err := <-done:
@@ -64,6 +70,7 @@ func (list resting) end() error {
 
 func (s *rests) end() error {
 	defer s.l.release()
+	defer s.l.ending.Add(-1)
 	var left below
 	if s.l.record().Status == call.Suspended {
 		left = s.l.lookupPass().stopBelow(time.Until(s.r.Time.Add(s.l.e.stopMost())))
