@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const chunkSize = 32 << 10
@@ -53,7 +55,7 @@ func (run *run) openPipes() ([]*os.File, error) {
 		theirs, run.stdin = append(theirs, r), w
 	}
 	for _, name := range []string{"stdout", "stderr"} {
-		r, w, err := os.Pipe()
+		r, w, err := pipe()
 		if err != nil {
 			return theirs, err
 		}
@@ -61,6 +63,20 @@ func (run *run) openPipes() ([]*os.File, error) {
 		run.streams = append(run.streams, &stream{name: name, pipe: r, done: make(chan struct{})})
 	}
 	return theirs, nil
+}
+
+// pipe is os.Pipe whose end to write, which another process gets, is nothing to this one's poller: eight calls of the kernel less.
+func pipe() (r, w *os.File, err error) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		return nil, nil, os.NewSyscallError("pipe2", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "|0"), os.NewFile(uintptr(fds[1]), "|1"), nil
 }
 
 func (run *run) closePipes() {
