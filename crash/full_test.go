@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -20,26 +21,26 @@ import (
 // smallDisk is large enough for a journal and its reserve of an eighth, and filled within milliseconds.
 const smallDisk = 24 << 20
 
-// A disk is a small file system that the data directory is on.
+// A disk is a small file system that a directory of a home is on.
 type disk struct {
 	t       *testing.T
 	dir     string
 	ballast int
 }
 
-// mountSmall gives a home a small disk. It needs root and the right to mount; without them it says so and returns nil.
-func mountSmall(t *testing.T, h *home) *disk {
+// mountSmall puts a directory on a small disk. It needs root and the right to mount; without them it says so and returns nil.
+func mountSmall(t *testing.T, dir string) *disk {
 	t.Helper()
-	must(t, os.MkdirAll(h.data, 0o700))
-	if err := syscall.Mount("tmpfs", h.data, "tmpfs", 0, fmt.Sprintf("mode=0700,size=%d", smallDisk)); err != nil {
+	must(t, os.MkdirAll(dir, 0o700))
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("mode=0700,size=%d", smallDisk)); err != nil {
 		if os.Getenv("CI") == "true" || !errors.Is(err, syscall.EPERM) {
 			t.Fatalf("mount of a small file system: %v", err)
 		}
 		t.Log("ran: full disk: NOT RUN, a small file system cannot be mounted here (it needs root)")
 		return nil
 	}
-	t.Cleanup(func() { must(t, syscall.Unmount(h.data, syscall.MNT_DETACH)) })
-	return &disk{t: t, dir: h.data}
+	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return &disk{t: t, dir: dir}
 }
 
 // fill leaves nothing free.
@@ -120,7 +121,7 @@ func TestFullDisk(t *testing.T) {
 					t.Parallel() // they wait most of the time
 					l := newLoop(t, seed)
 					l.kinds = append(l.kinds, &kind{name: "silent", tool: "bash", caller: auto, once: true, counts: counts, arguments: command(original, silent)})
-					if d := mountSmall(t, l.home); d != nil {
+					if d := mountSmall(t, l.data); d != nil {
 						l.fillUp(t, d, sc, reserve)
 						steps.Add(1)
 					}
@@ -129,6 +130,45 @@ func TestFullDisk(t *testing.T) {
 		}
 	})
 	t.Logf("ran: full disk: %d steps on a file system of %d MiB", steps.Load(), smallDisk>>20)
+}
+
+// TestT28FullWorkspace: a command that fills a workspace with a size of its own is told that there is no space, and the daemon,
+// whose journal is elsewhere, goes on: what is durable is stored, and what needs no room runs.
+func TestT28FullWorkspace(t *testing.T) {
+	h := newHome(t)
+	if mountSmall(t, h.workspace) == nil {
+		return
+	}
+	d, err := h.start("")
+	must(t, err)
+	defer d.kill()
+	if served, err := d.awaitReady(); err != nil || !served {
+		t.Fatalf("served = %t, %v\n%s", served, err, d.log)
+	}
+	c, err := dial(d.address)
+	must(t, err)
+	defer c.close()
+	run := func(id, tool string, arguments any) string {
+		t.Helper()
+		ctx, cancel := as(t.Context(), auto)
+		defer cancel()
+		got, err := c.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: tool, CallId: "full-workspace-" + id, Arguments: jsonText(arguments)}})
+		must(t, err)
+		return fmt.Sprint(got.GetCall().GetStatus(), " ", got.GetCall().GetResult())
+	}
+	if text := run("fills", "bash", object{"command": "head -c 100M /dev/zero > big; stat -c %s big"}); !strings.Contains(text, "No space left on device") || strings.Contains(text, "104857600") {
+		t.Errorf("the one that fills it: %s", text)
+	}
+	for i := range 3 {
+		id := fmt.Sprint("after-", i)
+		if text := run(id, "bench_write", benchArguments(id)); !strings.HasPrefix(text, "CALL_STATUS_SUCCEEDED") {
+			t.Errorf("a durable call: %s", text)
+		}
+		if text := run("reads-"+id, "bash", object{"command": "wc -c < big; rm -f big; echo room > small; cat small"}); i > 0 && !strings.Contains(text, "room") {
+			t.Errorf("with room again: %s", text)
+		}
+	}
+	must(t, d.stop())
 }
 
 // silent prints nothing, which would need room, and does not end.
