@@ -207,7 +207,10 @@ func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string
 func (token) RequireTransportSecurity() bool { return false }
 
 // ask puts one question. read looks at the answer, so that one that cannot be read counts as a failure.
+//
+// The Hook is kept until the answer: who asks may hold it no longer, and the collector would close the connection meanwhile.
 func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q, ...grpc.CallOption) (A, error), q Q, read func(A) error) error {
+	defer runtime.KeepAlive(h)
 	return h.line.Ask(ctx, func(ctx context.Context) error {
 		a, err := method(ctx, q)
 		if err != nil {

@@ -221,6 +221,24 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
+// TestQuestionKeepsItsHook: who asked may hold the hook no longer, as a call that outlives a reload does.
+func TestQuestionKeepsItsHook(t *testing.T) {
+	address := serve(t, &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
+		for range 5 {
+			runtime.GC() // the collector of the client, too; what it closes it closes beside
+			time.Sleep(5 * time.Millisecond)
+		}
+		return allowed(), nil
+	}})
+	h, err := remote.New(remote.Config{Name: "h", Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Check(t.Context(), input(t, `{}`)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestNothingIsLeftOfAReload: the connections of hooks that nobody holds any more are closed.
 func TestNothingIsLeftOfAReload(t *testing.T) {
 	address := serve(t, says(allowed()))
