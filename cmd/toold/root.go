@@ -53,7 +53,7 @@ exit-codes" lists the exit codes.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usagef("%w\n  see: %s --help", err, c.CommandPath())
 	})
-	root.SetUsageTemplate(strings.NewReplacer(".FlagUsages ", ".FlagUsagesWrapped 80 ", "for more information about a command", "says more").Replace(root.UsageTemplate()))
+	root.SetUsageFunc(usage)
 	a.connection.flags(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: groupCalls, Title: "Calls:"}, &cobra.Group{ID: groupPeople, Title: "Decisions:"},
 		&cobra.Group{ID: groupDaemon, Title: "Daemon:"})
