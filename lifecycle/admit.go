@@ -76,7 +76,7 @@ func (p *pass) admit(ctx context.Context) *end {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		release, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) })
+		release, err := boundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) }, p.giveBack)
 		if err != nil && ctx.Err() != nil {
 			return p.stopped(ctx) // that is no fault of the hook
 		}
@@ -98,6 +98,17 @@ func (p *pass) admit(ctx context.Context) *end {
 		}
 	}
 	return nil
+}
+
+// giveBack has an Admit hook take back what an attempt was admitted with.
+func (p *pass) giveBack(release func()) {
+	if release == nil {
+		return
+	}
+	_, err := bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+	if err != nil {
+		p.l.e.log.Error("admit hook gave nothing back", zap.String("call_id", p.l.key.ID), zap.Error(err))
+	}
 }
 
 // before runs the Before hooks of this attempt. Only a required one can fail the call.

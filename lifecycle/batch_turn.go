@@ -274,7 +274,7 @@ func (b *batch) settle(m *member) {
 func (m *member) release() {
 	m.p.disconnect(&end{})
 	for _, release := range m.p.releases {
-		_, _ = bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+		m.p.giveBack(release)
 	}
 	m.l.passed(m.ctx)
 	m.l.e.leave()

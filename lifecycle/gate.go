@@ -239,6 +239,11 @@ var errGoexit = errors.New("it ended its goroutine")
 // bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
 // turns a panic into an error. With [hook.NoDeadline] it just calls fn.
 func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	return boundedOr(ctx, d, fn, nil)
+}
+
+// boundedOr is bounded, and gives late, unless that is nil, what fn returns when nobody waits for it any more.
+func boundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error), late func(T)) (T, error) {
 	if d == hook.NoDeadline {
 		return caught(ctx, fn)
 	}
@@ -259,6 +264,9 @@ func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Contex
 	case a := <-done:
 		return a.v, a.err
 	case <-ctx.Done():
+	}
+	if late != nil {
+		go func() { late((<-done).v) }() // no longer than fn
 	}
 	var zero T
 	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {

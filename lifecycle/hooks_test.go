@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -118,6 +121,45 @@ func TestAdmitOnceForEachAttemptAndReleased(t *testing.T) {
 			t.Errorf("call %s, taken %d, held %d", c.Status, taken, held)
 		}
 	})
+}
+
+// TestLatePlaceIsGivenBack: what an Admit hook gives after its deadline, or after the call was cancelled, is nobody's.
+func TestLatePlaceIsGivenBack(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cancelled %t", cancelled), func(t *testing.T) {
+			var taken, held atomic.Int64
+			admit := admitFunc(func(*hook.Input) (func(), error) {
+				time.Sleep(3 * time.Second)
+				taken.Add(1)
+				held.Add(1)
+				return func() { held.Add(-1); panic("a release that fails harms nobody") }, nil
+			})
+			config := func(c *lifecycle.Config) {
+				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "places", Deadline: 2 * time.Second, Hook: admit}}
+			}
+			inBubble(t, []tool.Tool{echo("t", mutating)}, config, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if cancelled {
+					time.Sleep(time.Second)
+					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c, err := watcher.Wait(t.Context(), time.Minute)
+				if err != nil || c.Executed != call.NotStarted || taken.Load() != 0 {
+					t.Fatalf("call %+v, %v, taken %d", c, err, taken.Load())
+				}
+				time.Sleep(3 * time.Second)
+				if synctest.Wait(); taken.Load() != 1 || held.Load() != 0 {
+					t.Errorf("taken %d, held %d", taken.Load(), held.Load())
+				}
+			})
+		})
+	}
 }
 
 func TestT111DescribeSpendsNothing(t *testing.T) {

@@ -156,10 +156,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	p.givePlace()
 	p.disconnect(&out)
 	for _, release := range p.releases {
-		_, err := bounded(context.WithoutCancel(ctx), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
-		if err != nil {
-			l.e.log.Error("admit hook gave nothing back", zap.String("call_id", l.key.ID), zap.Error(err))
-		}
+		p.giveBack(release)
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errJournal):
