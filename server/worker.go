@@ -26,6 +26,8 @@ type WorkerLine interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
+	// Input gives what was typed into a call; ended says that nothing follows.
+	Input(lease string, position int64, data []byte, ended bool, err error)
 	// End ends the connection. The reason is UPPER_SNAKE_CASE.
 	End(reason string, why error)
 }
@@ -35,6 +37,8 @@ type WorkerSession interface {
 	// Hear takes what the worker said: it is not silent meanwhile.
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
+	// ReadInput has the worker given what is typed into its call, from a position on, up to so many bytes; done says that it takes no more.
+	ReadInput(lease string, position int64, most int, done bool) error
 	Finish(lease string, r *tool.Result, err error) error
 	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
 	// a question about it.
@@ -195,6 +199,12 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 
 // report passes on what a running tool tells. A report that is refused is the tool's to miss: only checkpoints are answered.
 func (c *workerConn) report(r *tooldv1.WorkerReport) {
+	if m := r.GetReadInput(); m != nil {
+		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {
+			c.Lost(r.GetLeaseId())
+		}
+		return
+	}
 	to, err := c.session.Reporter(r.GetLeaseId())
 	if err != nil {
 		c.Lost(r.GetLeaseId())

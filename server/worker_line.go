@@ -96,6 +96,15 @@ func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
 }
 
+// Input implements [WorkerLine].
+func (l *workerLine) Input(lease string, position int64, data []byte, ended bool, err error) {
+	m := &tooldv1.WorkerInput{LeaseId: lease, Position: position, Data: data, EndOfInput: ended}
+	if err != nil {
+		m.Error = clip(err.Error(), shortText)
+	}
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Input{Input: m}})
+}
+
 // End implements [WorkerLine].
 func (l *workerLine) End(reason string, why error) {
 	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; dial again", why))

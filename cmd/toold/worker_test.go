@@ -88,6 +88,7 @@ func testWorker(address, token string) *worker.Worker {
 		return "cut \xf0", nil
 	})
 	addOperations(w)
+	addInputs(w)
 	worker.Add(w, worker.Tool{ID: "leaves", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
 		runtime.Goexit()
 		return "", nil
@@ -293,6 +294,7 @@ func awaitLines(t *testing.T, file string, n int) []string {
 type played struct {
 	About, Tool, Status, Executed, Code, Reason, Message, Events string
 	Arguments, Data, Answer                                      json.RawMessage
+	Input                                                        []string `json:",omitempty"` // typed while it runs, and then the end of input
 }
 
 // TestWorkerTranscript: the same conversation with a worker of each language.
@@ -318,13 +320,18 @@ func (p *proc) play(t *testing.T, want *played) {
 	must(t, err)
 	var told []string
 	var id, suspension string
+	var typing sync.WaitGroup
 	for f, err := stream.Recv(); err == nil; f, err = stream.Recv() {
 		for _, e := range f.GetFrame().GetEvents() {
 			id = e.GetCallId()
+			if e.GetAttemptStarted() != nil && want.Input != nil {
+				typing.Go(func() { p.types(t, id, want.Input...) })
+			}
 			suspension = e.GetSuspended().GetSuspension().GetSuspensionId()
 			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
 		}
 	}
+	typing.Wait()
 	if want.Answer != nil {
 		resumed, err := p.calls.ResumeTool(t.Context(), &tooldv1.ResumeToolRequest{SuspensionId: suspension, Decision: &tooldv1.Decision{
 			DecisionId: "decision-" + suspension, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: string(want.Answer),
@@ -337,7 +344,7 @@ func (p *proc) play(t *testing.T, want *played) {
 	r, e := c.GetResult(), c.GetResult().GetError()
 	got := played{
 		About: want.About, Tool: want.Tool, Status: strings.TrimPrefix(c.GetStatus().String(), "CALL_STATUS_"), Executed: strings.TrimPrefix(c.GetExecuted().String(), "EXECUTED_"),
-		Reason: want.Reason, Message: want.Message, Events: want.Events, Arguments: want.Arguments, Answer: want.Answer,
+		Reason: want.Reason, Message: want.Message, Events: want.Events, Arguments: want.Arguments, Answer: want.Answer, Input: want.Input,
 	}
 	if e != nil {
 		got.Code, got.Message = strings.TrimPrefix(e.GetCode().String(), "ERROR_CODE_"), e.GetMessage()
@@ -506,7 +513,7 @@ func TestWorkerSources(t *testing.T) {
 		return nil
 	}
 	w := p.worker(languages()[0], p.ready.TCP, p.token())
-	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 16 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 18 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
 		t.Errorf("served: %v", s)
 	}
 	must(t, w.Process.Signal(syscall.SIGTERM))

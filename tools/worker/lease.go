@@ -22,6 +22,7 @@ type lease struct {
 	session *Session // nil while its worker is away
 	owner   string   // subject of who holds it
 	expiry  *time.Timer
+	feed    *feed // nil: the tool takes no input
 	cause   error // why it was cancelled
 	ended   bool
 	result  *tool.Result

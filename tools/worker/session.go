@@ -22,6 +22,8 @@ type Line interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
+	// Input gives what was typed into a call; ended says that nothing follows.
+	Input(lease string, position int64, data []byte, ended bool, err error)
 	// End ends the connection; whoever made the session closes it then. The reason is UPPER_SNAKE_CASE.
 	End(reason string, why error)
 }

@@ -70,6 +70,7 @@ func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, erro
 	if err != nil {
 		return nil, err
 	}
+	defer t.hub.hangUp(l)
 	select {
 	case <-l.done:
 	case <-ctx.Done():

@@ -83,6 +83,8 @@ type line struct {
 	kinds   []string
 	cancels []string
 	lost    []string
+	inputs  []string
+	pieces  []piece
 	ended   error
 	reason  string
 }
@@ -98,6 +100,14 @@ func (l *line) Cancel(lease string, _ error) {
 	l.mu.Unlock()
 }
 func (l *line) Lost(lease string) { l.mu.Lock(); l.lost = append(l.lost, lease); l.mu.Unlock() }
+func (l *line) Input(_ string, position int64, data []byte, ended bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(data) > 0 {
+		l.pieces = append(l.pieces, piece{position, slices.Clone(data)})
+	}
+	l.inputs = append(l.inputs, fmt.Sprintf("%d %q %t %v", position, data, ended, err))
+}
 func (l *line) End(reason string, why error) {
 	l.mu.Lock()
 	l.reason, l.ended = reason, why

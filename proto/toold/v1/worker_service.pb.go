@@ -253,6 +253,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Ack
 	//	*ConnectResponse_Heartbeat
 	//	*ConnectResponse_Completed
+	//	*ConnectResponse_Input
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -358,6 +359,15 @@ func (x *ConnectResponse) GetCompleted() *WorkerCompleted {
 	return nil
 }
 
+func (x *ConnectResponse) GetInput() *WorkerInput {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Input); ok {
+			return x.Input
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -397,6 +407,11 @@ type ConnectResponse_Completed struct {
 	Completed *WorkerCompleted `protobuf:"bytes,7,opt,name=completed,proto3,oneof"`
 }
 
+type ConnectResponse_Input struct {
+	// The answer to WorkerReport.read_input.
+	Input *WorkerInput `protobuf:"bytes,8,opt,name=input,proto3,oneof"`
+}
+
 func (*ConnectResponse_Registered) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Start) isConnectResponse_Message() {}
@@ -410,6 +425,8 @@ func (*ConnectResponse_Ack) isConnectResponse_Message() {}
 func (*ConnectResponse_Heartbeat) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Completed) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Input) isConnectResponse_Message() {}
 
 // WorkerRegister says who a worker is and what it serves.
 type WorkerRegister struct {
@@ -652,7 +669,9 @@ type WorkerRegistered struct {
 	// Tools that are not served and why; the others are.
 	Refused []*WorkerRefusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
 	// Those of `held` that still hold.
-	Kept          []string `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept []string `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
+	// A running tool may take input (WorkerReport.read_input). An older daemon does not answer that.
+	Input         bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,6 +732,13 @@ func (x *WorkerRegistered) GetKept() []string {
 		return x.Kept
 	}
 	return nil
+}
+
+func (x *WorkerRegistered) GetInput() bool {
+	if x != nil {
+		return x.Input
+	}
+	return false
 }
 
 // WorkerRefusal is a tool that is not served.
@@ -1365,6 +1391,7 @@ type WorkerReport struct {
 	//	*WorkerReport_Output
 	//	*WorkerReport_Checkpoint
 	//	*WorkerReport_Artifact
+	//	*WorkerReport_ReadInput
 	Report        isWorkerReport_Report `protobuf_oneof:"report"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1475,6 +1502,15 @@ func (x *WorkerReport) GetArtifact() *WorkerArtifact {
 	return nil
 }
 
+func (x *WorkerReport) GetReadInput() *WorkerReadInput {
+	if x != nil {
+		if x, ok := x.Report.(*WorkerReport_ReadInput); ok {
+			return x.ReadInput
+		}
+	}
+	return nil
+}
+
 type isWorkerReport_Report interface {
 	isWorkerReport_Report()
 }
@@ -1509,6 +1545,11 @@ type WorkerReport_Artifact struct {
 	Artifact *WorkerArtifact `protobuf:"bytes,8,opt,name=artifact,proto3,oneof"`
 }
 
+type WorkerReport_ReadInput struct {
+	// The tool takes input (CallService.SendInput), and wants more of it. Of EXECUTE alone.
+	ReadInput *WorkerReadInput `protobuf:"bytes,9,opt,name=read_input,json=readInput,proto3,oneof"`
+}
+
 func (*WorkerReport_Progress) isWorkerReport_Report() {}
 
 func (*WorkerReport_ActivitySnapshot) isWorkerReport_Report() {}
@@ -1520,6 +1561,75 @@ func (*WorkerReport_Output) isWorkerReport_Report() {}
 func (*WorkerReport_Checkpoint) isWorkerReport_Report() {}
 
 func (*WorkerReport_Artifact) isWorkerReport_Report() {}
+
+func (*WorkerReport_ReadInput) isWorkerReport_Report() {}
+
+// WorkerReadInput asks for what is typed into the call; WorkerInput answers. There is one at a time, and a later one takes its place. A worker
+// that dialled again asks again for what it did not get: nothing is lost or given twice. Until it is asked for, the daemon keeps what is typed, 64 KiB
+// of it, and refuses more.
+type WorkerReadInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Behind all that the tool has got, from 0 at the begin of the attempt. What lies before it is not kept any longer.
+	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
+	// At most so many bytes, and never more than 64 KiB at once; answered when something is typed. 0 lets the caller type from now on, and
+	// is answered at once.
+	MaxBytes int32 `protobuf:"varint,2,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// The tool takes no more, and who types is told so.
+	Close         bool `protobuf:"varint,3,opt,name=close,proto3" json:"close,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerReadInput) Reset() {
+	*x = WorkerReadInput{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerReadInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerReadInput) ProtoMessage() {}
+
+func (x *WorkerReadInput) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerReadInput.ProtoReflect.Descriptor instead.
+func (*WorkerReadInput) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WorkerReadInput) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *WorkerReadInput) GetMaxBytes() int32 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *WorkerReadInput) GetClose() bool {
+	if x != nil {
+		return x.Close
+	}
+	return false
+}
 
 // WorkerArtifact is a file of the call.
 type WorkerArtifact struct {
@@ -1536,7 +1646,7 @@ type WorkerArtifact struct {
 
 func (x *WorkerArtifact) Reset() {
 	*x = WorkerArtifact{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1658,7 @@ func (x *WorkerArtifact) String() string {
 func (*WorkerArtifact) ProtoMessage() {}
 
 func (x *WorkerArtifact) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1671,7 @@ func (x *WorkerArtifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerArtifact.ProtoReflect.Descriptor instead.
 func (*WorkerArtifact) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerArtifact) GetName() string {
@@ -1585,6 +1695,88 @@ func (x *WorkerArtifact) GetData() []byte {
 	return nil
 }
 
+// WorkerInput is what was typed into a call.
+type WorkerInput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The work.
+	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Where data stands in all that is typed into this attempt: bytes count one each.
+	Position int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
+	// Empty when nothing was asked for, or nothing follows.
+	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	// Nothing follows data.
+	EndOfInput bool `protobuf:"varint,4,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
+	// Empty, or why there is none to read.
+	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerInput) Reset() {
+	*x = WorkerInput{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerInput) ProtoMessage() {}
+
+func (x *WorkerInput) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerInput.ProtoReflect.Descriptor instead.
+func (*WorkerInput) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WorkerInput) GetLeaseId() string {
+	if x != nil {
+		return x.LeaseId
+	}
+	return ""
+}
+
+func (x *WorkerInput) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+func (x *WorkerInput) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *WorkerInput) GetEndOfInput() bool {
+	if x != nil {
+		return x.EndOfInput
+	}
+	return false
+}
+
+func (x *WorkerInput) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // WorkerOperation is work that goes on elsewhere. The call is RUNNING and holds nothing meanwhile, also over restarts.
 type WorkerOperation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1600,7 +1792,7 @@ type WorkerOperation struct {
 
 func (x *WorkerOperation) Reset() {
 	*x = WorkerOperation{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1804,7 @@ func (x *WorkerOperation) String() string {
 func (*WorkerOperation) ProtoMessage() {}
 
 func (x *WorkerOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1817,7 @@ func (x *WorkerOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOperation.ProtoReflect.Descriptor instead.
 func (*WorkerOperation) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WorkerOperation) GetOperationId() string {
@@ -1664,7 +1856,7 @@ type WorkerComplete struct {
 
 func (x *WorkerComplete) Reset() {
 	*x = WorkerComplete{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1868,7 @@ func (x *WorkerComplete) String() string {
 func (*WorkerComplete) ProtoMessage() {}
 
 func (x *WorkerComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1881,7 @@ func (x *WorkerComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerComplete.ProtoReflect.Descriptor instead.
 func (*WorkerComplete) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WorkerComplete) GetCallId() string {
@@ -1730,7 +1922,7 @@ type WorkerCompleted struct {
 
 func (x *WorkerCompleted) Reset() {
 	*x = WorkerCompleted{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1742,7 +1934,7 @@ func (x *WorkerCompleted) String() string {
 func (*WorkerCompleted) ProtoMessage() {}
 
 func (x *WorkerCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1755,7 +1947,7 @@ func (x *WorkerCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCompleted.ProtoReflect.Descriptor instead.
 func (*WorkerCompleted) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WorkerCompleted) GetCallId() string {
@@ -1802,7 +1994,7 @@ type WorkerDone struct {
 
 func (x *WorkerDone) Reset() {
 	*x = WorkerDone{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1814,7 +2006,7 @@ func (x *WorkerDone) String() string {
 func (*WorkerDone) ProtoMessage() {}
 
 func (x *WorkerDone) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1827,7 +2019,7 @@ func (x *WorkerDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDone.ProtoReflect.Descriptor instead.
 func (*WorkerDone) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WorkerDone) GetLeaseId() string {
@@ -1880,7 +2072,7 @@ type WorkerResult struct {
 
 func (x *WorkerResult) Reset() {
 	*x = WorkerResult{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1892,7 +2084,7 @@ func (x *WorkerResult) String() string {
 func (*WorkerResult) ProtoMessage() {}
 
 func (x *WorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1905,7 +2097,7 @@ func (x *WorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerResult.ProtoReflect.Descriptor instead.
 func (*WorkerResult) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WorkerResult) GetStatus() ResultStatus {
@@ -2003,7 +2195,7 @@ type WorkerTicket struct {
 
 func (x *WorkerTicket) Reset() {
 	*x = WorkerTicket{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2207,7 @@ func (x *WorkerTicket) String() string {
 func (*WorkerTicket) ProtoMessage() {}
 
 func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2220,7 @@ func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerTicket.ProtoReflect.Descriptor instead.
 func (*WorkerTicket) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkerTicket) GetAction() string {
@@ -2099,7 +2291,7 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\theartbeat\x18\x04 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x12-\n" +
 	"\x05drain\x18\x05 \x01(\v2\x15.toold.v1.WorkerDrainH\x00R\x05drain\x126\n" +
 	"\bcomplete\x18\x06 \x01(\v2\x18.toold.v1.WorkerCompleteH\x00R\bcompleteB\t\n" +
-	"\amessage\"\x86\x03\n" +
+	"\amessage\"\xb5\x03\n" +
 	"\x0fConnectResponse\x12<\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x1a.toold.v1.WorkerRegisteredH\x00R\n" +
@@ -2109,7 +2301,8 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x04lost\x18\x04 \x01(\v2\x14.toold.v1.WorkerLostH\x00R\x04lost\x12'\n" +
 	"\x03ack\x18\x05 \x01(\v2\x13.toold.v1.WorkerAckH\x00R\x03ack\x129\n" +
 	"\theartbeat\x18\x06 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x129\n" +
-	"\tcompleted\x18\a \x01(\v2\x19.toold.v1.WorkerCompletedH\x00R\tcompletedB\t\n" +
+	"\tcompleted\x18\a \x01(\v2\x19.toold.v1.WorkerCompletedH\x00R\tcompleted\x12-\n" +
+	"\x05input\x18\b \x01(\v2\x15.toold.v1.WorkerInputH\x00R\x05inputB\t\n" +
 	"\amessage\"\xc4\x02\n" +
 	"\x0eWorkerRegister\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
@@ -2132,12 +2325,13 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\tdocuments\x18\x03 \x03(\v2\x18.toold.v1.WorkerDocumentR\tdocuments\"Q\n" +
 	"\x0eWorkerDocument\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xa7\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xbd\x01\n" +
 	"\x10WorkerRegistered\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x121\n" +
 	"\arefused\x18\x03 \x03(\v2\x17.toold.v1.WorkerRefusalR\arefused\x12\x12\n" +
-	"\x04kept\x18\x04 \x03(\tR\x04kept\"U\n" +
+	"\x04kept\x18\x04 \x03(\tR\x04kept\x12\x14\n" +
+	"\x05input\x18\x05 \x01(\bR\x05input\"U\n" +
 	"\rWorkerRefusal\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -2184,7 +2378,7 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
 	"\bartifact\x18\x04 \x01(\tR\bartifact\"\x11\n" +
 	"\x0fWorkerHeartbeat\"\r\n" +
-	"\vWorkerDrain\"\x94\x03\n" +
+	"\vWorkerDrain\"\xd0\x03\n" +
 	"\fWorkerReport\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x120\n" +
@@ -2195,12 +2389,25 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\a \x01(\fH\x00R\n" +
 	"checkpoint\x126\n" +
-	"\bartifact\x18\b \x01(\v2\x18.toold.v1.WorkerArtifactH\x00R\bartifactB\b\n" +
-	"\x06report\"U\n" +
+	"\bartifact\x18\b \x01(\v2\x18.toold.v1.WorkerArtifactH\x00R\bartifact\x12:\n" +
+	"\n" +
+	"read_input\x18\t \x01(\v2\x19.toold.v1.WorkerReadInputH\x00R\treadInputB\b\n" +
+	"\x06report\"`\n" +
+	"\x0fWorkerReadInput\x12\x1a\n" +
+	"\bposition\x18\x01 \x01(\x03R\bposition\x12\x1b\n" +
+	"\tmax_bytes\x18\x02 \x01(\x05R\bmaxBytes\x12\x14\n" +
+	"\x05close\x18\x03 \x01(\bR\x05close\"U\n" +
 	"\x0eWorkerArtifact\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tmime_type\x18\x02 \x01(\tR\bmimeType\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\"\xa8\x01\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x90\x01\n" +
+	"\vWorkerInput\x12\x19\n" +
+	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\x03R\bposition\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x12 \n" +
+	"\fend_of_input\x18\x04 \x01(\bR\n" +
+	"endOfInput\x12\x14\n" +
+	"\x05error\x18\x05 \x01(\tR\x05error\"\xa8\x01\n" +
 	"\x0fWorkerOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x128\n" +
 	"\n" +
@@ -2271,7 +2478,7 @@ func file_toold_v1_worker_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_worker_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_toold_v1_worker_service_proto_goTypes = []any{
 	(WorkKind)(0),                 // 0: toold.v1.WorkKind
 	(*ConnectRequest)(nil),        // 1: toold.v1.ConnectRequest
@@ -2290,94 +2497,98 @@ var file_toold_v1_worker_service_proto_goTypes = []any{
 	(*WorkerHeartbeat)(nil),       // 14: toold.v1.WorkerHeartbeat
 	(*WorkerDrain)(nil),           // 15: toold.v1.WorkerDrain
 	(*WorkerReport)(nil),          // 16: toold.v1.WorkerReport
-	(*WorkerArtifact)(nil),        // 17: toold.v1.WorkerArtifact
-	(*WorkerOperation)(nil),       // 18: toold.v1.WorkerOperation
-	(*WorkerComplete)(nil),        // 19: toold.v1.WorkerComplete
-	(*WorkerCompleted)(nil),       // 20: toold.v1.WorkerCompleted
-	(*WorkerDone)(nil),            // 21: toold.v1.WorkerDone
-	(*WorkerResult)(nil),          // 22: toold.v1.WorkerResult
-	(*WorkerTicket)(nil),          // 23: toold.v1.WorkerTicket
-	nil,                           // 24: toold.v1.WorkerRegister.LabelsEntry
-	nil,                           // 25: toold.v1.WorkerResult.MetadataEntry
-	(*Descriptor)(nil),            // 26: toold.v1.Descriptor
-	(DocumentScope)(0),            // 27: toold.v1.DocumentScope
-	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
-	(*Run)(nil),                   // 29: toold.v1.Run
-	(*Principal)(nil),             // 30: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*HookDocument)(nil),          // 32: toold.v1.HookDocument
-	(*Decision)(nil),              // 33: toold.v1.Decision
-	(ErrorCode)(0),                // 34: toold.v1.ErrorCode
-	(*Progress)(nil),              // 35: toold.v1.Progress
-	(*ActivitySnapshot)(nil),      // 36: toold.v1.ActivitySnapshot
-	(*ActivityDelta)(nil),         // 37: toold.v1.ActivityDelta
-	(*Output)(nil),                // 38: toold.v1.Output
-	(ResultStatus)(0),             // 39: toold.v1.ResultStatus
-	(*ToolError)(nil),             // 40: toold.v1.ToolError
-	(*Content)(nil),               // 41: toold.v1.Content
-	(DisplayPreference)(0),        // 42: toold.v1.DisplayPreference
-	(*DocumentCommand)(nil),       // 43: toold.v1.DocumentCommand
-	(ResumeMode)(0),               // 44: toold.v1.ResumeMode
-	(*Approvers)(nil),             // 45: toold.v1.Approvers
+	(*WorkerReadInput)(nil),       // 17: toold.v1.WorkerReadInput
+	(*WorkerArtifact)(nil),        // 18: toold.v1.WorkerArtifact
+	(*WorkerInput)(nil),           // 19: toold.v1.WorkerInput
+	(*WorkerOperation)(nil),       // 20: toold.v1.WorkerOperation
+	(*WorkerComplete)(nil),        // 21: toold.v1.WorkerComplete
+	(*WorkerCompleted)(nil),       // 22: toold.v1.WorkerCompleted
+	(*WorkerDone)(nil),            // 23: toold.v1.WorkerDone
+	(*WorkerResult)(nil),          // 24: toold.v1.WorkerResult
+	(*WorkerTicket)(nil),          // 25: toold.v1.WorkerTicket
+	nil,                           // 26: toold.v1.WorkerRegister.LabelsEntry
+	nil,                           // 27: toold.v1.WorkerResult.MetadataEntry
+	(*Descriptor)(nil),            // 28: toold.v1.Descriptor
+	(DocumentScope)(0),            // 29: toold.v1.DocumentScope
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*Run)(nil),                   // 31: toold.v1.Run
+	(*Principal)(nil),             // 32: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
+	(*HookDocument)(nil),          // 34: toold.v1.HookDocument
+	(*Decision)(nil),              // 35: toold.v1.Decision
+	(ErrorCode)(0),                // 36: toold.v1.ErrorCode
+	(*Progress)(nil),              // 37: toold.v1.Progress
+	(*ActivitySnapshot)(nil),      // 38: toold.v1.ActivitySnapshot
+	(*ActivityDelta)(nil),         // 39: toold.v1.ActivityDelta
+	(*Output)(nil),                // 40: toold.v1.Output
+	(ResultStatus)(0),             // 41: toold.v1.ResultStatus
+	(*ToolError)(nil),             // 42: toold.v1.ToolError
+	(*Content)(nil),               // 43: toold.v1.Content
+	(DisplayPreference)(0),        // 44: toold.v1.DisplayPreference
+	(*DocumentCommand)(nil),       // 45: toold.v1.DocumentCommand
+	(ResumeMode)(0),               // 46: toold.v1.ResumeMode
+	(*Approvers)(nil),             // 47: toold.v1.Approvers
 }
 var file_toold_v1_worker_service_proto_depIdxs = []int32{
 	3,  // 0: toold.v1.ConnectRequest.register:type_name -> toold.v1.WorkerRegister
 	16, // 1: toold.v1.ConnectRequest.report:type_name -> toold.v1.WorkerReport
-	21, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
+	23, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
 	14, // 3: toold.v1.ConnectRequest.heartbeat:type_name -> toold.v1.WorkerHeartbeat
 	15, // 4: toold.v1.ConnectRequest.drain:type_name -> toold.v1.WorkerDrain
-	19, // 5: toold.v1.ConnectRequest.complete:type_name -> toold.v1.WorkerComplete
+	21, // 5: toold.v1.ConnectRequest.complete:type_name -> toold.v1.WorkerComplete
 	6,  // 6: toold.v1.ConnectResponse.registered:type_name -> toold.v1.WorkerRegistered
 	8,  // 7: toold.v1.ConnectResponse.start:type_name -> toold.v1.WorkerStart
 	11, // 8: toold.v1.ConnectResponse.cancel:type_name -> toold.v1.WorkerCancel
 	12, // 9: toold.v1.ConnectResponse.lost:type_name -> toold.v1.WorkerLost
 	13, // 10: toold.v1.ConnectResponse.ack:type_name -> toold.v1.WorkerAck
 	14, // 11: toold.v1.ConnectResponse.heartbeat:type_name -> toold.v1.WorkerHeartbeat
-	20, // 12: toold.v1.ConnectResponse.completed:type_name -> toold.v1.WorkerCompleted
-	24, // 13: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
-	4,  // 14: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
-	26, // 15: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
-	0,  // 16: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
-	5,  // 17: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
-	27, // 18: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
-	28, // 19: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
-	7,  // 20: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
-	0,  // 21: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
-	9,  // 22: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
-	29, // 23: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
-	30, // 24: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
-	31, // 25: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
-	10, // 26: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
-	32, // 27: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
-	33, // 28: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
-	34, // 29: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
-	35, // 30: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
-	36, // 31: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	37, // 32: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
-	38, // 33: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
-	17, // 34: toold.v1.WorkerReport.artifact:type_name -> toold.v1.WorkerArtifact
-	28, // 35: toold.v1.WorkerOperation.poll_after:type_name -> google.protobuf.Duration
-	28, // 36: toold.v1.WorkerOperation.expires_in:type_name -> google.protobuf.Duration
-	22, // 37: toold.v1.WorkerComplete.result:type_name -> toold.v1.WorkerResult
-	22, // 38: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
-	39, // 39: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
-	40, // 40: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
-	41, // 41: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
-	25, // 42: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
-	42, // 43: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
-	23, // 44: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
-	43, // 45: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
-	18, // 46: toold.v1.WorkerResult.operation:type_name -> toold.v1.WorkerOperation
-	44, // 47: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
-	45, // 48: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
-	28, // 49: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
-	1,  // 50: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
-	2,  // 51: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
-	51, // [51:52] is the sub-list for method output_type
-	50, // [50:51] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	22, // 12: toold.v1.ConnectResponse.completed:type_name -> toold.v1.WorkerCompleted
+	19, // 13: toold.v1.ConnectResponse.input:type_name -> toold.v1.WorkerInput
+	26, // 14: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
+	4,  // 15: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
+	28, // 16: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
+	0,  // 17: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
+	5,  // 18: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
+	29, // 19: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
+	30, // 20: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
+	7,  // 21: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
+	0,  // 22: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
+	9,  // 23: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
+	31, // 24: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
+	32, // 25: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
+	33, // 26: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
+	10, // 27: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
+	34, // 28: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
+	35, // 29: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
+	36, // 30: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
+	37, // 31: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
+	38, // 32: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	39, // 33: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
+	40, // 34: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
+	18, // 35: toold.v1.WorkerReport.artifact:type_name -> toold.v1.WorkerArtifact
+	17, // 36: toold.v1.WorkerReport.read_input:type_name -> toold.v1.WorkerReadInput
+	30, // 37: toold.v1.WorkerOperation.poll_after:type_name -> google.protobuf.Duration
+	30, // 38: toold.v1.WorkerOperation.expires_in:type_name -> google.protobuf.Duration
+	24, // 39: toold.v1.WorkerComplete.result:type_name -> toold.v1.WorkerResult
+	24, // 40: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
+	41, // 41: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
+	42, // 42: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
+	43, // 43: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
+	27, // 44: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
+	44, // 45: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
+	25, // 46: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
+	45, // 47: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
+	20, // 48: toold.v1.WorkerResult.operation:type_name -> toold.v1.WorkerOperation
+	46, // 49: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
+	47, // 50: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
+	30, // 51: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
+	1,  // 52: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
+	2,  // 53: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
+	53, // [53:54] is the sub-list for method output_type
+	52, // [52:53] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_worker_service_proto_init() }
@@ -2409,6 +2620,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*ConnectResponse_Ack)(nil),
 		(*ConnectResponse_Heartbeat)(nil),
 		(*ConnectResponse_Completed)(nil),
+		(*ConnectResponse_Input)(nil),
 	}
 	file_toold_v1_worker_service_proto_msgTypes[15].OneofWrappers = []any{
 		(*WorkerReport_Progress)(nil),
@@ -2417,6 +2629,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*WorkerReport_Output)(nil),
 		(*WorkerReport_Checkpoint)(nil),
 		(*WorkerReport_Artifact)(nil),
+		(*WorkerReport_ReadInput)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2424,7 +2637,7 @@ func file_toold_v1_worker_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_worker_service_proto_rawDesc), len(file_toold_v1_worker_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

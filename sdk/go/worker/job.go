@@ -35,6 +35,8 @@ type job struct {
 	saving   map[int64]*saving
 	gone     error                   // why it was dropped
 	done     *tooldv1.ConnectRequest // said, and not taken yet
+	typed    bool                    // input was asked for
+	reading  *reading                // nil: no input is asked for now
 }
 
 // saving is a checkpoint that is not kept yet.
@@ -175,6 +177,9 @@ func (j *job) again() {
 	var repeat []*tooldv1.ConnectRequest
 	for _, s := range j.saving {
 		repeat = append(repeat, s.request)
+	}
+	if j.reading != nil {
+		repeat = append(repeat, j.reading.request)
 	}
 	if j.done != nil {
 		repeat = append(repeat, j.done)

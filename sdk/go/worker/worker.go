@@ -67,6 +67,7 @@ type Worker struct {
 
 	lease   time.Duration // as the daemon said last
 	last    string        // what it called the connection
+	input   bool          // it gives input to calls
 	running sync.WaitGroup
 }
 
@@ -219,7 +220,7 @@ func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 		w.cfg.Log(fmt.Sprintf("tool %s is not served: %s: %s", no.GetTool(), no.GetReason(), no.GetMessage()))
 	}
 	w.mu.Lock()
-	w.lease, w.last = r.GetLease().AsDuration(), r.GetWorkerId()
+	w.lease, w.last, w.input = r.GetLease().AsDuration(), r.GetWorkerId(), r.GetInput()
 	var again, lost []*job
 	for id, j := range w.jobs {
 		if slices.Contains(r.GetKept(), id) {
@@ -307,6 +308,10 @@ func (c *connection) receive() error {
 		case *tooldv1.ConnectResponse_Lost:
 			if j := c.job(m.Lost.GetLeaseId()); j != nil {
 				j.drop(ErrLost)
+			}
+		case *tooldv1.ConnectResponse_Input:
+			if j := c.job(m.Input.GetLeaseId()); j != nil {
+				j.given(m.Input)
 			}
 		case *tooldv1.ConnectResponse_Completed:
 			c.completed(m.Completed)

@@ -115,6 +115,21 @@ def elsewhere(call, file: str):
 
 
 @worker.tool(observe=True)
+def types(call):
+    lines = []
+    for line in call.input():
+        lines.append(line.decode().strip())
+        call.output(f"{lines[-1]}\n")
+    return " ".join(lines)
+
+
+@worker.tool(observe=True)
+def reads_one(call):
+    with call.input() as file:
+        return file.readline().decode().strip()
+
+
+@worker.tool(observe=True)
 def leaves(call):
     sys.exit(1)
 

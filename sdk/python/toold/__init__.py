@@ -5,8 +5,8 @@
 See README.md beside this package.
 """
 from .client import Client, DigestMismatch
-from .worker import Call, CallCancelled, Continue, Fail, LeaseLost, NoOperation, NotRun, Question, Worker
+from .worker import Call, CallCancelled, Continue, Fail, LeaseLost, NoInput, NoOperation, NotRun, Question, Worker
 
 __all__ = [
-    "Call", "CallCancelled", "Client", "Continue", "DigestMismatch", "Fail", "LeaseLost", "NoOperation", "NotRun", "Question", "Worker",
+    "Call", "CallCancelled", "Client", "Continue", "DigestMismatch", "Fail", "LeaseLost", "NoInput", "NoOperation", "NotRun", "Question", "Worker",
 ]

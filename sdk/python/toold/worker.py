@@ -12,6 +12,7 @@
 The worker dials the daemon, and again when the connection breaks; what runs goes on meanwhile. Each call runs in a thread of its own.
 """
 import inspect
+import io
 import json
 import os
 import queue
@@ -87,6 +88,10 @@ class LeaseLost(CallCancelled):
     """The daemon does not count on this call any more."""
 
 
+class NoInput(Exception):
+    """Nobody can type into the call."""
+
+
 class NotRun(Exception):
     """Of a reconcile function: the attempt changed nothing, and the call runs again."""
 
@@ -154,6 +159,15 @@ class Call:
         """Stores what is too big for a result, at most 4 MiB, and returns the name under which it is kept."""
         return self._job.save(artifact=pb.WorkerArtifact(name=name, mime_type=mime_type, data=data)) if self._job else name
 
+    def input(self):
+        """Lets the caller type into the call from now on (SendInput, toold input). The file gives what is typed, in order and each byte once, also
+        over a broken connection, and its end behind the end of input: `for line in call.input()`. Reading waits for more, and raises CallCancelled
+        when the call is to stop; close() says that the tool wants no more. It may be asked for once in an attempt. What nobody reads the daemon
+        keeps, up to 64 KiB."""
+        if self._job is None:
+            raise NoInput("the call takes no input")  # in a test of the function
+        return io.BufferedReader(Typed(self._job))
+
     def _report(self, **report):
         if self._job:
             m = pb.ConnectRequest(report=pb.WorkerReport(lease_id=self._job.lease, **report))
@@ -200,7 +214,7 @@ class Worker:
         self.pool, self.address, self.token, self.credentials = pool, address, token, credentials
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
-        self.tools, self.jobs, self.lease, self.last = {}, {}, 15.0, ""
+        self.tools, self.jobs, self.lease, self.last, self.input = {}, {}, 15.0, "", False
         self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
         self.completing = {}  # (call, operation): (message, queue of answers)
         self.lock = threading.RLock()
@@ -384,7 +398,7 @@ class Worker:
                 _, answers = self.completing.get((m.completed.call_id, m.completed.operation_id), (None, None))
             if answers:
                 answers.put(m.completed)
-        elif kind in ("cancel", "lost", "ack"):
+        elif kind in ("cancel", "lost", "ack", "input"):
             part = getattr(m, kind)
             job = self.jobs.get(part.lease_id)
             if job is None:
@@ -393,6 +407,8 @@ class Worker:
                 job.cancel(CallCancelled(part.message, part.code))
             elif kind == "lost":
                 job.drop(LeaseLost("the daemon gave the call up"))
+            elif kind == "input":
+                job.given(part)
             else:
                 job.acknowledged(part)
 
@@ -400,7 +416,7 @@ class Worker:
         for no in r.refused:
             self.log(f"tool {no.tool} is not served: {no.reason}: {no.message}")
         self.log("connected as " + r.worker_id)
-        self.lease, self.last = r.lease.ToNanoseconds() / 1e9, r.worker_id
+        self.lease, self.last, self.input = r.lease.ToNanoseconds() / 1e9, r.worker_id, r.input
         for id, job in list(self.jobs.items()):
             if id in r.kept:
                 job.again()
@@ -421,6 +437,38 @@ class Worker:
                     job.patience.start()
 
 
+class Typed(io.RawIOBase):
+    """What is typed into a call."""
+
+    def __init__(self, job):
+        super().__init__()
+        if not job.worker.input:
+            raise NoInput("the call takes no input: the daemon gives workers none")
+        with job.lock:
+            if job.typed:
+                raise NoInput("the call takes no input: it was asked for already")
+            job.typed = True
+        self.job, self.position, self.ended = job, 0, False
+        job.read(0, 0)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        while not self.ended:
+            m = self.job.read(self.position, len(buffer))
+            self.position, self.ended = self.position + len(m.data), m.end_of_input
+            if m.data:
+                buffer[:len(m.data)] = m.data
+                return len(m.data)
+        return 0
+
+    def close(self):
+        if not self.closed and not self.job.stop.is_set():
+            self.job.ask(self.position, 0, close=True)
+        super().close()
+
+
 class Job:
     """Work under a lease, until the daemon has taken its end."""
 
@@ -429,6 +477,7 @@ class Job:
         self.stop, self.cause, self.patience = threading.Event(), None, None
         self.lock = threading.Lock()
         self.sequence, self.saving, self.done, self.dropped = 0, {}, None, False
+        self.typed, self.asking, self.typing = False, None, queue.Queue()  # input: was taken, what is asked for, what came
 
     def perform(self):
         call, kind = Call(self.start.call, self), self.start.kind
@@ -484,6 +533,33 @@ class Job:
         if self.cause is None:
             self.cause = cause
         self.stop.set()
+        self.typing.put(None)
+
+    def ask(self, position, size, close=False):
+        """Asks for input; again() repeats it when the connection broke meanwhile."""
+        m = pb.ConnectRequest(report=pb.WorkerReport(
+            lease_id=self.lease, read_input=pb.WorkerReadInput(position=position, max_bytes=min(size, 64 << 10), close=close)))
+        with self.lock:
+            self.asking = m
+        self.say(m)
+
+    def read(self, position, size):
+        self.ask(position, size)
+        m = self.typing.get()
+        if m is None:
+            self.typing.put(None)  # for the next one who reads
+            raise self.cause
+        if m.error:
+            raise NoInput(m.error)
+        return m
+
+    def given(self, m):
+        """Takes input for whoever reads. What was not asked for, or twice, is left out."""
+        with self.lock:
+            if self.asking and self.asking.report.read_input.position == m.position:
+                if not self.asking.report.read_input.close:
+                    self.typing.put(m)
+                self.asking = None
 
     def again(self):
         """Repeats what the daemon may not have heard."""
@@ -492,7 +568,7 @@ class Job:
                 self.patience.cancel()
                 self.patience = None
         with self.lock:
-            repeat = [m for m, _ in self.saving.values()] + ([self.done] if self.done else [])
+            repeat = [m for m, _ in self.saving.values()] + [m for m in (self.asking, self.done) if m]
         threading.Thread(target=lambda: [self.say(m, last=True) for m in repeat], daemon=True).start()
 
     def drop(self, cause):

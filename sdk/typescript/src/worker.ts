@@ -9,7 +9,7 @@ import { ErrorCode, ResultStatus } from "../gen/toold/v1/result_pb.js";
 import { OnDoubt } from "../gen/toold/v1/tool_service_pb.js";
 import {
   ConnectRequestSchema, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
-  type WorkerCall, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
+  type WorkerCall, type WorkerInput, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, sleep } from "./channel.js";
 
@@ -58,6 +58,9 @@ export class Continue extends Error {
 
 /** The pool has no such operation, or it has ended. */
 export class NoOperation extends Error {}
+
+/** Nobody can type into the call. */
+export class NoInput extends Error {}
 
 /** The call is to stop: it was cancelled, is out of time, or the daemon has given it up. */
 export class CallCancelled extends Error {
@@ -119,6 +122,8 @@ export class Worker {
   private wake = () => {};
   private lease = 15_000;
   private last = ""; // what the daemon called the connection
+  /** Whether the daemon gives input to calls. */
+  input = false;
   private stopping = false;
   readonly log: (text: string) => void;
 
@@ -286,6 +291,7 @@ export class Worker {
       case "cancel": return this.jobs.get(m.message.value.leaseId)?.cancel(new CallCancelled(m.message.value.message, m.message.value.code));
       case "lost": return this.jobs.get(m.message.value.leaseId)?.drop("the daemon gave the call up");
       case "completed": return this.completing.get(JSON.stringify([m.message.value.callId, m.message.value.operationId]))?.settle(m.message.value);
+      case "input": return this.jobs.get(m.message.value.leaseId)?.given(m.message.value);
       case "ack": return this.jobs.get(m.message.value.leaseId)?.acknowledged(m.message.value);
     }
   }
@@ -295,6 +301,7 @@ export class Worker {
     this.log("connected as " + r.workerId);
     this.lease = durationMs(r.lease!);
     this.last = r.workerId;
+    this.input = r.input;
     for (const [id, job] of [...this.jobs]) {
       if (r.kept.includes(id)) job.again();
       else job.drop("the daemon gave the call up");
@@ -409,6 +416,17 @@ export class Call {
     }
   }
 
+  /**
+   * Lets the caller type into the call from now on (SendInput, toold input). What is typed comes in order and each byte once, also over a broken
+   * connection: `for await (const bytes of await call.input())` ends with the end of input, and throws when the call is to stop. A loop that is left
+   * says that the tool wants no more. It may be asked for once in an attempt. What nobody reads the daemon keeps, up to 64 KiB.
+   */
+  async input(): Promise<AsyncGenerator<Uint8Array, void, void>> {
+    if (!this.job) throw new NoInput("the call takes no input"); // in a test of the function
+    await this.job.takeInput();
+    return typed(this.job);
+  }
+
   /** Waits until little waits to be sent: a function that prints much awaits it now and then, or all of it is kept in memory. */
   async flushed(): Promise<void> { await this.job?.room(); }
 
@@ -418,6 +436,24 @@ export class Call {
   /** Stores what is too big for a result, at most 4 MiB, and gives the name under which it is kept. */
   async saveArtifact(name: string, data: Uint8Array, mimeType = "application/octet-stream"): Promise<string> {
     return await this.job?.save({ case: "artifact", value: { $typeName: "toold.v1.WorkerArtifact", name, mimeType, data } }) ?? name;
+  }
+}
+
+/** What is typed into a call. */
+async function* typed(job: Job): AsyncGenerator<Uint8Array, void, void> {
+  let position = 0n;
+  for (let ended = false; !ended;) {
+    let got = false;
+    try {
+      const m = await job.read(position, 64 << 10);
+      position += BigInt(m.data.length);
+      ended = m.endOfInput;
+      got = true;
+      if (m.data.length > 0) yield m.data;
+      got = false;
+    } finally {
+      if (got) job.hangUp(position); // whoever reads wants no more
+    }
   }
 }
 
@@ -432,8 +468,46 @@ class Job {
   private readonly saving = new Map<bigint, { message: Message; settle: (error: string, name: string) => void }>();
   private done?: Message;
   private dropped = false;
+  private typed = false; // input was asked for
+  private asking?: { message: Message; position: bigint; settle: (m: WorkerInput) => void };
 
   constructor(private readonly worker: Worker, private readonly lease: string) {}
+
+  async takeInput(): Promise<void> {
+    if (!this.worker.input) throw new NoInput("the call takes no input: the daemon gives workers none");
+    if (this.typed) throw new NoInput("the call takes no input: it was asked for already");
+    this.typed = true;
+    await this.read(0n, 0);
+  }
+
+  /** Asks for input; again() repeats it when the connection broke meanwhile. */
+  async read(position: bigint, maxBytes: number): Promise<WorkerInput> {
+    const signal = this.stop.signal;
+    const m = await new Promise<WorkerInput>((settle, reject) => {
+      const stopped = () => reject(signal.reason);
+      signal.addEventListener("abort", stopped, { once: true });
+      this.ask(position, maxBytes, false, (m) => { signal.removeEventListener("abort", stopped); settle(m); });
+    });
+    if (m.error) throw new NoInput(m.error);
+    return m;
+  }
+
+  hangUp(position: bigint): void {
+    if (!this.stop.signal.aborted) this.ask(position, 0, true, () => {});
+  }
+
+  private ask(position: bigint, maxBytes: number, close: boolean, settle: (m: WorkerInput) => void): void {
+    const message = this.report({ case: "readInput", value: { $typeName: "toold.v1.WorkerReadInput", position, maxBytes, close } });
+    this.asking = { message, position, settle };
+  }
+
+  /** Takes input for whoever reads. What was not asked for, or twice, is left out. */
+  given(m: WorkerInput): void {
+    const asking = this.asking;
+    if (asking?.position !== m.position) return;
+    this.asking = undefined;
+    asking.settle(m);
+  }
 
   report(report: Report, sequence = 0n): Message {
     this.stop.signal.throwIfAborted();
@@ -478,6 +552,7 @@ class Job {
     clearTimeout(this.patience);
     this.patience = undefined;
     for (const { message } of this.saving.values()) this.worker.say(message);
+    if (this.asking) this.worker.say(this.asking.message);
     if (this.done) this.worker.say(this.done);
   }
 

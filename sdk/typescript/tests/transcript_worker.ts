@@ -65,6 +65,25 @@ worker.tool({
   appendFileSync(file, `${call.info.attempt}\n`);
   throw new Continue(file, { pollAfter: 100 });
 });
+async function* lines(input: AsyncIterable<Uint8Array>) {
+  let text = "";
+  for await (const bytes of input) {
+    text += Buffer.from(bytes).toString();
+    for (let end = text.indexOf("\n"); end >= 0; text = text.slice(end + 1), end = text.indexOf("\n")) yield text.slice(0, end);
+  }
+}
+
+worker.tool({ id: "types", observe: true }, async (call) => {
+  const all: string[] = [];
+  for await (const line of lines(await call.input())) {
+    all.push(line);
+    call.output(line + "\n");
+  }
+  return all.join(" ");
+});
+worker.tool({ id: "reads_one", observe: true }, async (call) => {
+  for await (const line of lines(await call.input())) return line;
+});
 worker.tool({ id: "leaves", observe: true }, () => { throw undefined; });
 
 process.on("SIGTERM", () => worker.stop());

@@ -1,0 +1,196 @@
+package worker_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/tooltest"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// typing begins a call that somebody types into, and returns its lease at the worker.
+func (w *world) typing(l *line) (lease string, keys *io.PipeWriter, done <-chan outcome) {
+	w.t.Helper()
+	r, keys := io.Pipe()
+	out := make(chan outcome, 1)
+	go func() {
+		result, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: r}})
+		out <- outcome{result, err}
+	}()
+	leases := l.leases()
+	return leases[len(leases)-1], keys, out
+}
+
+func (l *line) input() []string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.inputs)
+}
+
+// hears holds what a worker was told of input against what it should be, and forgets it.
+func (l *line) hears(t *testing.T, want ...string) {
+	t.Helper()
+	if got := l.input(); !slices.Equal(got, want) {
+		t.Errorf("input told\n%q\nwant\n%q", got, want)
+	}
+	l.mu.Lock()
+	l.inputs = nil
+	l.mu.Unlock()
+}
+
+// TestInput: each byte comes once and in order, as far as it is asked for, and the end of input behind the last.
+func TestInput(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		lease, keys, done := w.typing(l)
+		read := func(position int64, most int) {
+			if err := s.ReadInput(lease, position, most, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read(0, 0)
+		l.hears(t, `0 "" false <nil>`)
+		read(0, 4)
+		l.hears(t) // nothing is typed
+		_, _ = keys.Write([]byte("one"))
+		l.hears(t, `0 "one" false <nil>`)
+		read(3, 2)
+		read(3, 2) // once more, as after a broken connection that was none
+		go func() { _, _ = keys.Write([]byte("two")); _ = keys.Close() }()
+		l.hears(t, `3 "tw" false <nil>`)
+		read(3, 1)
+		l.hears(t, `3 "t" false <nil>`)
+		read(4, 100) // a part of what is kept
+		l.hears(t, `4 "w" false <nil>`)
+		read(5, 1<<30)
+		l.hears(t, `5 "o" false <nil>`)
+		read(6, 100)
+		l.hears(t, `6 "" true <nil>`)
+		read(6, 100)
+		l.hears(t, `6 "" true <nil>`)
+		for _, p := range []int64{-1, 0, 7, 1 << 62} {
+			read(p, 10)
+			if got := l.input(); len(got) != 1 || !strings.Contains(got[0], "does not go on there") {
+				t.Errorf("from %d: %q", p, got)
+			}
+			l.inputs = nil
+		}
+		_ = s.Finish(lease, tool.Text("done"), nil)
+		if out := <-done; out.err != nil {
+			t.Error(out.err)
+		}
+		if err := s.ReadInput(lease, 6, 10, false); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// TestInputOverReconnect: what was on its way when a connection broke comes again, and what is typed while the worker is away waits.
+func TestInputOverReconnect(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		lease, keys, done := w.typing(l)
+		_ = s.ReadInput(lease, 0, 10, false)
+		_, _ = keys.Write([]byte("one"))
+		l.hears(t, `0 "one" false <nil>`) // and is lost
+		s.Close(false)
+		o := offer("a")
+		o.Held = []string{lease}
+		s2, l2, _ := w.connect(o)
+		_ = s2.ReadInput(lease, 0, 10, false)
+		l2.hears(t, `0 "one" false <nil>`)
+		_ = s2.ReadInput(lease, 3, 10, false)
+		s2.Close(false)
+		_, _ = keys.Write([]byte("two")) // while nobody is there
+		l2.hears(t)
+		s3, l3, _ := w.connect(o)
+		if err := s2.ReadInput(lease, 3, 10, false); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("T61: the old connection reads: %v", err)
+		}
+		_ = s3.ReadInput(lease, 3, 10, false)
+		l3.hears(t, `3 "two" false <nil>`)
+		_ = s3.ReadInput(lease, 6, 0, true) // it wants no more
+		l3.hears(t, `6 "" true <nil>`)
+		if _, err := keys.Write([]byte("x")); err == nil {
+			t.Error("typed into what takes no more")
+		}
+		_ = s3.Finish(lease, tool.Text("done"), nil)
+		<-done
+	})
+}
+
+// TestT61InputIsTheHolders: input goes to who holds the lease, and ends with it.
+func TestT61InputIsTheHolders(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		thief, heard, _ := w.connect(offer("b"))
+		lease, keys, done := w.typing(l)
+		if err := thief.ReadInput(lease, 0, 10, false); !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("the thief reads: %v", err)
+		}
+		_ = s.ReadInput(lease, 0, 10, false)
+		s.Close(true)
+		if out := <-done; !errors.Is(out.err, tool.ErrLost) {
+			t.Error(out.err)
+		}
+		if _, err := keys.Write([]byte("secret")); err == nil {
+			t.Error("typed into a call whose attempt is lost")
+		}
+		heard.hears(t)
+		l.hears(t)
+	})
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // nobody can type
+		s, l, _ := w.connect(offer("a"))
+		done := w.call(t.Context(), "a", nil)
+		lease := l.leases()[0]
+		if err := s.ReadInput(lease, 0, 10, false); err != nil {
+			t.Error(err)
+		}
+		l.hears(t, `0 "" false `+tool.ErrNoReporter.Error())
+		_ = s.Finish(lease, tool.Text("done"), nil)
+		<-done
+	})
+}
+
+// FuzzReadInput: whatever a worker asks for, it is given what was typed and nothing else.
+func FuzzReadInput(f *testing.F) {
+	f.Add([]byte{0, 3, 0, 3, 2, 0, 5, 9, 0}, []byte("hello world"))
+	f.Fuzz(func(t *testing.T, asks, typed []byte) {
+		inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+			s, l, _ := w.connect(offer("a"))
+			lease, keys, done := w.typing(l)
+			go func() { _, _ = keys.Write(typed); _ = keys.Close() }()
+			defer keys.Close() // also when nobody reads it
+			for ; len(asks) > 2; asks = asks[3:] {
+				_ = s.ReadInput(lease, int64(int8(asks[0])), int(int8(asks[1])), asks[2] == 255)
+				synctest.Wait()
+			}
+			for _, one := range l.given() {
+				if end := one.position + int64(len(one.data)); one.position < 0 || end > int64(len(typed)) || !bytes.Equal(one.data, typed[one.position:end]) {
+					t.Errorf("given %q at %d of %q", one.data, one.position, typed)
+				}
+			}
+			_ = s.Finish(lease, tool.Text("done"), nil)
+			<-done
+		})
+	})
+}
+
+// A piece is input that a worker was given.
+type piece struct {
+	position int64
+	data     []byte
+}
+
+func (l *line) given() []piece {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.pieces)
+}
