@@ -16,7 +16,7 @@ func (l *live) left() {
 	defer l.mu.Unlock()
 	l.watchers--
 	if l.watchers < 2 {
-		l.shared = nil
+		l.shared.Store(nil)
 	}
 	l.unwatchedLocked()
 }

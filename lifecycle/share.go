@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/toold-dev/toold/call"
 )
@@ -14,14 +15,17 @@ type Shared struct {
 	cursor             string
 
 	once sync.Once
-	form any
+	form atomic.Value
 }
 
 // Form returns what the first call of it has made.
 func (s *Shared) Form(make func() any) any {
-	s.once.Do(func() { s.form = make() })
-	return s.form
+	s.once.Do(func() { s.form.Store(make()) })
+	return s.form.Load()
 }
+
+// Made returns what [Shared.Form] has made, or nil.
+func (s *Shared) Made() any { return s.form.Load() }
 
 // sharedLocked returns the newest events for a watcher who is not the only one; nil when they are not for sharing: the
 // journal has them, one frame does not hold them, or not everybody may see all of them.
@@ -30,7 +34,7 @@ func (w *Watcher) sharedLocked() *Shared {
 	if l.watchers < 2 {
 		return nil
 	}
-	if s := l.shared; s != nil && s.after == w.after && s.last == l.told {
+	if s := l.shared.Load(); s != nil && s.after == w.after && s.last == l.told {
 		return s
 	}
 	events := l.tailAfterLocked(w.after)
@@ -38,8 +42,9 @@ func (w *Watcher) sharedLocked() *Shared {
 		return nil
 	}
 	epoch := l.c.EpochOf(l.told)
-	l.shared = &Shared{after: w.after, last: l.told, epoch: epoch, events: events, cursor: cursor{epoch, l.told}.String()}
-	return l.shared
+	s := &Shared{after: w.after, last: l.told, epoch: epoch, events: events, cursor: cursor{epoch, l.told}.String()}
+	l.shared.Store(s)
+	return s
 }
 
 // take moves the watcher behind what is shared.

@@ -28,8 +28,8 @@ func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.Serve
 	if err != nil {
 		return err
 	}
-	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
-		return stream.Send(&tooldv1.ExecuteBatchResponse{Frame: f})
+	return s.pump(ctx, w, nil, func(f outgoing) error {
+		return stream.Send(&tooldv1.ExecuteBatchResponse{Frame: f.Frame})
 	})
 }
 

@@ -30,8 +30,8 @@ func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerS
 	if err != nil {
 		return err
 	}
-	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
-		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f})
+	return s.pump(ctx, w, nil, func(f outgoing) error {
+		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f.Frame})
 	})
 }
 
@@ -113,8 +113,8 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	return s.pump(ctx, w, nil, func(f *tooldv1.Frame) error {
-		return stream.Send(&tooldv1.ResumeToolResponse{Frame: f})
+	return s.pump(ctx, w, nil, func(f outgoing) error {
+		return stream.Send(&tooldv1.ResumeToolResponse{Frame: f.Frame})
 	})
 }
 
@@ -137,8 +137,12 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 	if err != nil {
 		return err
 	}
-	return s.pump(ctx, w, leave, func(f *tooldv1.Frame) error {
-		return stream.Send(&tooldv1.WatchCallsResponse{Frame: f})
+	plain := uncompressed(ctx)
+	return s.pump(ctx, w, leave, func(f outgoing) error {
+		if f.shared != nil && plain {
+			return f.shared.sendWatch(stream)
+		}
+		return stream.Send(&tooldv1.WatchCallsResponse{Frame: f.Frame})
 	})
 }
 

@@ -120,7 +120,10 @@ type Frame struct {
 	Closing   bool // the daemon stops
 
 	// Shared is set when other watchers get the same frame: what one makes of it is there for all.
-	Shared interface{ Form(make func() any) any }
+	Shared interface {
+		Form(make func() any) any
+		Made() any // nil as long as it was not made
+	}
 
 	BatchFinished *BatchFinished // of a batch: the watch ends
 }

@@ -1,6 +1,10 @@
 package server
 
 import (
+	"context"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/toold-dev/toold/call"
@@ -13,16 +17,26 @@ type eventBlock struct {
 	time  timestamppb.Timestamp
 }
 
+// An outgoing frame is sent to one watcher, or to several.
+type outgoing struct {
+	*tooldv1.Frame
+	shared *sharedFrame // nil: to one
+}
+
 // fromFrame translates a frame. Its events are in the message as bytes.
-func fromFrame(f *Frame) *tooldv1.Frame {
+func fromFrame(f *Frame) outgoing {
 	switch {
 	case len(f.Events) == 0:
+		return outgoing{Frame: controlFrame(f)}
 	case f.Shared != nil:
-		whole := *f // which alone is moved to the heap
-		return f.Shared.Form(func() any { return eventFrame(&whole) }).(*tooldv1.Frame)
-	default:
-		return eventFrame(f)
+		s := sharedForm(f)
+		return outgoing{s.frame, s}
 	}
+	return outgoing{Frame: eventFrame(f)}
+}
+
+// controlFrame is a frame without events.
+func controlFrame(f *Frame) *tooldv1.Frame {
 	if f.Snapshot != nil {
 		return snapshotFrame(f)
 	}
@@ -41,6 +55,43 @@ func fromFrame(f *Frame) *tooldv1.Frame {
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
 	}
 	return out
+}
+
+// A sharedFrame is what several watchers get.
+type sharedFrame struct {
+	frame *tooldv1.Frame
+	watch atomic.Pointer[grpc.PreparedMsg] // the frame as WatchCalls sends it, uncompressed
+}
+
+// sharedForm returns what the first of the watchers has made of a frame.
+func sharedForm(f *Frame) *sharedFrame {
+	if made, ok := f.Shared.Made().(*sharedFrame); ok {
+		return made
+	}
+	return makeShared(*f)
+}
+
+func makeShared(f Frame) *sharedFrame {
+	return f.Shared.Form(func() any { return &sharedFrame{frame: eventFrame(&f)} }).(*sharedFrame)
+}
+
+// uncompressed reports whether what is sent to a client is not compressed for it: what was made for one may be sent to the other.
+func uncompressed(ctx context.Context) bool {
+	s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
+	return ok && s.SendCompress() == ""
+}
+
+// sendWatch sends the frame to one of those who watch and whose messages are not compressed. The first of them encodes it.
+func (s *sharedFrame) sendWatch(stream grpc.ServerStream) error {
+	m := s.watch.Load()
+	if m == nil {
+		m = new(grpc.PreparedMsg)
+		if err := m.Encode(stream, &tooldv1.WatchCallsResponse{Frame: s.frame}); err != nil {
+			return err
+		}
+		s.watch.Store(m)
+	}
+	return stream.SendMsg(m)
 }
 
 // eventFrame is a frame of events. It is not changed any more: others may send it too.

@@ -1,8 +1,10 @@
 package server
 
+import tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+
 // What the tests of the encoder compare.
 var (
-	FromFrame  = fromFrame
+	FromFrame  = func(f *Frame) *tooldv1.Frame { return fromFrame(f).Frame }
 	PlainFrame = plainFrame
 
 	FromCall  = fromCall

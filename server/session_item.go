@@ -128,7 +128,7 @@ func (c *session) follow(it *item, w Watcher, one bool) error {
 		}
 		out := fromFrame(&f)
 		if f.Heartbeat {
-			if err := c.beat(out); err != nil {
+			if err := c.beat(out.Frame); err != nil {
 				return err
 			}
 			continue
@@ -142,10 +142,10 @@ func (c *session) follow(it *item, w Watcher, one bool) error {
 			return (&pump{cursor: cursor}).at(err)
 		}
 		if f.Closing || one && ends(f.Events) {
-			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out}, n)
+			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out.Frame}, n)
 			return nil
 		}
-		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out}, n); err != nil {
+		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out.Frame}, n); err != nil {
 			return c.noMore(it, cursor, err)
 		}
 		cursor = f.Cursor

@@ -17,19 +17,29 @@ var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExc
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return ctx, func() {}
+		return &flat{ctx, ctx.Done()}, func() {}
 	}
 	margin := min(time.Until(deadline)/10, 250*time.Millisecond)
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
+// flat knows when its context is done without asking those that it is made of one after the other: who waits for events does
+// so for each.
+type flat struct {
+	context.Context
+	done <-chan struct{}
+}
+
+// Done implements [context.Context].
+func (f *flat) Done() <-chan struct{} { return f.done }
+
 // ended says how a stream ends whose watcher has no more frames.
-func ended(watching, ctx context.Context, w Watcher, err error, send func(*tooldv1.Frame) error) error {
+func ended(watching, ctx context.Context, w Watcher, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil
 	case ctx.Err() == nil && watching.Err() != nil:
-		return send(closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor()))
+		return send(outgoing{Frame: closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
 	case ctx.Err() != nil:
 		return context.Cause(ctx) // the client went, or its credential expired
 	}

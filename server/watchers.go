@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/toold-dev/toold/call"
-	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // watchers bounds the streams whose clients may leave what they are sent unread: each holds about a megabyte then.
@@ -52,7 +51,7 @@ const unread = 32 << 10
 // pump sends what a watcher sees until its end, closes the watcher, and calls leave unless that is nil. As long as nothing
 // can be unread for want of a client that reads, which is the whole of a common call, no more is done; then the sending
 // moves to a goroutine of its own, so that a client that takes nothing can be left.
-func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(*tooldv1.Frame) error) error {
+func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
 	defer func() {
@@ -97,7 +96,7 @@ func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(*to
 type pump struct {
 	ctx, watching context.Context // watching ends a little earlier
 	w             Watcher
-	send          func(*tooldv1.Frame) error
+	send          func(outgoing) error
 
 	mu     sync.Mutex
 	cursor string    // of the newest frame that was sent
@@ -105,7 +104,7 @@ type pump struct {
 }
 
 // run sends a frame and all that come after it, and cuts off a client that takes nothing.
-func (p *pump) run(first *tooldv1.Frame, stall time.Duration, end func()) error {
+func (p *pump) run(first outgoing, stall time.Duration, end func()) error {
 	done := make(chan error, 1)
 	go func() { // ends with the stream at the latest
 		defer end()
@@ -115,7 +114,7 @@ func (p *pump) run(first *tooldv1.Frame, stall time.Duration, end func()) error 
 }
 
 // goOn sends a frame and all that come after it.
-func (p *pump) goOn(f *tooldv1.Frame) (err error) {
+func (p *pump) goOn(f outgoing) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v", r) // the chain around the handler does not see it here
@@ -134,7 +133,7 @@ func (p *pump) goOn(f *tooldv1.Frame) (err error) {
 }
 
 // timed sends a frame and shows since when it waits.
-func (p *pump) timed(f *tooldv1.Frame) error {
+func (p *pump) timed(f outgoing) error {
 	p.mu.Lock()
 	p.since = time.Now()
 	p.mu.Unlock()
@@ -180,9 +179,9 @@ func (p *pump) at(err error) error {
 }
 
 // size is about what a frame takes on the wire.
-func size(f *Frame, out *tooldv1.Frame) int {
+func size(f *Frame, out outgoing) int {
 	if f.Snapshot != nil || f.BatchFinished != nil {
-		return proto.Size(out)
+		return proto.Size(out.Frame)
 	}
 	n := 0
 	for i := range f.Events {
