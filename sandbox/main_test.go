@@ -105,14 +105,18 @@ var small = sync.OnceValue(func() string {
 // owner differs in each run of the tests, so that two at one time do not sweep each other.
 func owner() string { return fmt.Sprintf("store-%d", os.Getpid()) }
 
-func open(t *testing.T) *sandbox.Runner {
+func open(t *testing.T, with ...func(*sandbox.Config)) *sandbox.Runner {
 	t.Helper()
-	return openIn(t, filepath.Join(t.TempDir(), "state"))
+	return openIn(t, filepath.Join(t.TempDir(), "state"), with...)
 }
 
-func openIn(t *testing.T, state string) *sandbox.Runner {
+func openIn(t *testing.T, state string, with ...func(*sandbox.Config)) *sandbox.Runner {
 	t.Helper()
-	r, err := sandbox.New(sandbox.Config{Owner: owner(), StateDir: state, Helper: small()})
+	cfg := sandbox.Config{Owner: owner(), StateDir: state, Helper: small()}
+	for _, w := range with {
+		w(&cfg)
+	}
+	r, err := sandbox.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,9 @@ func (run *run) closePipes() {
 	if run.stdin != nil {
 		run.stdin.Close()
 	}
+	for _, left := range run.rests {
+		left.pipe.Close()
+	}
 	for _, s := range run.streams {
 		s.pipe.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +30,7 @@ type run struct {
 	main   process // its pid is also its group and its session; guarded by Runner.starting until start returned
 	began  time.Time
 	stdin  *os.File
+	rests  []rest // of what is handed over
 	// terminal is our end of the pseudo-terminal, if there is one; it is stdin and the only stream then.
 	terminal *os.File
 	streams  []*stream
@@ -98,6 +100,9 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	}
 	run.record = record
 	theirs, err := run.openPipes()
+	if err == nil {
+		theirs, err = run.hand(theirs)
+	}
 	switch {
 	case err != nil:
 	case run.spec.Policy != nil:
@@ -132,6 +137,9 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		go typeIn(run.terminal, run.spec.Stdin)
 	default:
 		go feed(run.stdin, run.spec.Stdin)
+	}
+	for _, left := range run.rests {
+		go feed(left.pipe, strings.NewReader(left.text))
 	}
 	run.spec.Control.attach(run)
 	if run.spec.Started != nil {

@@ -89,6 +89,9 @@ type Spec struct {
 	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
 	// goroutine ends when the Read does.
 	Stdin io.Reader
+	// Handed are texts that the process gets by descriptors of its own, 3 and following, up to [MostHanded]: it reads each once, and
+	// meets end of file. They stand in no argument, no variable and no file.
+	Handed []string
 	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. What the
 	// processes write comes as the stream "pty"; the end of Stdin is typed as Ctrl-D.
 	Terminal *Size
@@ -291,6 +294,9 @@ func (s *Spec) check() error {
 		if !ok || name == "" || name == TagVariable || strings.ContainsRune(pair, 0) {
 			return fmt.Errorf("environment entry with name %q is not allowed", name)
 		}
+	}
+	if len(s.Handed) > MostHanded {
+		return fmt.Errorf("%d texts are to be handed over; at most %d can be", len(s.Handed), MostHanded)
 	}
 	return s.Policy.Check()
 }

@@ -145,10 +145,12 @@ func TestT81ManifestSecrets(t *testing.T) {
 	dir, flag := s.manifests(map[string]string{
 		"use.yaml": "id: use\nparameters: {properties: {text: {type: string}}, required: [text]}\nrun: {program: ./use.sh, args: ['{text}'], secrets: {KEY: 'secret://key'}}\n",
 		"use.sh":   "#!/bin/sh\n[ \"$KEY\" = " + value + " ] && echo same; echo \"$KEY $1\"\n",
+		"fd.yaml":  "id: fd\n" + observed + "run: {program: ./fd.sh, secrets: {KEY_FD: {descriptor: 'secret://key'}}}\n",
+		"fd.sh":    "#!/bin/sh\nread -r key <&$KEY_FD; [ \"$key\" = " + value + " ] && echo same; echo \"$key\"; echo \"$key\" >&2; cat <&$KEY_FD\n",
 		"no.yaml":  "id: no\n" + observed + "run: {program: ./use.sh, args: [a], secrets: {KEY: 'secret://key'}}\n",
 	})
 	config := filepath.Join(filepath.Dir(dir), "toold.yaml")
-	must(t, os.WriteFile(config, []byte("secrets:\n  - name: key\n    env: MANIFEST_TEST_KEY\n    allow: [{tools: [use], parameters: [env.KEY]}]\n"), 0o600))
+	must(t, os.WriteFile(config, []byte("secrets:\n  - name: key\n    env: MANIFEST_TEST_KEY\n    allow: [{tools: [use], parameters: [env.KEY]}, {tools: [fd], parameters: [descriptor.KEY_FD]}]\n"), 0o600))
 	t.Setenv("MANIFEST_TEST_KEY", value)
 	p := s.start(flag, "--config", config)
 	c := p.runManifest("use", "secret", `{"text":"secret://key"}`)
@@ -158,6 +160,10 @@ func TestT81ManifestSecrets(t *testing.T) {
 	c = p.answer(c, "0005", "")
 	if got := c.GetResult().GetMessage(); !strings.HasPrefix(got, "same\n") || !strings.HasSuffix(got, " secret://key\n") || strings.Contains(c.String(), value) {
 		t.Errorf("%v", c)
+	}
+	c = p.runManifest("fd", "descriptor", "")
+	if got := c.GetResult().GetMessage(); !strings.HasPrefix(got, "same\n") || c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || strings.Contains(c.String(), value) {
+		t.Errorf("by descriptor: %v", c)
 	}
 	if c = p.runManifest("no", "notmine", ""); c.GetResult().GetError().GetReason() != "SECRET_UNAVAILABLE" || c.GetExecuted() != tooldv1.Executed_EXECUTED_NOT_STARTED {
 		t.Errorf("%v", c)

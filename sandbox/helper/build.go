@@ -27,7 +27,7 @@ func (p *program) build(o *Order, args, env [][]byte) error {
 		l.do(unix.SYS_EXECVE, o.Path, p.vector(args), p.vector(env))
 	}
 	l = p.at(&p.retire, "retirement")
-	for fd := range 3 {
+	for fd := range handedFD + o.Handed {
 		l.do(unix.SYS_CLOSE, fd)
 	}
 	l.do(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -38,7 +38,7 @@ func (p *program) confine(o *Order) {
 		p.landlock(o)
 	}
 	l = p.at(&p.command, "descriptors")
-	l.do(unix.SYS_CLOSE_RANGE, 3, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
+	l.do(unix.SYS_CLOSE_RANGE, handedFD+o.Handed, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
 	l = p.at(&p.command, "signals")
 	l.do(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, words(0), 0, 8)
 	l = p.at(&p.command, "seccomp")

@@ -15,7 +15,7 @@ func Main() {
 	runtime.LockOSThread() // a copy has the one thread that made it
 	// What process 1 has under these numbers must be nothing of the helper's.
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	for _, fd := range []int{statusFD, controlFD, proxyFD} {
+	for fd := SocketFD + 1; fd <= proxyFD; fd++ {
 		if err == nil && null != fd {
 			err = unix.Dup3(null, fd, unix.O_CLOEXEC)
 		}
@@ -50,7 +50,7 @@ const (
 
 // receive waits for the descriptors of a run; there are none when nobody gives any more.
 func receive() ([]int, error) {
-	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(SentProxy+1)))
+	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(sentLeast+MostHanded+1)))
 	var n, size int
 	var err error
 	for {
@@ -69,7 +69,7 @@ func receive() ([]int, error) {
 		return nil, errors.New("no descriptors")
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
-	if err == nil && len(fds) != SentProxy && len(fds) != SentProxy+1 {
+	if err == nil && len(fds) < sentLeast {
 		err = fmt.Errorf("%d descriptors", len(fds))
 	}
 	return fds, err
@@ -88,6 +88,9 @@ func launch(fds []int) (size int) {
 		return size
 	}
 	order, args, env, err := DecodeOrder(text)
+	if err == nil {
+		err = order.fits(len(fds))
+	}
 	if err != nil {
 		p.refuse("order: "+err.Error(), 0)
 		return size
@@ -100,7 +103,7 @@ func launch(fds []int) (size int) {
 		return size
 	}
 	defer unix.Close(int(signals))
-	p.descriptors(fds, int(signals))
+	p.descriptors(order, fds, int(signals))
 	if err := p.build(order, args, env); err != nil {
 		var errno unix.Errno
 		errors.As(err, &errno)
@@ -126,20 +129,23 @@ func launch(fds []int) (size int) {
 }
 
 // descriptors puts what process 1 needs in its place and closes everything else, the helper's socket too.
-func (p *program) descriptors(fds []int, signals int) {
+func (p *program) descriptors(o *Order, fds []int, signals int) {
 	l := p.at(&p.setup, "descriptors")
-	places := [...]int{SentStatus: statusFD, SentControl: controlFD, SentInput: 0, SentInput + 1: 1, SentInput + 2: 2, SentProxy: proxyFD}
-	for i, fd := range fds {
-		if i != SentOrder {
-			l.do(unix.SYS_DUP3, fd, places[i], 0)
-		}
+	l.do(unix.SYS_DUP3, fds[SentStatus], statusFD, 0)
+	l.do(unix.SYS_DUP3, fds[SentControl], controlFD, 0)
+	for i := range handedFD + o.Handed {
+		l.do(unix.SYS_DUP3, fds[SentInput+i], i, 0)
 	}
 	l.do(unix.SYS_DUP3, signals, signalFD, 0)
 	rest := controlFD + 1
-	if len(fds) > SentProxy {
+	if o.Proxy > 0 {
+		l.do(unix.SYS_DUP3, fds[len(fds)-1], proxyFD, 0)
 		rest = proxyFD + 1
 	}
 	l.do(unix.SYS_CLOSE_RANGE, rest, int(^uint32(0)), 0)
+	if first := handedFD + o.Handed; first < signalFD {
+		l.do(unix.SYS_CLOSE_RANGE, first, signalFD-1, 0)
+	}
 }
 
 // split goes on as two processes: the helper, and process 1 of the namespaces, which is a child of the daemon.

@@ -28,7 +28,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 4
+const Version = 5
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -39,17 +39,22 @@ const (
 	SentOrder   = iota // an encoded Order
 	SentStatus         // takes Messages
 	SentControl        // gives Go and Signals; its end ends everything
-	SentInput          // 0 of the command; 1 and 2 follow
-	// SentProxy is there for an Order with Proxy: a unix socket that takes the listener.
-	SentProxy = SentInput + 3
+	SentInput          // 0 of the command; 1 and 2 follow, and from 3 on those that are Handed
+	// sentLeast is how many there are at least. Behind those that are handed there is one more for an Order with Proxy: a unix socket
+	// that takes the listener.
+	sentLeast = SentInput + 3
 )
+
+// MostHanded is how many descriptors a command can have beside the first three.
+const MostHanded = 8
 
 // Where process 1 has them.
 const (
-	signalFD  = SocketFD // its children's ends
-	statusFD  = 4
-	controlFD = 5
-	proxyFD   = 6
+	handedFD  = 3                     // and more, as the command has them
+	signalFD  = handedFD + MostHanded // its children's ends
+	statusFD  = signalFD + 1
+	controlFD = signalFD + 2
+	proxyFD   = signalFD + 3
 )
 
 // Order is what the helper is to do. It says all there is: the helper has no defaults.
@@ -59,7 +64,8 @@ type Order struct {
 	Args     []string `json:"-"` // with the name of the program
 	Env      []string `json:"-"`
 	Dir      string   `json:"dir"`
-	Terminal bool     `json:"terminal"` // descriptor 0 is one, to be the controlling terminal
+	Terminal bool     `json:"terminal"`         // descriptor 0 is one, to be the controlling terminal
+	Handed   int      `json:"handed,omitempty"` // descriptors of the command, from 3 on
 
 	// Namespaces makes namespaces of users, processes, mounts, IPC, host name and cgroups, and the root that the fields
 	// below describe. Without it only Landlock, the filter and the limits hold, on the machine's own root.
@@ -176,6 +182,18 @@ func (s Signal) Encode() []byte {
 		target = 'a'
 	}
 	return []byte{target, byte(s.Number)}
+}
+
+// fits reports why an order does not go with so many descriptors.
+func (o *Order) fits(descriptors int) error {
+	want := sentLeast + o.Handed
+	if o.Proxy > 0 {
+		want++
+	}
+	if o.Handed < 0 || o.Handed > MostHanded || descriptors != want {
+		return fmt.Errorf("%d descriptors", descriptors)
+	}
+	return nil
 }
 
 // Encode returns o as the helper reads it: the length of the JSON, the JSON, and each argument and variable with a NUL.

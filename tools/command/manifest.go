@@ -65,11 +65,17 @@ type program struct {
 	ExitCodes   []int             `yaml:"exit_codes"` // that are no failure; none: 0
 	Environment map[string]string `yaml:"environment"`
 	Pass        []string          `yaml:"pass"` // of the daemon's environment
-	Secrets     map[string]string `yaml:"secrets"`
+	Secrets     map[string]handed `yaml:"secrets"`
 	Profile     string            `yaml:"profile"`
 	Limits      limits            `yaml:"limits"`
 	Grace       time.Duration     `yaml:"grace"`
 	Persistent  *persistent       `yaml:"persistent"`
+}
+
+// handed is a secret, and how the program gets it.
+type handed struct {
+	reference  string
+	descriptor bool // the variable has the number of one that gives the value; else the value itself
 }
 
 // file is one more that the program needs.

@@ -1,10 +1,12 @@
 package command_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 )
@@ -55,6 +57,9 @@ func TestProblems(t *testing.T) {
 		{"effect", "effects: {tier: NONE}\nid: x\nrun: {program: /bin/echo}\n", `1:17: effects.tier: "NONE" is not one of OBSERVE, CONFIRM, ESCALATE`},
 		{"no secrets", echo + "secrets: {KEY: 'secret://key'}}\n", "2:36: run.secrets: there are no secrets here"},
 		{"no reference", echo + "secrets: {KEY: key}}\n", "2:42: run.secrets.KEY: want a reference such as secret://"},
+		{"no descriptor", echo + "secrets: {KEY_FD: {fd: 'secret://key'}}}\n", `2:46: unknown setting "run.secrets.KEY_FD.fd"; known are descriptor`},
+		{"no reference for a descriptor", echo + "secrets: {KEY_FD: {descriptor: key}}}\n", "2:45: run.secrets.KEY_FD: want a reference such as secret://"},
+		{"many descriptors", echo + "secrets: {" + manyDescriptors() + "}}\n", "run.secrets: 9 descriptors are more than the 8"},
 		{"reserved variable", echo + "environment: {TOOLD_CALL: a}}\n", "names with TOOLD_ are the daemon's"},
 		{"limit", echo + "limits: {output: -1}}\n", "run.limits.output: -1 is not between 0 and"},
 		{"share", echo + "limits: {cpus: many}}\n", "run.limits.cpus: want a number such as 1.5"},
@@ -165,4 +170,12 @@ func FuzzManifest(f *testing.F) {
 		}
 		_ = one.(tool.Validator).Validate(tool.NewArguments(`{"n":"-x"}`, map[string]any{"n": "-x"}))
 	})
+}
+
+func manyDescriptors() string {
+	var list []string
+	for i := range sandbox.MostHanded + 1 {
+		list = append(list, fmt.Sprintf("K%d: {descriptor: 'secret://key'}", i))
+	}
+	return strings.Join(list, ", ")
 }

@@ -54,7 +54,7 @@ func newPool(t *scripted, h *persistent) *pool {
 type process struct {
 	pool    *pool
 	owner   owner
-	secrets []string
+	secrets *secrets
 	in      *io.PipeWriter
 	kill    context.CancelCauseFunc
 	over    chan struct{} // closed when it has ended
@@ -75,7 +75,7 @@ type process struct {
 var errUnused = errors.New("the program is not needed any more")
 
 // execute has a program serve a call.
-func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets []string) (*tool.Result, error) {
+func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secrets) (*tool.Result, error) {
 	text, err := request(c, m)
 	if err != nil {
 		return nil, neverBegan(err)
@@ -120,7 +120,7 @@ func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 }
 
 // take returns a program of an owner that waits for a call; nil: there is none. A secret that has another value now needs a new one.
-func (p *pool) take(mine owner, secrets []string) *process {
+func (p *pool) take(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := len(p.resting) - 1; i >= 0; i-- {
@@ -131,7 +131,7 @@ func (p *pool) take(mine owner, secrets []string) *process {
 		p.wakeLocked(i)
 		switch {
 		case one.ended():
-		case slices.Equal(one.secrets, secrets):
+		case one.secrets.equal(secrets):
 			return one
 		default:
 			one.end()
@@ -149,7 +149,7 @@ func (p *pool) wakeLocked(i int) *process {
 }
 
 // start starts a program when there is a place for it. For that the one ends that has waited longest for a call.
-func (p *pool) start(ctx context.Context, mine owner, secrets []string) (*process, error) {
+func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*process, error) {
 	select {
 	case p.places <- struct{}{}:
 		return p.startPlaced(mine, secrets), nil
@@ -179,7 +179,7 @@ func (p *pool) wait(n int) {
 }
 
 // startPlaced starts a program; the caller has its place.
-func (p *pool) startPlaced(mine owner, secrets []string) *process {
+func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, w := io.Pipe()
@@ -190,7 +190,7 @@ func (p *pool) startPlaced(mine owner, secrets []string) *process {
 	p.live[one] = true
 	f, _ := p.t.fill(tool.Arguments{}) // a persistent program has no placeholders
 	spec := sandbox.Spec{
-		Path: p.t.program, Args: f.args, Dir: p.t.dir, Env: p.t.environment(f.env, secrets), Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
+		Path: p.t.program, Args: f.args, Dir: p.t.dir, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
 		Grace: p.t.m.Run.Grace, Stdin: r, Output: one.write,
 	}
 	p.all.Go(func() {

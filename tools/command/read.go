@@ -142,6 +142,9 @@ func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	case *element:
 		r.element(n, v, path, depth)
 		return
+	case *handed:
+		r.handed(n, v, path, depth)
+		return
 	case *time.Duration:
 		*v = r.duration(n, path)
 		return

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,31 +59,6 @@ func (t *scripted) verify() error {
 	return nil
 }
 
-// parameterPrefix begins what a secret is resolved for: the name of a variable.
-const parameterPrefix = "env."
-
-// secrets resolves the references of the manifest, as NAME=value. It is the only place that does.
-func (t *scripted) secrets(ctx context.Context, c *tool.Call) (env []string, err error) {
-	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Secrets)) {
-		reference := strings.TrimPrefix(t.m.Run.Secrets[name], secretScheme)
-		value, err := t.cfg.Secrets.Resolve(ctx, c.Namespace, t.m.ID, parameterPrefix+name, reference)
-		if err == nil && strings.ContainsRune(value, 0) {
-			err = errors.New("its value holds a NUL")
-		}
-		if _, own := errors.AsType[*tool.Error](err); err != nil && !own {
-			err = &tool.Error{
-				Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Aborted: true, DeveloperMessage: err.Error(),
-				Message: fmt.Sprintf("Not run: the secret %s cannot be had.", reference),
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		env = append(env, name+"="+value)
-	}
-	return env, nil
-}
-
 // environment is that of the program, the later entry of a name over the earlier.
 func (t *scripted) environment(more ...[]string) []string {
 	all := slices.Clone(t.cfg.Env)
@@ -126,7 +100,7 @@ func about(c *tool.Call, m *memo) []string {
 }
 
 // once runs the program for one call.
-func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, secrets []string) (*tool.Result, error) {
+func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s *secrets) (*tool.Result, error) {
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
@@ -140,7 +114,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		})
 	}
 	spec := sandbox.Spec{
-		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, secrets, about(c, m)), Tag: c.ID, Policy: t.policy,
+		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Tag: c.ID, Policy: t.policy,
 		Grace: t.m.Run.Grace, Output: o.write,
 	}
 	switch t.m.Run.Stdin {

@@ -276,37 +276,6 @@ func (refusing) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, &sandbox.RefusedError{Fact: "net", Step: "network", Err: errors.New("no namespace")}
 }
 
-// Secrets are resolved when an attempt starts, for who is entitled, and only those that the manifest names: what a model writes is
-// text.
-func TestSecrets(t *testing.T) {
-	t.Parallel()
-	s := newSite(t)
-	v := &vault{values: map[string]string{"github": "s3cret"}}
-	s.cfg.Secrets = v
-	one := newClient(t, s.load(`id: x
-parameters: {properties: {a: {type: string}}}
-run: {program: ./run, args: ["{a}"], environment: {ARG_A: "{a}"}, secrets: {GITHUB_TOKEN: "secret://github"}}
-`, "#!/bin/sh\necho \"$GITHUB_TOKEN $1 $ARG_A\"\n"))
-	if d := one.tool.Descriptor(); len(d.RequiredSecrets) != 1 || d.RequiredSecrets[0] != "github" {
-		t.Errorf("%v", d.RequiredSecrets)
-	}
-	c := &tool.Call{Arguments: arguments(t, `{"a":"b"}`)}
-	if _, err := one.tool.(tool.Describer).Describe(t.Context(), c); err != nil || len(v.asked) != 0 {
-		t.Errorf("asked for %q before the call ran, %v", v.asked, err)
-	}
-	if got := one.text(`{"a":"secret://github"}`); got != "s3cret secret://github secret://github\n" {
-		t.Errorf("%q", got)
-	}
-	if len(v.asked) != 1 || v.asked[0] != "default x env.GITHUB_TOKEN github" {
-		t.Errorf("asked for %q", v.asked)
-	}
-	delete(v.values, "github")
-	_, err := one.run("{}")
-	if e := tool.AsError(err); e.Reason != "SECRET_UNAVAILABLE" || !errors.Is(err, tool.ErrNotRun) || strings.Contains(e.Message, "there is no") {
-		t.Errorf("%v", err)
-	}
-}
-
 func FuzzLine(f *testing.F) {
 	for _, text := range []string{
 		`{"progress":{"status":"done","fraction":1}}`, `{"id":"a/1","result":{"a":1e400},"message":"m","content":[{"type":"text","text":"x"}]}`,

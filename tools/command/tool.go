@@ -231,8 +231,8 @@ func (t *scripted) describeTool(r *reader) {
 
 // secretNames are the secrets that a manifest refers to.
 func (m *Manifest) secretNames() (names []string) {
-	for _, reference := range m.Run.Secrets {
-		names = append(names, strings.TrimPrefix(reference, secretScheme))
+	for _, h := range m.Run.Secrets {
+		names = append(names, strings.TrimPrefix(h.reference, secretScheme))
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

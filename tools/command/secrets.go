@@ -1,0 +1,94 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// secretScheme begins a reference to a secret. It means that in manifests alone: in an argument it is text.
+const secretScheme = "secret://"
+
+// What a secret is resolved for is the name of its variable behind one of these.
+const (
+	inVariable   = "env."
+	byDescriptor = "descriptor."
+)
+
+// handed reads an entry of run.secrets.
+func (r *reader) handed(n *yaml.Node, to *handed, path string, depth int) {
+	if n.Kind == yaml.ScalarNode {
+		to.reference = n.Value
+		return
+	}
+	var said struct {
+		Descriptor string `yaml:"descriptor"`
+	}
+	r.fields(n, &said, path, depth)
+	to.reference, to.descriptor = said.Descriptor, true
+}
+
+func (m *Manifest) checkSecrets(r *reader) {
+	descriptors := 0
+	for _, name := range slices.Sorted(maps.Keys(m.Run.Secrets)) {
+		h := m.Run.Secrets[name]
+		if s, ok := strings.CutPrefix(h.reference, secretScheme); !ok || s == "" || strings.ContainsAny(s, "{}\x00 ") {
+			r.wrong("run.secrets."+name, "want a reference such as %sgithub, or {descriptor: %[1]sgithub}", secretScheme)
+		}
+		if h.descriptor {
+			descriptors++
+		}
+	}
+	if descriptors > sandbox.MostHanded {
+		r.wrong("run.secrets", "%d descriptors are more than the %d that a program is given", descriptors, sandbox.MostHanded)
+	}
+}
+
+// secrets are the values that an attempt starts with.
+type secrets struct {
+	env    []string // NAME=value; of what is handed NAME=number
+	handed []string // the first by descriptor sandbox.FirstHanded
+}
+
+func (s *secrets) equal(other *secrets) bool {
+	return slices.Equal(s.env, other.env) && slices.Equal(s.handed, other.handed)
+}
+
+// secrets resolves the references of the manifest. It is the only place that does.
+func (t *scripted) secrets(ctx context.Context, c *tool.Call) (*secrets, error) {
+	out := &secrets{}
+	for _, name := range slices.Sorted(maps.Keys(t.m.Run.Secrets)) {
+		h := t.m.Run.Secrets[name]
+		reference, parameter := strings.TrimPrefix(h.reference, secretScheme), inVariable+name
+		if h.descriptor {
+			parameter = byDescriptor + name
+		}
+		value, err := t.cfg.Secrets.Resolve(ctx, c.Namespace, t.m.ID, parameter, reference)
+		if err == nil && strings.ContainsRune(value, 0) {
+			err = errors.New("its value holds a NUL")
+		}
+		if _, own := errors.AsType[*tool.Error](err); err != nil && !own {
+			err = &tool.Error{
+				Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Aborted: true, DeveloperMessage: err.Error(),
+				Message: fmt.Sprintf("Not run: the secret %s cannot be had.", reference),
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if h.descriptor {
+			out.handed, value = append(out.handed, value), strconv.Itoa(sandbox.FirstHanded+len(out.handed))
+		}
+		out.env = append(out.env, name+"="+value)
+	}
+	return out, nil
+}
