@@ -61,6 +61,24 @@ func TestPieces(t *testing.T) {
 }
 
 // A cancelled call is cancelled at the server, and what the server told meanwhile is told.
+// TestAnswerOvertakesNothing: what a server tells of a call before it answers belongs to the call.
+func TestAnswerOvertakesNothing(t *testing.T) {
+	t.Parallel()
+	w := connect(t, newMemory(), nil, own(t, "telling", "telling")).ready()
+	var lost []string
+	for range 30 {
+		c, rep := newCall(t, `{}`)
+		_, err := w.do("telling__bash", c)
+		must(t, err)
+		if _, output := rep.told(); !strings.Contains(output, "log:info line 19\n") {
+			lost = append(lost, output[max(0, len(output)-20):])
+		}
+	}
+	if len(lost) > 0 {
+		t.Errorf("of %d of 30 calls the last line was lost: %q", len(lost), lost)
+	}
+}
+
 func TestCancel(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {

@@ -21,6 +21,7 @@ const endGrace = 2 * time.Second
 // A line is the way to a server: a process or an address.
 type line struct {
 	transport sdk.Transport
+	told      *told
 	cut       func()        // ends what is under way
 	lost      chan struct{} // closed when nothing else comes; nil: the SDK's connection tells
 	end       func() error  // waits until nothing of it is left and says why it ended; nil when it was asked to
@@ -39,7 +40,7 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	if err != nil {
 		p.fail(err)
-		return line{transport: p, cut: p.cut, end: p.ended}
+		return line{transport: p, told: p.guard.told, cut: p.cut, end: p.ended}
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
@@ -51,7 +52,7 @@ func (s *server) dial(ctx context.Context) line {
 		})
 		p.fail(endOf(exit, err))
 	}()
-	return line{transport: p, cut: p.cut, end: func() error {
+	return line{transport: p, told: p.guard.told, cut: p.cut, end: func() error {
 		_ = p.Close() // returns nil
 		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })
 		<-over

@@ -37,6 +37,7 @@ var errForeign = errors.New("the server answers what nobody asked")
 // A guard sees all that goes to a server and comes from it.
 type guard struct {
 	messages, bytes *rate.Limiter
+	told            *told
 
 	mu      sync.Mutex
 	waiting map[string]bool // ids of requests that were sent and not answered
@@ -45,7 +46,7 @@ type guard struct {
 
 func newGuard() *guard {
 	return &guard{
-		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), waiting: map[string]bool{},
+		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), told: newTold(), waiting: map[string]bool{},
 	}
 }
 
@@ -96,6 +97,9 @@ func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 		if err := g.answered(string(e.ID)); err != nil {
 			return nil, err
 		}
+	}
+	if tells(e.Method) && !e.hasID() {
+		g.told.arrive()
 	}
 	return exact(message), nil
 }

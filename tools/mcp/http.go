@@ -37,7 +37,7 @@ func (s *server) dialHTTP(ctx context.Context) line {
 	if s.entry.Events {
 		t = &sdk.SSEClientTransport{Endpoint: s.entry.URL, HTTPClient: client}
 	}
-	return line{transport: t, cut: cut, lost: g.lost, end: func() error {
+	return line{transport: t, told: g.guard.told, cut: cut, lost: g.lost, end: func() error {
 		cut()
 		base.CloseIdleConnections()
 		return g.broken()

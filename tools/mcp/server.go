@@ -160,7 +160,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	starting, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("not ready after %v", s.cfg.Connect))
 	defer stop()
 	starts := context.AfterFunc(starting, l.cut)
-	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1)}
+	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1), told: l.told}
 	next.pipe, _ = l.transport.(*pipe)
 	if err := next.connect(starting, l.transport, earlier); err != nil {
 		return false, because(starting, err)

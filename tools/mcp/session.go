@@ -37,6 +37,7 @@ type session struct {
 	floor  *floor
 	relist chan struct{}
 	pipe   *pipe // nil: the server is elsewhere
+	told   *told
 }
 
 // connect begins to speak. The server is offered forms and pages for people, and nothing else: no model, no roots.
@@ -52,7 +53,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 		LoggingMessageHandler:       n.logged, //nolint:staticcheck // servers of earlier eras have it
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { n.askAgain() },
 	})
-	client.AddReceivingMiddleware(n.deny)
+	client.AddReceivingMiddleware(n.deny, n.count)
 	var o *sdk.ClientSessionOptions
 	if earlier {
 		o = &sdk.ClientSessionOptions{ProtocolVersion: lastEarlier}
@@ -118,6 +119,16 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 		if method == "sampling/createMessage" || method == "roots/list" {
 			n.server.cfg.Log.Warn("MCP server asked for what it does not get", zap.String("server", n.server.entry.Key), zap.String("method", method))
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered"}
+		}
+		return next(ctx, method, r)
+	}
+}
+
+// count counts what a server tells of its calls.
+func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+		if tells(method) {
+			defer n.told.pass()
 		}
 		return next(ctx, method, r)
 	}
@@ -208,6 +219,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	sent := new(atomic.Bool)
 	r, err := n.client.CallTool(context.WithValue(ctx, sentKey{}, sent), params)
 	cause := context.Cause(ctx)
+	if cause == nil {
+		n.told.settle(ctx)
+	}
 	switch {
 	case errors.Is(cause, errAsked):
 		return &round{questions: []*question{x.asked}}, nil

@@ -35,6 +35,14 @@ var habits = map[string]func(){
 			answer(id, "done")
 		})
 	},
+	"telling": func() {
+		script(func(_ string, id json.RawMessage) {
+			for i := range 20 {
+				say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"line %d"}}`, i)
+			}
+			answer(id, "told")
+		})
+	},
 	"banner": func() {
 		fmt.Println("Server is starting …")
 		script(func(_ string, id json.RawMessage) { answer(id, "fine") })
