@@ -19,5 +19,6 @@ export CGO_ENABLED=1
 # Race instrumentation is for our code: the SQLite engine is C translated to Go, is slow to compile with it, and its
 # memory is not the Go heap's, which is all that the detector looks at.
 go build -o bin/testsum ./build/testsum
+# Debug information takes a link as long again, and vet runs with the linters.
 exec bin/testsum "${ci[@]}" -must conformance -must crash -must examples -must house -- \
-	-race -count=1 -gcflags='modernc.org/...=-race=false' -timeout 10m "$@" ./...
+	-race -count=1 -vet=off -ldflags=-w -gcflags='modernc.org/...=-race=false' -timeout 10m "$@" ./...
