@@ -3,11 +3,16 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -243,6 +248,20 @@ func (w *world) do(id string, c *tool.Call) (*tool.Result, error) {
 	ctx, stop := context.WithTimeout(context.Background(), hangs)
 	defer stop()
 	return e.Tool.Execute(ctx, c)
+}
+
+// stays returns an address that is free, also while nobody listens there: below the ports that the system gives away.
+func stays(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		must(t, err)
+		must(t, l.Close())
+		return l.Addr().String()
+	}
 }
 
 // text is what a model reads of a call without arguments.

@@ -75,7 +75,7 @@ func TestHTTPReconnect(t *testing.T) {
 						h.ServeHTTP(w, r)
 					})
 				}
-				s := &restarted{t: t, address: "127.0.0.1:0"}
+				s := &restarted{t: t, address: stays(t)}
 				s.start(handler())
 				t.Cleanup(func() { s.end() })
 				w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = time.Minute }, mcp.Entry{Key: "w", URL: "http://" + s.address}).ready()

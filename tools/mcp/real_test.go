@@ -27,10 +27,7 @@ func real(t *testing.T, name string, args ...string) mcp.Entry {
 // listening starts server-everything on an address.
 func listening(t *testing.T, kind, path string) mcp.Entry {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	address := l.Addr().String()
-	must(t, l.Close())
+	address := stays(t)
 	_, port, _ := net.SplitHostPort(address)
 	runner, err := sandbox.New(sandbox.Config{Owner: "test", StateDir: t.TempDir()})
 	must(t, err)
