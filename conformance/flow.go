@@ -31,9 +31,14 @@ type flow struct {
 	skip    []string
 	pending []arrived
 	ended   bool
+	size    int              // bytes that came for this step
 	last    map[string]int64 // the newest sequence of each call
+	over    map[string]bool  // calls whose end was told
 	holes   []string         // what is wrong with sequences, whatever the transcript wants
 }
+
+// mostBytes may come for one step; no transcript wants a tenth of it. A daemon that never ends is not kept in memory.
+const mostBytes = 16 << 20
 
 // arrived is a line that came.
 type arrived struct {
@@ -51,7 +56,7 @@ func begin(ctx context.Context, conn *grpc.ClientConn, token, method, body strin
 	ctx, cancel := context.WithCancel(as(ctx, token))
 	name := "/" + string(m.Parent().FullName()) + "/" + string(m.Name())
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: m.IsStreamingServer(), ClientStreams: m.IsStreamingClient()}, name)
-	f := &flow{stream: stream, method: m, cancel: cancel, skip: skip, last: map[string]int64{}}
+	f := &flow{stream: stream, method: m, cancel: cancel, skip: skip, last: map[string]int64{}, over: map[string]bool{}}
 	if err != nil {
 		f.end(err)
 		return f, nil
@@ -98,6 +103,7 @@ func (f *flow) leave() {
 // lines returns the next n lines that are not skipped, or what there is until the end; n below 0 is all.
 func (f *flow) lines(n int) ([]arrived, error) {
 	var got []arrived
+	f.size = 0
 	for n < 0 || len(got) < n {
 		if len(f.pending) == 0 {
 			if f.ended {
@@ -105,6 +111,9 @@ func (f *flow) lines(n int) ([]arrived, error) {
 			}
 			if err := f.receive(); err != nil {
 				return got, err
+			}
+			if f.size > mostBytes {
+				return got, fmt.Errorf("more than %d MiB came, and no end of it", mostBytes>>20)
 			}
 			continue
 		}
@@ -124,7 +133,7 @@ func eventOf(l arrived) string {
 		return ""
 	}
 	for name := range v {
-		if name != "callId" && name != "sequence" && name != "time" {
+		if !slices.Contains([]string{"callId", "sequence", "time", "correlationId"}, name) {
 			return name
 		}
 	}
@@ -154,7 +163,7 @@ func (f *flow) receive() error {
 	return f.add("", "", m)
 }
 
-// item takes an answer of a session. What is no event says of which item it is.
+// item takes an answer of a session. Each line says of which item it is.
 func (f *flow) item(m *tooldv1.SessionAnswer) error {
 	group, before := itemGroup(m.GetCorrelationId()), len(f.pending)
 	var err error
@@ -168,7 +177,7 @@ func (f *flow) item(m *tooldv1.SessionAnswer) error {
 		err = errors.Join(err, f.add("item_end", group, &tooldv1.SessionAnswer{Error: m.GetError()}))
 	}
 	for _, l := range f.pending[before:] {
-		if v, ok := l.value.(map[string]any); ok && l.word != "event" {
+		if v, ok := l.value.(map[string]any); ok {
 			v["correlationId"] = m.GetCorrelationId()
 		}
 	}
@@ -181,7 +190,7 @@ func itemGroup(correlationID string) string { return "item " + correlationID }
 // catches up with it before it ends is a matter of speed.
 func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	for _, e := range m.GetEvents() {
-		f.count(e.GetCallId(), e.GetSequence())
+		f.count(e)
 		if err := f.add("event", e.GetCallId(), e); err != nil {
 			return err
 		}
@@ -206,12 +215,20 @@ func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	return nil
 }
 
-// count holds the sequences of a call to be without gaps and repeats, whatever a transcript wants.
-func (f *flow) count(id string, sequence int64) {
-	if last, known := f.last[id]; known && sequence != last+1 {
+// count holds the sequences of a call to begin with 1, to be without gaps and repeats, and to end with its end, whatever a
+// transcript wants.
+func (f *flow) count(e *tooldv1.CallEvent) {
+	id, sequence := e.GetCallId(), e.GetSequence()
+	switch last, known := f.last[id]; {
+	case known && sequence != last+1:
 		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows %d", id, sequence, last))
+	case sequence < 1:
+		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d is none", id, sequence))
+	case f.over[id]:
+		f.holes = append(f.holes, fmt.Sprintf("sequences of call %s: %d follows its end", id, sequence))
 	}
 	f.last[id] = sequence
+	f.over[id] = f.over[id] || e.GetFinished() != nil
 }
 
 func (f *flow) add(word, group string, m proto.Message) error {
@@ -219,6 +236,7 @@ func (f *flow) add(word, group string, m proto.Message) error {
 	if err != nil {
 		return err
 	}
+	f.size += len(raw)
 	v, err := decode(string(raw))
 	if err != nil {
 		return err

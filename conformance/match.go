@@ -73,7 +73,7 @@ func (n names) match(place string, want, got any) []string {
 
 func (n names) matchObject(place string, want map[string]any, got any) (differs []string) {
 	g, ok := got.(map[string]any)
-	if !ok && len(want) > 0 { // an empty message may be left out
+	if !ok {
 		return []string{fmt.Sprintf("%s: want %s, got %s", place, n.wanted(want), n.show(compact(got)))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
@@ -132,9 +132,14 @@ func (n names) matchText(want string, got any) bool {
 	if m == nil {
 		return false
 	}
+	given := names{}
 	for i, name := range groups {
-		n[name] = m[i+1]
+		if before, twice := given[name]; twice && before != m[i+1] {
+			return false
+		}
+		given[name] = m[i+1]
 	}
+	maps.Copy(n, given)
 	return true
 }
 

@@ -16,6 +16,7 @@ import (
 // A player plays one transcript.
 type player struct {
 	c     *Config
+	token string // of one of the people
 	names names
 	open  map[string]*flow
 }
@@ -39,6 +40,9 @@ func as(ctx context.Context, token string) context.Context {
 
 func newPlayer(c *Config, t *Transcript) *player {
 	p := &player{c: c, names: names{}, open: map[string]*flow{}}
+	if users := t.users(); len(users) > 0 {
+		p.token = c.Tokens[users[0]]
+	}
 	for _, name := range t.fresh {
 		p.names[name] = freshID(name)
 	}
@@ -64,14 +68,14 @@ func (p *player) play(ctx context.Context, s *step) error {
 	case crash:
 		p.close()
 		clear(p.open)
-		return p.c.restart(ctx)
+		return p.c.restart(ctx, p.token)
 	case leave:
 		p.open[s.stream].leave()
 		return nil
 	case read:
 		f := p.open[s.stream]
 		f.skip = s.skip
-		return p.within(ctx, f.leave, func() error { return p.compare(s, f) })
+		return p.within(ctx, f.cancel, func() error { return p.compare(s, f) })
 	}
 	for deadline := time.Now().Add(p.c.patience()); ; {
 		err := p.ask(ctx, s)
@@ -90,9 +94,9 @@ func (p *player) ask(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	asking, cancel := context.WithCancel(ctx)
 	err = p.within(ctx, cancel, func() error {
-		f, err := begin(ctx, p.c.Conn, p.c.Tokens[s.user], s.method, body, s.skip)
+		f, err := begin(asking, p.c.Conn, p.c.Tokens[s.user], s.method, body, s.skip)
 		if err != nil {
 			return err
 		}
@@ -111,12 +115,17 @@ func (p *player) ask(ctx context.Context, s *step) error {
 	return err
 }
 
-// within gives f its time: what takes longer is cancelled.
+// within gives f its time: what takes longer is cancelled. ctx is not what cancel ends.
 func (p *player) within(ctx context.Context, cancel func(), f func() error) error {
 	late := time.AfterFunc(p.c.patience(), cancel)
 	err := f()
 	if !late.Stop() && ctx.Err() == nil {
-		return errors.Join(err, fmt.Errorf("no answer within %v", p.c.patience()))
+		none := fmt.Errorf("no answer within %v", p.c.patience())
+		if m, ok := errors.AsType[*mismatch](err); ok { // what came until then
+			m.differs = append([]string{none.Error()}, m.differs...)
+			return m
+		}
+		return errors.Join(none, err)
 	}
 	return err
 }

@@ -1,9 +1,11 @@
 package conformance_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/toold-dev/toold/conformance"
 )
@@ -34,6 +36,8 @@ caught_up {}
 // TestDifferencesAreSeen plays transcripts that want something else than what comes.
 func TestDifferencesAreSeen(t *testing.T) {
 	config := start(t).config()
+	config.Restart = func(context.Context) error { return nil }
+	config.Patience = 5 * time.Second
 	tests := []struct{ name, old, new, want string }{
 		{"nothing", "", "", ""},
 		{"another value", "CALL_STATUS_SUCCEEDED", "CALL_STATUS_FAILED", `finished.status: want "CALL_STATUS_FAILED", got "CALL_STATUS_SUCCEEDED"`},
@@ -41,6 +45,9 @@ func TestDifferencesAreSeen(t *testing.T) {
 		{"nothing where a value came", `"attempt":1`, `"attempt":null`, "attemptStarted.attempt: want nothing, got 1"},
 		{"a list of another length", `"result":{"error":null}`, `"result":{"artifacts":[{}]}`, "want 1 elements"},
 		{"an event too many", "event {\"finished\":{},", "event {\"queued\":{},\"callId\":\"{{call}}\"}\nevent {\"finished\":{},", "did not come"},
+		{"an event of another kind", `"attemptStarted":{"attempt":1}`, `"queued":{}`, "event.queued: want {}, got nothing"},
+		{"two values of one variable", `"tool":"glob"},"callId"`, `"tool":"{{x}}l{{x}}b"},"callId"`, "event.accepted.tool"},
+		{"a daemon that was not killed", "-- stranger GetCall", "-- crash --\n-- stranger GetCall", "was not killed"},
 		{"an event too few", `event {"accepted":{"tool":"glob"},"callId":"{{call}}","sequence":"1"}` + "\n", "", "not wanted"},
 		{"a variable with another value", `"sequence":"3"`, `"sequence":"{{second}}"`, `event.sequence: want "{{second}}"`},
 		{"another code", "status NOT_FOUND", "status PERMISSION_DENIED", `got "NOT_FOUND"`},
@@ -100,12 +107,19 @@ func TestParseRefuses(t *testing.T) {
 		"x\n-- a B wrong --\n":                  "no option",
 		"x\n-- read w --\n-- answer --\nend\n":  "no stream",
 		"x\n-- a B --\n-- answer --\nevent {\n": "x:4",
-		"x\n-- a B until open=c --\n-- answer --\n":  "not asked for again",
-		"x\n-- crash --\n-- answer --\n":             "nothing answers",
-		"x\nneeds: something\n-- crash --\n":         "needs",
-		"x\n-- a B --\n-- answer --\n{} {}\n":        "more than one value",
-		"x\n-- crash --\nwords\n":                    "only requests have a body",
-		"x\n-- a B --\n-- answer --\n-- answer --\n": "an answer without a request",
+		"x\n-- a B until open=c --\n-- answer --\n":                                         "not asked for again",
+		"x\n-- crash --\n-- answer --\n":                                                    "nothing answers",
+		"x\nneeds: something\n-- crash --\n":                                                "needs",
+		"x\n-- a B --\n-- answer --\n{} {}\n":                                               "more than one value",
+		"x\n-- a B open=c --\n-- answer --\n-- crash --\n-- read c --\n-- answer --\nend\n": "no stream",
+		"x\n-- a B open=c --\n-- answer --\n-- leave c --\n-- leave c --\n":                 "no stream",
+		"x\n-- a B open=c --\n-- answer --\n-- a B open=c --\n-- answer --\n":               "is open",
+		"x\n-- a B open=c --\n-- answer --\n-- read c --\n-- answer --\n":                   "the answer is empty",
+		"x\n-- a B open=c --\n-- answer --\n-- read c until --\n-- answer --\nend\n":        "no option but skip",
+		"x\n-- a B open=c --\n-- answer --\n-- read c open=d --\n-- answer --\nend\n":       "no option but skip",
+		"x\n-- a B skip=status --\n-- answer --\nend\n":                                     "cannot be skipped",
+		"x\n-- crash --\nwords\n":                                                           "only requests have a body",
+		"x\n-- a B --\n-- answer --\n-- answer --\n":                                        "an answer without a request",
 	} {
 		if _, err := conformance.Parse("x", text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -66,9 +66,6 @@ func Run(ctx context.Context, c Config, t *Transcript) (*Outcome, error) {
 		out.Line, out.Step, out.Differs = t.steps[i].line, t.steps[i].String(), []string{err.Error()}
 		if m, ok := errors.AsType[*mismatch](err); ok {
 			out.Differs, out.Came = m.differs, m.came
-			if err.Error() != m.Error() {
-				out.Differs = append(out.Differs, err.Error())
-			}
 		}
 		return out, nil
 	}
@@ -117,7 +114,7 @@ func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, err
 		if status.Code(err) == codes.NotFound {
 			return "the tool " + n.Tool, nil
 		}
-		return "", err
+		return refused("an answer of GetTool to "+users[0], err)
 	}
 	ctx = as(ctx, c.Tokens[n.User])
 	spec := &tooldv1.CallSpec{Tool: n.Tool, Arguments: n.Arguments}
@@ -126,7 +123,7 @@ func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, err
 		if st := status.Code(err); st == codes.Unauthenticated || st == codes.PermissionDenied {
 			return "a token of " + n.User + " that may call tools: " + status.Convert(err).Message(), nil
 		}
-		return "", err
+		return refused("an answer of DescribeCall to "+n.User, err)
 	}
 	outcome := strings.TrimPrefix(got.GetOutcome().String(), "VERDICT_ACTION_")
 	if !got.GetValid() {
@@ -138,13 +135,29 @@ func (c *Config) lacks(ctx context.Context, n Need, users []string) (string, err
 	return "", nil
 }
 
-// restart kills the daemon and waits until it serves again.
-func (c *Config) restart(ctx context.Context) error {
+// refused says what an error means that a daemon answered; that it cannot be reached stays an error.
+func refused(lack string, err error) (string, error) {
+	switch st := status.Convert(err); st.Code() {
+	case codes.OK, codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return "", err
+	default:
+		return fmt.Sprintf("%s, not %s: %s", lack, codeName(st.Code()), st.Message()), nil
+	}
+}
+
+// restart kills the daemon and waits until it serves again. The token is of somebody who may watch its health.
+func (c *Config) restart(ctx context.Context, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, 6*c.patience())
+	defer cancel()
+	gone := c.lifeline(as(ctx, token))
 	if err := c.Restart(ctx); err != nil {
 		return fmt.Errorf("kill the daemon and start it again: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, 6*c.patience())
-	defer cancel()
+	select {
+	case <-gone:
+	case <-time.After(c.patience()):
+		return errors.New("the daemon was not killed: a stream from before still lives")
+	}
 	for {
 		c.Conn.ResetConnectBackoff()
 		got, err := healthv1.NewHealthClient(c.Conn).Check(ctx, &healthv1.HealthCheckRequest{}, grpc.WaitForReady(true))
@@ -158,6 +171,27 @@ func (c *Config) restart(ctx context.Context) error {
 			return fmt.Errorf("the daemon does not serve again: %w", err)
 		}
 	}
+}
+
+// lifeline returns what is closed when the daemon is gone, as it may be already. A stream shows it: one connection may lead to many
+// daemons, by and by.
+func (c *Config) lifeline(ctx context.Context) <-chan struct{} {
+	gone := make(chan struct{})
+	stream, err := healthv1.NewHealthClient(c.Conn).Watch(ctx, &healthv1.HealthCheckRequest{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if err != nil {
+		close(gone)
+		return gone
+	}
+	go func() { // ends with ctx at the latest
+		defer close(gone)
+		for err == nil {
+			_, err = stream.Recv()
+		}
+	}()
+	return gone
 }
 
 // Select returns the transcripts whose names contain one of the words; no words are all.

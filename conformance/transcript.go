@@ -209,8 +209,13 @@ func parseHeading(words []string) (step, error) {
 	case len(words) == 1 && words[0] == "crash":
 		return step{verb: crash}, nil
 	case len(words) >= 2 && words[0] == "read":
-		s := step{verb: read, stream: words[1]}
-		return s, s.options(words[2:])
+		s := step{verb: read}
+		err := s.options(words[2:])
+		if err == nil && (s.until || s.stream != "") {
+			err = errors.New("what is read on has no option but skip")
+		}
+		s.stream = words[1]
+		return s, err
 	case len(words) == 2 && words[0] == "leave":
 		return step{verb: leave, stream: words[1]}, nil
 	case len(words) < 2:
@@ -229,7 +234,9 @@ func (s *step) options(words []string) error {
 		case "open":
 			s.stream = value
 		case "skip":
-			s.skip = strings.Split(value, ",")
+			if s.skip = strings.Split(value, ","); slices.ContainsFunc(s.skip, ofTheEnd) {
+				return errors.New("how it ends cannot be skipped")
+			}
 		default:
 			return fmt.Errorf("no option %q: want until, open=NAME or skip=WORD,WORD", w)
 		}
@@ -240,28 +247,44 @@ func (s *step) options(words []string) error {
 	return nil
 }
 
+func ofTheEnd(word string) bool { return word == "" || word == "end" || word == "status" }
+
 // check looks for what would make a transcript prove nothing.
 func (t *Transcript) check() error {
-	if t.About == "" {
+	switch {
+	case t.About == "":
 		return errors.New("the first line has to say what it guards")
+	case len(t.steps) == 0:
+		return errors.New("no steps")
 	}
 	open := map[string]bool{}
-	for _, s := range t.steps {
-		if s.verb == request && s.stream != "" {
-			open[s.stream] = true
-		}
-		if (s.verb == read || s.verb == leave) && !open[s.stream] {
-			return fmt.Errorf("line %d: no stream %q is open", s.line, s.stream)
-		}
-		if (s.verb == request || s.verb == read) && !s.hasWant {
-			return fmt.Errorf("line %d: nothing is wanted of the answer", s.line)
-		}
-		if s.verb == request && s.stream == "" && len(s.want) == 0 {
-			return fmt.Errorf("line %d: the answer is empty", s.line)
+	for i := range t.steps {
+		if err := t.steps[i].check(open); err != nil {
+			return fmt.Errorf("line %d: %w", t.steps[i].line, err)
 		}
 	}
-	if len(t.steps) == 0 {
-		return errors.New("no steps")
+	return nil
+}
+
+// check looks at one step, before which these streams are open.
+func (s *step) check(open map[string]bool) error {
+	switch {
+	case (s.verb == read || s.verb == leave) && !open[s.stream]:
+		return fmt.Errorf("no stream %q is open", s.stream)
+	case s.verb == request && s.stream != "" && open[s.stream]:
+		return fmt.Errorf("a stream %q is open", s.stream)
+	case (s.verb == request || s.verb == read) && !s.hasWant:
+		return errors.New("nothing is wanted of the answer")
+	case (s.verb == read || s.verb == request && s.stream == "") && len(s.want) == 0:
+		return errors.New("the answer is empty")
+	}
+	switch {
+	case s.verb == crash:
+		clear(open)
+	case s.verb == leave:
+		delete(open, s.stream)
+	case s.stream != "":
+		open[s.stream] = true
 	}
 	return nil
 }
