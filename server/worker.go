@@ -26,6 +26,8 @@ type WorkerLine interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
+	// Question asks about a call that does not run yet; the answer counts until the time is over.
+	Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration)
 	// Input gives what was typed into a call; ended says that nothing follows.
 	Input(lease string, position int64, data []byte, ended bool, err error)
 	// End ends the connection. The reason is UPPER_SNAKE_CASE.
@@ -39,6 +41,8 @@ type WorkerSession interface {
 	Reporter(lease string) (tool.Reporter, error)
 	// ReadInput has the worker given what is typed into its call, from a position on, up to so many bytes; done says that it takes no more.
 	ReadInput(lease string, position int64, most int, done bool) error
+	// Answer answers a question.
+	Answer(id string, a WorkerAnswer)
 	Finish(lease string, r *tool.Result, err error) error
 	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
 	// a question about it.
@@ -63,7 +67,17 @@ type WorkerTool struct {
 	Descriptor           tool.Descriptor
 	Reconciles, Abandons bool
 	Polls                bool
+	Validates, Assesses  bool
+	Describes            bool
 	Documents            []tool.Document // their scopes and keys
+}
+
+// A WorkerAnswer is what a worker says of a call that does not run yet: what it was asked for, or why it cannot say. Of VALIDATE the error is
+// what is wrong with the arguments.
+type WorkerAnswer struct {
+	Effects     *tool.Effects
+	Description *tool.Description
+	Err         error
 }
 
 // A WorkerAccepted is the answer to an offer.
@@ -189,10 +203,12 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 			defer func() { <-c.completing }()
 			c.complete(m.Complete)
 		}()
+	case *tooldv1.ConnectRequest_Answer:
+		c.session.Answer(m.Answer.GetQuestionId(), toWorkerAnswer(m.Answer))
 	case *tooldv1.ConnectRequest_Register:
 		return call.InvalidField("register", "comes once")
 	default:
-		return call.InvalidField("message", "is required: report, done, complete, heartbeat or drain")
+		return call.InvalidField("message", "is required: report, done, complete, answer, heartbeat or drain")
 	}
 	return nil
 }

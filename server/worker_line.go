@@ -3,8 +3,10 @@ package server
 import (
 	"context"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -94,6 +96,14 @@ func (l *workerLine) Cancel(lease string, cause error) {
 // Lost implements [WorkerLine].
 func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
+}
+
+// Question implements [WorkerLine].
+func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
+		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),
+		Call: fromWorkerCall(c, documents), Within: durationpb.New(within),
+	}}})
 }
 
 // Input implements [WorkerLine].

@@ -37,6 +37,11 @@ func toOffer(r *tooldv1.WorkerRegister) (*WorkerOffer, []WorkerRefusal, error) {
 				err = fmt.Errorf("answers: this daemon does not know %s", k)
 			}
 		}
+		for _, k := range t.GetQuestions() {
+			one.Validates = one.Validates || k == tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE
+			one.Assesses = one.Assesses || k == tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS
+			one.Describes = one.Describes || k == tooldv1.WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE
+		}
 		for _, k := range t.GetDocuments() {
 			one.Documents = append(one.Documents, tool.Document{Scope: tool.Scope(word(k.GetScope(), "DOCUMENT_SCOPE_")), Key: k.GetKey()})
 		}
@@ -61,6 +66,10 @@ func toDescriptor(d *tooldv1.Descriptor) (tool.Descriptor, error) {
 		RequiredIsolation: tool.Isolation(map[string]string{"NONE": "none", "FULL": "full"}[word(d.GetRequiredIsolation(), "ISOLATION_LEVEL_")]),
 		RequiredSecrets:   d.GetRequiredSecrets(), Guidance: d.GetGuidance(), Annotations: d.GetAnnotations(), Aliases: d.GetAliases(),
 		Version: d.GetVersion(), Metadata: d.GetMetadata(),
+	}
+	if m := d.GetMildest(); m != nil {
+		mildest := toEffects(m)
+		out.Mildest = &mildest
 	}
 	if d.GetOnDoubt() == tooldv1.OnDoubt_ON_DOUBT_ASK {
 		out.OnDoubt = tool.OnDoubtAsk
@@ -123,7 +132,7 @@ func fromWorkerCall(c *tool.Call, documents []tool.Document) *tooldv1.WorkerCall
 	}
 	if r := c.Resume; r != nil {
 		out.Resume = &tooldv1.WorkerResume{
-			SuspensionId: r.SuspensionID, Reason: r.Reason, Round: int32(r.Round), Result: r.Result, Decision: fromDecision(&r.Decision, nil),
+			SuspensionId: r.SuspensionID, Reason: r.Reason, Round: int32(r.Round), Result: r.Result, Decision: fromDecision(&r.Decision, nil), Basis: r.Basis,
 		}
 	}
 	return out

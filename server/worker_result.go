@@ -56,15 +56,9 @@ func toWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 			return nil, broken("data: %v", err)
 		}
 	}
-	for _, c := range r.GetContent() {
-		one := tool.Content{
-			Type: tool.ContentType(strings.ToLower(word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
-			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
-		}
-		if one.Type == "" || len(one.Data) > maxWorkerContent {
-			return nil, broken("content of type %s with %d bytes", c.GetType(), len(one.Data))
-		}
-		out.Content = append(out.Content, one)
+	var err error
+	if out.Content, err = toWorkerContent(r.GetContent()); err != nil {
+		return nil, err
 	}
 	switch {
 	case out.Status == tool.StatusSuccess && r.GetError() == nil && r.GetTicket() == nil:
@@ -78,6 +72,21 @@ func toWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 		return withError(out, r.GetError())
 	}
 	return nil, broken("a result is SUCCESS, ERROR, or PENDING with a ticket or an operation; this is %s", r.GetStatus())
+}
+
+func toWorkerContent(list []*tooldv1.Content) ([]tool.Content, error) {
+	var out []tool.Content
+	for _, c := range list {
+		one := tool.Content{
+			Type: tool.ContentType(strings.ToLower(word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
+			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
+		}
+		if one.Type == "" || len(one.Data) > maxWorkerContent {
+			return nil, broken("content of type %s with %d bytes", c.GetType(), len(one.Data))
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }
 
 // withOperation makes the result of work that goes on elsewhere. What cannot be followed the engine finds.
@@ -101,12 +110,22 @@ func workerCodes() []tool.Code {
 
 // withError makes the ERROR result, or the error of a tool that did not come to its end.
 func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
+	failure := toWorkerError(e, tool.ExecutionFailed)
+	if e.GetAborted() {
+		return nil, failure
+	}
+	out.Error = failure
+	return out, nil
+}
+
+// toWorkerError reads an error; otherwise is the code of one that a worker may not give.
+func toWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
 	failure := &tool.Error{
 		Code: tool.Code(word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason(), Message: e.GetMessage(), Retryable: e.GetRetryable(),
 		RetryAfter: e.GetRetryAfter().AsDuration(), DeveloperMessage: e.GetDeveloperMessage(),
 	}
 	if !slices.Contains(workerCodes(), failure.Code) {
-		failure.Code = tool.ExecutionFailed
+		failure.Code = otherwise
 	}
 	for _, v := range e.GetFieldViolations() {
 		failure.Violations = append(failure.Violations, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
@@ -114,11 +133,7 @@ func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
 	if failure.Message == "" {
 		failure.Message = "The tool failed without saying why"
 	}
-	if e.GetAborted() {
-		return nil, failure
-	}
-	out.Error = failure
-	return out, nil
+	return failure
 }
 
 func toTicket(t *tooldv1.WorkerTicket) *tool.Ticket {

@@ -89,6 +89,7 @@ func testWorker(address, token string) *worker.Worker {
 	})
 	addOperations(w)
 	addInputs(w)
+	addPaint(w)
 	worker.Add(w, worker.Tool{ID: "leaves", Observe: true}, func(context.Context, *worker.Call, testArgs) (string, error) {
 		runtime.Goexit()
 		return "", nil
@@ -513,7 +514,7 @@ func TestWorkerSources(t *testing.T) {
 		return nil
 	}
 	w := p.worker(languages()[0], p.ready.TCP, p.token())
-	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 18 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 19 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
 		t.Errorf("served: %v", s)
 	}
 	must(t, w.Process.Signal(syscall.SIGTERM))
@@ -609,6 +610,8 @@ func say(t *testing.T, stream tooldv1.WorkerService_ConnectClient, m any) {
 	case *tooldv1.ConnectRequest_Report:
 		req.Message = m
 	case *tooldv1.ConnectRequest_Complete:
+		req.Message = m
+	case *tooldv1.ConnectRequest_Answer:
 		req.Message = m
 	}
 	must(t, stream.Send(req))

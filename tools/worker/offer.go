@@ -26,6 +26,9 @@ type ToolOffer struct {
 	Reconciles bool            `json:"reconciles,omitempty"` // it can say what became of an attempt
 	Polls      bool            `json:"polls,omitempty"`      // it can say how far an operation is
 	Abandons   bool            `json:"abandons,omitempty"`   // it wants to hear of questions that are not answered
+	Validates  bool            `json:"validates,omitempty"`  // it looks at arguments
+	Assesses   bool            `json:"assesses,omitempty"`   // it says what a call would do to the world
+	Describes  bool            `json:"describes,omitempty"`  // it tells people what a call would do
 	Documents  []DocumentKey   `json:"documents,omitempty"`  // what its calls are told
 }
 

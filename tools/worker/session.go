@@ -22,6 +22,8 @@ type Line interface {
 	Cancel(lease string, cause error)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
+	// Question asks about a call that does not run yet; [Session.Answer] counts until the time is over.
+	Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration)
 	// Input gives what was typed into a call; ended says that nothing follows.
 	Input(lease string, position int64, data []byte, ended bool, err error)
 	// End ends the connection; whoever made the session closes it then. The reason is UPPER_SNAKE_CASE.
@@ -49,14 +51,15 @@ type Session struct {
 	busy atomic.Bool  // what it said is being taken: it cannot be heard meanwhile
 
 	// The hub's lock guards these.
-	silence  *time.Timer
-	tools    map[string]*offered
-	later    map[string]ToolOffer // definitions that others serve otherwise
-	leases   map[string]*lease
-	given    uint64
-	draining bool
-	gone     bool
-	refused  []Refusal
+	silence   *time.Timer
+	tools     map[string]*offered
+	later     map[string]ToolOffer // definitions that others serve otherwise
+	leases    map[string]*lease
+	questions map[string]*question // that it has not answered
+	given     uint64
+	draining  bool
+	gone      bool
+	refused   []Refusal
 }
 
 // Accepted is the answer to an offer.
@@ -75,7 +78,8 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	}
 	s = &Session{
 		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
-		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{}, draining: true,
+		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{},
+		questions: map[string]*question{}, draining: true,
 	}
 	if s.limit == 0 {
 		s.limit = defaultLimit
@@ -260,6 +264,7 @@ func (s *Session) close(lose bool) {
 		}
 		t.leftLocked()
 	}
+	s.unansweredLocked()
 	left := s.left()
 	for _, l := range s.leases {
 		if lose || h.closed || left <= 0 {

@@ -30,6 +30,9 @@ type (
 var (
 	_ tool.Tool       = (*offered)(nil)
 	_ tool.Abandoner  = (*offered)(nil)
+	_ tool.Validator  = (*offered)(nil)
+	_ tool.Assessor   = (*offered)(nil)
+	_ tool.Describer  = (*offered)(nil)
 	_ tool.Reconciler = reconciling{}
 	_ tool.Reconciler = telling{}
 	_ tool.Poller     = polling{}

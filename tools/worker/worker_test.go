@@ -85,8 +85,10 @@ type line struct {
 	lost    []string
 	inputs  []string
 	pieces  []piece
-	ended   error
-	reason  string
+
+	questions []asked
+	ended     error
+	reason    string
 }
 
 func (l *line) Start(lease, kind string, _ *tool.Call, _ []tool.Document) {
@@ -100,6 +102,11 @@ func (l *line) Cancel(lease string, _ error) {
 	l.mu.Unlock()
 }
 func (l *line) Lost(lease string) { l.mu.Lock(); l.lost = append(l.lost, lease); l.mu.Unlock() }
+func (l *line) Question(id, kind string, c *tool.Call, _ []tool.Document, within time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.questions = append(l.questions, asked{id, kind, c, within})
+}
 func (l *line) Input(_ string, position int64, data []byte, ended bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,10 +37,14 @@ func (s workerSession) Complete(id, operation string, r *tool.Result, failed err
 	return s.operations.Complete(namespace, source, id, operation, r, failed)
 }
 
+func (s workerSession) Answer(id string, a server.WorkerAnswer) {
+	s.Session.Answer(id, worker.Answer(a))
+}
+
 func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.WorkerLine) (server.WorkerSession, *server.WorkerAccepted, func(), error) {
 	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held, Previous: o.Previous}
 	for _, t := range o.Tools {
-		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons, Polls: t.Polls}
+		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons, Polls: t.Polls, Validates: t.Validates, Assesses: t.Assesses, Describes: t.Describes}
 		for _, d := range t.Documents {
 			one.Documents = append(one.Documents, worker.DocumentKey{Scope: d.Scope, Key: d.Key})
 		}

@@ -84,6 +84,64 @@ func (WorkKind) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{0}
 }
 
+// WorkerQuestionKind is what a worker is asked about a call before it runs. What it says comes of the arguments alone, or of what it can read; it changes
+// nothing. The same may be asked again, and of another worker.
+type WorkerQuestionKind int32
+
+const (
+	WorkerQuestionKind_WORKER_QUESTION_KIND_UNSPECIFIED WorkerQuestionKind = 0
+	// Whether the arguments are right, beyond what the schema says: no WorkerAnswer.error. A worker looks again before it runs the call, because nobody may
+	// have been there to be asked.
+	WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE WorkerQuestionKind = 1
+	// What the call would do to the world. Not milder than Descriptor.mildest, else it does not count.
+	WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS WorkerQuestionKind = 2
+	// What the call would do, for people.
+	WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE WorkerQuestionKind = 3
+)
+
+// Enum value maps for WorkerQuestionKind.
+var (
+	WorkerQuestionKind_name = map[int32]string{
+		0: "WORKER_QUESTION_KIND_UNSPECIFIED",
+		1: "WORKER_QUESTION_KIND_VALIDATE",
+		2: "WORKER_QUESTION_KIND_ASSESS",
+		3: "WORKER_QUESTION_KIND_DESCRIBE",
+	}
+	WorkerQuestionKind_value = map[string]int32{
+		"WORKER_QUESTION_KIND_UNSPECIFIED": 0,
+		"WORKER_QUESTION_KIND_VALIDATE":    1,
+		"WORKER_QUESTION_KIND_ASSESS":      2,
+		"WORKER_QUESTION_KIND_DESCRIBE":    3,
+	}
+)
+
+func (x WorkerQuestionKind) Enum() *WorkerQuestionKind {
+	p := new(WorkerQuestionKind)
+	*p = x
+	return p
+}
+
+func (x WorkerQuestionKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WorkerQuestionKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_worker_service_proto_enumTypes[1].Descriptor()
+}
+
+func (WorkerQuestionKind) Type() protoreflect.EnumType {
+	return &file_toold_v1_worker_service_proto_enumTypes[1]
+}
+
+func (x WorkerQuestionKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WorkerQuestionKind.Descriptor instead.
+func (WorkerQuestionKind) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{1}
+}
+
 // ConnectRequest is what a worker says.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -97,6 +155,7 @@ type ConnectRequest struct {
 	//	*ConnectRequest_Heartbeat
 	//	*ConnectRequest_Drain
 	//	*ConnectRequest_Complete
+	//	*ConnectRequest_Answer
 	Message       isConnectRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -193,6 +252,15 @@ func (x *ConnectRequest) GetComplete() *WorkerComplete {
 	return nil
 }
 
+func (x *ConnectRequest) GetAnswer() *WorkerAnswer {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectRequest_Answer); ok {
+			return x.Answer
+		}
+	}
+	return nil
+}
+
 type isConnectRequest_Message interface {
 	isConnectRequest_Message()
 }
@@ -227,6 +295,11 @@ type ConnectRequest_Complete struct {
 	Complete *WorkerComplete `protobuf:"bytes,6,opt,name=complete,proto3,oneof"`
 }
 
+type ConnectRequest_Answer struct {
+	// The answer to `question`.
+	Answer *WorkerAnswer `protobuf:"bytes,7,opt,name=answer,proto3,oneof"`
+}
+
 func (*ConnectRequest_Register) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Report) isConnectRequest_Message() {}
@@ -238,6 +311,8 @@ func (*ConnectRequest_Heartbeat) isConnectRequest_Message() {}
 func (*ConnectRequest_Drain) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Complete) isConnectRequest_Message() {}
+
+func (*ConnectRequest_Answer) isConnectRequest_Message() {}
 
 // ConnectResponse is what a worker is told.
 type ConnectResponse struct {
@@ -254,6 +329,7 @@ type ConnectResponse struct {
 	//	*ConnectResponse_Heartbeat
 	//	*ConnectResponse_Completed
 	//	*ConnectResponse_Input
+	//	*ConnectResponse_Question
 	Message       isConnectResponse_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -368,6 +444,15 @@ func (x *ConnectResponse) GetInput() *WorkerInput {
 	return nil
 }
 
+func (x *ConnectResponse) GetQuestion() *WorkerQuestion {
+	if x != nil {
+		if x, ok := x.Message.(*ConnectResponse_Question); ok {
+			return x.Question
+		}
+	}
+	return nil
+}
+
 type isConnectResponse_Message interface {
 	isConnectResponse_Message()
 }
@@ -412,6 +497,11 @@ type ConnectResponse_Input struct {
 	Input *WorkerInput `protobuf:"bytes,8,opt,name=input,proto3,oneof"`
 }
 
+type ConnectResponse_Question struct {
+	// Something about a call that does not run yet. Only what was offered is asked (WorkerTool.questions).
+	Question *WorkerQuestion `protobuf:"bytes,9,opt,name=question,proto3,oneof"`
+}
+
 func (*ConnectResponse_Registered) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Start) isConnectResponse_Message() {}
@@ -427,6 +517,8 @@ func (*ConnectResponse_Heartbeat) isConnectResponse_Message() {}
 func (*ConnectResponse_Completed) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Input) isConnectResponse_Message() {}
+
+func (*ConnectResponse_Question) isConnectResponse_Message() {}
 
 // WorkerRegister says who a worker is and what it serves.
 type WorkerRegister struct {
@@ -543,12 +635,14 @@ func (x *WorkerRegister) GetPrevious() string {
 type WorkerTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its id is required; source and digest are ignored. It may require neither isolation nor secrets: toold gives neither to what
-	// runs elsewhere.
+	// runs elsewhere. Its mildest is what ASSESS may say at most.
 	Descriptor_ *Descriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
 	// What else the worker answers for this tool; EXECUTE is understood.
 	Answers []WorkKind `protobuf:"varint,2,rep,packed,name=answers,proto3,enum=toold.v1.WorkKind" json:"answers,omitempty"`
 	// The documents that its calls are told; at most 32.
-	Documents     []*WorkerDocument `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"`
+	Documents []*WorkerDocument `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"`
+	// What the worker says of its calls before they run. Kinds that a daemon does not know it does not ask.
+	Questions     []WorkerQuestionKind `protobuf:"varint,4,rep,packed,name=questions,proto3,enum=toold.v1.WorkerQuestionKind" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -600,6 +694,13 @@ func (x *WorkerTool) GetAnswers() []WorkKind {
 func (x *WorkerTool) GetDocuments() []*WorkerDocument {
 	if x != nil {
 		return x.Documents
+	}
+	return nil
+}
+
+func (x *WorkerTool) GetQuestions() []WorkerQuestionKind {
+	if x != nil {
+		return x.Questions
 	}
 	return nil
 }
@@ -1046,7 +1147,9 @@ type WorkerResume struct {
 	// JSON text; may be empty.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
 	// Who said what.
-	Decision      *Decision `protobuf:"bytes,5,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision *Decision `protobuf:"bytes,5,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Description.basis, as the question showed it.
+	Basis         string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1116,6 +1219,161 @@ func (x *WorkerResume) GetDecision() *Decision {
 	return nil
 }
 
+func (x *WorkerResume) GetBasis() string {
+	if x != nil {
+		return x.Basis
+	}
+	return ""
+}
+
+// WorkerQuestion asks about a call that does not run yet. It is no work under a lease: it does not count in max_calls, is not cancelled, and not asked
+// again over another connection.
+type WorkerQuestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Unguessable; what the answer names.
+	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	// Never unspecified. A worker that does not know it answers with an error.
+	Kind WorkerQuestionKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkerQuestionKind" json:"kind,omitempty"`
+	// Of DESCRIBE what is known of the call; of VALIDATE and ASSESS its tool, namespace and arguments alone.
+	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	// How long the daemon waits. A later answer does not count.
+	Within        *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerQuestion) Reset() {
+	*x = WorkerQuestion{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerQuestion) ProtoMessage() {}
+
+func (x *WorkerQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerQuestion.ProtoReflect.Descriptor instead.
+func (*WorkerQuestion) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WorkerQuestion) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
+func (x *WorkerQuestion) GetKind() WorkerQuestionKind {
+	if x != nil {
+		return x.Kind
+	}
+	return WorkerQuestionKind_WORKER_QUESTION_KIND_UNSPECIFIED
+}
+
+func (x *WorkerQuestion) GetCall() *WorkerCall {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *WorkerQuestion) GetWithin() *durationpb.Duration {
+	if x != nil {
+		return x.Within
+	}
+	return nil
+}
+
+// WorkerAnswer answers a WorkerQuestion. Without an answer VALIDATE fails the call, ASSESS counts as Descriptor.effects, and the description is degraded.
+type WorkerAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The question.
+	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
+	// Of VALIDATE what is wrong with the arguments: the call ends with it and did not run; unspecified is INVALID_ARGUMENTS. Of the others:
+	// the worker cannot say.
+	Error *ToolError `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
+	// Of ASSESS. What is unspecified has its default.
+	Assessment *Assessment `protobuf:"bytes,3,opt,name=assessment,proto3" json:"assessment,omitempty"`
+	// Of DESCRIBE, at most 64 KiB. What is left out the daemon fills in.
+	Description   *Description `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerAnswer) Reset() {
+	*x = WorkerAnswer{}
+	mi := &file_toold_v1_worker_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerAnswer) ProtoMessage() {}
+
+func (x *WorkerAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_worker_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerAnswer.ProtoReflect.Descriptor instead.
+func (*WorkerAnswer) Descriptor() ([]byte, []int) {
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WorkerAnswer) GetQuestionId() string {
+	if x != nil {
+		return x.QuestionId
+	}
+	return ""
+}
+
+func (x *WorkerAnswer) GetError() *ToolError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetAssessment() *Assessment {
+	if x != nil {
+		return x.Assessment
+	}
+	return nil
+}
+
+func (x *WorkerAnswer) GetDescription() *Description {
+	if x != nil {
+		return x.Description
+	}
+	return nil
+}
+
 // WorkerCancel asks for an end.
 type WorkerCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1131,7 +1389,7 @@ type WorkerCancel struct {
 
 func (x *WorkerCancel) Reset() {
 	*x = WorkerCancel{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[10]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1401,7 @@ func (x *WorkerCancel) String() string {
 func (*WorkerCancel) ProtoMessage() {}
 
 func (x *WorkerCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[10]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1414,7 @@ func (x *WorkerCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCancel.ProtoReflect.Descriptor instead.
 func (*WorkerCancel) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *WorkerCancel) GetLeaseId() string {
@@ -1191,7 +1449,7 @@ type WorkerLost struct {
 
 func (x *WorkerLost) Reset() {
 	*x = WorkerLost{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[11]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1461,7 @@ func (x *WorkerLost) String() string {
 func (*WorkerLost) ProtoMessage() {}
 
 func (x *WorkerLost) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[11]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1474,7 @@ func (x *WorkerLost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLost.ProtoReflect.Descriptor instead.
 func (*WorkerLost) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *WorkerLost) GetLeaseId() string {
@@ -1244,7 +1502,7 @@ type WorkerAck struct {
 
 func (x *WorkerAck) Reset() {
 	*x = WorkerAck{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[12]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1256,7 +1514,7 @@ func (x *WorkerAck) String() string {
 func (*WorkerAck) ProtoMessage() {}
 
 func (x *WorkerAck) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[12]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1269,7 +1527,7 @@ func (x *WorkerAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerAck.ProtoReflect.Descriptor instead.
 func (*WorkerAck) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WorkerAck) GetLeaseId() string {
@@ -1309,7 +1567,7 @@ type WorkerHeartbeat struct {
 
 func (x *WorkerHeartbeat) Reset() {
 	*x = WorkerHeartbeat{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[13]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1579,7 @@ func (x *WorkerHeartbeat) String() string {
 func (*WorkerHeartbeat) ProtoMessage() {}
 
 func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[13]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1592,7 @@ func (x *WorkerHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerHeartbeat.ProtoReflect.Descriptor instead.
 func (*WorkerHeartbeat) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{15}
 }
 
 // WorkerDrain says that a worker is about to leave.
@@ -1346,7 +1604,7 @@ type WorkerDrain struct {
 
 func (x *WorkerDrain) Reset() {
 	*x = WorkerDrain{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[14]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1616,7 @@ func (x *WorkerDrain) String() string {
 func (*WorkerDrain) ProtoMessage() {}
 
 func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[14]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1629,7 @@ func (x *WorkerDrain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDrain.ProtoReflect.Descriptor instead.
 func (*WorkerDrain) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
 }
 
 // WorkerReport is something that a running tool tells. Only EXECUTE reports.
@@ -1399,7 +1657,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[15]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1411,7 +1669,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[15]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1424,7 +1682,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WorkerReport) GetLeaseId() string {
@@ -1582,7 +1840,7 @@ type WorkerReadInput struct {
 
 func (x *WorkerReadInput) Reset() {
 	*x = WorkerReadInput{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1852,7 @@ func (x *WorkerReadInput) String() string {
 func (*WorkerReadInput) ProtoMessage() {}
 
 func (x *WorkerReadInput) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[16]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1865,7 @@ func (x *WorkerReadInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReadInput.ProtoReflect.Descriptor instead.
 func (*WorkerReadInput) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WorkerReadInput) GetPosition() int64 {
@@ -1646,7 +1904,7 @@ type WorkerArtifact struct {
 
 func (x *WorkerArtifact) Reset() {
 	*x = WorkerArtifact{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1916,7 @@ func (x *WorkerArtifact) String() string {
 func (*WorkerArtifact) ProtoMessage() {}
 
 func (x *WorkerArtifact) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[17]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1929,7 @@ func (x *WorkerArtifact) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerArtifact.ProtoReflect.Descriptor instead.
 func (*WorkerArtifact) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WorkerArtifact) GetName() string {
@@ -1714,7 +1972,7 @@ type WorkerInput struct {
 
 func (x *WorkerInput) Reset() {
 	*x = WorkerInput{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1726,7 +1984,7 @@ func (x *WorkerInput) String() string {
 func (*WorkerInput) ProtoMessage() {}
 
 func (x *WorkerInput) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[18]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1739,7 +1997,7 @@ func (x *WorkerInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerInput.ProtoReflect.Descriptor instead.
 func (*WorkerInput) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WorkerInput) GetLeaseId() string {
@@ -1792,7 +2050,7 @@ type WorkerOperation struct {
 
 func (x *WorkerOperation) Reset() {
 	*x = WorkerOperation{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1804,7 +2062,7 @@ func (x *WorkerOperation) String() string {
 func (*WorkerOperation) ProtoMessage() {}
 
 func (x *WorkerOperation) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[19]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1817,7 +2075,7 @@ func (x *WorkerOperation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOperation.ProtoReflect.Descriptor instead.
 func (*WorkerOperation) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WorkerOperation) GetOperationId() string {
@@ -1856,7 +2114,7 @@ type WorkerComplete struct {
 
 func (x *WorkerComplete) Reset() {
 	*x = WorkerComplete{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +2126,7 @@ func (x *WorkerComplete) String() string {
 func (*WorkerComplete) ProtoMessage() {}
 
 func (x *WorkerComplete) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[20]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +2139,7 @@ func (x *WorkerComplete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerComplete.ProtoReflect.Descriptor instead.
 func (*WorkerComplete) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WorkerComplete) GetCallId() string {
@@ -1922,7 +2180,7 @@ type WorkerCompleted struct {
 
 func (x *WorkerCompleted) Reset() {
 	*x = WorkerCompleted{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2192,7 @@ func (x *WorkerCompleted) String() string {
 func (*WorkerCompleted) ProtoMessage() {}
 
 func (x *WorkerCompleted) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[21]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2205,7 @@ func (x *WorkerCompleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCompleted.ProtoReflect.Descriptor instead.
 func (*WorkerCompleted) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WorkerCompleted) GetCallId() string {
@@ -1994,7 +2252,7 @@ type WorkerDone struct {
 
 func (x *WorkerDone) Reset() {
 	*x = WorkerDone{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2006,7 +2264,7 @@ func (x *WorkerDone) String() string {
 func (*WorkerDone) ProtoMessage() {}
 
 func (x *WorkerDone) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[22]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2019,7 +2277,7 @@ func (x *WorkerDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerDone.ProtoReflect.Descriptor instead.
 func (*WorkerDone) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkerDone) GetLeaseId() string {
@@ -2072,7 +2330,7 @@ type WorkerResult struct {
 
 func (x *WorkerResult) Reset() {
 	*x = WorkerResult{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2342,7 @@ func (x *WorkerResult) String() string {
 func (*WorkerResult) ProtoMessage() {}
 
 func (x *WorkerResult) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[23]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2355,7 @@ func (x *WorkerResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerResult.ProtoReflect.Descriptor instead.
 func (*WorkerResult) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WorkerResult) GetStatus() ResultStatus {
@@ -2195,7 +2453,7 @@ type WorkerTicket struct {
 
 func (x *WorkerTicket) Reset() {
 	*x = WorkerTicket{}
-	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2465,7 @@ func (x *WorkerTicket) String() string {
 func (*WorkerTicket) ProtoMessage() {}
 
 func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_worker_service_proto_msgTypes[24]
+	mi := &file_toold_v1_worker_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2478,7 @@ func (x *WorkerTicket) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerTicket.ProtoReflect.Descriptor instead.
 func (*WorkerTicket) Descriptor() ([]byte, []int) {
-	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WorkerTicket) GetAction() string {
@@ -2283,15 +2541,16 @@ var File_toold_v1_worker_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtoold/v1/worker_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x1btoold/v1/hook_service.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\xd3\x02\n" +
+	"\x1dtoold/v1/worker_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x1btoold/v1/hook_service.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\x85\x03\n" +
 	"\x0eConnectRequest\x126\n" +
 	"\bregister\x18\x01 \x01(\v2\x18.toold.v1.WorkerRegisterH\x00R\bregister\x120\n" +
 	"\x06report\x18\x02 \x01(\v2\x16.toold.v1.WorkerReportH\x00R\x06report\x12*\n" +
 	"\x04done\x18\x03 \x01(\v2\x14.toold.v1.WorkerDoneH\x00R\x04done\x129\n" +
 	"\theartbeat\x18\x04 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x12-\n" +
 	"\x05drain\x18\x05 \x01(\v2\x15.toold.v1.WorkerDrainH\x00R\x05drain\x126\n" +
-	"\bcomplete\x18\x06 \x01(\v2\x18.toold.v1.WorkerCompleteH\x00R\bcompleteB\t\n" +
-	"\amessage\"\xb5\x03\n" +
+	"\bcomplete\x18\x06 \x01(\v2\x18.toold.v1.WorkerCompleteH\x00R\bcomplete\x120\n" +
+	"\x06answer\x18\a \x01(\v2\x16.toold.v1.WorkerAnswerH\x00R\x06answerB\t\n" +
+	"\amessage\"\xed\x03\n" +
 	"\x0fConnectResponse\x12<\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\v2\x1a.toold.v1.WorkerRegisteredH\x00R\n" +
@@ -2302,7 +2561,8 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x03ack\x18\x05 \x01(\v2\x13.toold.v1.WorkerAckH\x00R\x03ack\x129\n" +
 	"\theartbeat\x18\x06 \x01(\v2\x19.toold.v1.WorkerHeartbeatH\x00R\theartbeat\x129\n" +
 	"\tcompleted\x18\a \x01(\v2\x19.toold.v1.WorkerCompletedH\x00R\tcompleted\x12-\n" +
-	"\x05input\x18\b \x01(\v2\x15.toold.v1.WorkerInputH\x00R\x05inputB\t\n" +
+	"\x05input\x18\b \x01(\v2\x15.toold.v1.WorkerInputH\x00R\x05input\x126\n" +
+	"\bquestion\x18\t \x01(\v2\x18.toold.v1.WorkerQuestionH\x00R\bquestionB\t\n" +
 	"\amessage\"\xc4\x02\n" +
 	"\x0eWorkerRegister\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x12\n" +
@@ -2315,14 +2575,15 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\bprevious\x18\b \x01(\tR\bprevious\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe4\x01\n" +
 	"\n" +
 	"WorkerTool\x124\n" +
 	"\n" +
 	"descriptor\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\n" +
 	"descriptor\x12,\n" +
 	"\aanswers\x18\x02 \x03(\x0e2\x12.toold.v1.WorkKindR\aanswers\x126\n" +
-	"\tdocuments\x18\x03 \x03(\v2\x18.toold.v1.WorkerDocumentR\tdocuments\"Q\n" +
+	"\tdocuments\x18\x03 \x03(\v2\x18.toold.v1.WorkerDocumentR\tdocuments\x12:\n" +
+	"\tquestions\x18\x04 \x03(\x0e2\x1c.toold.v1.WorkerQuestionKindR\tquestions\"Q\n" +
 	"\x0eWorkerDocument\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\"\xbd\x01\n" +
@@ -2358,13 +2619,28 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"checkpoint\x18\f \x01(\fR\n" +
 	"checkpoint\x124\n" +
 	"\tdocuments\x18\r \x03(\v2\x16.toold.v1.HookDocumentR\tdocuments\x12!\n" +
-	"\foperation_id\x18\x0e \x01(\tR\voperationId\"\xa9\x01\n" +
+	"\foperation_id\x18\x0e \x01(\tR\voperationId\"\xbf\x01\n" +
 	"\fWorkerResume\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05round\x18\x03 \x01(\x05R\x05round\x12\x16\n" +
 	"\x06result\x18\x04 \x01(\tR\x06result\x12.\n" +
-	"\bdecision\x18\x05 \x01(\v2\x12.toold.v1.DecisionR\bdecision\"l\n" +
+	"\bdecision\x18\x05 \x01(\v2\x12.toold.v1.DecisionR\bdecision\x12\x14\n" +
+	"\x05basis\x18\x06 \x01(\tR\x05basis\"\xc0\x01\n" +
+	"\x0eWorkerQuestion\x12\x1f\n" +
+	"\vquestion_id\x18\x01 \x01(\tR\n" +
+	"questionId\x120\n" +
+	"\x04kind\x18\x02 \x01(\x0e2\x1c.toold.v1.WorkerQuestionKindR\x04kind\x12(\n" +
+	"\x04call\x18\x03 \x01(\v2\x14.toold.v1.WorkerCallR\x04call\x121\n" +
+	"\x06within\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06within\"\xc9\x01\n" +
+	"\fWorkerAnswer\x12\x1f\n" +
+	"\vquestion_id\x18\x01 \x01(\tR\n" +
+	"questionId\x12)\n" +
+	"\x05error\x18\x02 \x01(\v2\x13.toold.v1.ToolErrorR\x05error\x124\n" +
+	"\n" +
+	"assessment\x18\x03 \x01(\v2\x14.toold.v1.AssessmentR\n" +
+	"assessment\x127\n" +
+	"\vdescription\x18\x04 \x01(\v2\x15.toold.v1.DescriptionR\vdescription\"l\n" +
 	"\fWorkerCancel\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12'\n" +
 	"\x04code\x18\x02 \x01(\x0e2\x13.toold.v1.ErrorCodeR\x04code\x12\x18\n" +
@@ -2461,7 +2737,12 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\x11WORK_KIND_EXECUTE\x10\x01\x12\x17\n" +
 	"\x13WORK_KIND_RECONCILE\x10\x02\x12\x15\n" +
 	"\x11WORK_KIND_ABANDON\x10\x03\x12\x12\n" +
-	"\x0eWORK_KIND_POLL\x10\x042S\n" +
+	"\x0eWORK_KIND_POLL\x10\x04*\xa1\x01\n" +
+	"\x12WorkerQuestionKind\x12$\n" +
+	" WORKER_QUESTION_KIND_UNSPECIFIED\x10\x00\x12!\n" +
+	"\x1dWORKER_QUESTION_KIND_VALIDATE\x10\x01\x12\x1f\n" +
+	"\x1bWORKER_QUESTION_KIND_ASSESS\x10\x02\x12!\n" +
+	"\x1dWORKER_QUESTION_KIND_DESCRIBE\x10\x032S\n" +
 	"\rWorkerService\x12B\n" +
 	"\aConnect\x12\x18.toold.v1.ConnectRequest\x1a\x19.toold.v1.ConnectResponse(\x010\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
@@ -2477,118 +2758,132 @@ func file_toold_v1_worker_service_proto_rawDescGZIP() []byte {
 	return file_toold_v1_worker_service_proto_rawDescData
 }
 
-var file_toold_v1_worker_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_toold_v1_worker_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_toold_v1_worker_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_toold_v1_worker_service_proto_goTypes = []any{
 	(WorkKind)(0),                 // 0: toold.v1.WorkKind
-	(*ConnectRequest)(nil),        // 1: toold.v1.ConnectRequest
-	(*ConnectResponse)(nil),       // 2: toold.v1.ConnectResponse
-	(*WorkerRegister)(nil),        // 3: toold.v1.WorkerRegister
-	(*WorkerTool)(nil),            // 4: toold.v1.WorkerTool
-	(*WorkerDocument)(nil),        // 5: toold.v1.WorkerDocument
-	(*WorkerRegistered)(nil),      // 6: toold.v1.WorkerRegistered
-	(*WorkerRefusal)(nil),         // 7: toold.v1.WorkerRefusal
-	(*WorkerStart)(nil),           // 8: toold.v1.WorkerStart
-	(*WorkerCall)(nil),            // 9: toold.v1.WorkerCall
-	(*WorkerResume)(nil),          // 10: toold.v1.WorkerResume
-	(*WorkerCancel)(nil),          // 11: toold.v1.WorkerCancel
-	(*WorkerLost)(nil),            // 12: toold.v1.WorkerLost
-	(*WorkerAck)(nil),             // 13: toold.v1.WorkerAck
-	(*WorkerHeartbeat)(nil),       // 14: toold.v1.WorkerHeartbeat
-	(*WorkerDrain)(nil),           // 15: toold.v1.WorkerDrain
-	(*WorkerReport)(nil),          // 16: toold.v1.WorkerReport
-	(*WorkerReadInput)(nil),       // 17: toold.v1.WorkerReadInput
-	(*WorkerArtifact)(nil),        // 18: toold.v1.WorkerArtifact
-	(*WorkerInput)(nil),           // 19: toold.v1.WorkerInput
-	(*WorkerOperation)(nil),       // 20: toold.v1.WorkerOperation
-	(*WorkerComplete)(nil),        // 21: toold.v1.WorkerComplete
-	(*WorkerCompleted)(nil),       // 22: toold.v1.WorkerCompleted
-	(*WorkerDone)(nil),            // 23: toold.v1.WorkerDone
-	(*WorkerResult)(nil),          // 24: toold.v1.WorkerResult
-	(*WorkerTicket)(nil),          // 25: toold.v1.WorkerTicket
-	nil,                           // 26: toold.v1.WorkerRegister.LabelsEntry
-	nil,                           // 27: toold.v1.WorkerResult.MetadataEntry
-	(*Descriptor)(nil),            // 28: toold.v1.Descriptor
-	(DocumentScope)(0),            // 29: toold.v1.DocumentScope
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*Run)(nil),                   // 31: toold.v1.Run
-	(*Principal)(nil),             // 32: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil), // 33: google.protobuf.Timestamp
-	(*HookDocument)(nil),          // 34: toold.v1.HookDocument
-	(*Decision)(nil),              // 35: toold.v1.Decision
-	(ErrorCode)(0),                // 36: toold.v1.ErrorCode
-	(*Progress)(nil),              // 37: toold.v1.Progress
-	(*ActivitySnapshot)(nil),      // 38: toold.v1.ActivitySnapshot
-	(*ActivityDelta)(nil),         // 39: toold.v1.ActivityDelta
-	(*Output)(nil),                // 40: toold.v1.Output
-	(ResultStatus)(0),             // 41: toold.v1.ResultStatus
-	(*ToolError)(nil),             // 42: toold.v1.ToolError
-	(*Content)(nil),               // 43: toold.v1.Content
-	(DisplayPreference)(0),        // 44: toold.v1.DisplayPreference
-	(*DocumentCommand)(nil),       // 45: toold.v1.DocumentCommand
-	(ResumeMode)(0),               // 46: toold.v1.ResumeMode
-	(*Approvers)(nil),             // 47: toold.v1.Approvers
+	(WorkerQuestionKind)(0),       // 1: toold.v1.WorkerQuestionKind
+	(*ConnectRequest)(nil),        // 2: toold.v1.ConnectRequest
+	(*ConnectResponse)(nil),       // 3: toold.v1.ConnectResponse
+	(*WorkerRegister)(nil),        // 4: toold.v1.WorkerRegister
+	(*WorkerTool)(nil),            // 5: toold.v1.WorkerTool
+	(*WorkerDocument)(nil),        // 6: toold.v1.WorkerDocument
+	(*WorkerRegistered)(nil),      // 7: toold.v1.WorkerRegistered
+	(*WorkerRefusal)(nil),         // 8: toold.v1.WorkerRefusal
+	(*WorkerStart)(nil),           // 9: toold.v1.WorkerStart
+	(*WorkerCall)(nil),            // 10: toold.v1.WorkerCall
+	(*WorkerResume)(nil),          // 11: toold.v1.WorkerResume
+	(*WorkerQuestion)(nil),        // 12: toold.v1.WorkerQuestion
+	(*WorkerAnswer)(nil),          // 13: toold.v1.WorkerAnswer
+	(*WorkerCancel)(nil),          // 14: toold.v1.WorkerCancel
+	(*WorkerLost)(nil),            // 15: toold.v1.WorkerLost
+	(*WorkerAck)(nil),             // 16: toold.v1.WorkerAck
+	(*WorkerHeartbeat)(nil),       // 17: toold.v1.WorkerHeartbeat
+	(*WorkerDrain)(nil),           // 18: toold.v1.WorkerDrain
+	(*WorkerReport)(nil),          // 19: toold.v1.WorkerReport
+	(*WorkerReadInput)(nil),       // 20: toold.v1.WorkerReadInput
+	(*WorkerArtifact)(nil),        // 21: toold.v1.WorkerArtifact
+	(*WorkerInput)(nil),           // 22: toold.v1.WorkerInput
+	(*WorkerOperation)(nil),       // 23: toold.v1.WorkerOperation
+	(*WorkerComplete)(nil),        // 24: toold.v1.WorkerComplete
+	(*WorkerCompleted)(nil),       // 25: toold.v1.WorkerCompleted
+	(*WorkerDone)(nil),            // 26: toold.v1.WorkerDone
+	(*WorkerResult)(nil),          // 27: toold.v1.WorkerResult
+	(*WorkerTicket)(nil),          // 28: toold.v1.WorkerTicket
+	nil,                           // 29: toold.v1.WorkerRegister.LabelsEntry
+	nil,                           // 30: toold.v1.WorkerResult.MetadataEntry
+	(*Descriptor)(nil),            // 31: toold.v1.Descriptor
+	(DocumentScope)(0),            // 32: toold.v1.DocumentScope
+	(*durationpb.Duration)(nil),   // 33: google.protobuf.Duration
+	(*Run)(nil),                   // 34: toold.v1.Run
+	(*Principal)(nil),             // 35: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*HookDocument)(nil),          // 37: toold.v1.HookDocument
+	(*Decision)(nil),              // 38: toold.v1.Decision
+	(*ToolError)(nil),             // 39: toold.v1.ToolError
+	(*Assessment)(nil),            // 40: toold.v1.Assessment
+	(*Description)(nil),           // 41: toold.v1.Description
+	(ErrorCode)(0),                // 42: toold.v1.ErrorCode
+	(*Progress)(nil),              // 43: toold.v1.Progress
+	(*ActivitySnapshot)(nil),      // 44: toold.v1.ActivitySnapshot
+	(*ActivityDelta)(nil),         // 45: toold.v1.ActivityDelta
+	(*Output)(nil),                // 46: toold.v1.Output
+	(ResultStatus)(0),             // 47: toold.v1.ResultStatus
+	(*Content)(nil),               // 48: toold.v1.Content
+	(DisplayPreference)(0),        // 49: toold.v1.DisplayPreference
+	(*DocumentCommand)(nil),       // 50: toold.v1.DocumentCommand
+	(ResumeMode)(0),               // 51: toold.v1.ResumeMode
+	(*Approvers)(nil),             // 52: toold.v1.Approvers
 }
 var file_toold_v1_worker_service_proto_depIdxs = []int32{
-	3,  // 0: toold.v1.ConnectRequest.register:type_name -> toold.v1.WorkerRegister
-	16, // 1: toold.v1.ConnectRequest.report:type_name -> toold.v1.WorkerReport
-	23, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
-	14, // 3: toold.v1.ConnectRequest.heartbeat:type_name -> toold.v1.WorkerHeartbeat
-	15, // 4: toold.v1.ConnectRequest.drain:type_name -> toold.v1.WorkerDrain
-	21, // 5: toold.v1.ConnectRequest.complete:type_name -> toold.v1.WorkerComplete
-	6,  // 6: toold.v1.ConnectResponse.registered:type_name -> toold.v1.WorkerRegistered
-	8,  // 7: toold.v1.ConnectResponse.start:type_name -> toold.v1.WorkerStart
-	11, // 8: toold.v1.ConnectResponse.cancel:type_name -> toold.v1.WorkerCancel
-	12, // 9: toold.v1.ConnectResponse.lost:type_name -> toold.v1.WorkerLost
-	13, // 10: toold.v1.ConnectResponse.ack:type_name -> toold.v1.WorkerAck
-	14, // 11: toold.v1.ConnectResponse.heartbeat:type_name -> toold.v1.WorkerHeartbeat
-	22, // 12: toold.v1.ConnectResponse.completed:type_name -> toold.v1.WorkerCompleted
-	19, // 13: toold.v1.ConnectResponse.input:type_name -> toold.v1.WorkerInput
-	26, // 14: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
-	4,  // 15: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
-	28, // 16: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
-	0,  // 17: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
-	5,  // 18: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
-	29, // 19: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
-	30, // 20: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
-	7,  // 21: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
-	0,  // 22: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
-	9,  // 23: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
-	31, // 24: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
-	32, // 25: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
-	33, // 26: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
-	10, // 27: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
-	34, // 28: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
-	35, // 29: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
-	36, // 30: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
-	37, // 31: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
-	38, // 32: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	39, // 33: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
-	40, // 34: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
-	18, // 35: toold.v1.WorkerReport.artifact:type_name -> toold.v1.WorkerArtifact
-	17, // 36: toold.v1.WorkerReport.read_input:type_name -> toold.v1.WorkerReadInput
-	30, // 37: toold.v1.WorkerOperation.poll_after:type_name -> google.protobuf.Duration
-	30, // 38: toold.v1.WorkerOperation.expires_in:type_name -> google.protobuf.Duration
-	24, // 39: toold.v1.WorkerComplete.result:type_name -> toold.v1.WorkerResult
-	24, // 40: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
-	41, // 41: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
-	42, // 42: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
-	43, // 43: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
-	27, // 44: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
-	44, // 45: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
-	25, // 46: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
-	45, // 47: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
-	20, // 48: toold.v1.WorkerResult.operation:type_name -> toold.v1.WorkerOperation
-	46, // 49: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
-	47, // 50: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
-	30, // 51: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
-	1,  // 52: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
-	2,  // 53: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
-	53, // [53:54] is the sub-list for method output_type
-	52, // [52:53] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	4,  // 0: toold.v1.ConnectRequest.register:type_name -> toold.v1.WorkerRegister
+	19, // 1: toold.v1.ConnectRequest.report:type_name -> toold.v1.WorkerReport
+	26, // 2: toold.v1.ConnectRequest.done:type_name -> toold.v1.WorkerDone
+	17, // 3: toold.v1.ConnectRequest.heartbeat:type_name -> toold.v1.WorkerHeartbeat
+	18, // 4: toold.v1.ConnectRequest.drain:type_name -> toold.v1.WorkerDrain
+	24, // 5: toold.v1.ConnectRequest.complete:type_name -> toold.v1.WorkerComplete
+	13, // 6: toold.v1.ConnectRequest.answer:type_name -> toold.v1.WorkerAnswer
+	7,  // 7: toold.v1.ConnectResponse.registered:type_name -> toold.v1.WorkerRegistered
+	9,  // 8: toold.v1.ConnectResponse.start:type_name -> toold.v1.WorkerStart
+	14, // 9: toold.v1.ConnectResponse.cancel:type_name -> toold.v1.WorkerCancel
+	15, // 10: toold.v1.ConnectResponse.lost:type_name -> toold.v1.WorkerLost
+	16, // 11: toold.v1.ConnectResponse.ack:type_name -> toold.v1.WorkerAck
+	17, // 12: toold.v1.ConnectResponse.heartbeat:type_name -> toold.v1.WorkerHeartbeat
+	25, // 13: toold.v1.ConnectResponse.completed:type_name -> toold.v1.WorkerCompleted
+	22, // 14: toold.v1.ConnectResponse.input:type_name -> toold.v1.WorkerInput
+	12, // 15: toold.v1.ConnectResponse.question:type_name -> toold.v1.WorkerQuestion
+	29, // 16: toold.v1.WorkerRegister.labels:type_name -> toold.v1.WorkerRegister.LabelsEntry
+	5,  // 17: toold.v1.WorkerRegister.tools:type_name -> toold.v1.WorkerTool
+	31, // 18: toold.v1.WorkerTool.descriptor:type_name -> toold.v1.Descriptor
+	0,  // 19: toold.v1.WorkerTool.answers:type_name -> toold.v1.WorkKind
+	6,  // 20: toold.v1.WorkerTool.documents:type_name -> toold.v1.WorkerDocument
+	1,  // 21: toold.v1.WorkerTool.questions:type_name -> toold.v1.WorkerQuestionKind
+	32, // 22: toold.v1.WorkerDocument.scope:type_name -> toold.v1.DocumentScope
+	33, // 23: toold.v1.WorkerRegistered.lease:type_name -> google.protobuf.Duration
+	8,  // 24: toold.v1.WorkerRegistered.refused:type_name -> toold.v1.WorkerRefusal
+	0,  // 25: toold.v1.WorkerStart.kind:type_name -> toold.v1.WorkKind
+	10, // 26: toold.v1.WorkerStart.call:type_name -> toold.v1.WorkerCall
+	34, // 27: toold.v1.WorkerCall.run:type_name -> toold.v1.Run
+	35, // 28: toold.v1.WorkerCall.caller:type_name -> toold.v1.Principal
+	36, // 29: toold.v1.WorkerCall.deadline:type_name -> google.protobuf.Timestamp
+	11, // 30: toold.v1.WorkerCall.resume:type_name -> toold.v1.WorkerResume
+	37, // 31: toold.v1.WorkerCall.documents:type_name -> toold.v1.HookDocument
+	38, // 32: toold.v1.WorkerResume.decision:type_name -> toold.v1.Decision
+	1,  // 33: toold.v1.WorkerQuestion.kind:type_name -> toold.v1.WorkerQuestionKind
+	10, // 34: toold.v1.WorkerQuestion.call:type_name -> toold.v1.WorkerCall
+	33, // 35: toold.v1.WorkerQuestion.within:type_name -> google.protobuf.Duration
+	39, // 36: toold.v1.WorkerAnswer.error:type_name -> toold.v1.ToolError
+	40, // 37: toold.v1.WorkerAnswer.assessment:type_name -> toold.v1.Assessment
+	41, // 38: toold.v1.WorkerAnswer.description:type_name -> toold.v1.Description
+	42, // 39: toold.v1.WorkerCancel.code:type_name -> toold.v1.ErrorCode
+	43, // 40: toold.v1.WorkerReport.progress:type_name -> toold.v1.Progress
+	44, // 41: toold.v1.WorkerReport.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	45, // 42: toold.v1.WorkerReport.activity_delta:type_name -> toold.v1.ActivityDelta
+	46, // 43: toold.v1.WorkerReport.output:type_name -> toold.v1.Output
+	21, // 44: toold.v1.WorkerReport.artifact:type_name -> toold.v1.WorkerArtifact
+	20, // 45: toold.v1.WorkerReport.read_input:type_name -> toold.v1.WorkerReadInput
+	33, // 46: toold.v1.WorkerOperation.poll_after:type_name -> google.protobuf.Duration
+	33, // 47: toold.v1.WorkerOperation.expires_in:type_name -> google.protobuf.Duration
+	27, // 48: toold.v1.WorkerComplete.result:type_name -> toold.v1.WorkerResult
+	27, // 49: toold.v1.WorkerDone.result:type_name -> toold.v1.WorkerResult
+	47, // 50: toold.v1.WorkerResult.status:type_name -> toold.v1.ResultStatus
+	39, // 51: toold.v1.WorkerResult.error:type_name -> toold.v1.ToolError
+	48, // 52: toold.v1.WorkerResult.content:type_name -> toold.v1.Content
+	30, // 53: toold.v1.WorkerResult.metadata:type_name -> toold.v1.WorkerResult.MetadataEntry
+	49, // 54: toold.v1.WorkerResult.display_preference:type_name -> toold.v1.DisplayPreference
+	28, // 55: toold.v1.WorkerResult.ticket:type_name -> toold.v1.WorkerTicket
+	50, // 56: toold.v1.WorkerResult.documents:type_name -> toold.v1.DocumentCommand
+	23, // 57: toold.v1.WorkerResult.operation:type_name -> toold.v1.WorkerOperation
+	51, // 58: toold.v1.WorkerTicket.resume_mode:type_name -> toold.v1.ResumeMode
+	52, // 59: toold.v1.WorkerTicket.approvers:type_name -> toold.v1.Approvers
+	33, // 60: toold.v1.WorkerTicket.expires_in:type_name -> google.protobuf.Duration
+	2,  // 61: toold.v1.WorkerService.Connect:input_type -> toold.v1.ConnectRequest
+	3,  // 62: toold.v1.WorkerService.Connect:output_type -> toold.v1.ConnectResponse
+	62, // [62:63] is the sub-list for method output_type
+	61, // [61:62] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_worker_service_proto_init() }
@@ -2596,6 +2891,7 @@ func file_toold_v1_worker_service_proto_init() {
 	if File_toold_v1_worker_service_proto != nil {
 		return
 	}
+	file_toold_v1_assessment_proto_init()
 	file_toold_v1_call_proto_init()
 	file_toold_v1_content_proto_init()
 	file_toold_v1_event_proto_init()
@@ -2611,6 +2907,7 @@ func file_toold_v1_worker_service_proto_init() {
 		(*ConnectRequest_Heartbeat)(nil),
 		(*ConnectRequest_Drain)(nil),
 		(*ConnectRequest_Complete)(nil),
+		(*ConnectRequest_Answer)(nil),
 	}
 	file_toold_v1_worker_service_proto_msgTypes[1].OneofWrappers = []any{
 		(*ConnectResponse_Registered)(nil),
@@ -2621,8 +2918,9 @@ func file_toold_v1_worker_service_proto_init() {
 		(*ConnectResponse_Heartbeat)(nil),
 		(*ConnectResponse_Completed)(nil),
 		(*ConnectResponse_Input)(nil),
+		(*ConnectResponse_Question)(nil),
 	}
-	file_toold_v1_worker_service_proto_msgTypes[15].OneofWrappers = []any{
+	file_toold_v1_worker_service_proto_msgTypes[17].OneofWrappers = []any{
 		(*WorkerReport_Progress)(nil),
 		(*WorkerReport_ActivitySnapshot)(nil),
 		(*WorkerReport_ActivityDelta)(nil),
@@ -2636,8 +2934,8 @@ func file_toold_v1_worker_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_worker_service_proto_rawDesc), len(file_toold_v1_worker_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   27,
+			NumEnums:      2,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,14 @@ type Tool struct {
 	// Parameters and Result are JSON Schemas in the place of those of the function's types.
 	Parameters, Result json.RawMessage
 
+	// Validate checks what the schema cannot say ([Call.Decode]): an error is what the model reads, and the call does not run. It is asked before anybody is
+	// asked about the call, and again before the function runs.
+	Validate func(ctx context.Context, c *Call) error
+	// Assess says what a call with these arguments would do, where that is milder or worse than the tool's own fields say; never milder
+	// than Mildest, nil: the same. An error leaves it as they say. Describe tells people what a call would do, within 200 ms. Both change nothing.
+	Assess   func(ctx context.Context, c *Call) (*tooldv1.Assessment, error)
+	Mildest  *tooldv1.Assessment
+	Describe func(ctx context.Context, c *Call) (*tooldv1.Description, error)
 	// Reconcile says, after a crash, what became of an attempt: its result; [ErrNotRun], and it runs again; or nil and no error.
 	Reconcile func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
 	// Poll says how far an operation is ([Continue]): its result, when it has ended; nil when it goes on. It may answer with another
@@ -61,10 +69,13 @@ func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, 
 	if w.tools[t.ID] != nil {
 		panic("worker: tool " + t.ID + " is there twice")
 	}
-	w.tools[t.ID] = &entry{offer: t.offer(), ask: t.ask, run: func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error) {
+	w.tools[t.ID] = &entry{tool: &t, offer: t.offer(), ask: t.ask, run: func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error) {
 		var in In
-		if err := json.Unmarshal([]byte(c.GetArguments()), &in); err != nil {
+		if err := c.Decode(&in); err != nil {
 			return nil, &Failure{Code: tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS, Message: err.Error(), Aborted: true}
+		}
+		if err := t.valid(ctx, c); err != nil { // nobody may have been there to be asked
+			return nil, err
 		}
 		out, err := run(ctx, c, in)
 		if err != nil {
@@ -111,7 +122,7 @@ func (t *Tool) offer() *tooldv1.WorkerTool {
 	d := &tooldv1.Descriptor{
 		Id: t.ID, DisplayName: t.DisplayName, Description: t.Description, Category: t.Category, Guidance: t.Guidance, Version: t.Version,
 		Parameters: string(t.Parameters), ResultSchema: string(t.Result), Idempotent: t.Idempotent,
-		Effects: &tooldv1.Assessment{ConcurrencySafe: t.ConcurrencySafe, OpenWorld: t.OpenWorld},
+		Mildest: t.Mildest, Effects: &tooldv1.Assessment{ConcurrencySafe: t.ConcurrencySafe, OpenWorld: t.OpenWorld},
 	}
 	if t.ReadOnly {
 		d.Effects.Mutability, d.Effects.Safety = tooldv1.Mutability_MUTABILITY_READ_ONLY, tooldv1.Safety_SAFETY_READ_ONLY
@@ -125,7 +136,7 @@ func (t *Tool) offer() *tooldv1.WorkerTool {
 	if t.Timeout > 0 {
 		d.Timeouts = &tooldv1.Timeouts{Attempt: durationpb.New(t.Timeout)}
 	}
-	o := &tooldv1.WorkerTool{Descriptor_: d, Documents: t.Documents}
+	o := &tooldv1.WorkerTool{Descriptor_: d, Documents: t.Documents, Questions: t.questions()}
 	if t.Reconcile != nil {
 		o.Answers = append(o.Answers, tooldv1.WorkKind_WORK_KIND_RECONCILE)
 	}

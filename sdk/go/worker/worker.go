@@ -72,6 +72,7 @@ type Worker struct {
 }
 
 type entry struct {
+	tool  *Tool
 	offer *tooldv1.WorkerTool
 	run   func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
 	ask   func(ctx context.Context, kind tooldv1.WorkKind, c *Call) (result *tooldv1.WorkerResult, notRun bool)
@@ -189,7 +190,7 @@ func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient
 		return w.away(err)
 	}
 	w.registered(first.GetRegistered())
-	c := &connection{Worker: w, stream: stream, hangUp: hangUp, alive: alive}
+	c := &connection{Worker: w, stream: stream, hangUp: hangUp, alive: alive, answers: make(chan *tooldv1.ConnectRequest)}
 	c.heard.Store(time.Now().UnixNano())
 	var sending sync.WaitGroup
 	sending.Go(func() { c.send(ctx) })
@@ -247,7 +248,10 @@ type connection struct {
 	alive  context.Context
 	hangUp func()
 	heard  atomic.Int64
-	left   atomic.Bool // nothing is sent any more
+
+	answers chan *tooldv1.ConnectRequest // to what was asked over it
+
+	left atomic.Bool // nothing is sent any more
 }
 
 // send sends what is to be said, and heartbeats, until the connection ends or the worker has drained.
@@ -269,6 +273,8 @@ func (c *connection) send(ctx context.Context) {
 		}
 		select {
 		case m := <-c.out:
+			ok = say(m)
+		case m := <-c.answers:
 			ok = say(m)
 		case <-beat.C:
 			if time.Since(time.Unix(0, c.heard.Load())) > lease {
@@ -309,6 +315,8 @@ func (c *connection) receive() error {
 			if j := c.job(m.Lost.GetLeaseId()); j != nil {
 				j.drop(ErrLost)
 			}
+		case *tooldv1.ConnectResponse_Question:
+			c.answer(m.Question)
 		case *tooldv1.ConnectResponse_Input:
 			if j := c.job(m.Input.GetLeaseId()); j != nil {
 				j.given(m.Input)

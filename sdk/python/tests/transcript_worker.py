@@ -114,6 +114,34 @@ def elsewhere(call, file: str):
     raise Continue(file, poll_after=0.1)
 
 
+seen = set()
+
+
+def is_paint(call, colour: str):
+    if colour == "mud":
+        raise Fail("there is no paint of mud", reason="NO_PAINT")
+    if colour.startswith("once") and colour in seen:
+        raise Fail("it is used up", reason="USED_UP")
+    seen.add(colour)
+
+
+def does_to_the_wall(call, colour: str):
+    if colour == "ghost":
+        raise RuntimeError("boo")
+    return {"read_only": True, "observe": True} if colour == "none" else {}
+
+
+def tells_of_paint(call, colour: str):
+    if colour == "ghost":
+        raise RuntimeError("boo")
+    return {"title": f"Paint it {colour}", "notes": ["it dries in an hour"], "basis": "wall-1"}
+
+
+@worker.tool(validate=is_paint, assess=does_to_the_wall, mildest={"read_only": True, "observe": True}, describe=tells_of_paint)
+def paints(call, colour: str):
+    return f"painted {colour} over {call.resume.basis}"
+
+
 @worker.tool(observe=True)
 def types(call):
     lines = []

@@ -97,7 +97,7 @@ class NotRun(Exception):
 
 
 class Call:
-    """One attempt of one call. `info` is the toold.v1.WorkerCall with all that is known of it; its fields are attributes here, too."""
+    """One attempt of one call, or one that does not run yet. `info` is the toold.v1.WorkerCall with all that is known of it; its fields are attributes here, too."""
 
     def __init__(self, info, job=None):
         self.info, self._job = info, job
@@ -206,6 +206,21 @@ def aborted(code, message):
     return pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(code=code, message=message, aborted=True))
 
 
+def effects(read_only=False, observe=False, concurrency_safe=False, open_world=False):
+    out = assessment.Assessment(concurrency_safe=concurrency_safe, open_world=open_world)
+    if read_only:
+        out.mutability, out.safety = assessment.MUTABILITY_READ_ONLY, assessment.SAFETY_READ_ONLY
+    if observe:
+        out.tier = assessment.TIER_OBSERVE
+    return out
+
+
+def description_of(value):
+    if isinstance(value, assessment.Description):
+        return value
+    return assessment.Description(title=readable(value)) if isinstance(value, str) else assessment.Description(**value)
+
+
 class Worker:
     """Serves tools. Add them before run()."""
 
@@ -223,39 +238,67 @@ class Worker:
 
     def tool(self, function=None, *, id=None, description=None, parameters=None, result_schema=None, read_only=False, observe=False,
              concurrency_safe=False, open_world=False, idempotent=False, ask_on_doubt=False, timeout=None, documents=(),
-             reconcile=None, abandon=None, poll=None, **descriptor):
+             reconcile=None, abandon=None, poll=None, validate=None, assess=None, mildest=None, describe=None, **descriptor):
         """Makes a tool of a function. Its first parameter is the Call; the others are the arguments, and their types the schema, unless
         `parameters` is a schema: then the function gets them as one dict. Without `read_only` and `observe` the tool changes things and
-        somebody agrees to each call."""
+        somebody agrees to each call.
+
+        Three functions may look at a call before it runs, with the same parameters, and change nothing. `validate` raises Fail when the arguments are wrong;
+        it is asked again before the function runs. `assess` returns what the call would do, such as {"read_only": True}, where that is
+        milder or worse than the tool's own words; never milder than `mildest`. `describe` tells people what it would do: a title, or a dict of
+        toold.v1.Description."""
         if function is None:
             return lambda f: self.tool(
                 f, id=id, description=description, parameters=parameters, result_schema=result_schema, read_only=read_only,
                 observe=observe, concurrency_safe=concurrency_safe, open_world=open_world, idempotent=idempotent,
-                ask_on_doubt=ask_on_doubt, timeout=timeout, documents=documents, reconcile=reconcile, abandon=abandon, poll=poll, **descriptor)
+                ask_on_doubt=ask_on_doubt, timeout=timeout, documents=documents, reconcile=reconcile, abandon=abandon, poll=poll,
+                validate=validate, assess=assess, mildest=mildest, describe=describe, **descriptor)
         id = id or function.__name__
         if id in self.tools:
             raise ValueError(f"tool {id} is there twice")
         if parameters is None:
             parameters, bind = schema.of_function(function)
-            run = lambda call, arguments: function(call, **bind(arguments))
+            taking = lambda f: f and (lambda call, arguments: f(call, **bind(arguments)))
         else:
-            run = function
+            taking = lambda f: f
+        check, run = taking(validate), taking(function)
+
+        def valid(call, arguments):
+            try:
+                check(call, arguments)
+            except Fail as wrong:
+                if wrong.code == result.ERROR_CODE_EXECUTION_FAILED:
+                    wrong.code = result.ERROR_CODE_INVALID_ARGUMENTS
+                wrong.aborted = True
+                raise
+
+        def execute(call, arguments):
+            if check:
+                valid(call, arguments)  # nobody may have been there to be asked
+            return run(call, arguments)
+
         d = tools.Descriptor(
             id=id, description=inspect.getdoc(function) or "" if description is None else description, parameters=json.dumps(parameters),
             result_schema=json.dumps(result_schema) if result_schema else "", idempotent=idempotent,
-            effects=assessment.Assessment(concurrency_safe=concurrency_safe, open_world=open_world), **descriptor)
-        if read_only:
-            d.effects.mutability, d.effects.safety = assessment.MUTABILITY_READ_ONLY, assessment.SAFETY_READ_ONLY
-        if observe:
-            d.effects.tier = assessment.TIER_OBSERVE
+            effects=effects(read_only, observe, concurrency_safe, open_world), **descriptor)
+        assessed = lambda value: value if isinstance(value, assessment.Assessment) else effects(**{"open_world": open_world, **value})
+        if mildest is not None:
+            d.mildest.CopyFrom(assessed(mildest))
         if ask_on_doubt:
             d.on_doubt = tools.ON_DOUBT_ASK
         if timeout:
             d.timeouts.attempt.FromNanoseconds(int(timeout * 1e9))
         asks = {pb.WORK_KIND_RECONCILE: reconcile, pb.WORK_KIND_ABANDON: abandon, pb.WORK_KIND_POLL: poll}
         answers = [k for k, f in asks.items() if f]
-        offer = pb.WorkerTool(descriptor=d, answers=answers, documents=documents)
-        self.tools[id] = (offer, run, asks)
+        about, tells = taking(assess), taking(describe)
+        questions = {
+            pb.WORKER_QUESTION_KIND_VALIDATE: check and valid,
+            pb.WORKER_QUESTION_KIND_ASSESS: about and (lambda call, arguments: {"assessment": assessed(about(call, arguments))}),
+            pb.WORKER_QUESTION_KIND_DESCRIBE: tells and (lambda call, arguments: {"description": description_of(tells(call, arguments))}),
+        }
+        questions = {kind: f for kind, f in questions.items() if f}
+        offer = pb.WorkerTool(descriptor=d, answers=answers, documents=documents, questions=list(questions))
+        self.tools[id] = (offer, execute, asks, questions)
         return function
 
     def complete(self, call_id, operation, value=None, timeout=None):
@@ -328,6 +371,25 @@ class Worker:
                 self.stopping.wait(pause) if not self.stopping.is_set() else time.sleep(pause)
         self._end()
 
+    def _consider(self, q, connection, end):
+        """Answers what is asked of a call that does not run yet."""
+        call, answer = Call(q.call), pb.WorkerAnswer(question_id=q.question_id)
+        try:
+            value = self.tools[call.tool][3][q.kind](call, json.loads(call.arguments))
+            answer.MergeFrom(pb.WorkerAnswer(**(value or {})))
+            if answer.ByteSize() > MAX_MESSAGE:
+                raise ValueError(f"an answer of {answer.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
+        except Fail as wrong:
+            answer.error.CopyFrom(outcome(wrong).error)
+        except BaseException as e:
+            self.log(f"{call.tool}: {traceback.format_exc()}")
+            answer = pb.WorkerAnswer(question_id=q.question_id, error=result.ToolError(
+                code=result.ERROR_CODE_INTERNAL, message=f"The tool failed internally: {type(e).__name__}"))
+        try:
+            self.out.put((connection, pb.ConnectRequest(answer=answer)), timeout=max(0, end - time.monotonic()))
+        except queue.Full:
+            pass
+
     def _end(self):
         self.over.set()
         for job in list(self.jobs.values()):
@@ -370,9 +432,13 @@ class Worker:
                     last = now
                     yield pb.ConnectRequest(heartbeat=pb.WorkerHeartbeat())
                 try:
-                    yield self.out.get(timeout=min(0.05, self.lease / 4))
+                    m = self.out.get(timeout=min(0.05, self.lease / 4))
                 except queue.Empty:
-                    pass
+                    continue
+                if not isinstance(m, tuple):
+                    yield m
+                elif m[0] == self.last:  # an answer belongs to the connection that asked
+                    yield m[1]
 
         responses = stub.Connect(requests(), metadata=metadata(self.token))
         try:
@@ -393,6 +459,9 @@ class Worker:
             with self.lock:
                 self.jobs[job.lease] = job
             threading.Thread(target=job.perform, daemon=True).start()
+        elif kind == "question":
+            end = time.monotonic() + m.question.within.ToNanoseconds() / 1e9
+            threading.Thread(target=self._consider, args=[m.question, self.last, end], daemon=True).start()
         elif kind == "completed":
             with self.lock:
                 _, answers = self.completing.get((m.completed.call_id, m.completed.operation_id), (None, None))
@@ -482,7 +551,7 @@ class Job:
     def perform(self):
         call, kind = Call(self.start.call, self), self.start.kind
         done = pb.WorkerDone(lease_id=self.lease)
-        _, run, asks = self.worker.tools.get(call.tool, (None, None, {}))
+        _, run, asks, _ = self.worker.tools.get(call.tool, (None, None, {}, {}))
         try:
             if run is None:
                 done.not_run = True

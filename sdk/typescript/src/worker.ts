@@ -2,14 +2,16 @@ import { hostname } from "node:os";
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
-import { Mutability, Safety, Tier } from "../gen/toold/v1/assessment_pb.js";
+import {
+  AssessmentSchema, DescriptionSchema, Mutability, Safety, Tier, type Assessment, type Description,
+} from "../gen/toold/v1/assessment_pb.js";
 import type { DocumentScope } from "../gen/toold/v1/event_pb.js";
 import { ProgressStatus } from "../gen/toold/v1/event_pb.js";
 import { ErrorCode, ResultStatus } from "../gen/toold/v1/result_pb.js";
 import { OnDoubt } from "../gen/toold/v1/tool_service_pb.js";
 import {
-  ConnectRequestSchema, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
-  type WorkerCall, type WorkerInput, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
+  ConnectRequestSchema, WorkerAnswerSchema, WorkerQuestionKind, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
+  type WorkerCall, type WorkerAnswer, type WorkerInput, type WorkerQuestion, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, sleep } from "./channel.js";
 
@@ -36,7 +38,7 @@ export type Schema = Record<string, unknown>;
 
 /** An answer that the model reads: the tool ran to its end and says no. `reason` is the tool's own code. */
 export class Fail extends Error {
-  constructor(message: string, readonly reason = "", readonly code = ErrorCode.EXECUTION_FAILED) { super(message); }
+  constructor(message: string, readonly reason = "", readonly code = ErrorCode.EXECUTION_FAILED, readonly aborted = false) { super(message); }
 }
 
 /** Suspends the call until somebody answers. The function starts again from its beginning then: see Call.answer. */
@@ -70,6 +72,12 @@ export class CallCancelled extends Error {
 /** Of a reconcile function: the attempt changed nothing, and the call runs again. */
 export class NotRun extends Error {}
 
+/** What a call would do to the world. */
+export type Effects = { readOnly?: boolean; observe?: boolean; concurrencySafe?: boolean; openWorld?: boolean } | Assessment;
+
+/** What people are told of a call. */
+export type Told = string | MessageInitShape<typeof DescriptionSchema>;
+
 /** What a function is. Without `readOnly` and `observe` it changes things, and somebody agrees to each call. */
 export interface ToolOptions {
   id: string;
@@ -82,6 +90,13 @@ export interface ToolOptions {
   observe?: boolean;
   concurrencySafe?: boolean;
   openWorld?: boolean;
+  /** Throws Fail when the arguments are wrong in what the schema cannot say. It is asked before the call runs, and again when it runs. */
+  validate?: (call: Call, args: any) => unknown;
+  /** Says what a call would do, where that is milder or worse than the words above; never milder than `mildest`. It changes nothing. */
+  assess?: (call: Call, args: any) => Effects | Promise<Effects>;
+  mildest?: Effects;
+  /** Tells people what a call would do, within 200 ms: a title, or more. It changes nothing. */
+  describe?: (call: Call, args: any) => Told | Promise<Told>;
   /** Started and unfinished, it may run again with the same idempotency key. */
   idempotent?: boolean;
   /** Somebody is asked what became of an attempt whose end nobody saw; else the call fails. */
@@ -136,15 +151,15 @@ export class Worker {
     const o = options;
     if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is there twice`);
     const answers = [...(o.reconcile ? [WorkKind.RECONCILE] : []), ...(o.abandon ? [WorkKind.ABANDON] : []), ...(o.poll ? [WorkKind.POLL] : [])];
+    const questions = [
+      ...(o.validate ? [WorkerQuestionKind.VALIDATE] : []), ...(o.assess ? [WorkerQuestionKind.ASSESS] : []), ...(o.describe ? [WorkerQuestionKind.DESCRIBE] : []),
+    ];
     const offer = create(WorkerToolSchema, {
-      answers, documents: o.documents, descriptor: {
+      answers, questions, documents: o.documents, descriptor: {
         id: o.id, description: o.description, displayName: o.displayName, category: o.category, guidance: o.guidance, version: o.version,
         parameters: o.parameters ? JSON.stringify(o.parameters) : "", resultSchema: o.resultSchema ? JSON.stringify(o.resultSchema) : "",
         idempotent: o.idempotent, onDoubt: o.askOnDoubt ? OnDoubt.ASK : OnDoubt.UNSPECIFIED,
-        effects: {
-          mutability: o.readOnly ? Mutability.READ_ONLY : Mutability.UNSPECIFIED, safety: o.readOnly ? Safety.READ_ONLY : Safety.UNSPECIFIED,
-          tier: o.observe ? Tier.OBSERVE : Tier.UNSPECIFIED, concurrencySafe: o.concurrencySafe, openWorld: o.openWorld,
-        },
+        effects: assessment(o), mildest: o.mildest && assessment({ openWorld: o.openWorld, ...o.mildest }),
         timeouts: o.timeout ? { attempt: durationFromMs(o.timeout) } : undefined,
       },
     });
@@ -212,7 +227,11 @@ export class Worker {
 
   /** Takes back what a call told and was not sent yet. */
   forget(lease: string): void {
-    const kept = this.out.filter((m) => m.message.case !== "report" || m.message.value.leaseId !== lease);
+    this.keep((m) => m.case !== "report" || m.value.leaseId !== lease);
+  }
+
+  private keep(which: (m: Message) => boolean): void {
+    const kept = this.out.filter((m) => which(m.message));
     this.out.length = 0;
     for (const m of kept) this.out.push(m);
   }
@@ -290,6 +309,7 @@ export class Worker {
       case "start": return this.begin(m.message.value);
       case "cancel": return this.jobs.get(m.message.value.leaseId)?.cancel(new CallCancelled(m.message.value.message, m.message.value.code));
       case "lost": return this.jobs.get(m.message.value.leaseId)?.drop("the daemon gave the call up");
+      case "question": return void this.consider(m.message.value, this.last);
       case "completed": return this.completing.get(JSON.stringify([m.message.value.callId, m.message.value.operationId]))?.settle(m.message.value);
       case "input": return this.jobs.get(m.message.value.leaseId)?.given(m.message.value);
       case "ack": return this.jobs.get(m.message.value.leaseId)?.acknowledged(m.message.value);
@@ -301,12 +321,37 @@ export class Worker {
     this.log("connected as " + r.workerId);
     this.lease = durationMs(r.lease!);
     this.last = r.workerId;
+    this.keep((m) => m.case !== "answer"); // they belong to the connection that asked
     this.input = r.input;
     for (const [id, job] of [...this.jobs]) {
       if (r.kept.includes(id)) job.again();
       else job.drop("the daemon gave the call up");
     }
     for (const { message } of this.completing.values()) this.say(message);
+  }
+
+  /** Answers what is asked of a call that does not run yet, over the connection that asked and no other. */
+  private async consider(q: WorkerQuestion, connection: string): Promise<void> {
+    const call = new Call(q.call!), options = this.tools.get(call.info.tool)?.options;
+    const answer = (part: MessageInitShape<typeof WorkerAnswerSchema>) => create(WorkerAnswerSchema, { questionId: q.questionId, ...part });
+    let value: WorkerAnswer;
+    try {
+      const args = JSON.parse(call.info.arguments);
+      if (q.kind === WorkerQuestionKind.VALIDATE && options?.validate) {
+        await valid(options, call, args);
+        value = answer({});
+      } else if (q.kind === WorkerQuestionKind.ASSESS && options?.assess) {
+        value = answer({ assessment: assessment({ openWorld: options.openWorld, ...await options.assess(call, args) }) });
+      } else if (q.kind === WorkerQuestionKind.DESCRIBE && options?.describe) {
+        value = answer({ description: description(await options.describe(call, args)) });
+      } else throw new Error(`the worker does not answer ${WorkerQuestionKind[q.kind]}`);
+      const why = tooLarge({ case: "answer", value });
+      if (why) throw new Error("answer not sent: " + why);
+    } catch (e) {
+      if (!(e instanceof Fail)) this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
+      value = answer({ error: failed(e).error });
+    }
+    if (connection === this.last) this.say({ case: "answer", value });
   }
 
   private begin(start: WorkerStart): void {
@@ -319,7 +364,11 @@ export class Worker {
     const call = new Call(start.call!, job), tool = this.tools.get(call.info.tool);
     try {
       if (!tool) return { notRun: true };
-      if (start.kind === WorkKind.EXECUTE) return { result: success(await tool.run(call, JSON.parse(call.info.arguments))) };
+      if (start.kind === WorkKind.EXECUTE) {
+        const args = JSON.parse(call.info.arguments);
+        await valid(tool.options, call, args); // nobody may have been there to be asked
+        return { result: success(await tool.run(call, args)) };
+      }
       if (start.kind === WorkKind.RECONCILE) {
         const value = await tool.options.reconcile?.(call);
         return value === undefined ? {} : { result: success(value) };
@@ -341,6 +390,26 @@ export class Worker {
   }
 }
 
+/** Asks a tool about arguments. What it says of them is no failure of a run. */
+async function valid(options: ToolOptions, call: Call, args: unknown): Promise<void> {
+  try {
+    await options.validate?.(call, args);
+  } catch (e) {
+    if (!(e instanceof Fail)) throw e;
+    throw new Fail(e.message, e.reason, e.code === ErrorCode.EXECUTION_FAILED ? ErrorCode.INVALID_ARGUMENTS : e.code, true);
+  }
+}
+
+function assessment(e: Effects): Assessment {
+  if ("$typeName" in e) return e;
+  return create(AssessmentSchema, {
+    mutability: e.readOnly ? Mutability.READ_ONLY : Mutability.UNSPECIFIED, safety: e.readOnly ? Safety.READ_ONLY : Safety.UNSPECIFIED,
+    tier: e.observe ? Tier.OBSERVE : Tier.UNSPECIFIED, concurrencySafe: e.concurrencySafe, openWorld: e.openWorld,
+  });
+}
+
+const description = (told: Told): Description => create(DescriptionSchema, typeof told === "string" ? { title: readable(told) } : told);
+
 /** The result with this data; a WorkerResult is taken as it is. */
 function success(value: unknown): WorkerResult {
   if (value !== null && typeof value === "object" && (value as { $typeName?: string }).$typeName === WorkerResultSchema.typeName) return value as WorkerResult;
@@ -358,7 +427,7 @@ function failed(e: unknown): WorkerResult {
     } });
   }
   const error =
-    e instanceof Fail ? { code: e.code, reason: e.reason, message: readable(e.message) } :
+    e instanceof Fail ? { code: e.code, reason: e.reason, message: readable(e.message), aborted: e.aborted } :
     e instanceof CallCancelled ? { code: e.code, message: readable(e.message), aborted: true } :
     { code: ErrorCode.INTERNAL, message: "The tool failed internally: " + (e instanceof Error ? e.name : typeof e), aborted: true };
   return create(WorkerResultSchema, { status: ResultStatus.ERROR, error });

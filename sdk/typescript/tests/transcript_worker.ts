@@ -65,6 +65,25 @@ worker.tool({
   appendFileSync(file, `${call.info.attempt}\n`);
   throw new Continue(file, { pollAfter: 100 });
 });
+const seen = new Set<string>();
+worker.tool({
+  id: "paints", mildest: { readOnly: true, observe: true },
+  parameters: { type: "object", properties: { colour: { type: "string" } }, required: ["colour"], additionalProperties: false },
+  validate: (_, { colour }) => {
+    if (colour === "mud") throw new Fail("there is no paint of mud", "NO_PAINT");
+    if (colour.startsWith("once") && seen.has(colour)) throw new Fail("it is used up", "USED_UP");
+    seen.add(colour);
+  },
+  assess: (_, { colour }) => {
+    if (colour === "ghost") throw new Error("boo");
+    return colour === "none" ? { readOnly: true, observe: true } : {};
+  },
+  describe: (_, { colour }) => {
+    if (colour === "ghost") throw new Error("boo");
+    return { title: `Paint it ${colour}`, notes: ["it dries in an hour"], basis: "wall-1" };
+  },
+}, (call, { colour }: { colour: string }) => `painted ${colour} over ${call.info.resume?.basis ?? ""}`);
+
 async function* lines(input: AsyncIterable<Uint8Array>) {
   let text = "";
   for await (const bytes of input) {

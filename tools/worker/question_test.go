@@ -1,0 +1,230 @@
+package worker_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// asked is a question that a worker got.
+type asked struct {
+	id, kind string
+	call     *tool.Call
+	within   time.Duration
+}
+
+func (l *line) question(t *testing.T) asked {
+	t.Helper()
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.questions) == 0 {
+		t.Fatal("nothing was asked")
+	}
+	return l.questions[len(l.questions)-1]
+}
+
+func (l *line) asks() int { synctest.Wait(); l.mu.Lock(); defer l.mu.Unlock(); return len(l.questions) }
+
+var strict = tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Escalate}
+
+// examining is an offer of a tool that says all there is to be said before it runs.
+func examining() worker.Offer {
+	o := offer("a")
+	o.Tools[0].Validates, o.Tools[0].Assesses, o.Tools[0].Describes = true, true, true
+	o.Tools[0].Descriptor.Effects = strict
+	return o
+}
+
+// said is what was heard of a tool, and when.
+type said struct {
+	about string
+	err   error
+	after time.Duration
+}
+
+// examine asks a tool about a call in the three ways.
+func (w *world) examine() (validated, assessed, described <-chan said) {
+	t, began := w.shelf.get("a"), time.Now()
+	one := func(f func() (any, error)) <-chan said {
+		c := make(chan said, 1)
+		go func() {
+			v, err := f()
+			c <- said{fmt.Sprint(v), err, time.Since(began)}
+		}()
+		return c
+	}
+	validated = one(func() (any, error) { return "", t.(tool.Validator).Validate(tool.Arguments{}) })
+	assessed = one(func() (any, error) { return t.(tool.Assessor).Assess(tool.Arguments{}), nil })
+	described = one(func() (any, error) {
+		d, err := t.(tool.Describer).Describe(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Run: tool.Run{Labels: map[string]string{"worker.disk": "d1"}}})
+		return d.Title, err
+	})
+	return validated, assessed, described
+}
+
+// TestQuestions: a worker is asked what it offered to answer, and what it says is what the engine hears.
+func TestQuestions(t *testing.T) {
+	mild := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		o := examining()
+		o.Labels, o.Limit = map[string]string{"disk": "d1"}, 1
+		s, l, _ := w.connect(o)
+		w.call(t.Context(), "a", nil) // it has no room for calls any more
+		validated, assessed, described := w.examine()
+		synctest.Wait()
+		for _, q := range l.questions {
+			switch q.kind {
+			case worker.Validate:
+				s.Answer(q.id, worker.Answer{Err: tool.Errorf(tool.InvalidArguments, "no such file")})
+				s.Answer(q.id, worker.Answer{}) // does not count
+			case worker.Assess:
+				s.Answer(q.id, worker.Answer{Effects: &mild})
+			case worker.Describe:
+				if q.call.ID != "c" {
+					t.Errorf("asked to describe %v", q.call)
+				}
+				s.Answer(q.id, worker.Answer{Description: &tool.Description{Title: "Paints it"}})
+			}
+			if q.within <= 0 || q.within > time.Second || q.call.Tool != "a" {
+				t.Errorf("asked within %v about %v", q.within, q.call)
+			}
+		}
+		if v, a, d := <-validated, <-assessed, <-described; v.err == nil || v.err.Error() != "no such file" || a.about != fmt.Sprint(mild) || d.about != "Paints it" {
+			t.Errorf("heard %v, %v, %v", v, a, d)
+		}
+	})
+}
+
+// TestQuestionsUnanswered: a silent worker does not allow more, and nobody waits for it for long.
+func TestQuestionsUnanswered(t *testing.T) {
+	for name, answer := range map[string]func(*worker.Session, *line){
+		"silence": func(*worker.Session, *line) {},
+		"an answer to something else": func(s *worker.Session, l *line) {
+			for _, q := range l.questions {
+				s.Answer(q.id+"x", worker.Answer{Effects: &tool.Effects{Tier: tool.Observe}})
+			}
+		},
+	} {
+		inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+			o := examining()
+			o.Labels = map[string]string{"disk": "d1"}
+			s, l, _ := w.connect(o)
+			validated, assessed, described := w.examine()
+			synctest.Wait()
+			answer(s, l)
+			v, a, d := <-validated, <-assessed, <-described
+			if e := tool.AsError(v.err); e.Code != tool.Upstream || e.Reason != "NO_ANSWER" || !e.Retryable || v.after > time.Second {
+				t.Errorf("%s: validated %v", name, v)
+			}
+			if a.about != fmt.Sprint(strict) || a.after > time.Second || d.err == nil {
+				t.Errorf("%s: assessed %v, described %v", name, a, d)
+			}
+			s.Answer(l.question(t).id, worker.Answer{}) // late
+		})
+	}
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // each answer has nothing in it
+		o := examining()
+		o.Labels = map[string]string{"disk": "d1"}
+		s, l, _ := w.connect(o)
+		validated, assessed, described := w.examine()
+		synctest.Wait()
+		for _, q := range l.questions {
+			s.Answer(q.id, worker.Answer{})
+		}
+		if v, a, d := <-validated, <-assessed, <-described; v.err != nil || a.about != fmt.Sprint(strict) || d.err == nil {
+			t.Errorf("empty: %v, %v, %v", v, a, d)
+		}
+	})
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // a foreign worker answers
+		s, l, _ := w.connect(examining())
+		thief, _, _ := w.connect(offer("b"))
+		done := make(chan error, 1)
+		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		q := l.question(t)
+		thief.Answer(q.id, worker.Answer{})
+		s.Answer(q.id, worker.Answer{Err: errors.New("wrong")})
+		if err := <-done; err == nil {
+			t.Error("T61: the thief's answer counts")
+		}
+	})
+}
+
+// TestQuestionsOfWorkersThatGo: another one is asked, and when there is none the call waits for one, which looks itself.
+func TestQuestionsOfWorkersThatGo(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s1, l1, _ := w.connect(examining())
+		s2, l2, _ := w.connect(examining())
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		first, heir := s1, l2
+		if l1.asks() == 0 {
+			first, heir = s2, l1
+		}
+		if l1.asks()+l2.asks() != 1 {
+			t.Error("both were asked")
+		}
+		first.Close(false)
+		q := heir.question(t)
+		map[*line]*worker.Session{l1: s1, l2: s2}[heir].Answer(q.id, worker.Answer{Err: errors.New("wrong")})
+		if err := <-done; err == nil || time.Since(began) > 0 {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(examining())
+		s.Drain()
+		began := time.Now()
+		validated, assessed, described := w.examine()
+		v, a, d := <-validated, <-assessed, <-described
+		if v.err != nil || a.about != fmt.Sprint(strict) || d.err == nil || l.asks() > 0 || time.Since(began) > 0 {
+			t.Errorf("the only one drains: %v, %v, %v after %v", v, a, d, time.Since(began))
+		}
+	})
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // one that offered nothing is asked nothing
+		_, l, _ := w.connect(offer("a"))
+		validated, assessed, described := w.examine()
+		if v, a, d := <-validated, <-assessed, <-described; v.err != nil || a.about != fmt.Sprint(tool.Effects{}) || d.err != nil || l.asks() > 0 {
+			t.Errorf("nothing was offered: %v, %v, %v", v, a, d)
+		}
+	})
+}
+
+// TestQuestionsAreBounded: nothing is asked beyond what a worker could answer.
+func TestQuestionsAreBounded(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		_, l, _ := w.connect(examining())
+		v := w.shelf.get("a").(tool.Validator)
+		reasons := make(chan string, 1100)
+		for range 1100 {
+			go func() { reasons <- tool.AsError(v.Validate(tool.Arguments{})).Reason }()
+		}
+		if n := l.asks(); n != 1024 {
+			t.Errorf("%d were asked at once", n)
+		}
+		for range 1100 {
+			if r := <-reasons; r != "NO_ANSWER" {
+				t.Errorf("reason %q", r)
+			}
+		}
+	})
+}
+
+// TestDefinitionOfQuestions: workers that answer other questions do not serve a tool together.
+func TestDefinitionOfQuestions(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		w.connect(examining())
+		o := examining()
+		o.Tools[0].Assesses = false
+		if _, _, a := w.connect(o); !slices.ContainsFunc(a.Refused, func(r worker.Refusal) bool { return r.Reason == worker.OtherDefinition }) {
+			t.Errorf("refused %v", a.Refused)
+		}
+	})
+}
