@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
@@ -55,7 +56,7 @@ func (c *Config) validateSubagents(wrong complaint) {
 			wrong(key, "name %q stands twice", s.Name)
 		}
 		seen[s.Name] = true
-		if _, err := subagent.New(c.subagent(s, nil, nil)); err != nil {
+		if _, err := subagent.New(c.subagent(s, nil, nil, nil)); err != nil {
 			wrong(key, "%v", err)
 		}
 		if err := s.checkKey(); err != nil {
@@ -65,12 +66,12 @@ func (c *Config) validateSubagents(wrong complaint) {
 }
 
 // subagent is the configuration of one; without a caller it cannot run.
-func (c *Config) subagent(s *Subagent, caller subagent.Caller, references expander) subagent.Config {
+func (c *Config) subagent(s *Subagent, caller subagent.Caller, references expander, secrets *redact.Live) subagent.Config {
 	key := func(ctx context.Context, namespace string) (string, error) {
 		if s.Key != "" {
 			return references.Expand(ctx, namespace, s.Name, "key", s.Key)
 		}
-		return s.readKey()
+		return s.knownKey(secrets)
 	}
 	return subagent.Config{
 		Name: s.Name, Description: s.Description, Protocol: subagent.Protocol(s.Protocol), Endpoint: s.Endpoint, Model: s.Model, System: s.System,
@@ -95,6 +96,20 @@ func (s *Subagent) checkKey() error {
 		err = errors.New("key is a reference such as secret://name; the key itself has no place in a configuration")
 	}
 	return err
+}
+
+// ownKey reports whether the key is not one of the daemon's secrets.
+func (s *Subagent) ownKey() bool { return s.KeyFile != "" || s.KeyEnv != "" }
+
+// knownKey is readKey with the key taken out of what calls tell from then on. One that is too short for that is used all the same:
+// what a machine's own model takes for a key is often a word, and none.
+func (s *Subagent) knownKey(secrets *redact.Live) (string, error) {
+	key, err := s.readKey()
+	if err == nil && secrets != nil && len(key) >= redact.MinValue {
+		name := "subagent." + s.Name
+		err = secrets.Know(name[:min(len(name), 64)], key)
+	}
+	return key, err
 }
 
 // readKey reads the endpoint's key, which may change while the daemon runs.
@@ -134,13 +149,13 @@ func (c *Config) subagentSources() (sources []string) {
 }
 
 // registerSubagents makes the tools.
-func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, references expander) error {
+func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, references expander, secrets *redact.Live) error {
 	for i := range c.Subagents {
 		s := &c.Subagents[i]
-		if _, err := s.readKey(); err != nil {
+		if _, err := s.knownKey(secrets); err != nil {
 			return usagef("subagents[%d]: the key: %w%s", i, err, c.saidBy(fmt.Sprintf("subagents[%d]", i)))
 		}
-		made, err := subagent.New(c.subagent(s, caller, references))
+		made, err := subagent.New(c.subagent(s, caller, references, secrets))
 		if err == nil {
 			err = r.Register(subagentSource+s.Name, made)
 		}
@@ -153,5 +168,5 @@ func registerSubagents(r *registry.Registry, c *Config, caller subagent.Caller, 
 
 // openSubagents makes the tools of a daemon.
 func (d *daemon) openSubagents() error {
-	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references)
+	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references, d.secrets)
 }

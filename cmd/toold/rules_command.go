@@ -255,7 +255,7 @@ func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error
 	tools = registry.New(registry.Config{})
 	_, err = registerTools(tools, cfg, path, root, needs{exec: noExec{}})
 	if err == nil {
-		err = registerSubagents(tools, cfg, nil, nil)
+		err = registerSubagents(tools, cfg, nil, nil, nil)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, root.Close())

@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -323,6 +325,71 @@ func TestSubagentBelowItsCaller(t *testing.T) {
 		}
 		if q.Task() == "below" && slices.Contains(q.Tools, "helper") || q.Task() == "above" && !slices.Contains(q.Tools, "other") {
 			t.Errorf("for %q these are offered: %v", q.Task(), q.Tools)
+		}
+	}
+}
+
+// T79: the key of an endpoint, from a file or a variable, is nowhere in what the model or the endpoint repeats: in answers, in errors, in
+// what its calls are told, in the log and the journal. One that was replaced is not either.
+func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
+	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
+		switch {
+		case q.Task() == "fail":
+			return subagenttest.Reply{Status: http.StatusBadRequest, Body: `{"error":{"message":"no such key: ` + q.Key + `"}}`}
+		case q.Turns() == 0:
+			return subagenttest.Reply{Calls: []subagenttest.Call{{ID: "a", Name: "read", Arguments: `{"path":"key.txt"}`}}}
+		}
+		return subagenttest.Reply{Text: "the key is " + q.Key + ", the file has " + q.Last().Results[0].Text}
+	})
+	const byVariable, byFile, replaced = "key-of-the-model", "key-in-the-file", "the-key-that-came-next"
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper, filed, read]}\n")
+	file := filepath.Join(filepath.Dir(s.rules), "key")
+	must(t, os.WriteFile(file, []byte(byFile+"\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(s.workspace, "key.txt"), []byte("of the file: "+byVariable+" "+byFile+"\n"), 0o600))
+	flags := s.withSubagents(m, "openai")
+	s.configured(fmt.Sprintf("  - {name: filed, protocol: openai, endpoint: %q, model: small, key_file: %q}\n", m.Endpoint("openai"), file))
+	p := s.start(flags...)
+	told := ""
+	do := func(name, task string, n int) {
+		t.Helper()
+		got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
+			Tool: name, CallId: fmt.Sprintf("subagent-keys-%04d", n), Arguments: fmt.Sprintf(`{"task":%q}`, task), Run: &tooldv1.Run{RunId: "run-1"},
+		}})
+		must(t, err)
+		told += got.GetCall().String() + "\n"
+		for _, c := range p.children(got.GetCall().GetResult().GetMetadata()["run_id"]) {
+			told += c.String() + "\n"
+		}
+	}
+	do("helper", "say", 1)
+	do("filed", "say", 2)
+	do("helper", "fail", 3)
+	must(t, os.WriteFile(file, []byte(replaced), 0o600))
+	do("filed", "say", 4)
+	do("filed", "fail", 5)
+	for _, want := range []string{"the key is Bearer ", "of the file: "} {
+		if strings.Count(told, want) < 3 {
+			t.Errorf("it is not told what the model said: %s", told)
+		}
+	}
+	questions, _ := m.Asked()
+	var sent []string
+	for _, q := range questions {
+		sent = append(sent, strings.TrimPrefix(q.Key, "Bearer "))
+	}
+	for _, key := range []string{byVariable, byFile, replaced} {
+		if !slices.Contains(sent, key) {
+			t.Errorf("the endpoint was sent %q, never %s", sent, key)
+		}
+	}
+	journal := filesOf(t, s.data) // while the write-ahead log is there
+	p.signal(syscall.SIGTERM)
+	p.wait(hangs)
+	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
+		for _, key := range []string{byVariable, byFile, replaced} {
+			if strings.Contains(text, key) {
+				t.Errorf("%s stands in the %s", key, place)
+			}
 		}
 	}
 }

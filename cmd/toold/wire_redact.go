@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/toold-dev/toold/plugins/redact"
@@ -11,7 +12,7 @@ import (
 
 // redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
 func (c *Config) redacts() bool {
-	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens
+	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() })
 }
 
 // secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can
