@@ -37,7 +37,8 @@ type Remote struct {
 	Cert       string `koanf:"cert"`        // PEM file that is shown to it, with Key
 	Key        string `koanf:"key"`         // PEM file
 	ServerName string `koanf:"server_name"` // in its certificate; "": the host of Address
-	TokenFile  string `koanf:"token_file"`  // whose text is sent as bearer token; "": none
+	TokenFile  string `koanf:"token_file"`  // whose text is sent as bearer token; "": none, or Token
+	Token      string `koanf:"token"`       // secret://name, whose value is sent as bearer token
 }
 
 // Match limits a hook to some calls: all lists that are not empty must hold.
@@ -117,6 +118,12 @@ func (h *Hook) validateRemote(here complaint) {
 	r := &h.Remote
 	if (r.Cert == "") != (r.Key == "") {
 		here("remote", "cert and key go together")
+	}
+	switch {
+	case r.Token != "" && r.TokenFile != "":
+		here("remote", "one of token and token_file says where the token is, not two")
+	case r.Token != "" && !isReference(r.Token):
+		here("remote", "token is a reference such as secret://name; the token itself has no place in a configuration")
 	}
 	if h.Dir != "" || len(h.Env) > 0 {
 		here("dir", "dir and env are of commands")

@@ -106,6 +106,40 @@ func TestHooksOfServices(t *testing.T) {
 	}
 }
 
+// A service's token by reference is resolved for each question, for the hook that is entitled to it.
+func TestHookTokenByReference(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	must(t, os.WriteFile(token, []byte("hunter2-hunter2\n"), 0o600))
+	lis, err := net.Listen("unix", filepath.Join(dir, "s"))
+	must(t, err)
+	policy := &policyServer{}
+	server := grpc.NewServer()
+	tooldv1.RegisterHookServiceServer(server, policy)
+	go server.Serve(lis)
+	defer server.Stop()
+	config := func(tools string) string {
+		return fmt.Sprintf("hooks:\n  - name: policy\n    kinds: [gate]\n    remote: {address: 'unix:%s/s', token: 'secret://policy'}\nsecrets:\n  - {name: policy, file: %q, allow: [{tools: ['%s'], parameters: [token]}]}\n", dir, token, tools)
+	}
+	p := newPluginSite(t, config("hook:policy"))
+	for _, want := range []string{"hunter2-hunter2", "another-token"} {
+		must(t, os.WriteFile(token, []byte(want+"\n"), 0o600))
+		if e := p.call("bash", `{"command":"true"}`).GetError(); e != nil {
+			t.Errorf("%v", e)
+		}
+		if got := policy.token.Load(); got != "Bearer "+want {
+			t.Errorf("token %v, want %s", got, want)
+		}
+	}
+	p.reload(config("hook:other"), "[secrets] []")
+	if e := p.call("bash", `{"command":"true"}`).GetError(); e.GetReason() != "HOOK_FAILED" || strings.Contains(e.String(), "another-token") {
+		t.Errorf("who is not entitled: %v", e)
+	}
+	if strings.Contains(p.p.log.String(), "another-token") {
+		t.Error("the token is in the log")
+	}
+}
+
 // policyServer refuses to remove and takes the secret out of results.
 type policyServer struct {
 	tooldv1.UnimplementedHookServiceServer
@@ -191,7 +225,7 @@ func TestHookExample(t *testing.T) {
 	must(t, err)
 	cfg, err := load(t, strings.ReplaceAll(string(text), "/etc/toold/hooks", dir), nil)
 	if err == nil {
-		_, err = newOutsiders(cfg, nowhere{}, nil, nil)
+		_, err = newOutsiders(cfg, nowhere{}, nil, nil, nil)
 	}
 	must(t, err)
 }
@@ -210,9 +244,9 @@ func TestHookOrder(t *testing.T) {
 	} {
 		cfg, err := load(t, "ratelimit: [{name: x, calls: 1, per: 1h}]\n"+config, nil)
 		must(t, err)
-		plugins, err := newPlugins(cfg)
+		plugins, err := newPlugins(cfg, nil)
 		must(t, err)
-		list, err := newOutsiders(cfg, nowhere{}, nil, nil)
+		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil)
 		must(t, err)
 		set, err := list.arrange(inside(plugins, nil, filterNames(cfg)))
 		must(t, err)

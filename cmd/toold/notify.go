@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/plugins/notify"
+	"github.com/toold-dev/toold/secret"
 )
 
 // Notify is who hears of calls by webhook.
@@ -26,7 +27,8 @@ type NotifyTarget struct {
 	URL        string        `koanf:"url"`         // https, or http to this machine; required
 	Events     []string      `koanf:"events"`      // suspended, finished; none: both
 	Match      NotifyMatch   `koanf:"match"`       // the calls; zero: all
-	SecretFile string        `koanf:"secret_file"` // one line, or two while they change, of whsec_ and base64; required
+	SecretFile string        `koanf:"secret_file"` // one line, or two while they change, of whsec_ and base64; this or Secret
+	Secret     string        `koanf:"secret"`      // secret://name, whose value is such a text
 	CA         string        `koanf:"ca"`          // PEM file of who signs its certificate; "": the system's
 	Content    bool          `koanf:"content"`     // with titles and texts of results, as filters left them; false: names alone
 	Timeout    time.Duration `koanf:"timeout"`     // of one attempt; 0: 10s
@@ -45,10 +47,16 @@ type NotifyMatch struct {
 func (c *Config) validateNotify(wrong complaint) {
 	for i := range c.Notify.Targets {
 		t := &c.Notify.Targets[i]
-		for _, f := range []struct{ field, value string }{{"name", t.Name}, {"url", t.URL}, {"secret_file", t.SecretFile}} {
+		for _, f := range []struct{ field, value string }{{"name", t.Name}, {"url", t.URL}, {"secret_file", t.SecretFile + t.Secret}} {
 			if f.value == "" {
 				wrong(fmt.Sprintf("notify.targets[%d]", i), "%s is required", f.field)
 			}
+		}
+		switch {
+		case t.Secret != "" && t.SecretFile != "":
+			wrong(fmt.Sprintf("notify.targets[%d]", i), "one of secret and secret_file says where the key is, not two")
+		case t.Secret != "" && !isReference(t.Secret):
+			wrong(fmt.Sprintf("notify.targets[%d]", i), "secret is a reference such as secret://name; the key itself has no place in a configuration")
 		}
 	}
 }
@@ -65,17 +73,12 @@ func (c *Config) notifyTargets() (targets []notify.Target, err error) {
 		for _, e := range t.Events {
 			to.Events = append(to.Events, notify.Event(e))
 		}
-		text, err := os.ReadFile(t.SecretFile)
-		if err == nil {
-			to.Secrets, err = notify.ParseSecrets(text)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", t.SecretFile, err)
-			}
-		}
-		if err != nil {
+		to.Reference = t.Secret
+		if err := t.readSecrets(&to.Secrets); err != nil {
 			problems = append(problems, c.notifyProblem(&notify.TargetError{Index: i, Field: "secret_file", Text: err.Error()}))
 		}
 		if t.CA != "" {
+			var err error
 			if to.CA, err = os.ReadFile(t.CA); err != nil {
 				problems = append(problems, c.notifyProblem(&notify.TargetError{Index: i, Field: "ca", Text: err.Error()}))
 			}
@@ -83,6 +86,20 @@ func (c *Config) notifyTargets() (targets []notify.Target, err error) {
 		targets = append(targets, to)
 	}
 	return targets, errors.Join(problems...)
+}
+
+func (t *NotifyTarget) readSecrets(to *[]notify.Secret) error {
+	if t.Secret != "" {
+		return nil
+	}
+	text, err := os.ReadFile(t.SecretFile)
+	if err != nil {
+		return err
+	}
+	if *to, err = notify.ParseSecrets(text); err != nil {
+		return fmt.Errorf("%s: %w", t.SecretFile, err)
+	}
+	return nil
 }
 
 // notifyProblem says which setting is meant, and where it stands.
@@ -95,12 +112,14 @@ func (c *Config) notifyProblem(e *notify.TargetError) error {
 	return usagef("%s: %w%s", key, e, c.saidBy(at))
 }
 
-func (p *plugins) addNotify(c *Config) error {
+func (p *plugins) addNotify(c *Config, references expander) error {
 	targets, err := c.notifyTargets()
 	if err != nil {
 		return err
 	}
-	n, err := notify.New(notify.Config{Targets: targets})
+	n, err := notify.New(notify.Config{Targets: targets, Resolve: func(ctx context.Context, target, reference string) (string, error) {
+		return references.Expand(ctx, secret.Everywhere, "notify:"+target, "secret", reference)
+	}})
 	if err != nil {
 		return c.notifyProblems(err)
 	}

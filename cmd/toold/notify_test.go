@@ -1,6 +1,9 @@
 package main
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -63,6 +66,8 @@ func (e *ear) took(event string) int {
 	defer e.mu.Unlock()
 	return e.taken[event]
 }
+
+const otherWebhookKey = "whsec_ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=\n"
 
 const webhookKey = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"
 
@@ -192,6 +197,72 @@ func TestNotifyReload(t *testing.T) {
 	eventually(t, "with the old secrets", func() bool { return e.took("default/notify-reload-call-2/finished") == 1 })
 }
 
+// A target's key by reference is resolved for each attempt, for who is entitled: a new one signs the next letter, and without one none is
+// sent, nor lost.
+func TestNotifyByReference(t *testing.T) {
+	signed := make(chan string, 100)
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		by := "nobody"
+		for _, key := range []string{webhookKey, otherWebhookKey} {
+			raw, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(strings.TrimPrefix(key, "whsec_")))
+			mac := hmac.New(sha256.New, raw)
+			fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("Webhook-Id"), r.Header.Get("Webhook-Timestamp"), body)
+			if r.Header.Get("Webhook-Signature") == "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+				by = key
+			}
+		}
+		signed <- r.URL.Path + " by " + by
+	}))
+	defer receiver.Close()
+	s, file, key := notifySite(t, receiver.URL, "")
+	config := func(tools string) {
+		must(t, os.WriteFile(file, fmt.Appendf(nil, "notify:\n  targets:\n    - {name: ops, url: %q, events: [finished], secret: 'secret://hook'}\n"+
+			"    - {name: others, url: %q, events: [finished], secret: 'secret://hook', first_delay: 10ms, most_delay: 10ms}\n"+
+			"secrets:\n  - {name: hook, file: %q, allow: [{tools: [%s], parameters: [secret]}]}\n", receiver.URL+"/ops", receiver.URL+"/others", key, tools), 0o600))
+	}
+	heard := func() string {
+		t.Helper()
+		select {
+		case by := <-signed:
+			return by
+		case <-time.After(hangs):
+			t.Fatal("no letter came")
+			return ""
+		}
+	}
+	config("'notify:ops'")
+	p := s.start("--config", file)
+	ask := func(id string) {
+		t.Helper()
+		_, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "bash", CallId: id, Arguments: `{"command":"true"}`}})
+		must(t, err)
+		_, err = p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: id, Wait: durationpb.New(5 * time.Second)})
+		must(t, err)
+	}
+	ask("notify-secret-call-1")
+	if by := heard(); by != "/ops by "+webhookKey {
+		t.Errorf("signed %s", by)
+	}
+	must(t, os.WriteFile(key, []byte(otherWebhookKey), 0o600))
+	ask("notify-secret-call-2")
+	if by := heard(); by != "/ops by "+otherWebhookKey {
+		t.Errorf("with the next key: signed %s", by)
+	}
+	p.logs(t, "secret refused")
+	config("'notify:*'")
+	_, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	must(t, err)
+	for range 2 { // what waited
+		if by := heard(); by != "/others by "+otherWebhookKey {
+			t.Errorf("who is entitled now: signed %s", by)
+		}
+	}
+	if strings.Contains(p.log.String(), "whsec_") {
+		t.Error("a key is in the log")
+	}
+}
+
 func TestNotifySettings(t *testing.T) {
 	dir := t.TempDir()
 	secret, empty := filepath.Join(dir, "secret"), filepath.Join(dir, "empty")
@@ -208,7 +279,8 @@ func TestNotifySettings(t *testing.T) {
 		"name: a, url: 'https://x.example', match: {tools: ['[']}, secret_file: " + secret: `match.tools: "[" is not a pattern`,
 		"name: a, url: 'https://x.example', give_up: 31d, secret_file: " + secret:          "give_up: ",
 		"name: a, url: 'https://x.example', timeout: soon, secret_file: " + secret:         `"soon" is not a duration`,
-		"name: a, url: 'https://x.example', secret: x, secret_file: " + secret:             `unknown setting "notify.targets[0].secret"`,
+		"name: a, url: 'https://x.example', secret: 'secret://x', secret_file: " + secret:  "one of secret and secret_file",
+		"name: a, url: 'https://x.example', secret: whsec_x":                               "secret is a reference such as secret://name",
 		"name: a, url: 'https://x.example', ca: " + secret + ", secret_file: " + secret:    "ca: holds no certificate",
 		"name: a, url: 'https://x.example', at_once: 65, secret_file: " + secret:           "at_once: 65 is not between",
 		"name: a, url: 'https://x.example', first_delay: 2h, secret_file: " + secret:       "first_delay: ",
@@ -217,7 +289,7 @@ func TestNotifySettings(t *testing.T) {
 	} {
 		cfg, err := load(t, "notify:\n  targets:\n    - {"+entry+"}\n", nil)
 		if err == nil {
-			_, err = newPlugins(cfg)
+			_, err = newPlugins(cfg, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "toold.yaml:3:") {
 			t.Errorf("%s: error %v, want %q and the line and column", entry, err, want)
@@ -226,7 +298,7 @@ func TestNotifySettings(t *testing.T) {
 	text := "notify: {targets: [{name: a, url: 'https://x.example/y', events: [suspended], match: {tools: [x*], namespaces: [n]}, secret_file: '" + secret + "', content: true, give_up: 1d}]}\n"
 	cfg, err := load(t, text, nil)
 	must(t, err)
-	if _, err := newPlugins(cfg); err != nil {
+	if _, err := newPlugins(cfg, nil); err != nil {
 		t.Fatal(err)
 	}
 	again, err := load(t, configText(cfg), nil)

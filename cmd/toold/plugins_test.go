@@ -201,7 +201,7 @@ func TestPluginSettings(t *testing.T) {
 	} {
 		cfg, err := load(t, config+"\n", nil)
 		if err == nil {
-			_, err = newPlugins(cfg)
+			_, err = newPlugins(cfg, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", config, err, want)

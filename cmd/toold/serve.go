@@ -58,8 +58,8 @@ func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
 	secrets, redactErr := newSecrets(cfg, token)
 	_, logErr := newLoggers(cfg, secrets)
 	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
-	plugins, pluginsErr := newPlugins(cfg)
-	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil)
+	plugins, pluginsErr := newPlugins(cfg, nil)
+	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil)
 	if hooksErr == nil && pluginsErr == nil {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
 	}

@@ -232,7 +232,7 @@ func (d *daemon) readAll() (*fresh, error) {
 		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
 		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
 		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
-		func() error { _, err := newPlugins(n.cfg); return err },
+		func() error { _, err := newPlugins(n.cfg, nil); return err },
 		func() error { return d.plugins.takes(n.cfg) },
 		func() (err error) { n.hooks, err = d.readHooks(n.cfg); return err },
 		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },

@@ -219,10 +219,10 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.plugins, err = newPlugins(d.cfg); err != nil {
+	if d.plugins, err = newPlugins(d.cfg, d.references); err != nil {
 		return err
 	}
-	list, err := newOutsiders(d.cfg, processes{d.runner}, d.log, nil)
+	list, err := newOutsiders(d.cfg, processes{d.runner}, d.references, d.log, nil)
 	if err != nil {
 		return err
 	}

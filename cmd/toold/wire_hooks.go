@@ -17,6 +17,7 @@ import (
 	"github.com/toold-dev/toold/plugins/command"
 	"github.com/toold-dev/toold/plugins/remote"
 	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -52,13 +53,13 @@ func (o *outsider) place() string {
 
 // newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
 // error is the user's to correct.
-func newOutsiders(c *Config, start command.Starter, log *zap.Logger, earlier outsiders) (outsiders, error) {
+func newOutsiders(c *Config, start command.Starter, references expander, log *zap.Logger, earlier outsiders) (outsiders, error) {
 	var out outsiders
 	var problems []error
 	for i := range c.Hooks {
 		o := &outsider{entry: c.Hooks[i]}
 		if o.entry.Builtin == "" {
-			if err := o.make(c, start, log, earlier); err != nil {
+			if err := o.make(c, start, references, log, earlier); err != nil {
 				key := fmt.Sprintf("hooks[%d]", i)
 				problems = append(problems, usagef("%s: %s: %w%s", key, o.entry.Name, err, c.saidBy(key)))
 			}
@@ -69,7 +70,7 @@ func newOutsiders(c *Config, start command.Starter, log *zap.Logger, earlier out
 }
 
 // make makes the hook, or takes the earlier one.
-func (o *outsider) make(c *Config, start command.Starter, log *zap.Logger, earlier outsiders) error {
+func (o *outsider) make(c *Config, start command.Starter, references expander, log *zap.Logger, earlier outsiders) error {
 	var made any
 	var program command.Config
 	var service remote.Config
@@ -79,7 +80,7 @@ func (o *outsider) make(c *Config, start command.Starter, log *zap.Logger, earli
 		made = program
 	} else {
 		service, err = o.entry.remote()
-		made = service
+		made = []any{service, o.entry.Remote.Token}
 	}
 	if err != nil {
 		return err
@@ -92,6 +93,11 @@ func (o *outsider) make(c *Config, start command.Starter, log *zap.Logger, earli
 	}
 	o.made = made
 	program.Start, program.Log, service.Log = start, log, log
+	if reference := o.entry.Remote.Token; reference != "" {
+		service.TokenOf = func(ctx context.Context) (string, error) {
+			return references.Expand(ctx, secret.Everywhere, "hook:"+o.entry.Name, "token", reference)
+		}
+	}
 	if len(o.entry.Command) > 0 {
 		o.hook, err = command.New(program)
 	} else {
@@ -273,7 +279,7 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 
 // readHooks makes the hooks of a configuration that are to be put in force.
 func (d *daemon) readHooks(next *Config) (outsiders, error) {
-	list, err := newOutsiders(next, processes{d.runner}, d.log, *d.outside.Load())
+	list, err := newOutsiders(next, processes{d.runner}, d.references, d.log, *d.outside.Load())
 	if err == nil {
 		_, err = list.arrange(d.hooks())
 	}

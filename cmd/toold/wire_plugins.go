@@ -51,8 +51,8 @@ func (p *plugins) takes(c *Config) error {
 	return nil
 }
 
-// newPlugins makes the plugins of a configuration. An error is the user's to correct.
-func newPlugins(c *Config) (*plugins, error) {
+// newPlugins makes the plugins of a configuration; without references they are not to be used. An error is the user's to correct.
+func newPlugins(c *Config, references expander) (*plugins, error) {
 	p := &plugins{}
 	if c.Audit.Enabled {
 		p.audit = audit.New()
@@ -62,7 +62,7 @@ func newPlugins(c *Config) (*plugins, error) {
 		p.waker = wire.NewWaker(c.subagentNames())
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: wire.SubagentWaker, Hook: p.waker})
 	}
-	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c), p.addCompact(c))
+	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c, references), p.addCompact(c))
 }
 
 // add notes that a plugin takes new settings.

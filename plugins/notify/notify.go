@@ -29,6 +29,9 @@ const Name = "notify"
 // A Config is what a notifier works by.
 type Config struct {
 	Targets []Target
+	// Resolve returns the text of a target's Reference, which is that of a secret file; required when a target has one. It is asked
+	// before each attempt, and an error is one of the attempt.
+	Resolve func(ctx context.Context, target, reference string) (string, error)
 	// Dial connects to receivers; nil: over TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -56,8 +59,9 @@ type Letter struct {
 
 // A Notifier writes letters and delivers them.
 type Notifier struct {
-	dial   func(ctx context.Context, network, address string) (net.Conn, error)
-	queues atomic.Pointer[[]*queue]
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	resolve func(ctx context.Context, target, reference string) (string, error)
+	queues  atomic.Pointer[[]*queue]
 
 	swapping sync.Mutex
 	swapped  chan struct{} // has room for one
@@ -65,7 +69,7 @@ type Notifier struct {
 
 // New makes a notifier. An error is the configuration's.
 func New(c Config) (*Notifier, error) {
-	n := &Notifier{dial: c.Dial, swapped: make(chan struct{}, 1)}
+	n := &Notifier{dial: c.Dial, resolve: c.Resolve, swapped: make(chan struct{}, 1)}
 	n.queues.Store(&[]*queue{})
 	return n, n.Swap(c.Targets)
 }

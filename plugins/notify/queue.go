@@ -30,6 +30,7 @@ const (
 // queue delivers the letters of one target.
 type queue struct {
 	target Target
+	keys   func(context.Context) ([]Secret, error)
 	log    *zap.Logger // of who runs it
 	client *http.Client
 	woken  chan struct{} // has room for one
@@ -61,7 +62,7 @@ func newQueue(t Target, n *Notifier) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &queue{target: t, client: client, woken: make(chan struct{}, 1)}, nil
+	return &queue{target: t, keys: n.keys(&t), client: client, woken: make(chan struct{}, 1)}, nil
 }
 
 func (q *queue) wake() {

@@ -75,12 +75,16 @@ func (q *queue) send(ctx context.Context, l *Letter) answer {
 	if err != nil {
 		return answer{err: err}
 	}
+	keys, err := q.keys(ctx)
+	if err != nil {
+		return answer{err: err}
+	}
 	now := time.Now()
 	req.Header.Set("Content-Type", "application/cloudevents+json")
 	req.Header.Set("User-Agent", "toold")
 	req.Header.Set("Webhook-Id", l.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
-	req.Header.Set("Webhook-Signature", signature(q.target.Secrets, l.ID, now, l.Body))
+	req.Header.Set("Webhook-Signature", signature(keys, l.ID, now, l.Body))
 	resp, err := q.client.Do(req)
 	if err != nil {
 		return answer{err: withoutURL(err)}

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -41,6 +42,20 @@ func ParseSecrets(text []byte) (secrets []Secret, err error) {
 		return nil, fmt.Errorf("holds %d secrets; %d are allowed: the new one and the one before", len(secrets), maxSecrets)
 	}
 	return secrets, nil
+}
+
+// keys returns what gives the secrets of a target.
+func (n *Notifier) keys(t *Target) func(context.Context) ([]Secret, error) {
+	if t.Reference == "" {
+		return func(context.Context) ([]Secret, error) { return t.Secrets, nil }
+	}
+	return func(ctx context.Context) ([]Secret, error) {
+		text, err := n.resolve(ctx, t.Name, t.Reference)
+		if err != nil {
+			return nil, err
+		}
+		return ParseSecrets([]byte(text))
+	}
 }
 
 // signature is the value of webhook-signature: one of version 1 for each secret.

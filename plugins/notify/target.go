@@ -24,9 +24,10 @@ type Target struct {
 	Events     []Event
 	Tools      []string // globs on tool ids
 	Namespaces []string
-	// Secrets sign each letter, all of them; at least one.
-	Secrets []Secret
-	CA      []byte // PEM certificates that sign the receiver's; none: the system's
+	// Secrets sign each letter, all of them; at least one. With Reference there are none here: [Config.Resolve] has them.
+	Secrets   []Secret
+	Reference string
+	CA        []byte // PEM certificates that sign the receiver's; none: the system's
 	// Content puts the title of the call and the text of its result into letters, as the filters of events left them.
 	Content bool
 
@@ -119,7 +120,7 @@ func (t *Target) checkWishes(wrong func(field, format string, args ...any)) {
 			wrong("match.tools", "%q is not a pattern of *, ? and [classes]", g)
 		}
 	}
-	if len(t.Secrets) == 0 {
+	if len(t.Secrets) == 0 && t.Reference == "" {
 		wrong("secret_file", "want at least one secret: a receiver must be able to tell who writes")
 	}
 	if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {

@@ -52,6 +52,8 @@ type Config struct {
 	Cert, Key  []byte // PEM, shown to the service
 	ServerName string // in its certificate; empty: the host of Address
 	Token      string // sent as bearer token; empty: none
+	// TokenOf returns what is sent with a question in the place of Token; an error is one of the question. nil: Token is sent.
+	TokenOf    func(context.Context) (string, error)
 	Documents  []outside.DocumentKey
 	Deadline   time.Duration // of one step of a filter; 0 means 5 s. The engine bounds the other kinds.
 	AtOnce     int           // questions at once; 0 means 64
@@ -101,7 +103,7 @@ func New(cfg Config) (*Hook, error) {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(secure), grpc.WithAuthority(cmp.Or(cfg.ServerName, host)), grpc.WithUserAgent("toold"),
-		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithPerRPCCredentials(token(cfg.Token)),
+		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithPerRPCCredentials(token{cfg.Token, cfg.TokenOf}),
 		grpc.WithContextDialer(func(ctx context.Context, at string) (net.Conn, error) {
 			return (&net.Dialer{Control: userTimeout}).DialContext(ctx, network, at)
 		}),
@@ -193,14 +195,27 @@ func userTimeout(network, _ string, c syscall.RawConn) error {
 }
 
 // token is sent with each question.
-type token string
+type token struct {
+	text string
+	of   func(context.Context) (string, error)
+}
 
 // GetRequestMetadata implements [credentials.PerRPCCredentials].
-func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	if t == "" {
-		return nil, nil
+func (t token) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	text := t.text
+	if t.of != nil {
+		var err error
+		if text, err = t.of(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return map[string]string{"authorization": "Bearer " + string(t)}, nil
+	switch {
+	case text == "":
+		return nil, nil
+	case strings.ContainsAny(text, "\r\n"):
+		return nil, errors.New("the token has more than one line")
+	}
+	return map[string]string{"authorization": "Bearer " + text}, nil
 }
 
 // RequireTransportSecurity is false: [Config.credentials] has decided.
