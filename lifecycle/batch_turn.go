@@ -199,7 +199,11 @@ func (b *batch) declines(at standings) bool {
 // declined reports whether a decision has to end the call.
 func (l *live) declined() bool {
 	c := l.record()
-	return c.Status == call.Resuming && c.LastRound().Decision.Action == tool.Cancel
+	if c.Status != call.Resuming {
+		return false
+	}
+	d := c.LastRound().Decision
+	return d != nil && d.Action == tool.Cancel // nil: it was cancelled
 }
 
 // together reports whether calls with these effects run together in a batch of the strategy AUTO.

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,36 +165,159 @@ func TestRunEndsAllAtOnce(t *testing.T) {
 	})
 }
 
-// TestCancelOfOneThatRests: the answer waits no longer than its asker, nor does a drain that is over, and the call ends all the same.
+// TestCancelOfOneThatRests: the wish is a record when it is answered, no answer and no expiry makes the call go on from there, and it
+// ends when its calls have, or a drain is over.
 func TestCancelOfOneThatRests(t *testing.T) {
-	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call"))}
+	tools := []tool.Tool{
+		waiting("stubborn", until(time.Hour, "some-call")),
+		parent{asks("default", tool.Ticket{DefaultResult: "1", ExpiresIn: 3 * time.Second}), until(time.Hour)},
+	}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
-		id := w.do(apart(spec("stubborn", ""))).ID
-		ctx, stop := context.WithTimeout(t.Context(), time.Second)
-		defer stop()
+		for _, id := range []string{"stubborn", "default"} {
+			asked := w.do(apart(spec(id, "")))
+			began := time.Now()
+			c, err := w.e.Cancel(t.Context(), alice, asked.ID, "", 0)
+			if took := time.Since(began); err != nil || c.Status != call.Resuming || c.Cancel == nil || took > 0 {
+				t.Fatalf("after %v: %v %v", took, c, err)
+			}
+			_, err = w.resume(bob, asked, tool.Decision{Action: tool.Resume})
+			wantRefusal(t, err, call.FailedPrecondition, "ALREADY_DECIDED")
+			time.Sleep(5 * time.Second)
+			if err := w.e.ExpireDue(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c := w.get(asked.ID); c.Status != call.Resuming {
+				t.Errorf("it is %s while its calls end", c.Status)
+			}
+			time.Sleep(5 * time.Second)
+			if c := w.get(asked.ID); c.Status != call.Cancelled || len(c.Attempts) != 1 {
+				t.Errorf("it is %s after %d attempts", c.Status, len(c.Attempts))
+			}
+			w.checkLog(asked.ID)
+		}
+		var ids []string
+		for range 100 {
+			id := w.do(apart(spec("stubborn", ""))).ID
+			if _, err := w.e.Cancel(t.Context(), alice, id, "", 0); err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
 		began := time.Now()
-		c, err := w.e.Cancel(ctx, alice, id, "", 0)
-		if took := time.Since(began); err != nil || c.Status != call.Suspended || took != time.Second {
-			t.Fatalf("after %v: %v %v", took, c, err)
-		}
-		_, err = w.resume(bob, c, tool.Decision{Action: tool.Resume}) // it does not go on while it ends
-		wantRefusal(t, err, call.Unavailable, "CANCELLING")
-		time.Sleep(10 * time.Second)
-		if c := w.get(id); c.Status != call.Cancelled {
-			t.Errorf("it is %s", c.Status)
-		}
-		id = w.do(apart(spec("stubborn", ""))).ID
-		go func() { _, _ = w.e.Cancel(context.Background(), alice, id, "", 0) }()
-		synctest.Wait()
-		began = time.Now()
 		drain(w.e)
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("the drain took %v", took)
 		}
-		if c := w.stored(id); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "some-call" {
-			t.Errorf("it is %s %v", c.Status, c.Result)
+		for _, id := range ids {
+			if c := w.stored(id); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "some-call" {
+				t.Errorf("it is %s %v", c.Status, c.Result)
+			}
 		}
 	})
+}
+
+// above is a parent that rests, and hears when its question will not be answered.
+type above struct {
+	parent
+	told *atomic.Int32
+}
+
+func (a above) Abandon(context.Context, *tool.Call) { a.told.Add(1) }
+
+// TestCancelOfOneThatRestsIsARecord: T107, design section 8. What was answered is carried out by the next daemon: the call and its own end
+// CANCELLED, once, and the tool hears that its question will not be answered.
+func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
+	for _, name := range []string{"alone", "in a batch"} {
+		t.Run(name, func(t *testing.T) {
+			child, told := apart(spec("child", "")), &atomic.Int32{}
+			var w *world
+			p := above{parent{asks("parent", tool.Ticket{}), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}, told}
+			inBubble(t, []tool.Tool{p, heeds("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
+				w = own
+				s := apart(spec("parent", ""))
+				if name == "alone" {
+					w.do(s)
+				} else {
+					w.batch(batchOf(call.Sequential, s))
+				}
+				child.Run.ParentCall = s.ID
+				w.begin(child)
+				c, err := w.e.Cancel(t.Context(), alice, s.ID, "no more", 0)
+				if err != nil || c.Status.Terminal() {
+					t.Fatalf("%v %v", c, err)
+				}
+				w.kill()
+				if n := told.Load(); n != 0 {
+					t.Fatalf("the tool was told %d times before", n)
+				}
+				w.reopenFirst()
+				synctest.Wait()
+				for _, id := range []string{s.ID, child.ID} {
+					c := w.get(id)
+					if c.Status != call.Cancelled || c.Cancel == nil || c.Cancel.Reason != "no more" {
+						t.Errorf("%s is %s %v", c.Tool, c.Status, c.Cancel)
+					}
+					w.checkLog(id)
+				}
+				if n := told.Load(); n != 1 {
+					t.Errorf("the tool was told %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestStartBeginsNothingBelowWhatEnds: a start that ends a call begins none that it made, in a batch or not, whatever is taken up first.
+func TestStartBeginsNothingBelowWhatEnds(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		t.Run(map[bool]string{false: "in doubt", true: "cancelled"}[cancel], func(t *testing.T) {
+			var w *world
+			var ids []string
+			ran := &probe{}
+			p := parent{heeds("parent", 0), func(ctx context.Context) (unseen []string) {
+				for _, id := range ids {
+					unseen = append(unseen, w.stopChild(ctx, id)...)
+				}
+				return unseen
+			}}
+			inBubble(t, []tool.Tool{p, heeds("first", time.Second), ran.tool("next", mutating)}, nil, func(t *testing.T, own *world) {
+				w = own
+				s := apart(spec("parent", ""))
+				w.begin(s)
+				if cancel { // its end waits, and calls come meanwhile
+					ids = append(ids, w.begin(apart(spec("first", ""))))
+					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				b := batchOf(call.Sequential, of("first", "next")...)
+				for i := range b.Calls {
+					b.Calls[i].Run.ParentCall = s.ID
+					ids = append(ids, b.Calls[i].ID)
+				}
+				w.launch(b)
+				behind := spec("next", "") // of the thread in which first runs
+				behind.Run = b.Calls[0].Run
+				behind.Timeouts.Queue = time.Hour
+				w.begin(behind)
+				ids = append(ids, behind.ID)
+				w.kill()
+				w.reopenFirst()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if n := ran.runs.Load(); n != 0 {
+					t.Errorf("%d ran that had not begun", n)
+				}
+				for _, id := range append(ids, s.ID) {
+					if c := w.get(id); !c.Status.Terminal() {
+						t.Errorf("%s is %s", c.Tool, c.Status)
+					}
+					w.checkLog(id)
+				}
+			})
+		})
+	}
 }
 
 // TestP11LendersAreBounded: those that lend their place to calls of their own are no more than may wait, whoever sends them; the calls

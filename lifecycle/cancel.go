@@ -39,49 +39,56 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 // maxDepth bounds how deep calls may be nested.
 const maxDepth = 32
 
-// cancelTree cancels the children of a call, then the call. It does not return before those have ended that rest, unless ctx is done:
-// then it goes on by itself.
+// cancelTree cancels the children of a call, then the call.
 func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest) error {
-	var later resting
-	err := e.ask(ctx, l, r, 0, &later)
-	return errors.Join(err, e.endResting(ctx, later))
+	var a cancelling
+	defer a.end()
+	return e.ask(ctx, l, r, 0, &a)
 }
 
-// ask cancels the children of a call, then the call, and waits for nobody: one that rests until calls that it made have ended, and
-// has to end after them, is left to the caller.
-func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth int, later *resting) error {
+// cancelling is a cancel on its way through calls.
+type cancelling struct {
+	later parents // the passes of calls that rested above calls that they made: they begin when all were asked
+	start bool    // it is of a start, which ends no call that waits for people alone: it begins nothing, and its tool may take time to hear of it
+}
+
+func (a *cancelling) end() { a.later.end() }
+
+// ask cancels the children of a call, then the call, and waits for nobody.
+func (e *Engine) ask(ctx context.Context, l *live, r call.CancelRequest, depth int, a *cancelling) error {
+	if err := e.askBelow(ctx, l, r, depth, a); err != nil {
+		return err
+	}
+	return l.cancelCall(r, a)
+}
+
+// askBelow cancels the children of a call.
+func (e *Engine) askBelow(ctx context.Context, l *live, r call.CancelRequest, depth int, a *cancelling) error {
+	if depth == maxDepth {
+		return nil
+	}
 	children, err := e.unfinishedChildren(ctx, l.key)
 	if err != nil {
 		return err
 	}
-	if depth < maxDepth {
-		for _, child := range children {
-			c, err := e.acquire(ctx, child)
-			if err != nil {
-				continue
-			}
-			if c.record().Caller.Subject != l.record().Caller.Subject { // anybody may name any parent
-				c.release()
-				continue
-			}
-			request := r
-			if r.Cause != call.CauseSuperseded {
-				request.Cause = "PARENT"
-			}
-			err = e.ask(ctx, c, request, depth+1, later)
-			c.release()
-			if err != nil {
-				return err
-			}
+	if r.Cause != call.CauseSuperseded {
+		r.Cause = "PARENT"
+	}
+	for _, child := range children {
+		c, err := e.acquire(ctx, child)
+		if err != nil {
+			continue
+		}
+		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
+		if mine && !(a.start && c.record().Status == call.Suspended && c.lookupPass().stopper() == nil) {
+			err = e.ask(ctx, c, r, depth+1, a)
+		}
+		c.release()
+		if err != nil {
+			return err
 		}
 	}
-	if l.record().Status == call.Suspended && l.lookupPass().stopper() != nil {
-		l.retain()
-		l.ending.Add(1)
-		*later = append(*later, rests{l, r, depth})
-		return nil
-	}
-	return l.cancelCall(r, below{})
+	return nil
 }
 
 // unfinishedChildren lists the calls whose parent is this one: those in memory, of which the journal may not know yet,
@@ -131,36 +138,70 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancelCall stores that the call shall end and ends it: at once when it waits for a decision, else through its pass.
-func (l *live) cancelCall(r call.CancelRequest, left below) error {
+// cancelCall stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
+// through its pass.
+func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 	l.slot.take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		return l.cancelResting(r, call.NotStarted, left)
+		if p := l.lookupPass(); p.stopper() != nil {
+			return l.cancelAbove(p, r, a)
+		}
+		return l.cancelResting(r, call.NotStarted)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
 		l.unslot()
 		return nil
 	case l.heldBack():
 		if began(c) {
-			return l.cancelResting(r, call.ExecutedUnknown, left)
+			return l.cancelResting(r, call.ExecutedUnknown)
 		}
-		return l.cancelResting(r, call.NotStarted, left)
+		return l.cancelResting(r, call.NotStarted)
 	}
-	err := l.commitSlotted(step{
-		durability: store.Full,
-		events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
-		apply:      func(c *call.Call) { c.Cancel = &r },
-	})
-	l.unslot()
-	if err != nil && !errors.Is(err, errIllegal) {
+	if err := l.wish(r); err != nil && !errors.Is(err, errIllegal) {
 		return err
 	}
-	l.e.cfg.FailPoint("after-cancel")
 	l.stop(wished(&r))
 	if l.record().Operation() != nil {
 		l.e.hurry(l.key)
 	}
+	return nil
+}
+
+// wish stores that the call shall end. One that waits for a decision takes none from here on, and goes on to its end. The caller has
+// the slot, which is given back.
+func (l *live) wish(r call.CancelRequest) error {
+	err := l.commitSlotted(step{
+		durability: store.Full,
+		events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
+		apply: func(c *call.Call) {
+			if c.Cancel = &r; c.Status == call.Suspended {
+				c.Status = call.Resuming
+				closeRound(c, false)
+			}
+		},
+	})
+	l.unslot()
+	if err == nil {
+		l.e.cfg.FailPoint("after-cancel")
+	}
+	return err
+}
+
+// cancelAbove cancels a call that rests above calls that it made: it gets a pass, which ends it when they have ended. That begins
+// before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
+func (l *live) cancelAbove(p *pass, r call.CancelRequest, a *cancelling) error {
+	cause := wished(&r)
+	out := endOf(cause, call.NotStarted)
+	p.checked, p.early = true, &out
+	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
+	stop(cause)
+	m := &member{l: l, p: p, ctx: l.start(base)}
+	if err := l.wish(r); err != nil {
+		m.release()
+		return err
+	}
+	a.later = append(a.later, func() { l.run(m.ctx, p) })
 	return nil
 }
 
@@ -174,10 +215,9 @@ func (l *live) heldBack() bool {
 
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
 // decision as a whole. The caller has the slot, which is given back.
-func (l *live) cancelResting(r call.CancelRequest, executed call.Executed, left below) error {
+func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPass()
 	out := endOf(wished(&r), executed)
-	left.name(&out)
 	records := p.after(context.Background(), &out)
 	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
@@ -258,10 +298,11 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 
 // cancelWhere cancels what a query of a run, thread or batch selects, except the calls of one run: those in memory, of which
 // the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
-// one before it ended. All are asked before it waits for some.
+// one before it ended. All are asked before one ends that rested above others.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
-	var later resting
+	var a cancelling
+	defer a.end()
 	done := map[call.Key]bool{}
 	end := func(calls []*call.Call) error {
 		slices.SortStableFunc(calls, func(a, b *call.Call) int { return cmp.Compare(b.BatchPosition, a.BatchPosition) })
@@ -274,7 +315,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 				e.log.Warn("call not cancelled", zap.String("call_id", c.ID), zap.Error(err))
 				continue
 			}
-			err = e.ask(ctx, l, r, 0, &later)
+			err = e.ask(ctx, l, r, 0, &a)
 			l.release()
 			if err != nil {
 				return err
@@ -297,5 +338,5 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 			break
 		}
 	}
-	return ids, errors.Join(err, e.endResting(ctx, later))
+	return ids, err
 }

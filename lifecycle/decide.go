@@ -176,9 +176,6 @@ func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Princi
 	if a.to, err = e.answerable(c, round, r); err != nil {
 		return a, err
 	}
-	if l.ending.Load() > 0 {
-		return a, call.Refuse(call.Unavailable, "CANCELLING", "the call is being cancelled; it ends when the calls that it made have ended")
-	}
 	if a.decision, err = e.applied(c, a.to, p, &r.Decision); err != nil {
 		return a, err
 	}
@@ -373,6 +370,8 @@ func alreadyDecided(round *call.Round, c *call.Call) error {
 	if d := round.Decision; d != nil {
 		refusal.Message = "another decision was first: " + string(d.Action) + " by " + d.DecidedBy.Subject
 		refusal.Metadata["decision_id"], refusal.Metadata["action"], refusal.Metadata["decided_by"] = d.ID, string(d.Action), d.DecidedBy.Subject
+	} else if c.Cancel != nil {
+		refusal.Message = "the call was cancelled"
 	}
 	return refusal
 }

@@ -28,6 +28,9 @@ func (l *live) doubt(ctx context.Context, p *pass, later *parents) {
 			go run()
 		}
 	case p.stopper() != nil:
+		if !p.asksDoubt() {
+			l.warnBelow(ctx, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()}, later)
+		}
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {
 			if !errors.Is(context.Cause(ctx), causeDrained) { // else the next daemon finds the call as this one did
 				l.undecided(context.WithoutCancel(ctx), p)
@@ -86,9 +89,14 @@ func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
 	return result, err
 }
 
+// asksDoubt reports whether somebody is asked what became of an attempt.
+func (p *pass) asksDoubt() bool {
+	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
+}
+
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
 func (l *live) undecided(ctx context.Context, p *pass) {
-	if p.def == nil || p.def.Descriptor.OnDoubt != tool.OnDoubtAsk {
+	if !p.asksDoubt() {
 		l.finish(ctx, p, inDoubt())
 		return
 	}

@@ -15,6 +15,7 @@ import (
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
 func (l *live) finish(ctx context.Context, p *pass, out end) {
+	asked := l.peek().LastRound()
 	p.ending(ctx, &out)
 	records := p.after(ctx, &out)
 	s := l.finalStep(p, &out)
@@ -33,6 +34,9 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 		time.Sleep(wait) // the reserve lets calls end; without it they wait for space
 	}
 	l.e.cfg.FailPoint("after-result")
+	if asked != nil && asked.Decision == nil { // the call was cancelled instead
+		p.abandoned(&asked.Suspension)
+	}
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.

@@ -24,9 +24,6 @@ type live struct {
 	// slot is taken by whoever makes a change of this call, so that changes are stored one after the other.
 	slot slot
 
-	// ending is how many cancels end the call as soon as the calls that it made have ended: it does not go on meanwhile.
-	ending atomic.Int32
-
 	// order is held while events pass through the filters, and is taken before mu.
 	order   sync.Mutex
 	filters *filters // nil: not made yet

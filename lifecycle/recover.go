@@ -98,6 +98,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 			l.finishFound(ctx, p, out)
 			break
 		}
+		l.warnBelow(ctx, *c.Cancel, later)
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { l.finishFound(context.WithoutCancel(ctx), p, out) }))
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		found.Resumed++ // with its batch
@@ -115,6 +116,16 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		l.doubt(ctx, p, later)
 	}
 	return nil
+}
+
+// warnBelow stores that the calls that a call made shall end, because it does: a start takes them up after it, and none begins.
+func (l *live) warnBelow(ctx context.Context, r call.CancelRequest, later *parents) {
+	a := cancelling{start: true}
+	err := l.e.askBelow(ctx, l, r, 0, &a)
+	*later = append(*later, a.later...)
+	if err != nil {
+		l.e.log.Warn("calls of a call that ends are not cancelled before others begin", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
 }
 
 // counted makes a pass of what a start found. The function that it returns carries it out.
@@ -247,8 +258,8 @@ func (l *live) awaitCaller(p *pass) {
 
 // finishFound ends a call that a start found.
 func (l *live) finishFound(ctx context.Context, p *pass, out end) {
-	if n := len(l.record().Attempts); n > 0 {
-		p.attempt = n
+	if c := l.record(); began(c) {
+		p.attempt = len(c.Attempts)
 	}
 	l.finish(ctx, p, out)
 }

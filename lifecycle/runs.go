@@ -81,13 +81,13 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		r.Reason = reason
 	}
 	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, superseded(r, supersededBy), "")
-	if err == nil {
-		err = ctx.Err() // what it waits for goes on ending
-	}
 	if err != nil {
 		return ids, err
 	}
 	e.awaitEnds(ctx, p.Namespace, id)
+	if err := ctx.Err(); err != nil {
+		return ids, err // what it waits for goes on ending
+	}
 	if err := e.actAtEnd(ctx, p.Namespace, id); err != nil {
 		return ids, storeRefusal(err, id)
 	}
@@ -110,7 +110,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 // awaitEnds waits until the calls of a run that were cancelled have ended, as far as that is soon: what they write at their
 // end belongs to the run, and goes with it.
 func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
-	until := time.Now().Add(min(e.cfg.Grace, 10*time.Second) + endingTime)
+	until := time.Now().Add(e.stopMost() + endingTime)
 	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == namespace && c.Run.ID == run && c.Cancel != nil }) {
 		l, err := e.acquire(ctx, c.Key())
 		if err != nil {
