@@ -253,17 +253,20 @@ func follow[R interface{ GetFrame() *tooldv1.Frame }](t *testing.T, stream inter
 }
 
 // has reports whether an event came for which f holds.
-func (s *aStream) has(f func(*tooldv1.CallEvent) bool) bool {
+func (s *aStream) has(f func(*tooldv1.CallEvent) bool) bool { return s.count(f) > 0 }
+
+// count is how many events came for which f holds.
+func (s *aStream) count(f func(*tooldv1.CallEvent) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, frame := range s.frames {
 		for _, e := range frame.GetEvents() {
 			if f(e) {
-				return true
+				n++
 			}
 		}
 	}
-	return false
+	return n
 }
 
 // last is the last frame of a stream that has ended in order.

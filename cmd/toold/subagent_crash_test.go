@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,5 +98,64 @@ func TestSubagentGoesOnAfterACrash(t *testing.T) {
 	}
 	if calls := p.children(got.GetResult().GetMetadata()["run_id"]); len(calls) != 3 {
 		t.Errorf("its run has %d calls", len(calls))
+	}
+}
+
+// A cancel of a subagent that waits is a record when it is answered: a daemon that is killed at once, while a call of it does not
+// heed its cancellation, forgets none of it. The next one ends all of them, each once, and asks the model nothing.
+func TestCancelOfASubagentOverAKill(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "held")
+	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {
+		if q.Turns() > 0 {
+			return subagenttest.Reply{Text: "done all the same"}
+		}
+		return subagenttest.Reply{Calls: []subagenttest.Call{
+			{ID: "a", Name: "held", Arguments: fmt.Sprintf(`{"file":%q}`, file)}, {ID: "b", Name: "bash", Arguments: `{"command":"true"}`},
+		}}
+	})
+	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [held, bash]}\n")
+	flags := append(s.withSubagents(m, "openai"), "--bash-profile", "none", "--timeouts-grace", "10s")
+	p := s.start(flags...)
+	worker := p.worker(languages()[0], "unix:"+p.ready.Unix, "")
+	const id = "subagent-cancel-kill-1"
+	p.subagent(id, "hold on")
+	run := p.runBelow(id)
+	asked := p.waitingIn(run)["held"].GetSuspension()
+	_, err := p.calls.ResumeTool(within(t), &tooldv1.ResumeToolRequest{SuspensionId: asked.GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: "decision-to-hold-on", Action: yes, ExpectedDigest: asked.GetDigest(),
+	}})
+	must(t, err)
+	awaitLines(t, file, 1)
+	must(t, worker.Process.Signal(syscall.SIGSTOP))
+	ctx, stop := context.WithTimeout(t.Context(), 8*time.Second) // before the call has ended: it has 12
+	defer stop()
+	got, err := p.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: id, Reason: "enough"})
+	p.kill()
+	must(t, err)
+	if c := got.GetCall(); c.GetCancelRequest().GetReason() != "enough" {
+		t.Errorf("the answer is %v", c)
+	}
+	p = s.start(flags...)
+	ids := []string{id}
+	for _, c := range p.children(run) {
+		ids = append(ids, c.GetCallId())
+	}
+	if len(ids) != 3 {
+		t.Errorf("its run has %d calls", len(ids)-1)
+	}
+	for _, id := range ids {
+		c := p.get(id)
+		if c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED || c.GetCancelRequest().GetReason() != "enough" {
+			t.Errorf("it ended with %v", c)
+		}
+		stream, err := p.calls.WatchCalls(within(t), &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Cursor: "c1.1.0"})
+		log := follow(t, stream, err)
+		log.last(t)
+		if n := log.count(func(e *tooldv1.CallEvent) bool { return e.GetFinished() != nil }); n != 1 {
+			t.Errorf("%s has %d results", c.GetTool(), n)
+		}
+	}
+	if asked, _ := m.Asked(); len(asked) != 1 {
+		t.Errorf("the model was asked %d times", len(asked))
 	}
 }
