@@ -86,7 +86,7 @@ func TestModelPostgres(t *testing.T) {
 	}
 	played, broken := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
-		ops := drawOps(rt)
+		ops := drawOps(rt, modelTools)
 		if played++; played > games && !broken {
 			return
 		}

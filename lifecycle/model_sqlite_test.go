@@ -122,7 +122,7 @@ func (d *disk) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.Ba
 // TestModelSQLite plays random lives on real files.
 func TestModelSQLite(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		ops := drawOps(rt)
+		ops := drawOps(rt, modelTools)
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)

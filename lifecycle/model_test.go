@@ -44,9 +44,12 @@ func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot,
 
 var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
+// bubbleTools are those of worlds with a fake clock, too: the end of one that rests takes its time.
+var bubbleTools = append(slices.Clone(modelTools), "rests")
+
 var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "crash", "restart", "expire", "watch", "pause"}
 
-func drawOps(t *rapid.T) []op {
+func drawOps(t *rapid.T, tools []string) []op {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
 		o := op{
 			kind: rapid.SampledFrom(append([]string{"start", "start", "yes", "free"}, opKinds...)).Draw(t, "kind"), // these more often
@@ -54,7 +57,7 @@ func drawOps(t *rapid.T) []op {
 		}
 		switch o.kind {
 		case "start":
-			o.tool = rapid.SampledFrom(modelTools).Draw(t, "tool")
+			o.tool = rapid.SampledFrom(tools).Draw(t, "tool")
 		case "yes", "no", "edit", "stale":
 			o.by = rapid.SampledFrom([]tool.Principal{alice, bob, carol, carl}).Draw(t, "by")
 		}
@@ -75,6 +78,8 @@ type slot struct {
 	forgot  bool // a crash may have taken it: read-only, and nothing of it had to be stored
 	last    *call.Call
 	opened  string // the suspension that is open
+	ending  bool   // its end waits until it is freed, or the tool's time is over
+	closed  string // the question that was open when it was cancelled
 	decided map[string]tool.Decision
 	votes   map[string]string // of the open question, where it needs two: who said what
 	epochs  map[string]string // (epoch, sequence) to the event's content
@@ -123,7 +128,7 @@ func (g *game) config() lifecycle.Config {
 
 func (g *game) tools() []tool.Tool {
 	var tools []tool.Tool
-	for _, id := range append(slices.Clone(modelTools), "bad", "turns") {
+	for _, id := range append(slices.Clone(bubbleTools), "bad", "turns") {
 		d := tool.Descriptor{ID: id, Parameters: json.RawMessage(anyObject), Idempotent: id == "heldidem"}
 		if strings.HasSuffix(id, "read") {
 			d.Effects = reading
@@ -131,9 +136,30 @@ func (g *game) tools() []tool.Tool {
 		if id == "heldask" {
 			d.OnDoubt = tool.OnDoubtAsk
 		}
-		tools = append(tools, tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return g.run(ctx, id, c) }))
+		one := tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return g.run(ctx, id, c) })
+		if id == "rests" {
+			one = rester{one, g}
+		}
+		tools = append(tools, one)
 	}
 	return tools
+}
+
+// rester is a tool whose calls end when those that they made have: when they are freed.
+type rester struct {
+	tool.Tool
+	g *game
+}
+
+func (r rester) Stop(ctx context.Context, c *tool.Call) []string {
+	r.g.mu.Lock()
+	free := r.g.gates[c.ID]
+	r.g.mu.Unlock()
+	select {
+	case <-free:
+	case <-ctx.Done():
+	}
+	return nil
 }
 
 func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, error) {
@@ -146,7 +172,7 @@ func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, 
 	free := g.gates[c.ID]
 	g.mu.Unlock()
 	switch {
-	case id == "asker" && c.Resume == nil:
+	case (id == "asker" || id == "rests") && c.Resume == nil:
 		return tool.SuspendedWith(tool.Ticket{Message: "which?", ExpiresIn: time.Hour}), nil
 	case id == "fails":
 		return tool.Fail("it does not work"), nil
@@ -263,7 +289,10 @@ func (g *game) do(o op) error {
 	return nil
 }
 
-func (s *slot) end(status call.Status, code tool.Code) { s.status, s.code, s.opened = status, code, "" }
+func (s *slot) end(status call.Status, code tool.Code) {
+	s.ending = s.tool == "rests" && status == call.Cancelled && code == tool.Cancelled && !s.freed
+	s.status, s.code, s.opened = status, code, ""
+}
 
 // start puts a new call into a slot.
 func (g *game) start(s *slot, id string) error {
@@ -282,7 +311,7 @@ func (g *game) start(s *slot, id string) error {
 func (s *slot) expectStart() {
 	s.forgot = strings.HasSuffix(s.tool, "read") && s.tool != "gatedread"
 	switch {
-	case strings.HasPrefix(s.tool, "gated"), s.tool == "asker":
+	case strings.HasPrefix(s.tool, "gated"), s.tool == "asker", s.tool == "rests":
 		s.status = call.Suspended
 	case s.tool == "fails":
 		s.end(call.Failed, tool.ExecutionFailed)
@@ -348,7 +377,7 @@ func (g *game) decide(s *slot, o op) error {
 		d.Arguments = `{"n":3}`
 	}
 	w, err := g.e.Resume(g.t.Context(), o.by, lifecycle.ResumeRequest{SuspensionID: s.opened, Decision: d})
-	if allowed := s.tool == "asker" || hasRole(o.by, "approver"); !allowed {
+	if allowed := s.tool == "asker" || s.tool == "rests" || hasRole(o.by, "approver"); !allowed {
 		return wantReason(err, "NOT_AN_APPROVER")
 	}
 	if inDoubt && o.kind == "edit" {
@@ -396,6 +425,14 @@ func hasRole(p tool.Principal, role string) bool { return contains(p.Roles, role
 
 // stale repeats decisions: the same one replays, another one loses, and neither changes anything.
 func (g *game) stale(s *slot, o op) error {
+	if s.closed != "" {
+		g.n++
+		d := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Resume}
+		_, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: s.closed, Decision: d})
+		if err := wantReason(err, "ALREADY_DECIDED"); err != nil {
+			return err
+		}
+	}
 	for id, d := range s.decided {
 		var replays int
 		for _, by := range []tool.Principal{alice, bob, carol, carl} { // who decided is not remembered here
@@ -425,6 +462,7 @@ func (g *game) cancel(s *slot) error {
 		return err
 	}
 	if !s.status.Terminal() {
+		s.closed = s.opened
 		s.end(call.Cancelled, tool.Cancelled)
 		s.forgot = false
 	}
@@ -450,7 +488,7 @@ func (g *game) free(s *slot) {
 	defer g.mu.Unlock()
 	if c := g.gates[s.spec.ID]; c != nil && !s.freed {
 		close(c)
-		s.freed = true
+		s.freed, s.ending = true, false
 		if s.status == call.Running {
 			s.end(call.Succeeded, "")
 		}
@@ -505,6 +543,10 @@ func (g *game) checkSlot(s *slot) error {
 		}
 		return err
 	}
+	if s.ending && c.Status == call.Resuming {
+		return g.checkRuns(s, c)
+	}
+	s.ending = false
 	if c.Status != s.status {
 		return fmt.Errorf("status %s, want %s (%+v)", c.Status, s.status, c.Result)
 	}
@@ -563,7 +605,7 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
 		most = 1 << 20 // may run again after a crash
-	case s.tool == "asker", s.tool == "heldask":
+	case s.tool == "asker", s.tool == "rests", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}
 	if n := g.runs[c.ID]; n > most {
@@ -580,7 +622,7 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 
 // watch reads a call's whole log: numbered from 1, nothing after the end, and never other events under known numbers.
 func (g *game) watch(s *slot) error {
-	if !s.started || s.forgot {
+	if !s.started || s.forgot || s.ending {
 		return nil
 	}
 	w, err := g.e.Watch(g.t.Context(), alice, s.spec.ID, "c1.1.0", false)
@@ -659,7 +701,7 @@ func (b *bubble) expire(e *lifecycle.Engine) error { return e.ExpireDue(context.
 // TestModel plays random lives on the journal in memory.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		if err := playInBubble(t, drawOps(rt)); err != nil {
+		if err := playInBubble(t, drawOps(rt, bubbleTools)); err != nil {
 			rt.Fatalf("%v", err)
 		}
 	})
@@ -667,11 +709,12 @@ func TestModel(t *testing.T) {
 
 // TestModelOfEachTool plays what chance may leave out: each tool meets everything that can happen, and a crash before it.
 func TestModelOfEachTool(t *testing.T) {
-	for _, id := range modelTools {
+	for _, id := range bubbleTools {
 		for _, kind := range opKinds {
 			for _, ops := range [][]op{
 				{{kind: "start", tool: id}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
 				{{kind: "start", tool: id}, {kind: "crash"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
+				{{kind: "start", tool: id}, {kind: "cancel"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
 			} {
 				if err := playInBubble(t, ops); err != nil {
 					t.Errorf("%v: %v", ops, err)
