@@ -33,7 +33,7 @@ const (
 	CallStatus_CALL_STATUS_RUNNING CallStatus = 2
 	// Waits for a decision and holds nothing but its record.
 	CallStatus_CALL_STATUS_SUSPENDED CallStatus = 3
-	// A decision is committed and being applied.
+	// A decision is committed and being applied; or it was cancelled while SUSPENDED, and ends when calls that it made have.
 	CallStatus_CALL_STATUS_RESUMING  CallStatus = 4
 	CallStatus_CALL_STATUS_SUCCEEDED CallStatus = 5
 	CallStatus_CALL_STATUS_FAILED    CallStatus = 6
