@@ -50,11 +50,12 @@ func (r *render) Execute(_ context.Context, c *tool.Call) (*tool.Result, error) 
 func (r *render) Poll(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	r.mu.Lock()
 	r.polled = append(r.polled, time.Now())
+	poll := r.poll
 	r.mu.Unlock()
-	if r.poll == nil {
+	if poll == nil {
 		return nil, nil
 	}
-	return r.poll(ctx, c)
+	return poll(ctx, c)
 }
 
 func (r *render) Abandon(_ context.Context, c *tool.Call) {
