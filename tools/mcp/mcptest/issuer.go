@@ -33,6 +33,7 @@ type Issuer struct {
 	header         func(w http.ResponseWriter) // of a refusal
 	spent          map[string]bool             // what tokens were renewed with
 	renewed, asked int                         // how often tokens were renewed, and what the server says of itself was asked
+	visits         int                         // requests to its MCP server
 	heard          []string                    // tokens that it was sent
 	clients        map[string]bool
 	codes          map[string]url.Values // what was asked for, by code
@@ -128,6 +129,7 @@ func (i *Issuer) next(what string) string {
 func (i *Issuer) good(token string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.visits++
 	if n := len(i.heard); token != "" && (n == 0 || i.heard[n-1] != token) {
 		i.heard = append(i.heard, token)
 	}
@@ -189,6 +191,9 @@ func (i *Issuer) Counts() (renewed, registered, asked int) {
 	defer i.mu.Unlock()
 	return i.renewed, len(i.clients) - 1, i.asked
 }
+
+// Visits says how many requests its MCP server was sent.
+func (i *Issuer) Visits() int { i.mu.Lock(); defer i.mu.Unlock(); return i.visits }
 
 // Heard are the tokens that its MCP server was sent.
 func (i *Issuer) Heard() []string { i.mu.Lock(); defer i.mu.Unlock(); return slices.Clone(i.heard) }
