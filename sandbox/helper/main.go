@@ -13,15 +13,13 @@ import (
 // Main is the helper; it does not return. It is called first of all in a program whose argument zero is [Name].
 func Main() {
 	runtime.LockOSThread() // a copy has the one thread that made it
-	// What process 1 has under these numbers must be nothing of the helper's.
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	for fd := SocketFD + 1; fd <= proxyFD; fd++ {
-		if err == nil && null != fd {
-			err = unix.Dup3(null, fd, unix.O_CLOEXEC)
+	// What comes later lies behind the numbers that process 1 has it under. They are filled, not replaced: the runtime of a larger program
+	// may be opening its own meanwhile.
+	for fd := 0; fd <= proxyFD; {
+		var err error
+		if fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+			os.Exit(1)
 		}
-	}
-	if err != nil {
-		os.Exit(1)
 	}
 	for garbage := 0; ; {
 		fds, err := receive()
