@@ -49,12 +49,27 @@ func tooManyRounds(c *call.Call, origin string, executed call.Executed) *end {
 	})}
 }
 
+// voteWeight is about what a vote takes: ids, times and who gave it.
+const voteWeight = 256
+
 // roundWeight is about what a round takes in the record, in bytes.
 func roundWeight(r *call.Round) int {
 	s := &r.Suspension
-	n := len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.DefaultResult) + len(s.Pending.Arguments) + len(r.Proposed)
+	n := len(s.Action) + len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.DefaultResult) + len(s.Pending.Arguments) + len(r.Proposed)
+	for i := range s.RememberOptions {
+		n += len(s.RememberOptions[i].Option) + len(s.RememberOptions[i].Title)
+	}
+	if s.Approvers != nil {
+		for _, role := range s.Approvers.Roles {
+			n += len(role)
+		}
+	}
+	n += len(r.Votes) * voteWeight
 	d := &s.Description
 	n += len(d.Title) + len(d.Basis)
+	for i := range d.Locations {
+		n += len(d.Locations[i].Path)
+	}
 	for i := range d.Preview {
 		n += len(d.Preview[i].Text) + len(d.Preview[i].Data)
 	}

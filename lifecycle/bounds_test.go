@@ -55,3 +55,22 @@ func TestRoundsAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// What a ticket carries is bounded, whichever of its fields has it: a record repeats it for each round.
+func TestTicketIsBounded(t *testing.T) {
+	large := strings.Repeat("x", 300<<10)
+	for name, ticket := range map[string]tool.Ticket{
+		"message": {Message: large}, "action": {Message: "well?", Action: large[:129]}, "not text": {Message: "well?", Action: "\xff"},
+		"roles":           {Message: "well?", Approvers: &tool.Approvers{Roles: []string{"approver", large}}},
+		"a role, no text": {Message: "well?", Approvers: &tool.Approvers{Roles: []string{"\xff"}}},
+		"all together":    {Message: large[:200<<10], Approvers: &tool.Approvers{Roles: []string{large[:100<<10]}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []tool.Tool{asks("asks", ticket)}, nil, func(t *testing.T, w *world) {
+				if c := w.do(spec("asks", "")); c.Status != call.Failed || c.Result.Error.Code != tool.Internal || len(c.Rounds) != 0 {
+					t.Errorf("%s with %d rounds", c.Status, len(c.Rounds))
+				}
+			})
+		})
+	}
+}

@@ -17,6 +17,9 @@ import (
 // maxTicket bounds what a ticket may carry, in bytes.
 const maxTicket = 256 << 10
 
+// maxAction bounds what a ticket is for, by which calls are listed, in bytes.
+const maxAction = 128
+
 // maxExpiry is the longest that a question may wait: no ticket is for ever.
 const maxExpiry = 30 * 24 * time.Hour
 
@@ -33,13 +36,8 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	default:
 		return fmt.Errorf("resume mode %q is unknown", t.ResumeMode)
 	}
-	for _, text := range []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult} {
-		if !utf8.ValidString(text) {
-			return errors.New("the ticket is not UTF-8")
-		}
-	}
-	if len(t.Message)+len(t.Parameters)+len(t.ResponseSchema)+len(t.DefaultResult) > maxTicket {
-		return fmt.Errorf("the ticket has more than %d bytes", maxTicket)
+	if err := checkTexts(&t); err != nil {
+		return err
 	}
 	if t.ExpiresIn < 0 || t.ExpiresIn > maxExpiry {
 		return fmt.Errorf("expires_in %v: want up to %v", t.ExpiresIn, maxExpiry)
@@ -49,6 +47,32 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	}
 	if a := t.Approvers; a != nil && (a.Count < 0 || a.Count > maxVotes) {
 		return fmt.Errorf("%d votes: want up to %d", a.Count, maxVotes)
+	}
+	return nil
+}
+
+// checkTexts refuses a ticket that is no text, or more than one may be.
+func checkTexts(t *tool.Ticket) error {
+	texts := []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult}
+	if t.Approvers != nil {
+		texts = append(texts, t.Approvers.Roles...)
+	}
+	for _, o := range t.RememberOptions { // which are bounded where they are taken
+		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
+			return errors.New("the ticket is not UTF-8")
+		}
+	}
+	size := 0
+	for _, text := range texts {
+		if size += len(text); !utf8.ValidString(text) {
+			return errors.New("the ticket is not UTF-8")
+		}
+	}
+	switch {
+	case size > maxTicket:
+		return fmt.Errorf("the ticket has more than %d bytes", maxTicket)
+	case len(t.Action) > maxAction:
+		return fmt.Errorf("the ticket's action has %d bytes; at most %d are accepted", len(t.Action), maxAction)
 	}
 	return nil
 }
