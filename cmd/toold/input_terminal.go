@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -28,19 +27,21 @@ func (a *app) attach(ctx context.Context, t *typist, in, out *os.File) error {
 		return err
 	}
 	fmt.Fprintf(a.err, "attached to %s; ctrl-] d detaches\n", show.Line(t.id))
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGHUP, syscall.SIGQUIT) // as the others: the terminal is given back
+	defer cancel()
 	before, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := attached{t: t, out: out, keys: make(chan []byte), ended: make(chan error, 1), modes: newModes(), questions: questions()}
+	s := attached{t: t, out: out, keys: make(chan []byte), ended: make(chan error, 1), sent: make(chan error, 1)}
+	t.ctx = ctx
 	var others sync.WaitGroup
 	others.Go(func() { s.ended <- s.show(ctx) })
 	others.Go(func() { s.read(ctx, int(in.Fd())) })
-	detached, err := s.loop(ctx)
+	detached, err := s.loop(ctx, &others)
 	cancel()
 	others.Wait()
-	_, wrote := out.WriteString(s.modes.undo() + "\r\n")
+	_, wrote := out.WriteString(s.sieve.leave() + "\r\n")
 	if err = errors.Join(err, wrote, term.Restore(int(in.Fd()), before)); err != nil {
 		return err
 	}
@@ -66,52 +67,96 @@ type attached struct {
 	out    *os.File
 	keys   chan []byte // closed when the terminal has gone
 	ended  chan error  // gets one: the call's end was shown, or why it cannot be
+	sent   chan error  // gets one for each request
 	status tooldv1.CallStatus
-	modes  modes
-	// questions are taken out of what was printed before.
-	questions *regexp.Regexp
+	sieve  sieve
 }
 
 // endPatience is how long the end of a call may take to be told after it took no more input.
 const endPatience = 2 * time.Second
 
-// loop sends what is typed. It alone sends.
-func (s *attached) loop(ctx context.Context) (detached bool, err error) {
+// mostTyped is how much is kept of what is typed while the call takes nothing. What is typed then is lost, as at any terminal.
+const mostTyped = 64 << 10
+
+// lastKeys is how long somebody who leaves waits for what was typed before to be taken.
+const lastKeys = time.Second
+
+// loop has what is typed sent, one after the other: a call that takes nothing keeps nobody from leaving.
+func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached bool, err error) {
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
 	resized <- syscall.SIGWINCH // the size that it has now
-	var d detacher
+	var (
+		d     detacher
+		o     = outbox{send: func(ask func() error) { others.Go(func() { s.sent <- ask() }) }}
+		late  <-chan time.Time
+		leave bool
+	)
 	for {
+		s.dispatch(&o)
+		if leave && !o.busy {
+			return true, nil
+		}
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
+		case <-late:
+			return true, nil
 		case err := <-s.ended:
-			return false, err
+			return leave, err
 		case <-resized:
-			err = s.resize()
+			o.resize = true
+		case err := <-s.sent:
+			if o.busy = false; err != nil {
+				return leave, s.over(err)
+			}
 		case b, ok := <-s.keys:
 			if !ok {
 				return false, errors.New("the terminal is gone")
 			}
-			var leave bool
+			if leave {
+				continue
+			}
 			if b, leave = d.typed(b); leave {
-				return true, nil
+				late = time.After(lastKeys)
 			}
-			if len(b) > 0 {
-				err = s.t.send(&tooldv1.SendInputRequest{Data: b})
-			}
+			o.typed = append(o.typed, b[:min(len(b), mostTyped-len(o.typed))]...)
 		}
-		if status.Code(err) == codes.FailedPrecondition { // it ends, or takes nothing more
-			select {
-			case err = <-s.ended:
-			case <-time.After(endPatience):
-			}
-			return false, err
-		}
-		if err != nil {
-			return false, err
-		}
+	}
+}
+
+// over is how it ends when something was not taken: a call that ends takes nothing more.
+func (s *attached) over(err error) error {
+	if status.Code(err) != codes.FailedPrecondition {
+		return err
+	}
+	select {
+	case err = <-s.ended:
+	case <-time.After(endPatience):
+	}
+	return err
+}
+
+// An outbox is what the call is to be sent. One request is on its way at a time.
+type outbox struct {
+	typed  []byte
+	resize bool
+	busy   bool
+	send   func(ask func() error)
+}
+
+// dispatch sends what there is, unless something is on its way.
+func (s *attached) dispatch(o *outbox) {
+	switch {
+	case o.busy:
+	case o.resize:
+		o.resize, o.busy = false, true
+		o.send(s.resize)
+	case len(o.typed) > 0:
+		keys := o.typed[:min(len(o.typed), 4<<10)]
+		o.typed, o.busy = o.typed[len(keys):], true
+		o.send(func() error { return s.t.send(&tooldv1.SendInputRequest{Data: keys}) })
 	}
 }
 
@@ -158,17 +203,8 @@ func (s *attached) write(b []byte, live bool) error {
 	if len(b) == 0 {
 		return nil
 	}
-	if !live {
-		b = s.questions.ReplaceAll(b, nil)
-	}
-	s.modes.see(b)
-	_, err := s.out.Write(b)
+	_, err := s.out.Write(s.sieve.show(b, live))
 	return err
-}
-
-// questions matches what a terminal answers as if its answer were typed. Nobody waits for the answers to old ones.
-func questions() *regexp.Regexp {
-	return regexp.MustCompile(`\x1b\[[?>=]?[0-9;]*[cn]|\x1b\](?:4;\d+|1\d);\?(?:\x07|\x1b\\)`)
 }
 
 // read gives the keys that are typed until ctx is done. What is typed later is left to who comes next.

@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -53,4 +57,45 @@ func TestInputAttaches(t *testing.T) {
 	if f := lastFinished(call.last(t)); f.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("the call ended %v", f)
 	}
+}
+
+// TestInputLeavesADeafCall: a call that reads nothing, with all that it may leave unread typed, keeps nobody from leaving.
+func TestInputLeavesADeafCall(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	p := s.start()
+	spec := bash("deaf", "")
+	spec.Arguments = `{"pty":{},"command":"stty raw -echo; echo ready; sleep 600"}`
+	call := execute(t, p, spec)
+	eventually(t, "it prints", func() bool { return call.has(isOutput) })
+	x := s.terminal(t, 80, 24, nil, "input", spec.GetCallId())
+	x.expect("ready")
+	x.press(strings.Repeat("x", 100<<10))
+	x.press("\x1dd")
+	if code := x.end(); code != 0 {
+		t.Errorf("exit code %d after it detached\n%s", code, x.text())
+	}
+	x.isRestored()
+	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: spec.GetCallId(), Wait: durationpb.New(10 * time.Second)})
+	must(t, err)
+}
+
+// TestInputRestoresWhenItIsEnded: a signal leaves the terminal as it was.
+func TestInputRestoresWhenItIsEnded(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	p := s.start()
+	spec := bash("ended", "")
+	spec.Arguments = `{"pty":{},"command":"echo ready; sleep 600"}`
+	call := execute(t, p, spec)
+	eventually(t, "it prints", func() bool { return call.has(isOutput) })
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT} {
+		x := s.terminal(t, 80, 24, nil, "input", spec.GetCallId())
+		x.expect("ready")
+		must(t, x.cmd.Process.Signal(signal))
+		if code := x.end(); code == 0 {
+			t.Errorf("%v: exit code 0", signal)
+		}
+		x.isRestored()
+	}
+	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: spec.GetCallId(), Wait: durationpb.New(10 * time.Second)})
+	must(t, err)
 }
