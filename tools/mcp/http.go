@@ -134,7 +134,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 		return g.reach(r)
 	}
 	for again := true; ; again = false {
-		token := g.signin.token(r.Context())
+		token, silent := g.signin.token(r.Context())
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -143,9 +143,17 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 		_ = resp.Body.Close()
-		renewed := again && resp.StatusCode == http.StatusUnauthorized && g.signin.renew(r.Context(), token)
-		if !renewed && r.Context().Err() != nil { // the renewal goes on, and nobody has to sign in
+		renewed, ended := false, resp.StatusCode == http.StatusUnauthorized
+		if again && ended && silent == nil {
+			renewed, silent = g.signin.renew(r.Context(), token)
+		}
+		switch {
+		case renewed:
+		case r.Context().Err() != nil: // the renewal goes on, and nobody has to sign in
 			return nil, context.Cause(r.Context())
+		case ended && silent != nil: // nor here, when it goes well the next time
+			_ = g.fail(silent)
+			return nil, &wayError{err: silent}
 		}
 		if renewed || !g.signin.refused(token, resp.Header) && again {
 			if r.Body, err = body(r); err != nil {

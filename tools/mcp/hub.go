@@ -63,6 +63,7 @@ type Config struct {
 	Wait    time.Duration // for a call until its server is there; 0: 30 s
 	Drain   time.Duration // for calls that run on a server which a reload takes away; 0: 10 s
 	Backoff time.Duration // before a server that ended is taken up again, at first; 0: 500 ms
+	Silence time.Duration // of an authorization server before people are asked to sign in again; 0: 10 min
 }
 
 // A Hub is connected to servers.
@@ -84,6 +85,7 @@ func New(cfg Config) (*Hub, error) {
 	cfg.Wait = or(cfg.Wait, 30*time.Second)
 	cfg.Backoff = or(cfg.Backoff, 500*time.Millisecond)
 	cfg.Drain = or(cfg.Drain, 10*time.Second)
+	cfg.Silence = or(cfg.Silence, 10*time.Minute)
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}

@@ -54,6 +54,7 @@ type signin struct {
 	gone      bool    // another address has the key: nothing is kept any more
 	renewing  *renewal
 	failed    time.Time // when the last renewal did
+	silent    time.Time // since when nobody answers renewals; zero: somebody did
 	hidden    []string  // newest last
 	challenge []string  // WWW-Authenticate of a refusal; nil: none
 }
@@ -81,8 +82,9 @@ type way struct {
 
 // A renewal is one that is under way.
 type renewal struct {
-	done chan struct{}
-	ok   bool // read after done
+	done   chan struct{}
+	ok     bool  // read after done, as what follows
+	silent error // why nobody answered, which may be otherwise in a moment; nil: somebody did, or nobody has for long
 }
 
 // newSignin returns nil for servers to which nobody can sign in, or whose headers say already who the daemon is.
@@ -170,11 +172,12 @@ func (s *signin) current() *record {
 	return s.record
 }
 
-// token returns what a request is sent with; empty when there is none.
-func (s *signin) token(ctx context.Context) string {
+// token returns what a request is sent with; empty when there is none. It is silent when it has ended and nobody answered who
+// could renew it.
+func (s *signin) token(ctx context.Context) (token string, silent error) {
 	t := s.current().Token
 	if t == nil {
-		return ""
+		return "", nil
 	}
 	soon := early
 	if t.ExpiresIn > 0 && t.ExpiresIn < int64(2*early/time.Second) {
@@ -182,35 +185,34 @@ func (s *signin) token(ctx context.Context) string {
 	}
 	left := time.Until(t.Expiry)
 	if t.Expiry.IsZero() || left >= soon {
-		return t.AccessToken
+		return t.AccessToken, nil
 	}
 	if left > 0 { // it is good, and nobody waits for the next one
 		s.renewal(t.AccessToken, true)
-		return t.AccessToken
+		return t.AccessToken, nil
 	}
-	if s.renew(ctx, t.AccessToken) {
-		if now := s.current().Token; now != nil {
-			t = now
-		}
+	renewed, silent := s.renew(ctx, t.AccessToken)
+	if now := s.current().Token; renewed && now != nil {
+		t = now
 	}
-	return t.AccessToken
+	return t.AccessToken, silent
 }
 
 // renew has a token replaced that is not good any more, and reports whether there is another one. All who want that wait for
 // one renewal, which goes on when nobody waits: its answer may be the only way to know what the next one needs.
-func (s *signin) renew(ctx context.Context, used string) bool {
+func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	if ctx.Err() != nil {
-		return false
+		return false, nil
 	}
 	under, other := s.renewal(used, false)
 	if under == nil {
-		return other
+		return other, nil
 	}
 	select {
 	case <-under.done:
-		return under.ok
+		return under.ok, under.silent
 	case <-ctx.Done():
-		return false
+		return false, nil
 	}
 }
 
@@ -258,6 +260,7 @@ func (s *signin) replace(r *record, under *renewal) {
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
 	}
 	next, err := c.Token(ctx)
+	silent := unanswered(err)
 	if err == nil {
 		if err = bearer(next); err != nil { // but what comes with it may be all that the next one can be had with
 			worn := *r.Token
@@ -281,6 +284,28 @@ func (s *signin) replace(r *record, under *renewal) {
 	if s.renewing = nil; err != nil {
 		s.failed = time.Now()
 	}
+	switch {
+	case silent == nil:
+		s.silent = time.Time{}
+	case s.silent.IsZero():
+		s.silent, under.silent = s.failed, silent
+	case time.Since(s.silent) < s.cfg.Silence:
+		under.silent = silent
+	}
+}
+
+// unanswered says why nobody judged a renewal; nil when somebody did. What is out of order is no refusal.
+func unanswered(err error) error {
+	said, ok := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !ok: // nobody was reached, or it is no answer
+		return errors.New("no renewal of the sign-in: " + cleanLine(err.Error(), maxDescription))
+	case said.Response.StatusCode >= 500 || said.Response.StatusCode == http.StatusTooManyRequests:
+		return errors.New("no renewal of the sign-in: the authorization server answers " + cleanLine(said.Response.Status, maxTitle))
+	}
+	return nil
 }
 
 // bearer refuses a token that is sent in another way or could not be hidden, and notes how long one lives.

@@ -31,6 +31,7 @@ type Issuer struct {
 	secret         string                      // that clients get, and have to show
 	holding        chan struct{}               // closed when tokens are told again; nil: they are
 	header         func(w http.ResponseWriter) // of a refusal
+	admits         func(token string) int      // the status of a refusal, 0 for none; nil: those with a good token come in
 	spent          map[string]bool             // what tokens were renewed with
 	renewed, asked int                         // how often tokens were renewed, and what the server says of itself was asked
 	visits         int                         // requests to its MCP server
@@ -42,6 +43,7 @@ type Issuer struct {
 	expires        int
 	given          any        // instead of tokens; nil: they are
 	last           url.Values // the last request for tokens
+	broken         http.HandlerFunc
 }
 
 // NewIssuer returns one with a server of this mode at its path /mcp, over HTTP. A plain one has no description of itself.
@@ -51,11 +53,11 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if i.good(token) && i.complains(w, r, token) {
-			return
-		}
-		if i.good(token) {
-			h.ServeHTTP(w, r)
+		status := i.judge(token)
+		if status == 0 {
+			if !i.complains(w, r, token) {
+				h.ServeHTTP(w, r)
+			}
 			return
 		}
 		i.mu.Lock()
@@ -67,7 +69,7 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 		case !plain:
 			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+i.URL+`/about", scope="tools offline_access"`)
 		}
-		http.Error(w, "who are you? not "+token, http.StatusUnauthorized)
+		http.Error(w, "who are you? not "+token, status)
 	})
 	if !plain {
 		mux.HandleFunc("/about/other", func(w http.ResponseWriter, _ *http.Request) {
@@ -126,14 +128,28 @@ func (i *Issuer) next(what string) string {
 	return fmt.Sprintf("%s-0123456789abcdef-%d", what, i.n)
 }
 
-func (i *Issuer) good(token string) bool {
+// judge returns the status that who comes with a token is refused with; 0 when they come in.
+func (i *Issuer) judge(token string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.visits++
 	if n := len(i.heard); token != "" && (n == 0 || i.heard[n-1] != token) {
 		i.heard = append(i.heard, token)
 	}
-	return i.tokens[token]
+	switch {
+	case i.admits != nil:
+		return i.admits(token)
+	case i.tokens[token]:
+		return 0
+	}
+	return http.StatusUnauthorized
+}
+
+// Admit has its MCP server refuse with the status that admits says, or nobody where that is 0; with nil tokens count again.
+func (i *Issuer) Admit(admits func(token string) (status int)) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.admits = admits
 }
 
 // complains answers a request that holds "complain" with an error that tells the token.
@@ -167,6 +183,9 @@ func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires
 
 // Give has this told in place of tokens, or an [http.HandlerFunc] tell what it wants; with nil they are again.
 func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
+
+// Break has requests for tokens change nothing and get this answer; with nil they are heard again.
+func (i *Issuer) Break(answer http.HandlerFunc) { i.mu.Lock(); defer i.mu.Unlock(); i.broken = answer }
 
 // Hold has requests for tokens wait for their answer, but not for what they change, until it is let go.
 func (i *Issuer) Hold() (letGo func()) {
@@ -221,6 +240,13 @@ func (i *Issuer) Last() url.Values {
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm()
 	i.requests.Add(1)
+	i.mu.Lock()
+	broken := i.broken
+	i.mu.Unlock()
+	if broken != nil {
+		broken(w, r)
+		return
+	}
 	access, refresh := i.next("Access"), i.next("Refresh")
 	i.mu.Lock()
 	held := i.holding
