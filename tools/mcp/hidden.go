@@ -16,8 +16,8 @@ const (
 // learn has the values of a record taken out of what anybody is told.
 func (s *signin) learn(r *record) {
 	values := []string{s.secret(&r.Way)}
-	if r.Member != nil {
-		values = append(values, r.Member.Secret)
+	for _, m := range r.members() {
+		values = append(values, m.Secret)
 	}
 	if r.Token != nil {
 		values = append(values, r.Token.RefreshToken, r.Token.AccessToken)
@@ -44,6 +44,9 @@ func random(v string) bool {
 }
 
 var letters = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]{16,}$`)
+
+// hideText is hide for what the daemon says of the server, in words that may be the server's.
+func (s *signin) hideText(text string) string { return string(s.hide([]byte(text))) }
 
 // hide takes what the daemon is known by, or was lately, out of what the server sends.
 func (s *signin) hide(message []byte) []byte {

@@ -134,6 +134,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 		return g.reach(r)
 	}
 	for again := true; ; again = false {
+		visit := g.signin.current().Visit
 		token, silent := g.signin.token(r.Context())
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -155,7 +156,7 @@ func (g *guarded) known(r *http.Request) (*http.Response, error) {
 			_ = g.fail(silent)
 			return nil, &wayError{err: silent}
 		}
-		if renewed || !g.signin.refused(token, resp.Header) && again {
+		if renewed || !g.signin.refused(token, visit, resp) && again {
 			if r.Body, err = body(r); err != nil {
 				return nil, err
 			}

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -48,7 +49,7 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	q := &question{ID: id, Message: clean(p.Message, maxQuestion)}
 	if p.URL != "" || p.Mode == "url" {
 		u, err := url.Parse(p.URL)
-		if err != nil || len(p.URL) > maxPage || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+		if err != nil || len(p.URL) > maxPage || u.Host == "" || !plainHost(u.Host) || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 			return nil, errors.New("the server asks for a visit to what is no https URL of at most 8 KiB")
 		}
 		q.URL = u.String()
@@ -60,6 +61,12 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	}
 	q.Schema = schema
 	return q, nil
+}
+
+// plainHost reports whether a host is written as name servers know it. Other letters than theirs look like these, or like
+// nothing, to who is asked to visit it.
+func plainHost(host string) bool {
+	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 func loopback(host string) bool {

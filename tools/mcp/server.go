@@ -97,8 +97,9 @@ func (s *server) run(ctx context.Context) {
 			return
 		}
 		s.offerSignin()
-		s.become(Down, func(h *Source) { h.Error = cleanLine(err.Error(), 2*maxWords) })
-		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.Error(err), zap.Duration("in", wait))
+		why := s.signin.hideText(err.Error())
+		s.become(Down, func(h *Source) { h.Error = cleanLine(why, 2*maxWords) })
+		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.String("error", why), zap.Duration("in", wait))
 		if served && time.Since(began) > steady {
 			wait = s.cfg.Backoff
 		}
@@ -172,6 +173,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	if !starts() {
 		return false, because(starting, errEnded)
 	}
+	s.signin.admitted()
 	s.publish(next)
 	s.become(Ready, func(h *Source) { h.Error = "" })
 	defer s.publish(nil)
@@ -280,7 +282,7 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 
 func (s *server) away(why string) error {
 	return &tool.Error{
-		Code: tool.Upstream, Reason: "SERVER_DOWN", Retryable: true, DeveloperMessage: why,
+		Code: tool.Upstream, Reason: "SERVER_DOWN", Retryable: true, DeveloperMessage: s.signin.hideText(why),
 		Message: fmt.Sprintf("Not run: the server %s is not there", s.entry.Key),
 	}
 }

@@ -242,7 +242,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		if dead := n.pipe.outOfMemory(); dead != nil {
 			return nil, dead
 		}
-		return failedRound(err)
+		return failedRound(err, n.server.signin.hideText)
 	case r.NeedsInput():
 		return inputRound(r)
 	}
@@ -253,7 +253,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 type unsentError struct{ error }
 
 // failedRound is what an error of the protocol means: a page to visit, an answer of the server, or a lost connection.
-func failedRound(err error) (*round, error) {
+func failedRound(err error, hidden func(string) string) (*round, error) {
 	var wire *jsonrpc.Error
 	way, isWay := errors.AsType[*wayError](err)
 	switch {
@@ -261,12 +261,12 @@ func failedRound(err error) (*round, error) {
 		return nil, &unsentError{err}
 	case isWay && way.busy:
 		return nil, &tool.Error{
-			Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, DeveloperMessage: err.Error(),
+			Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, DeveloperMessage: hidden(err.Error()),
 			Message: "Not run: the server is busy and asks to be called later",
 		}
 	case isWay || !errors.As(err, &wire):
 		return nil, &tool.Error{
-			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: err.Error(),
+			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: hidden(err.Error()),
 			Message: "The connection to the server ended while it ran the call; it is not known whether that took effect",
 		}
 	}

@@ -56,7 +56,9 @@ type signin struct {
 	failed    time.Time // when the last renewal did
 	silent    time.Time // since when nobody answers renewals; zero: somebody did
 	hidden    []string  // newest last
-	challenge []string  // WWW-Authenticate of a refusal; nil: none
+	challenge []string  // WWW-Authenticate of the last refusal; nil: none
+	more      bool      // it was of what the token does not allow, which is good
+	missed    bool      // nobody was let in since, and nobody else signed in
 }
 
 // A record is what is kept of a server.
@@ -66,6 +68,8 @@ type record struct {
 	Token  *oauth2.Token `json:"token,omitempty"` // nil: nobody signed in
 	Visit  string        `json:"visit,omitempty"` // the state of the visit that brought it
 	Member *member       `json:"member,omitempty"`
+
+	Earlier []*member `json:"earlier,omitempty"` // newest first: visits that are open may be of them
 }
 
 // A way is how tokens are had.
@@ -163,7 +167,17 @@ func (s *signin) wanted() bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.challenge != nil
+	return s.missed
+}
+
+// admitted notes that the server takes the daemon as it is.
+func (s *signin) admitted() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.missed = false
 }
 
 func (s *signin) current() *record {
@@ -281,16 +295,18 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.renewing = nil; err != nil {
-		s.failed = time.Now()
-	}
+	now := time.Now()
 	switch {
 	case silent == nil:
 		s.silent = time.Time{}
-	case s.silent.IsZero():
-		s.silent, under.silent = s.failed, silent
-	case time.Since(s.silent) < s.cfg.Silence:
+	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // it was not asked meanwhile
+		s.silent = now
+	}
+	if now.Sub(s.silent) < s.cfg.Silence {
 		under.silent = silent
+	}
+	if s.renewing = nil; err != nil {
+		s.failed = now
 	}
 }
 
@@ -336,12 +352,12 @@ func (s *signin) change(f func(*record)) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	now := s.current() // nobody else changes it
-	next, before := *now, now.Token
+	next := *now
 	f(&next)
 	s.learn(&next) // before anybody sends it
 	s.mu.Lock()
-	if s.record = &next; next.Token != nil && (before == nil || next.Token.AccessToken != before.AccessToken) {
-		s.challenge = nil
+	if s.record = &next; next.Token != nil && (next.Visit != now.Visit || now.Token == nil || next.Token.AccessToken != now.Token.AccessToken) {
+		s.challenge, s.more, s.missed = nil, false, false
 	}
 	gone := s.gone
 	s.mu.Unlock()
@@ -357,13 +373,14 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused notes that a server does not know the daemon by a token, unless there is another one meanwhile.
-func (s *signin) refused(used string, h http.Header) bool {
+// refused notes that a server does not know the daemon by a token, unless there is another one meanwhile, or the same of
+// another visit.
+func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.record.Token; t != nil && t.AccessToken != used {
+	if t := s.record.Token; t != nil && (t.AccessToken != used || s.record.Visit != visit) {
 		return false
 	}
-	s.challenge = append([]string{}, h.Values("WWW-Authenticate")...)
+	s.challenge, s.more, s.missed = resp.Header.Values("WWW-Authenticate"), resp.StatusCode == http.StatusForbidden, true
 	return true
 }

@@ -26,6 +26,9 @@ const callback = "http://127.0.0.1:33418/callback"
 // membership is how long a registration serves the next sign-in. A server that forgot the daemon tells nobody but the person.
 const membership = time.Hour
 
+// maxEarlier is how many registrations are kept beside the last one.
+const maxEarlier = 4
+
 // A visit is a sign-in that a person was asked for. It is kept with the call, and holds no secret of a client.
 type visit struct {
 	Server   string `json:"server"` // the URL that it is for
@@ -45,6 +48,14 @@ type member struct {
 	Style  int       `json:"style"`
 	Scope  string    `json:"scope,omitempty"`
 	Since  time.Time `json:"since"`
+}
+
+// members returns what the daemon was registered as, newest first.
+func (r *record) members() []*member {
+	if r.Member == nil {
+		return nil
+	}
+	return append([]*member{r.Member}, r.Earlier...)
 }
 
 func (w *way) config(page, secret string) *oauth2.Config {
@@ -70,6 +81,10 @@ func (s *signin) begin(ctx context.Context) (*visit, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := plain(at.Issuer, at.AuthorizationEndpoint, at.TokenEndpoint); err != nil {
+		return nil, err
+	}
+	scopes = s.together(at.Issuer, scopes)
 	v := &visit{
 		Server: s.url, Before: s.current().Visit,
 		Way:   way{Issuer: at.Issuer, URL: at.TokenEndpoint, Resource: s.url, Scopes: scopes},
@@ -138,6 +153,34 @@ func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMet
 	return about, scopes
 }
 
+// plain refuses addresses that a person who reads them in a ticket could take for others.
+func plain(addresses ...string) error {
+	for _, text := range addresses {
+		u, err := url.Parse(text)
+		if err != nil || len(text) > maxPage || u.User != nil || !plainHost(u.Host) {
+			return errors.New("the authorization server names an address that could be taken for another one: " + cleanLine(fmt.Sprintf("%q", cut(text, maxTitle)), 2*maxTitle))
+		}
+	}
+	return nil
+}
+
+// together adds what was agreed to already to what a good token lacks: the next token takes its place.
+func (s *signin) together(issuer string, scopes []string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.record
+	if !s.more || r.Token == nil || r.Way.Issuer != issuer || s.client != nil && len(s.client.Scopes) > 0 {
+		return scopes
+	}
+	all := slices.Clone(r.Way.Scopes)
+	for _, scope := range scopes {
+		if !slices.Contains(all, scope) {
+			all = append(all, scope)
+		}
+	}
+	return all
+}
+
 // issuer is what the authorization server says of itself. A server that says nothing is its own, as in the era of 2025-03-26;
 // then there need not be a description either.
 func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
@@ -177,9 +220,11 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 		return nil
 	}
 	scope := strings.Join(w.Scopes, " ")
-	if m := s.current().Member; m != nil && m.Issuer == at.Issuer && m.Scope == scope && time.Since(m.Since).Abs() < membership {
-		w.Client, w.Style = m.ID, m.Style
-		return nil
+	for _, m := range s.current().members() {
+		if m.Issuer == at.Issuer && m.Scope == scope && time.Since(m.Since).Abs() < membership {
+			w.Client, w.Style = m.ID, m.Style
+			return nil
+		}
 	}
 	if at.RegistrationEndpoint == "" {
 		return errors.New("the authorization server registers nobody: give auth.CLIENT_ID in the file of servers")
@@ -201,7 +246,11 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 	case "none":
 		m.Secret = ""
 	}
-	s.change(func(r *record) { r.Member = m })
+	s.change(func(r *record) {
+		r.Earlier = r.members()
+		r.Earlier = r.Earlier[:min(len(r.Earlier), maxEarlier)]
+		r.Member = m
+	})
 	w.Client, w.Style = m.ID, m.Style
 	return nil
 }
@@ -231,8 +280,10 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		return errors.New("that address holds no code")
 	}
 	w := v.Way
-	if m := now.Member; m != nil && client == nil && m.ID == w.Client && m.Issuer == w.Issuer {
-		w.Secret = m.Secret
+	for _, m := range now.members() {
+		if client == nil && m.ID == w.Client && m.Issuer == w.Issuer {
+			w.Secret = m.Secret
+		}
 	}
 	token, err := w.config("", s.secret(&w)).Exchange(context.WithValue(ctx, oauth2.HTTPClient, s.http), q.Get("code"),
 		oauth2.VerifierOption(v.Verifier), oauth2.SetAuthURLParam("resource", w.Resource))
@@ -240,7 +291,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		err = bearer(token)
 	}
 	if err != nil {
-		return refusal(err)
+		return errors.New(s.hideText(refusal(err).Error())) // it may repeat what the daemon showed
 	}
 	s.change(func(r *record) {
 		if r.Visit == v.Before { // else somebody else signed in meanwhile

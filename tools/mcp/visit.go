@@ -73,7 +73,7 @@ func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result
 	if err != nil {
 		return nil, &tool.Error{
 			Code: tool.Upstream, Reason: "SIGN_IN_IMPOSSIBLE",
-			Message: "Not run: the server wants somebody to sign in, and it cannot be found out how: " + cleanLine(err.Error(), maxDescription),
+			Message: "Not run: the server wants somebody to sign in, and it cannot be found out how: " + s.signin.hideText(cleanLine(err.Error(), maxDescription)),
 		}
 	}
 	m.Visit, m.Open = v, nil

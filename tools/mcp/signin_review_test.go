@@ -1,0 +1,207 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/mcp/mcptest"
+)
+
+// Who was asked first may sign in after others were asked for other scopes, for which the daemon registered again.
+func TestSecondRegistrationKeepsTheFirst(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	i.Confidential("client-secret-0123456789")
+	e := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
+	w := guest(t, v, e)
+	c, rep, asked := w.asks()
+	at, err := i.Visit(page(t, asked))
+	must(t, err)
+	i.Refuse(func(w http.ResponseWriter) { w.Header().Set("WWW-Authenticate", `Bearer scope="more"`) })
+	w.eventually("others are asked for more", func() bool {
+		_, _, other := w.asks()
+		return scopesOf(t, other) == "more"
+	})
+	w.stop()
+	r, err := guest(t, v, e).do("w__sign_in", answered(c, rep, asked, addressed(at)))
+	must(t, err)
+	contains(t, r.ModelText(), "Signed in")
+}
+
+func scopesOf(t *testing.T, asked *tool.Result) string {
+	t.Helper()
+	u, err := url.Parse(page(t, asked))
+	must(t, err)
+	return u.Query().Get("scope")
+}
+
+// Who agrees to more has agreed to what was agreed to before, too: the new token takes the place of the old one.
+func TestMoreScopes(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
+	ask := func(status int, challenge string) string {
+		t.Helper()
+		i.Refuse(func(w http.ResponseWriter) { w.Header().Set("WWW-Authenticate", "Bearer "+challenge) })
+		i.Admit(func(string) int { return status })
+		c, _ := newCall(t, `{"text":"x"}`)
+		asked, err := w.do("w__echo", c)
+		must(t, err)
+		return scopesOf(t, asked)
+	}
+	if got := ask(http.StatusForbidden, `error="insufficient_scope", scope="tools write"`); got != "tools offline_access write" {
+		t.Errorf("of a token that lacks one it asks for %q", got)
+	}
+	i.Admit(nil)
+	w.eventually("it goes on", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
+	if got := ask(http.StatusUnauthorized, `scope="write"`); got != "write" {
+		t.Errorf("of a token that is not good it asks for %q", got)
+	}
+}
+
+// A server that did not know the daemon and takes it again asks nobody while it is away for another reason.
+func TestRefusalThatPassed(t *testing.T) {
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
+	i.Break(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no other token", http.StatusBadRequest) })
+	i.Admit(func(string) int { return http.StatusUnauthorized })
+	c, _ := newCall(t, `{"text":"x"}`)
+	asked, err := w.do("w__echo", c)
+	must(t, err)
+	page(t, asked)
+	i.Admit(nil)
+	w.eventually("it goes on", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
+	i.Admit(func(string) int { return http.StatusFound })
+	lost := w.running("w__echo", "lost")
+	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == mcp.Down })
+	e, _ := w.tools.Lookup("w__echo")
+	ctx, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer stop()
+	if r, err := e.Tool.Execute(ctx, c); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it did not wait: %+v, %v", r, err)
+	}
+	i.Admit(nil)
+	<-lost
+}
+
+// A sign-in that brings the token that was there, which now may more, is one.
+func TestSignInBringsTheSameToken(t *testing.T) {
+	const same = "Same-0123456789abcdef"
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	var visits atomic.Int32
+	i.Give(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		visits.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"`+same+`","token_type":"Bearer"}`)
+	}))
+	i.Admit(func(token string) int {
+		if token == same && visits.Load() > 1 {
+			return 0
+		}
+		return http.StatusUnauthorized
+	})
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+	var said *tool.Result
+	for range 2 {
+		c, rep, asked := w.asks()
+		at, err := i.Visit(page(t, asked))
+		must(t, err)
+		said, err = w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
+		must(t, err)
+	}
+	contains(t, said.ModelText(), "Signed in")
+}
+
+// T79: an authorization server that repeats what the daemon showed has nobody read it.
+func TestSecretInARefusal(t *testing.T) {
+	const secret = "8c3a4d9f0e1b2a3c4d5e6f70"
+	i, v := issuer(t), &vault{text: map[string]string{}}
+	i.Confidential(secret)
+	i.Give(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "no client has " + r.PostFormValue("client_secret")})
+	}))
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+	c, rep, asked := w.asks()
+	at, err := i.Visit(page(t, asked))
+	must(t, err)
+	r, err := w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
+	must(t, err)
+	contains(t, r.ModelText(), "no client has [token]")
+}
+
+// T79: a server that tells the token where no message is has nobody read it, also of a token that looks like a hash.
+func TestTokenInAStatusLine(t *testing.T) {
+	const token = "8c3a4d9f0e1b2a3c4d5e6f70"
+	var code atomic.Int32
+	h := mcptest.Over(mcptest.New(eras[0]))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if code.Load() == 0 {
+			h.ServeHTTP(w, r)
+			return
+		}
+		if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", code.Load(), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+			_ = conn.Close()
+		}
+	}))
+	t.Cleanup(srv.Close)
+	v := &vault{text: map[string]string{"w": fmt.Sprintf(`{"server":%q,"way":{"client":"c"},"token":{"access_token":%q}}`, srv.URL, token)}}
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Vault = v }, mcp.Entry{Key: "w", URL: srv.URL}).ready()
+	code.Store(http.StatusServiceUnavailable)
+	c, _ := newCall(t, `{"text":"x"}`)
+	_, err := w.do("w__echo", c)
+	if e := tool.AsError(err); e == nil || e.Reason != "SERVER_BUSY" || !strings.Contains(e.DeveloperMessage, "503 [token]") {
+		t.Errorf("it says %+v", e)
+	}
+	code.Store(http.StatusFound)
+	_, _ = w.do("w__echo", c) // the server goes away with it
+	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == mcp.Down })
+	contains(t, w.hub.Sources()[0].Error, "302 [token]")
+}
+
+// A page whose host could be taken for another one is shown to nobody.
+func TestHostsThatLookLikeOthers(t *testing.T) {
+	for _, host := range []string{"acc\u0435pt.example", "acc\u200bept.example", "accept.example@evil.example"} {
+		for _, member := range []string{"authorization_endpoint", "token_endpoint"} {
+			i, v := issuer(t), &vault{text: map[string]string{}}
+			about := httptest.NewUnstartedServer(nil)
+			about.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				self := "http://" + about.Listener.Addr().String()
+				said := map[string]any{"resource": i.URL + "/mcp", "authorization_servers": []string{self}}
+				if strings.HasSuffix(r.URL.Path, "oauth-authorization-server") {
+					said = map[string]any{
+						"issuer": self, "authorization_endpoint": self + "/authorize", "token_endpoint": self + "/token",
+						"registration_endpoint": i.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
+					}
+					said[member] = "https://" + host + "/x"
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_ = json.NewEncoder(w).Encode(said)
+			})
+			about.Start()
+			t.Cleanup(about.Close)
+			i.Refuse(func(w http.ResponseWriter) {
+				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+about.URL+`"`)
+			})
+			w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+			c, _ := newCall(t, `{}`)
+			r, err := w.do("w__sign_in", c)
+			if err == nil || tool.AsError(err).Reason != "SIGN_IN_IMPOSSIBLE" || !strings.Contains(tool.AsError(err).Message, "taken for another one") {
+				t.Errorf("%s at %+q: %+v, %v", member, host, r, err)
+			}
+			w.stop()
+		}
+	}
+}
