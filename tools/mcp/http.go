@@ -20,11 +20,15 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// idle is how long a connection is kept for the next request: less than the 5 s after which Node's server, which most servers are
+// made with, ends one. A request that is written just then is lost, and nobody knows whether it took effect.
+const idle = 4 * time.Second
+
 // dialHTTP begins a connection to an address.
 func (s *server) dialHTTP(ctx context.Context) line {
 	base := &http.Transport{ // without the proxy of the environment
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idle, MaxIdleConnsPerHost: 16, ForceAttemptHTTP2: true,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done

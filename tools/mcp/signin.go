@@ -215,8 +215,10 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 // renew has a token replaced that is not good any more, and reports whether there is another one. All who want that wait for
 // one renewal, which goes on when nobody waits: its answer may be the only way to know what the next one needs.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return false, nil
+	default:
 	}
 	under, other := s.renewal(used, false)
 	if under == nil {
