@@ -35,6 +35,7 @@ type batches struct {
 	mu   sync.Mutex
 	of   map[call.Key]*batch
 	held map[call.Key]int // how many hold them still
+	due  map[call.Key]int // how often they will be woken, because of what is stored now or was just stored
 
 	recovering atomic.Bool // what the last daemon left is taken up, and one pass of a call is enough
 }
@@ -54,7 +55,34 @@ func (s *batches) reference(e *Engine, key call.Key) (b *batch, fresh bool) {
 	return b, true
 }
 
-// poke tells a batch that is in memory that something changed.
+// expect says that a batch will be woken: from here on nobody takes it for one that rests.
+func (s *batches) expect(key call.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expectLocked(key)
+}
+
+func (s *batches) expectLocked(key call.Key) {
+	if s.due == nil {
+		s.due = map[call.Key]int{}
+	}
+	s.due[key]++
+}
+
+// met takes back what expect said.
+func (s *batches) met(key call.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.metLocked(key)
+}
+
+func (s *batches) metLocked(key call.Key) {
+	if s.due[key]--; s.due[key] == 0 {
+		delete(s.due, key)
+	}
+}
+
+// poke tells a batch that is in memory that something changed, as was expected.
 func (s *batches) poke(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,6 +90,7 @@ func (s *batches) poke(key call.Key) bool {
 	if b == nil {
 		return false
 	}
+	s.metLocked(key)
 	select {
 	case b.signal <- struct{}{}:
 	default:
@@ -82,8 +111,9 @@ func (s *batches) hold(e *Engine, key call.Key) (release func()) {
 		if s.held[key]--; s.held[key] == 0 {
 			delete(s.held, key)
 		}
+		s.expectLocked(key)
 		s.mu.Unlock()
-		e.wakeBatch(key.Namespace, key.ID)
+		e.wakeExpected(key)
 	}
 }
 
@@ -107,43 +137,74 @@ func (s *batches) drop(b *batch, anyway bool) bool {
 	return true
 }
 
-// has reports whether something of a batch moves, or will when nobody holds it still any more.
+// has reports whether something of a batch moves, or will when it was woken or nobody holds it still any more.
 func (s *batches) has(key call.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.of[key] != nil || s.held[key] > 0
+	return s.of[key] != nil || s.held[key] > 0 || s.due[key] > 0
 }
 
-// movedInBatch tells a call's batch that a change of it is stored.
-func (e *Engine) movedInBatch(c *call.Call, before call.Status) {
-	if c.Status != before || c.Cancel != nil {
-		e.wakeBatch(c.Namespace, c.BatchID)
+// moveInBatch is called before a change of a call is stored: from there on its batch does not rest. The function that it returns
+// is told whether it was stored, and tells the batch.
+func (e *Engine) moveInBatch(c *call.Call, before call.Status) func(stored bool) {
+	if c.BatchID == "" || c.Status == before && c.Cancel == nil {
+		return func(bool) {}
+	}
+	key := call.Key{Namespace: c.Namespace, ID: c.BatchID}
+	e.batches.expect(key)
+	return func(stored bool) {
+		if stored {
+			e.wakeExpected(key)
+		} else {
+			e.unexpect(key)
+		}
 	}
 }
 
-// wakeBatch has somebody look what a batch can do now. A drain begins nothing: the next daemon does. Neither does a recovery
-// before it has seen all calls: recoverBatches wakes them then.
+// unexpect says that a batch will not be woken after all.
+func (e *Engine) unexpect(key call.Key) {
+	e.batches.met(key)
+	e.feed.wakeBatch(key)
+}
+
+// wakeBatch has somebody look what a batch can do now.
 func (e *Engine) wakeBatch(namespace, id string) {
 	key := call.Key{Namespace: namespace, ID: id}
-	if e.batches.recovering.Load() || e.batches.poke(key) || e.enterOpen() != nil {
-		return
-	}
-	b, fresh := e.batches.reference(e, key)
-	if !fresh {
-		e.leave()
-		e.batches.poke(key)
-		return
-	}
-	go func() {
-		if b.load(); b.err != nil {
-			e.log.Error("batch not carried on", zap.String("batch_id", id), zap.Error(b.err))
-			e.batches.drop(b, true)
-			e.leave()
-			e.feed.wakeBatch(key)
+	e.batches.expect(key)
+	e.wakeExpected(key)
+}
+
+// wakeExpected wakes a batch for which that is expected. A drain begins nothing: the next daemon does. Neither does a recovery
+// before it has seen all calls: recoverBatches wakes them then.
+func (e *Engine) wakeExpected(key call.Key) {
+	for !e.batches.recovering.Load() {
+		switch {
+		case e.batches.poke(key):
+			return
+		case e.enterOpen() != nil:
+			e.unexpect(key)
 			return
 		}
+		if b, fresh := e.batches.reference(e, key); fresh {
+			e.batches.met(key)
+			go b.takeUp()
+			return
+		}
+		e.leave()
+	}
+	e.unexpect(key)
+}
+
+// takeUp loads a batch and does what can be done.
+func (b *batch) takeUp() {
+	if b.load(); b.err == nil {
 		b.carry()
-	}()
+		return
+	}
+	b.e.log.Error("batch not carried on", zap.String("batch_id", b.key.ID), zap.Error(b.err))
+	b.e.batches.drop(b, true)
+	b.e.leave()
+	b.e.feed.wakeBatch(b.key)
 }
 
 // load reads a batch and its calls.

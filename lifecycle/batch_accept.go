@@ -123,11 +123,13 @@ func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, sp
 		return record, false, nil
 	}
 	b.err = cmp.Or(err, store.ErrNotFound) // it is not in memory: whoever looked for it meanwhile looks again
+	e.batches.expect(b.key)
 	e.batches.drop(b, true)
 	close(b.ready)
-	e.feed.wakeBatch(b.key)
 	if err == nil && record.Ended.IsZero() {
-		e.wakeBatch(b.key.Namespace, b.key.ID)
+		e.wakeExpected(b.key)
+	} else {
+		e.unexpect(b.key)
 	}
 	return record, known, err
 }

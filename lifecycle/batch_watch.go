@@ -78,11 +78,20 @@ func (w *Watcher) rests() bool {
 	return w.batch != nil && w.follow && !w.e.batches.has(w.batch.Key())
 }
 
-// finished says what became of a batch that rests. ok is false when the watcher goes on.
-func (w *Watcher) finished(ctx context.Context) (f Frame, ok bool, err error) {
+// finished says what became of a batch that rests. ok is false when the watcher goes on, also when it does not rest any more: what was
+// read may be of calls whose events the watcher has not seen.
+func (w *Watcher) finished(ctx context.Context, changed <-chan struct{}) (f Frame, ok bool, err error) {
 	done, err := w.e.finished(ctx, w.batch)
 	if err != nil {
 		return f, false, err
+	}
+	select {
+	case <-changed:
+		return f, false, nil
+	default:
+	}
+	if !w.rests() {
+		return f, false, nil
 	}
 	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil }) // by itself, later
 	if len(done.Open) > 0 && (w.through || moves || w.e.Draining()) {
@@ -117,12 +126,12 @@ func (e *Engine) finished(ctx context.Context, record *call.Batch) (*BatchFinish
 	return done, nil
 }
 
-// atRest is what a watcher of a batch that found nothing new gets: the end, or what is nil.
-func (w *Watcher) atRest(ctx context.Context) (Frame, bool, error) {
+// atRest is what a watcher of a batch that found nothing new gets: the end, or what is nil. changed is closed when there is something new.
+func (w *Watcher) atRest(ctx context.Context, changed <-chan struct{}) (Frame, bool, error) {
 	if w.over {
 		return Frame{}, true, io.EOF
 	}
-	return w.finished(ctx)
+	return w.finished(ctx, changed)
 }
 
 // wakeBatch tells the watchers of a batch that it rests.

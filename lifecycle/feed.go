@@ -122,7 +122,7 @@ func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 			return Frame{}, io.EOF
 		}
 		if rests {
-			if f, ok, err := w.atRest(ctx); ok || err != nil {
+			if f, ok, err := w.atRest(ctx, changed); ok || err != nil {
 				return f, err
 			}
 		}

@@ -340,6 +340,8 @@ func (l *live) commitOnce(s step) error {
 	}
 	l.mu.Unlock()
 
+	tell := l.e.moveInBatch(next, status)
+	defer func() { tell(err == nil) }()
 	err = l.submit(change)
 	if err == nil && s.rule != nil {
 		l.e.policies.putRule(s.rule)
@@ -348,9 +350,6 @@ func (l *live) commitOnce(s step) error {
 		l.e.noteRun(s.run) // before the end is told: the next call may come at once
 	}
 
-	if err == nil && next.BatchID != "" {
-		defer l.e.movedInBatch(next, status)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,6 +51,40 @@ func TestOperationsInBatches(t *testing.T) {
 			}
 			synctest.Wait()
 			w.wantBatch(gone, "CANCELLED/CANCELLED "+map[bool]string{true: "SUCCEEDED", false: "CANCELLED/CANCELLED"}[strategy == call.Parallel])
+		})
+	}
+}
+
+// TestBatchDoesNotRestWhenItsOperationEnds: the end of the work is stored a while before the batch goes on, and nobody who watches takes
+// that for the end of the batch.
+func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
+	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
+		var slow atomic.Bool
+		r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) {
+			slow.Store(true)
+			return tool.Text("a picture"), nil
+		}}
+		operating(t, r, func(t *testing.T, w *world, poll func()) {
+			w.tools.set(t, r, echo("echo", mutating))
+			w.cfg.FailPoint = func(at string) {
+				if at == "after-commit" && slow.Swap(false) {
+					time.Sleep(time.Minute)
+				}
+			}
+			w.crash()
+			poll()
+			b := batchOf(strategy, of("render", "echo")...)
+			watcher := w.turn(b, lifecycle.ExecuteOptions{})
+			watcher.HeartbeatEvery = time.Second // it looks again
+			logs, done := followed(t, watcher)
+			if done == nil || len(done.Open) != 0 || statuses(done.Calls) != "SUCCEEDED SUCCEEDED" {
+				t.Errorf("%s: the stream ended with %+v", strategy, done)
+			}
+			for id, log := range logs {
+				if id != "" && log[len(log)-1].Type != call.EventFinished {
+					t.Errorf("%s: the end of %s was not told", strategy, id)
+				}
+			}
 		})
 	}
 }
