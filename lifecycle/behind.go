@@ -155,11 +155,11 @@ func (l *live) writeBehind(done func(*live)) {
 	l.c.Revision++
 	l.c.LastSequence = l.last
 	l.lent = true // to the store
+	events, records := l.takeLocked()
 	change := &store.Change{
-		Key: l.key, Call: l.c, Create: !l.stored, Events: slices.Clip(l.unwritten), Durability: store.Normal, Run: l.runLocked(nil), Records: l.records,
-		Actions: l.e.posts(l.c, l.unwritten),
+		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,
+		Actions: l.e.posts(l.c, events),
 	}
-	l.unwritten, l.size, l.records = nil, 0, nil
 	l.mu.Unlock()
 	l.e.stored.addChange(change)
 	l.e.store.Submit(change, func(err error) {
@@ -173,6 +173,7 @@ func (l *live) writeBehind(done func(*live)) {
 func (l *live) behindWritten(change *store.Change, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.landedLocked(change.Events, change.Records, err)
 	if err == nil {
 		l.stored = true
 		if n := len(change.Events); n > 0 {
@@ -185,11 +186,6 @@ func (l *live) behindWritten(change *store.Change, err error) {
 	current := *l.c
 	current.Revision--
 	l.c, l.lent = &current, false
-	l.unwritten = append(change.Events, l.unwritten...)
-	for i := range change.Events {
-		l.size += change.Events[i].Weight()
-	}
-	l.records = append(change.Records, l.records...)
 	if errors.Is(err, store.ErrFatal) {
 		go l.e.fatal(err)
 		return

@@ -42,6 +42,7 @@ type live struct {
 	stored    bool         // the journal has a row
 	unwritten []call.Event // not in the journal; of a BEHIND call they are told and numbered, of a SYNC call neither; may share memory with tail, so what is taken off is clipped
 	size      int          // bytes of output in unwritten
+	aloft     aloft
 	records   []store.Record
 	last      int64 // newest number given
 	written   int64 // newest number in the journal
@@ -323,16 +324,13 @@ func (l *live) commitOnce(s step) error {
 	}
 	next.Class = call.Sync
 	status := l.c.Status
-	earlier := slices.Clip(l.unwritten)
+	earlier, records := l.takeLocked()
 	events := slices.Concat(earlier, s.events)
 	before, epochs := l.last, l.c.Epochs
 	next.Epochs = l.numberWith(events, next.Epochs)
 	next.LastSequence = l.last
 	next.Revision = l.c.Revision + 1
-	change := l.changeLocked(next, events, &s)
-	l.unwritten, l.size = nil, 0
-	records := l.records
-	l.records = nil
+	change := l.changeLocked(next, events, records, &s)
 	if wasBehind { // from here on nothing is told before it is written
 		promoted := *l.c
 		promoted.Class = call.Sync
@@ -357,10 +355,10 @@ func (l *live) commitOnce(s step) error {
 		restored := *l.c
 		restored.Epochs = epochs
 		l.c = &restored
-		l.unwritten = append(unnumber(earlier, before, wasBehind), l.unwritten...)
-		l.records = append(records, l.records...)
+		l.landedLocked(unnumber(earlier, before, wasBehind), records, err)
 		return err
 	}
+	l.landedLocked(nil, nil, nil)
 	l.meterLocked(l.c.Status, next)
 	events = change.Events // without those of documents that were not there
 	l.c, l.stored, l.written, l.last = next, true, next.LastSequence, next.LastSequence
@@ -369,11 +367,11 @@ func (l *live) commitOnce(s step) error {
 	return nil
 }
 
-func (l *live) changeLocked(next *call.Call, events []call.Event, s *step) *store.Change {
+func (l *live) changeLocked(next *call.Call, events []call.Event, records []store.Record, s *step) *store.Change {
 	change := &store.Change{
 		Key: l.key, Call: next, Create: !l.stored, Events: events, Durability: s.durability,
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
-		Run: l.runLocked(s.run), Records: slices.Concat(l.records, s.kept, s.records), Policies: s.policies, Actions: s.actions,
+		Run: l.runLocked(s.run), Records: slices.Concat(records, s.kept, s.records), Policies: s.policies, Actions: s.actions,
 	}
 	if posts := l.e.posts(next, events); len(posts) > 0 {
 		change.Actions = slices.Concat(s.actions, posts)

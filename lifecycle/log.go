@@ -67,14 +67,37 @@ func (l *live) over() bool {
 	return false
 }
 
-func (l *live) fullLocked() bool { return l.size > outputBacklog || len(l.unwritten) > 4*tailEvents }
+// What is on its way counts: the journal may refuse it.
+func (l *live) fullLocked() bool {
+	return l.size+l.aloft.size > outputBacklog || len(l.unwritten)+l.aloft.events > 4*tailEvents
+}
+
+// aloft is what is on its way to the journal; the slot keeps that to one change.
+type aloft struct{ size, events int }
+
+// takeLocked takes what is unwritten to the journal; the caller has the slot. landedLocked says how that ended.
+func (l *live) takeLocked() (events []call.Event, records []store.Record) {
+	events, records = slices.Clip(l.unwritten), l.records
+	l.aloft = aloft{l.size, len(events)}
+	l.unwritten, l.size, l.records = nil, 0, nil
+	return events, records
+}
+
+// landedLocked puts back what the journal did not take.
+func (l *live) landedLocked(events []call.Event, records []store.Record, err error) {
+	if err != nil {
+		l.unwritten, l.records = append(events, l.unwritten...), append(records, l.records...)
+		l.size += l.aloft.size
+	}
+	l.aloft = aloft{}
+}
 
 // makeRoom waits until the journal took what is unwritten, or the call is stopped: memory is bounded, whatever a tool
 // prints and however full the disk is.
 func (l *live) makeRoom(ctx context.Context) error {
 	for {
 		l.mu.Lock()
-		isBehind := l.c.Class == call.Behind
+		isBehind, before := l.c.Class == call.Behind, l.written
 		l.mu.Unlock()
 		if isBehind {
 			l.e.behind.write(l)
@@ -84,10 +107,13 @@ func (l *live) makeRoom(ctx context.Context) error {
 			l.unslot()
 		}
 		l.mu.Lock()
-		full := l.fullLocked()
+		full, progress := l.fullLocked(), l.written > before
 		l.mu.Unlock()
 		if !full {
 			return nil
+		}
+		if progress {
+			continue // others print, too
 		}
 		select {
 		case <-ctx.Done():
@@ -139,11 +165,11 @@ func (l *live) stallLocked(err error) {
 // with the next step.
 func (l *live) flushSlotted() {
 	l.mu.Lock()
-	events, records, size := slices.Clip(l.unwritten), l.records, l.size
-	if len(events) == 0 || !l.stored {
+	if len(l.unwritten) == 0 || !l.stored {
 		l.mu.Unlock()
 		return
 	}
+	events, records := l.takeLocked()
 	before, prior := l.last, l.c
 	wasBehind := prior.Class == call.Behind
 	l.numberLocked(events)
@@ -155,7 +181,6 @@ func (l *live) flushSlotted() {
 		next.LastSequence = l.last
 		l.c, change.Call = &next, &next
 	}
-	l.unwritten, l.records, l.size = nil, nil, 0
 	l.mu.Unlock()
 
 	err := l.submit(change)
@@ -166,12 +191,11 @@ func (l *live) flushSlotted() {
 		current := *l.c
 		current.Revision, current.Epochs, current.LastSequence = prior.Revision, prior.Epochs, prior.LastSequence
 		l.last, l.c = before, &current
-		l.unwritten = append(unnumber(events, before, wasBehind), l.unwritten...)
-		l.records = append(records, l.records...)
-		l.size += size
+		l.landedLocked(unnumber(events, before, wasBehind), records, err)
 		l.stallLocked(err)
 		return
 	}
+	l.landedLocked(nil, nil, nil)
 	l.written = events[len(events)-1].Sequence
 	l.tellLocked(events[toldBefore(events, l.told):])
 }
