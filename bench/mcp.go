@@ -33,19 +33,19 @@ func againstMCP(kind string, thin bool) func(context.Context, *settings) (result
 		}
 		defer reference.stop()
 		return alternate(s, rateRatio,
-			func() (sample, error) { return load(ctx, daemon, s.clients, s.duration, execute("bench_noop")) },
-			func() (sample, error) {
+			func(d time.Duration) (sample, error) { return load(ctx, daemon, s.clients, d, execute("bench_noop")) },
+			func(d time.Duration) (sample, error) {
 				if thin {
-					return loadThin(ctx, reference, s.clients, s.duration)
+					return loadThin(ctx, reference, s.clients, d)
 				}
-				return loadMCP(ctx, s, reference, kind)
+				return loadMCP(ctx, s, reference, kind, d)
 			})
 	}
 }
 
 // loadMCP calls with the client of the server's library, from a process of its own.
-func loadMCP(ctx context.Context, s *settings, server *process, kind string) (sample, error) {
-	cmd := exec.CommandContext(ctx, s.mcp, "load", kind, server.addr, strconv.Itoa(s.clients), s.duration.String())
+func loadMCP(ctx context.Context, s *settings, server *process, kind string, d time.Duration) (sample, error) {
+	cmd := exec.CommandContext(ctx, s.mcp, "load", kind, server.addr, strconv.Itoa(s.clients), d.String())
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	out, err := cmd.StdoutPipe()

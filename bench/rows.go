@@ -61,8 +61,8 @@ func oneClient(ctx context.Context, s *settings) (result, error) {
 func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
 		return alternate(s, of,
-			func() (sample, error) { return load(ctx, daemon, clients, s.duration, do) },
-			func() (sample, error) { return load(ctx, reference, clients, s.duration, do) })
+			func(d time.Duration) (sample, error) { return load(ctx, daemon, clients, d, do) },
+			func(d time.Duration) (sample, error) { return load(ctx, reference, clients, d, do) })
 	})
 }
 
@@ -81,14 +81,16 @@ func besideBare(ctx context.Context, s *settings, measure func(daemon, reference
 	return measure(daemon, reference)
 }
 
-// alternate measures A B A B.
-func alternate(s *settings, of ratio, daemon, reference func() (sample, error)) (out result, err error) {
+// alternate measures A B A B, in short turns: what else the machine does lasts for seconds, so that a long turn of one side
+// meets it and the other's does not. Rounds of one long turn each lay 30 % apart.
+func alternate(s *settings, of ratio, daemon, reference func(time.Duration) (sample, error)) (out result, err error) {
+	const each = 4 // turns of a round
 	var a, b sample
-	for range s.rounds {
-		if a, err = daemon(); err != nil {
+	for range s.rounds * each {
+		if a, err = daemon(s.duration / each); err != nil {
 			return out, err
 		}
-		if b, err = reference(); err != nil {
+		if b, err = reference(s.duration / each); err != nil {
 			return out, err
 		}
 		out.ratios = append(out.ratios, of(a, b))

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -16,12 +17,12 @@ import (
 func session(ctx context.Context, s *settings) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
 		return alternate(s, rateRatio,
-			func() (sample, error) { return overSession(ctx, daemon, s) },
-			func() (sample, error) { return load(ctx, reference, s.clients, s.duration, execute("bench_noop")) })
+			func(d time.Duration) (sample, error) { return overSession(ctx, daemon, s.clients, d) },
+			func(d time.Duration) (sample, error) { return load(ctx, reference, s.clients, d, execute("bench_noop")) })
 	})
 }
 
-func overSession(ctx context.Context, p *process, s *settings) (sample, error) {
+func overSession(ctx context.Context, p *process, many int, d time.Duration) (sample, error) {
 	c, hangUp, err := p.client()
 	if err != nil {
 		return sample{}, err
@@ -33,8 +34,8 @@ func overSession(ctx context.Context, p *process, s *settings) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	t := &talk{stream: stream, ready: make(chan struct{}, 1), ends: make([]chan error, s.clients)}
-	clients := make([]client, s.clients)
+	t := &talk{stream: stream, ready: make(chan struct{}, 1), ends: make([]chan error, many)}
+	clients := make([]client, many)
 	for i := range clients {
 		t.ends[i] = make(chan error, 1)
 		clients[i] = t.client(i)
@@ -42,7 +43,7 @@ func overSession(ctx context.Context, p *process, s *settings) (sample, error) {
 	var both sync.WaitGroup
 	both.Go(t.read)
 	both.Go(func() { t.write(ctx) })
-	out, err := drive(ctx, p, clients, s.duration)
+	out, err := drive(ctx, p, clients, d)
 	stop()
 	both.Wait()
 	return out, err
