@@ -101,13 +101,12 @@ func (s *Subagent) checkKey() error {
 // ownKey reports whether the key is not one of the daemon's secrets.
 func (s *Subagent) ownKey() bool { return s.KeyFile != "" || s.KeyEnv != "" }
 
-// knownKey is readKey with the key taken out of what calls tell from then on. One that is too short for that is used all the same:
-// what a machine's own model takes for a key is often a word, and none.
+// knownKey is readKey with the key taken out of what calls tell from then on.
 func (s *Subagent) knownKey(secrets *redact.Live) (string, error) {
 	key, err := s.readKey()
-	if err == nil && secrets != nil && len(key) >= redact.MinValue {
+	if err == nil {
 		name := "subagent." + s.Name
-		err = secrets.Know(name[:min(len(name), 64)], key)
+		err = knowKey(secrets, name[:min(len(name), 64)], key)
 	}
 	return key, err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/sandbox/address"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/tool"
@@ -63,13 +64,13 @@ func (c *Config) validateWeb(wrong complaint) {
 }
 
 // webTools makes fetch and web_search, as far as they are configured.
-func webTools(cfg *Config, references expander) ([]tool.Tool, error) {
+func webTools(cfg *Config, references expander, secrets *redact.Live) ([]tool.Tool, error) {
 	w := &cfg.Web
 	allowed, err := address.ParsePrefixes(w.AllowAddresses)
 	if err != nil {
 		return nil, usagef("web.allow_addresses: %w", err)
 	}
-	engine, err := w.provider(references)
+	engine, err := w.provider(references, secrets)
 	if err != nil {
 		return nil, err
 	}
@@ -83,8 +84,11 @@ func webTools(cfg *Config, references expander) ([]tool.Tool, error) {
 	return tools[1:], nil
 }
 
-// provider is the search engine; nil without one.
-func (w *Web) provider(references expander) (web.Provider, error) {
+// ownKey reports whether the key of the search engine is not one of the daemon's secrets.
+func (w *Web) ownKey() bool { return w.Search == "brave" && w.SearchKeyFile != "" }
+
+// provider is the search engine; nil without one. Its key is taken out of what calls tell before the engine has it.
+func (w *Web) provider(references expander, secrets *redact.Live) (web.Provider, error) {
 	switch {
 	case w.SearchKey != "" && w.Search == "brave":
 		return web.Brave(w.SearchURL, func(ctx context.Context) (string, error) {
@@ -95,10 +99,14 @@ func (w *Web) provider(references expander) (web.Provider, error) {
 		if err != nil {
 			return nil, usagef("web.search_key_file: %w", err)
 		}
-		if text := strings.TrimSpace(string(key)); text != "" && !strings.ContainsAny(text, "\r\n\x00") {
-			return web.Brave(w.SearchURL, web.FixedKey(text)), nil
+		text := strings.TrimSpace(string(key))
+		if text == "" || strings.ContainsAny(text, "\r\n\x00") {
+			return nil, usagef("web.search_key_file: %s has no key in one line", w.SearchKeyFile)
 		}
-		return nil, usagef("web.search_key_file: %s has no key in one line", w.SearchKeyFile)
+		if err := knowKey(secrets, "web.search_key", text); err != nil {
+			return nil, usagef("web.search_key_file: %w", err)
+		}
+		return web.Brave(w.SearchURL, web.FixedKey(text)), nil
 	case w.Search == "searxng":
 		return web.SearXNG(w.SearchURL), nil
 	}

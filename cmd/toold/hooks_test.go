@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -140,10 +141,43 @@ func TestHookTokenByReference(t *testing.T) {
 	}
 }
 
+// T79: a service that repeats its token tells nobody, whether the token came from a file or by reference; one of a reload neither.
+func TestT79TokenOfAHookIsNowhere(t *testing.T) {
+	dir := t.TempDir()
+	const byFile, replaced = "token-in-the-file", "token-that-came-next"
+	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(byFile+"\n"), 0o600))
+	lis, err := net.Listen("unix", filepath.Join(dir, "s"))
+	must(t, err)
+	server := grpc.NewServer()
+	tooldv1.RegisterHookServiceServer(server, &policyServer{repeats: true})
+	go server.Serve(lis)
+	defer server.Stop()
+	config := fmt.Sprintf("hooks:\n  - name: policy\n    kinds: [gate]\n    remote: {address: 'unix:%s/s', token_file: %s/token}\n", dir, dir)
+	p := newPluginSite(t, config)
+	told := p.call("bash", `{"command":"rm -r x"}`).String()
+	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(replaced+"\n"), 0o600))
+	p.reload(config, "[hooks] []")
+	told += p.call("bash", `{"command":"rm -r x"}`).String()
+	if n := strings.Count(told, `message:"nothing is removed here: it was asked with Bearer [redacted`); n != 2 {
+		t.Errorf("it is not told what the service said: %s", told)
+	}
+	journal := filesOf(t, p.data) // while the write-ahead log is there
+	p.p.signal(syscall.SIGTERM)
+	p.p.wait(hangs)
+	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.p.log.String(), "files": string(filesOf(t, p.data))} {
+		for _, key := range []string{byFile, replaced} {
+			if strings.Contains(text, key) {
+				t.Errorf("%s stands in the %s", key, place)
+			}
+		}
+	}
+}
+
 // policyServer refuses to remove and takes the secret out of results.
 type policyServer struct {
 	tooldv1.UnimplementedHookServiceServer
-	token atomic.Value
+	token   atomic.Value
+	repeats bool // its token, where it refuses
 }
 
 func (s *policyServer) Gate(ctx context.Context, q *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
@@ -151,7 +185,11 @@ func (s *policyServer) Gate(ctx context.Context, q *tooldv1.GateRequest) (*toold
 		s.token.Store(strings.Join(md.Get("authorization"), " "))
 	}
 	if strings.Contains(q.GetInput().GetArguments(), "rm ") {
-		return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Deny{Deny: &tooldv1.GateDeny{Reason: "nothing is removed here"}}}, nil
+		reason := "nothing is removed here"
+		if s.repeats {
+			reason += ": it was asked with " + s.token.Load().(string)
+		}
+		return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Deny{Deny: &tooldv1.GateDeny{Reason: reason}}}, nil
 	}
 	return &tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Allow{Allow: &tooldv1.GateAllow{}}}, nil
 }
@@ -225,7 +263,7 @@ func TestHookExample(t *testing.T) {
 	must(t, err)
 	cfg, err := load(t, strings.ReplaceAll(string(text), "/etc/toold/hooks", dir), nil)
 	if err == nil {
-		_, err = newOutsiders(cfg, nowhere{}, nil, nil, nil)
+		_, err = newOutsiders(cfg, nowhere{}, nil, nil, nil, nil)
 	}
 	must(t, err)
 }
@@ -246,7 +284,7 @@ func TestHookOrder(t *testing.T) {
 		must(t, err)
 		plugins, err := newPlugins(cfg, nil)
 		must(t, err)
-		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil)
+		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil)
 		must(t, err)
 		set, err := list.arrange(inside(plugins, nil, filterNames(cfg)))
 		must(t, err)

@@ -12,7 +12,17 @@ import (
 
 // redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
 func (c *Config) redacts() bool {
-	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() })
+	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.ownKey() ||
+		slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })
+}
+
+// knowKey takes a key of the daemon's own out of what calls tell from now on. One that is too short for that is used all the same: what a machine's
+// own service takes for a key is often a word, and none.
+func knowKey(secrets *redact.Live, name, key string) error {
+	if secrets == nil || len(key) < redact.MinValue {
+		return nil
+	}
+	return secrets.Know(name, key)
 }
 
 // secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can

@@ -87,7 +87,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	}
 	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Artifacts: o.artifacts})
 	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
-	fromWeb, err := webTools(cfg, o.references)
+	fromWeb, err := webTools(cfg, o.references, o.secrets)
 	if err != nil {
 		return jobs, err
 	}
