@@ -22,7 +22,7 @@ while read -r l; do
   n=$((n+1)); id=${l#*'"id":"'}; id=${id%%'"'*}
   case $l in
   *'"do":"die"'*) echo last words >&2; exit 7;;
-  *'"do":"hang"'*) echo "{\"id\":\"$id\",\"progress\":{\"message\":\"hanging\"}}"; (setsid sleep 600 &); sleep 600;;
+  *'"do":"hang"'*) (setsid sleep 600 &); echo "{\"id\":\"$id\",\"progress\":{\"message\":\"hanging\"}}"; sleep 600;;
   *'"do":"whisper"'*) echo private >&2;;
   *'"do":"foreign"'*) echo "{\"id\":\"other/1\",\"result\":1}"; sleep 600;;
   *'"do":"ask"'*) case $l in *'"resume"'*) ;; *) echo "{\"id\":\"$id\",\"suspend\":{\"message\":\"?\"}}"; continue;; esac;;
