@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
@@ -60,7 +64,6 @@ func TestPieces(t *testing.T) {
 	contains(t, r.Message, "see\n", "[image, image/png, 5 bytes]", "[resource file:///a]", "words of b")
 }
 
-// A cancelled call is cancelled at the server, and what the server told meanwhile is told.
 // TestAnswerOvertakesNothing: what a server tells of a call before it answers belongs to the call.
 func TestAnswerOvertakesNothing(t *testing.T) {
 	t.Parallel()
@@ -79,6 +82,43 @@ func TestAnswerOvertakesNothing(t *testing.T) {
 	}
 }
 
+// A stuck takes no output until it is freed, as a call does whose journal has no room.
+type stuck struct {
+	*reporter
+	freed chan struct{}
+}
+
+func (s stuck) Output(stream string, b []byte) error {
+	<-s.freed
+	return s.reporter.Output(stream, b)
+}
+
+// TestLateLinesCountOnce: after a call whose lines came too late the next ones are waited for as before.
+func TestLateLinesCountOnce(t *testing.T) {
+	t.Parallel()
+	core, said := observer.New(zap.DebugLevel)
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Log = zap.New(core) }, own(t, "telling", "telling")).ready()
+	c, rep := newCall(t, `{}`)
+	s := stuck{rep, make(chan struct{})}
+	c.Reporter = s
+	_, err := w.do("telling__bash", c)
+	must(t, err)
+	close(s.freed)
+	w.eventually("the other lines, which are nobody's now, were passed on", func() bool {
+		return said.FilterMessage("MCP server logs").FilterField(zap.String("text", "line 19")).Len() > 0
+	})
+	c, rep = newCall(t, `{}`)
+	s = stuck{rep, make(chan struct{})}
+	c.Reporter = s
+	time.AfterFunc(100*time.Millisecond, func() { close(s.freed) })
+	_, err = w.do("telling__bash", c)
+	must(t, err)
+	if _, output := rep.told(); !strings.Contains(output, "log:info line 19\n") {
+		t.Errorf("the last line was lost behind %q", output)
+	}
+}
+
+// A cancelled call is cancelled at the server, and what the server told meanwhile is told.
 func TestCancel(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {

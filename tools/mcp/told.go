@@ -28,11 +28,12 @@ func (t *told) arrive() {
 	t.came++
 }
 
-// pass counts what was passed on.
+// pass counts what was passed on. What nobody waited for any more was counted before: never more than came, or later answers would
+// not wait.
 func (t *told) pass() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.passed++
+	t.passed = min(t.passed+1, t.came)
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
