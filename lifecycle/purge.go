@@ -215,6 +215,7 @@ func (l *live) purged(left *call.Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.c, l.tail, l.tailSize = left, nil, 0
+	l.shared.Store(nil)
 }
 
 // shred erases what is kept beside the calls, and the bytes of all.

@@ -2,10 +2,13 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
@@ -196,6 +199,48 @@ func TestWhatIsNotShared(t *testing.T) {
 						t.Errorf("%s: a frame of %d events with %d bytes", id, len(f.Events), weight)
 					}
 				}
+			}
+		}
+	})
+}
+
+// TestPurgeLeavesNoSharedFrame: what was made for several watchers of a call goes with its content, also when they are still there.
+func TestPurgeLeavesNoSharedFrame(t *testing.T) {
+	says := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
+		time.Sleep(time.Minute)
+		return tool.Text(secret), nil
+	})
+	inBubble(t, []tool.Tool{says}, nil, func(t *testing.T, w *world) {
+		id := w.begin(spec("t", ""))
+		at := func(cursor string) *lifecycle.Watcher {
+			watcher, err := w.e.Watch(t.Context(), alice, id, cursor, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(watcher.Close)
+			return watcher
+		}
+		one, two := at("c1.1.2"), at("c1.1.2")
+		time.Sleep(2 * time.Minute)
+		for _, watcher := range []*lifecycle.Watcher{one, two} {
+			if f, err := watcher.Next(t.Context()); err != nil || f.Shared == nil || !strings.Contains(contents(f.Events), secret) {
+				t.Fatalf("it got %+v, %v", f, err)
+			}
+		}
+		if n, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{id}}); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		late := at("c1.1.2")
+		for {
+			f, err := late.Next(t.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(contents(f.Events), secret) {
+				t.Fatalf("who came after the purge reads %s", contents(f.Events))
 			}
 		}
 	})
