@@ -69,7 +69,7 @@ func oauth(t *testing.T, era string, plain bool) {
 	}
 	v, m := &vault{text: map[string]string{}}, newMemory()
 	entry := mcp.Entry{Key: "w", URL: i.URL + "/mcp"}
-	with := func(c *mcp.Config) { c.Vault = v; c.Wait = hangs; c.Connect = 5 * time.Second }
+	with := func(c *mcp.Config) { c.Vault, c.Wait, c.Connect, c.Backoff = v, hangs, 5*time.Second, time.Hour } // a sign-in does not wait for the next try
 	w := connect(t, m, with, entry)
 	w.eventually("somebody can sign in", func() bool { _, ok := w.tools.Lookup("w__sign_in"); return ok })
 	c, rep := newCall(t, `{}`)
