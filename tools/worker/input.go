@@ -15,12 +15,13 @@ const maxPiece = 64 << 10
 // reads stays with the call, and is bounded there. A piece is kept until the next one is asked for: the connection may have broken
 // while it was on its way. The hub guards its fields.
 type feed struct {
-	in    io.ReadCloser
-	wake  chan struct{} // full when something is wanted
-	begin int64         // of piece, in all that was typed
-	piece []byte        // given, and perhaps not there
-	want  int           // bytes that are asked for behind piece; 0: none
-	ended bool          // nothing follows piece
+	in     io.ReadCloser
+	wake   chan struct{} // full when something is wanted
+	begin  int64         // of piece, in all that was typed
+	piece  []byte        // given, and perhaps not there
+	want   int           // bytes that are asked for behind piece; 0: none
+	ended  bool          // nothing follows piece
+	closed bool          // the tool takes no more
 }
 
 // errElsewhere is what a worker is told that asks for what it said it had, or for what comes after what it did not get.
@@ -40,8 +41,12 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 		_ = f.in.Close()
 	}
 	s.hub.mu.Lock()
+	if s.leases[id] != l {
+		s.hub.mu.Unlock()
+		return ErrNotHeld // another connection has it since
+	}
 	if done {
-		f.ended, f.piece, f.begin = true, nil, position
+		f.closed, f.ended, f.piece, f.begin = true, true, nil, position
 	}
 	piece, ended, answered, err := f.readLocked(position, most)
 	s.hub.mu.Unlock()
@@ -71,12 +76,17 @@ func (s *Session) feed(id string) (*lease, *feed, error) {
 	if f != nil {
 		return l, f, nil
 	}
+	l.opening <- struct{}{} // who comes back over another connection meanwhile asks for the same
+	defer func() { <-l.opening }()
+	h.mu.Lock()
+	f = l.feed
+	h.mu.Unlock()
+	if f != nil {
+		return l, f, nil
+	}
 	in, err := l.call.Input(tool.Controls{})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if l.feed != nil { // another session asked meanwhile, and lost the lease since
-		return l, l.feed, nil
-	}
 	if err != nil {
 		return l, nil, err
 	}
@@ -125,11 +135,17 @@ func (h *Hub) pump(l *lease, f *feed) {
 			return // the tool closed it, or the attempt is over and its worker hears that otherwise
 		}
 		h.mu.Lock()
+		if f.closed {
+			h.mu.Unlock()
+			return
+		}
+		most := f.want // less than it was, when it was asked again
 		f.want, f.piece, f.ended = 0, b[:n], err != nil
-		s, position, ended := l.session, f.begin, f.ended
+		piece, ended, _, _ := f.readLocked(f.begin, most)
+		s, position := l.session, f.begin
 		h.mu.Unlock()
 		if s != nil {
-			s.line.Input(l.id, position, b[:n], ended, nil)
+			s.line.Input(l.id, position, piece, ended, nil)
 		}
 	}
 }

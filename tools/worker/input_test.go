@@ -6,8 +6,10 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tool/tooltest"
@@ -193,4 +195,112 @@ func (l *line) given() []piece {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.pieces)
+}
+
+// TestInputAskedAgain: who asks again for less, as over another connection, is given no more than that, and the rest later.
+func TestInputAskedAgain(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		lease, keys, done := w.typing(l)
+		_ = s.ReadInput(lease, 0, 10, false)
+		synctest.Wait()
+		_ = s.ReadInput(lease, 0, 2, false)
+		_, _ = keys.Write([]byte("abcdef"))
+		l.hears(t, `0 "ab" false <nil>`)
+		_ = s.ReadInput(lease, 2, 10, false)
+		l.hears(t, `2 "cdef" false <nil>`)
+		_ = s.Finish(lease, tool.Text("done"), nil)
+		<-done
+	})
+}
+
+// lingering is input of which a piece comes a moment after it was closed.
+type lingering struct{ closed chan struct{} }
+
+func (k *lingering) Read(p []byte) (int, error) {
+	<-k.closed
+	time.Sleep(time.Millisecond)
+	return copy(p, "late"), nil
+}
+
+func (k *lingering) Close() error {
+	select {
+	case <-k.closed:
+	default:
+		close(k.closed)
+	}
+	return nil
+}
+
+// TestInputEndsWithClose: what is typed while the tool says that it takes no more is told to nobody.
+func TestInputEndsWithClose(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		out := make(chan error, 1)
+		go func() {
+			_, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: &lingering{make(chan struct{})}}})
+			out <- err
+		}()
+		lease := l.leases()[0]
+		_ = s.ReadInput(lease, 0, 10, false)
+		synctest.Wait()
+		_ = s.ReadInput(lease, 0, 0, true)
+		time.Sleep(time.Second)
+		_ = s.ReadInput(lease, 0, 10, false)
+		l.hears(t, `0 "" true <nil>`, `0 "" true <nil>`)
+		_ = s.Finish(lease, tool.Text("done"), nil)
+		if err := <-out; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// slowly is a reporter that takes a second to give input, and gives it once.
+type slowly struct {
+	tooltest.Recorder
+	asked atomic.Int32
+}
+
+func (r *slowly) Input(c tool.Controls) (io.ReadCloser, error) {
+	if r.asked.Add(1) > 1 {
+		return nil, errors.New("the call takes input already")
+	}
+	time.Sleep(time.Second)
+	return r.Recorder.Input(c)
+}
+
+// TestInputOpensOverReconnect: a worker whose connection breaks while it asks for the first time has its input over the next one, and that alone.
+func TestInputOpensOverReconnect(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		s, l, _ := w.connect(offer("a"))
+		r, keys := io.Pipe()
+		out := make(chan error, 1)
+		go func() {
+			_, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &slowly{Recorder: tooltest.Recorder{Keys: r}}})
+			out <- err
+		}()
+		lease := l.leases()[0]
+		first := make(chan error, 1)
+		go func() { first <- s.ReadInput(lease, 0, 0, false) }()
+		synctest.Wait()
+		s.Close(false)
+		o := offer("a")
+		o.Held = []string{lease}
+		s2, l2, _ := w.connect(o)
+		if err := s2.ReadInput(lease, 0, 0, false); err != nil {
+			t.Error(err)
+		}
+		l2.hears(t, `0 "" false <nil>`)
+		if err := <-first; !errors.Is(err, worker.ErrNotHeld) {
+			t.Errorf("T61: the old connection has input: %v", err)
+		}
+		l.hears(t)
+		_ = s2.ReadInput(lease, 0, 10, false)
+		_, _ = keys.Write([]byte("one"))
+		l2.hears(t, `0 "one" false <nil>`)
+		_ = s2.Finish(lease, tool.Text("done"), nil)
+		if err := <-out; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -19,6 +19,8 @@ type lease struct {
 	call *tool.Call
 	done chan struct{} // closed when it has ended; result and err hold then
 
+	opening chan struct{} // has room for who asks for input first
+
 	session *Session // nil while its worker is away
 	owner   string   // subject of who holds it
 	expiry  *time.Timer
@@ -38,7 +40,7 @@ const (
 )
 
 func newLease(t *offered, kind string, c *tool.Call) *lease {
-	return &lease{id: rand.Text(), tool: t, kind: kind, call: c, done: make(chan struct{})}
+	return &lease{id: rand.Text(), tool: t, kind: kind, call: c, done: make(chan struct{}), opening: make(chan struct{}, 1)}
 }
 
 // giveLocked puts a lease into the hands of a session.

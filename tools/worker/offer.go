@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -115,11 +116,16 @@ func (o *Offer) check() error {
 	return nil
 }
 
+// clip shortens a text at a character: half of one cannot be sent.
 func clip(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
+	if len(s) <= 64 {
+		return s
 	}
-	return s
+	n := 64
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
 }
 
 // check says what of a tool cannot be had from a worker.

@@ -197,6 +197,33 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 	})
 }
 
+// TestQuestionsOfWorkersThatComeBack: a worker that dials again is asked over the new connection what it did not answer over the old one.
+func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		_, l, first := w.connect(examining())
+		done := make(chan error, 1)
+		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		l.question(t)
+		o, again := examining(), &line{}
+		o.Previous = first.ID
+		s, _, ready, err := w.hub.Connect(alice, o, again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(false)
+		synctest.Wait() // the old connection is ended, and the answer to the new one is on its way
+		ready()
+		s.Answer(again.question(t).id, worker.Answer{Err: errors.New("wrong")})
+		if err := <-done; err == nil {
+			t.Error("nobody was asked, and the arguments count as right")
+		}
+		s.Drain()
+		if err := w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}); err != nil || again.asks() != 1 {
+			t.Errorf("one that drains is asked: %v", err)
+		}
+	})
+}
+
 // TestQuestionsAreBounded: nothing is asked beyond what a worker could answer.
 func TestQuestionsAreBounded(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {

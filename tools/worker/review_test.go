@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -171,6 +173,16 @@ func TestPollWaitsForNobody(t *testing.T) {
 		}
 		if _, ok := w.shelf.get("b").(tool.Reconciler); !ok {
 			t.Error("it says nothing of attempts")
+		}
+	})
+}
+
+// TestRefusalsCanBeSent: half a character of a name is not told, because it could not be.
+func TestRefusalsCanBeSent(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		_, _, answer := w.connect(offer("a", "x"+strings.Repeat("я", 60)))
+		if len(answer.Refused) != 1 || !utf8.ValidString(answer.Refused[0].Tool) || !strings.HasPrefix(answer.Refused[0].Tool, "xяя") {
+			t.Errorf("refused %q", answer.Refused)
 		}
 	})
 }

@@ -58,6 +58,7 @@ type Session struct {
 	questions map[string]*question // that it has not answered
 	given     uint64
 	draining  bool
+	fresh     bool // it was not told yet that it is connected; what it is asked waits until then
 	gone      bool
 	refused   []Refusal
 }
@@ -79,7 +80,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	s = &Session{
 		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
 		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{},
-		questions: map[string]*question{}, draining: true,
+		questions: map[string]*question{}, draining: true, fresh: true,
 	}
 	if s.limit == 0 {
 		s.limit = defaultLimit
@@ -104,7 +105,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 		s.heard()
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		s.draining = false
+		s.draining, s.fresh = false, false
 		h.fillLocked(s)
 	}, nil
 }
