@@ -35,6 +35,7 @@ import (
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -74,6 +75,7 @@ type options struct {
 	peers     []server.Peer
 	heartbeat time.Duration
 	config    func(*server.Config)
+	prepare   func(*world, *server.Config)
 	log       *zap.Logger
 }
 
@@ -86,9 +88,11 @@ type world struct {
 	gate   *permission.Gate
 	admin  *admin
 	server *server.Server
-	tcp    string
-	unix   string
-	stop   func()
+	// workers are taken by withWorkers alone.
+	workers *worker.Hub
+	tcp     string
+	unix    string
+	stop    func()
 
 	mu    sync.Mutex
 	conns map[string]*grpc.ClientConn
@@ -105,7 +109,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	pins, err := wire.OpenPins(context.Background(), w.store)
 	must(t, err)
-	w.tools = registry.New(registry.Config{Pins: pins, Trusted: []string{"test"}})
+	w.tools = registry.New(registry.Config{Pins: pins, Trusted: []string{"test", worker.SourceOf("default", "rude")}})
 	w.admin.tools = w.tools
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))
@@ -128,6 +132,9 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	if o.config != nil {
 		o.config(&cfg)
+	}
+	if o.prepare != nil {
+		o.prepare(w, &cfg)
 	}
 	w.server, err = server.New(cfg)
 	must(t, err)

@@ -141,7 +141,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 // register takes the first message and has its answer sent as the first.
 func (c *workerConn) register(workers Workers, p tool.Principal) error {
 	req, err := c.stream.Recv()
-	if err != nil {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	r := req.GetRegister()
