@@ -93,7 +93,7 @@ func (w *Watcher) finished(ctx context.Context, changed <-chan struct{}) (f Fram
 	if !w.rests() {
 		return f, false, nil
 	}
-	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil }) // by itself, later
+	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.e.holds(c) }) // by itself, later
 	if len(done.Open) > 0 && (w.through || moves || w.e.Draining()) {
 		return f, false, nil
 	}

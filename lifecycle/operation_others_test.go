@@ -89,6 +89,46 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	}
 }
 
+// TestHeldOperationDoesNotKeepWatchers: in a store that was copied nothing of a batch moves by itself, the work of an operation neither:
+// who attaches hears so, and what becomes of it when it is released.
+func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
+	r := &render{}
+	operating(t, r, func(t *testing.T, w *world, poll func()) {
+		w.tools.set(t, r, echo("echo", mutating))
+		w.crash()
+		b := batchOf(call.Sequential, of("render", "echo")...)
+		w.launch(b)
+		w.kill()
+		w.store.SetMoved(true)
+		w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
+		w.open()
+		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		defer watcher.Close()
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		for {
+			f, err := watcher.Next(ctx)
+			if err != nil {
+				t.Fatalf("it hears nothing: %v", err)
+			}
+			if done := f.BatchFinished; done != nil {
+				if got := statuses(done.Calls); got != "RUNNING NEW" || len(done.Open) != 2 {
+					t.Errorf("it hears %s, open %v", got, done.Open)
+				}
+				break
+			}
+		}
+		r.poll = func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("a picture"), nil }
+		poll()
+		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+			t.Fatal(err)
+		}
+		if done := w.batch(b); statuses(done.Calls) != "SUCCEEDED SUCCEEDED" {
+			t.Errorf("released: %s", statuses(done.Calls))
+		}
+	})
+}
+
 // TestOperationsOfRunsAndCopies: the end of a run ends them, and in a store that was copied nobody asks for them until they are released.
 func TestOperationsOfRunsAndCopies(t *testing.T) {
 	r := &render{}
