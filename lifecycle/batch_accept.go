@@ -126,7 +126,7 @@ func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, sp
 	e.batches.expect(b.key)
 	e.batches.drop(b, true)
 	close(b.ready)
-	if err == nil && record.Ended.IsZero() {
+	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // who was told meanwhile that something changed did nothing
 		e.wakeExpected(b.key)
 	} else {
 		e.unexpect(b.key)

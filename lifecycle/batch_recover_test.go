@@ -2,8 +2,10 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,4 +132,48 @@ func TestT108ReleasedBatchGoesOn(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowBatch is a journal that takes its time with the record of a batch, and does not find it then.
+type slowBatch struct {
+	store.Store
+	fails *atomic.Bool
+}
+
+func (s slowBatch) Batch(ctx context.Context, key call.Key) (*call.Batch, error) {
+	if s.fails.Swap(false) {
+		time.Sleep(time.Minute)
+		return nil, errors.New("the connection to the journal is lost")
+	}
+	return s.Store.Batch(ctx, key)
+}
+
+// TestBatchGoesOnWhenWhoLookedForItFails: a decision that comes while somebody looks for the batch counts, also when he does not find it.
+func TestBatchGoesOnWhenWhoLookedForItFails(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("gated", mutating), echo("write", mutating)}, gates(asking("gated")), func(t *testing.T, w *world) {
+		b := batchOf(call.Sequential, of("gated", "write")...)
+		w.launch(b)
+		fails := &atomic.Bool{}
+		w.past = append(w.past, w.e)
+		drain(w.e)
+		w.cfg.Store = slowBatch{w.store, fails}
+		var err error
+		if w.e, err = lifecycle.New(w.cfg); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = w.e.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		fails.Store(true)
+		go func() {
+			if watcher, err := w.e.ExecuteBatch(context.Background(), alice, b, lifecycle.ExecuteOptions{}); err == nil {
+				watcher.Close()
+			}
+		}()
+		synctest.Wait()
+		w.decide(bob, b.Calls[0].ID, yes())
+		time.Sleep(2 * time.Minute)
+		w.wantBatch(b, "SUCCEEDED SUCCEEDED")
+	})
 }
