@@ -385,16 +385,11 @@ func TestProcess1IsKilled(t *testing.T) {
 	spec := confined(t.TempDir(), `trap "" TERM; (trap "" TERM; sleep 1000) & echo ready; sleep 1000`)
 	var inside []int
 	spec.Output = func(string, []byte) error {
-		for _, child := range descendants(os.Getpid()) {
-			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
-			below := descendants(child)
-			if !strings.HasPrefix(string(line), helper.Name) || len(below) < 2 {
-				continue
+		for range 500 { // a list of children that change may lack some (proc_pid_children(5))
+			if inside = tagged("/process-1-dies"); inside != nil {
+				return syscall.Kill(inside[0], syscall.SIGKILL)
 			}
-			if env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", below[0])); strings.Contains(string(env), "/process-1-dies") {
-				inside = append([]int{child}, below...)
-				return syscall.Kill(child, syscall.SIGKILL)
-			}
+			time.Sleep(10 * time.Millisecond)
 		}
 		return errors.New("there is no process 1")
 	}
@@ -405,6 +400,21 @@ func TestProcess1IsKilled(t *testing.T) {
 	}
 	mustBeConfirmed(t, exit)
 	mustBeGone(t, inside)
+}
+
+// tagged finds the process 1 of a run by its tag, and what is below it; nil when it is not there.
+func tagged(tag string) []int {
+	for _, child := range descendants(os.Getpid()) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+		below := descendants(child)
+		if !strings.HasPrefix(string(line), helper.Name) || len(below) < 2 {
+			continue
+		}
+		if env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", below[0])); strings.Contains(string(env), tag) {
+			return append([]int{child}, below...)
+		}
+	}
+	return nil
 }
 
 func descendants(pid int) (found []int) {
