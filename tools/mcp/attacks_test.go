@@ -2,9 +2,11 @@ package mcp_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,5 +204,54 @@ func TestT27OutOfMemory(t *testing.T) {
 	r, err := w.do("in__peek", c)
 	if e := tool.AsError(err); err == nil || e.Reason != sandbox.ReasonOOM || !strings.Contains(e.Message, "memory") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// TestSameIDInTwoNamespaces: an id is of a namespace. What a server tells of a call is not told in the call of somebody else that has the
+// same one.
+func TestSameIDInTwoNamespaces(t *testing.T) {
+	type asked struct {
+		id    json.RawMessage
+		token string
+	}
+	var first *asked
+	heard := make(chan struct{})
+	w := hostile(t, func(method string, id, params json.RawMessage, say func(string, ...any)) {
+		if began(method, id, oneTool, say) {
+			return
+		}
+		var p struct {
+			Meta struct {
+				Token string `json:"progressToken"`
+			} `json:"_meta"`
+		}
+		_ = json.Unmarshal(params, &p)
+		if first == nil {
+			first = &asked{slices.Clone(id), p.Meta.Token}
+			close(heard)
+			return
+		}
+		say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%q,"progress":1,"message":"private"}}`, first.token)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, first.id)
+		say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
+	}).ready()
+	e, _ := w.tools.Lookup("h__t")
+	c, rep := newCall(t, `{}`)
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Tool.Execute(context.Background(), c)
+		done <- err
+	}()
+	<-heard
+	other, theirs := newCall(t, `{}`)
+	other.Namespace = "other"
+	_, err := w.do("h__t", other)
+	must(t, err)
+	must(t, <-done)
+	if n, _ := theirs.told(); n != 0 {
+		t.Errorf("the other one was told %d times", n)
+	}
+	if n, _ := rep.told(); n != 1 {
+		t.Errorf("it was told %d times", n)
 	}
 }

@@ -108,7 +108,6 @@ type memo struct {
 	Visit *visit            `json:"visit,omitempty"` // that somebody was asked to sign in by
 
 	arrived bool // the decision is about the visit
-	tries   int
 }
 
 // recallMemo takes up what the last attempt left, with the decision that the call was resumed by.

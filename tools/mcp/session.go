@@ -38,6 +38,7 @@ type session struct {
 	relist chan struct{}
 	pipe   *pipe // nil: the server is elsewhere
 	told   *told
+	calls  atomic.Int64 // that were made
 }
 
 // connect begins to speak. The server is offered forms and pages for people, and nothing else: no model, no roots.
@@ -205,8 +206,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	x := &flight{call: c, end: end, answers: m.earlier()}
-	token := fmt.Sprintf("%s/%d/%d", c.ID, c.Attempt, m.tries)
-	m.tries++
+	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // another namespace may have a call of the same id
 	if err := n.floor.enter(ctx, token, x); err != nil {
 		return nil, err
 	}
