@@ -47,12 +47,12 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	pass := &pass{l: l, hooks: e.hooks.Load(), def: def, arguments: call.Parse(spec.Arguments)}
 	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	if end := pass.check(ctx, 0); end != nil {
-		out.Error = end.result.Error
+		out.Error = pass.scrubError(end.result.Error)
 		return out, nil
 	}
 	for _, step := range []func(context.Context) *end{pass.rewrite, pass.assess, pass.secrets} {
 		if end := step(ctx); end != nil {
-			out.Error = end.result.Error
+			out.Error = pass.scrubError(end.result.Error)
 			return out, nil
 		}
 	}

@@ -35,6 +35,21 @@ func (p *pass) scrubText(text string) string {
 	return notShown
 }
 
+// scrubError looks at why a call that is only described would not run; of one that runs its end is an event, which filters see.
+func (p *pass) scrubError(e *tool.Error) *tool.Error {
+	if !p.hooks.scrubs {
+		return e
+	}
+	if p.in == nil { // it did not come to that
+		p.in = newInput(p.l.peek(), p.def)
+	}
+	r := &tool.Result{Status: tool.StatusError, Error: e}
+	if p.scrub(func(s hook.Scrubber) { r = s.Result(r) }) {
+		return r.Error
+	}
+	return &tool.Error{Code: e.Code, Message: notShown}
+}
+
 // scrubDescription looks at what a tool says of a call. Its basis stays: the tool gets it back.
 func (p *pass) scrubDescription(d tool.Description) tool.Description {
 	clean := p.scrub(func(s hook.Scrubber) {

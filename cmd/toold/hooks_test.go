@@ -161,6 +161,12 @@ func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	if n := strings.Count(told, `message:"nothing is removed here: it was asked with Bearer [redacted`); n != 2 {
 		t.Errorf("it is not told what the service said: %s", told)
 	}
+	described, err := p.p.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "bash", Arguments: `{"command":"rm -r x"}`}})
+	must(t, err)
+	if v := described.GetVerdicts(); len(v) == 0 || !strings.Contains(described.String(), "it was asked with Bearer [redacted") {
+		t.Errorf("described with %v", described)
+	}
+	told += described.String()
 	journal := filesOf(t, p.data) // while the write-ahead log is there
 	p.p.signal(syscall.SIGTERM)
 	p.p.wait(hangs)

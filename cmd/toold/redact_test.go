@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
 const canary = "canary-7f3a/ü\"9d"
@@ -187,4 +189,28 @@ func TestRedactReload(t *testing.T) {
 	reload("[redact] [limits.concurrency]")
 	says("echo the second and the other secret", "the second and the [redacted:p] secret")
 	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
+}
+
+// T79: what a worker says against arguments is filtered in DescribeCall, too, where it is no event.
+func TestT79DescribeCallIsFiltered(t *testing.T) {
+	const secret = "correct horse battery staple"
+	p := newPluginSite(t, fmt.Sprintf("redact: {values: [{name: horse, value: %q}]}\n", secret))
+	w := worker.New(worker.Config{Address: p.p.ready.TCP, Token: p.p.token(), Pool: "telling"})
+	worker.Add(w, worker.Tool{ID: "tells", Validate: func(context.Context, *worker.Call) error {
+		return &worker.Failure{Reason: "NO", Message: "not with " + secret}
+	}}, func(context.Context, *worker.Call, struct{}) (string, error) { return "never", nil })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	p.p.sees("tells", true)
+	eventually(t, "the worker answers in time", func() bool {
+		got, err := p.p.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "tells", Arguments: "{}"}})
+		must(t, err)
+		if e := got.GetError(); e.GetReason() != "NO_ANSWER" && (e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS || e.GetMessage() != "not with [redacted:horse]" || strings.Contains(got.String(), secret)) {
+			t.Fatalf("described: %v", got)
+		}
+		return got.GetError().GetReason() == "NO"
+	})
+	stop()
+	must(t, <-ended)
 }
