@@ -16,6 +16,18 @@ import (
 // maxUnread bounds what waits for a worker that reads nothing: many times what a worker can have to do at once.
 const maxUnread = 8192
 
+// maxBulk bounds, in bytes, what of questions and of input waits for it: neither is bounded by the work that a worker takes.
+const maxBulk = 32 << 20
+
+// bulk is what of a message counts for that.
+func bulk(m *tooldv1.ConnectResponse) (n int) {
+	n = len(m.GetInput().GetData()) + len(m.GetQuestion().GetCall().GetArguments())
+	for _, d := range m.GetQuestion().GetCall().GetDocuments() {
+		n += len(d.GetValue())
+	}
+	return n
+}
+
 // A workerLine is what waits to be sent to a worker.
 type workerLine struct {
 	ctx context.Context // of the connection
@@ -23,6 +35,7 @@ type workerLine struct {
 
 	mu     sync.Mutex
 	unread []*tooldv1.ConnectResponse
+	bulk   int           // of what is not sent
 	wake   chan struct{} // full when something was queued
 }
 
@@ -31,10 +44,12 @@ func newWorkerLine(ctx context.Context, end context.CancelCauseFunc) *workerLine
 }
 
 func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
+	size := bulk(m)
 	l.mu.Lock()
-	full := len(l.unread) >= maxUnread
-	if !full {
-		l.unread = append(l.unread, m)
+	large := l.bulk+size > maxBulk && size > 0
+	full := len(l.unread) >= maxUnread || large && m.GetQuestion() == nil
+	if !full && !large {
+		l.unread, l.bulk = append(l.unread, m), l.bulk+size
 	}
 	l.mu.Unlock()
 	if full {
@@ -74,6 +89,11 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 			if stream.Send(m) != nil {
 				return // whoever receives hears why
 			}
+			if size := bulk(m); size > 0 {
+				l.mu.Lock()
+				l.bulk -= size
+				l.mu.Unlock()
+			}
 		}
 	}
 }
@@ -98,7 +118,7 @@ func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
 }
 
-// Question implements [WorkerLine].
+// Question implements [WorkerLine]. One for which there is no room is not asked, as if the worker did not answer.
 func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
 		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),

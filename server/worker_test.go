@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,11 +28,13 @@ import (
 )
 
 // withWorkers takes workers into a world, whose tools are trusted.
-func withWorkers(w *world, cfg *server.Config) {
-	hub, err := worker.New(worker.Config{Registry: wire.WorkerTools(w.tools), Lease: 300 * time.Millisecond, Wait: 100 * time.Millisecond})
-	must(w.t, err)
-	w.t.Cleanup(hub.Close)
-	w.workers, cfg.Workers = hub, wire.Workers(hub, w.engine)
+func withWorkers(lease time.Duration) func(*world, *server.Config) {
+	return func(w *world, cfg *server.Config) {
+		hub, err := worker.New(worker.Config{Registry: wire.WorkerTools(w.tools), Lease: lease, Wait: 100 * time.Millisecond})
+		must(w.t, err)
+		w.t.Cleanup(hub.Close)
+		w.workers, cfg.Workers = hub, wire.Workers(hub, w.engine)
+	}
 }
 
 // rawCodec sends bytes as they are, whether they are a message or not.
@@ -155,6 +159,48 @@ func seedsOfWorkers() [][]byte {
 	}
 }
 
+// P11: what a worker is asked and does not read is bounded in bytes, and whoever asks hears that there is no answer.
+func TestP11UnreadQuestionsAreBounded(t *testing.T) {
+	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	r := w.rude(ctx, t)
+	large := strange()
+	large.Descriptor_.MaxArguments = 1 << 20
+	r.says(registers(large))
+	if _, err := r.hears(); err != nil { // and nothing else
+		t.Fatal(err)
+	}
+	before := heap()
+	arguments := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", 1<<20-100))
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() {
+			got, err := w.calls("alice").DescribeCall(ctx, &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "strange", Arguments: arguments}})
+			check(t, err)
+			if got.GetValid() {
+				t.Errorf("nobody answered, and it is %v", got)
+			}
+		})
+	}
+	asking.Wait()
+	if s := w.workers.Stats(); s.Workers != 1 {
+		t.Errorf("the connection was ended: %+v", s)
+	}
+	if grown := heap() - before; grown > 42<<20 {
+		t.Errorf("50 MiB of questions were asked, and %d MiB of them wait", grown>>20)
+	}
+}
+
+// heap is what is in use, without what nobody needs any more.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // of pools
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // kept is a fuzz test whose world outlives each of its inputs.
 type kept struct{ testing.TB }
 
@@ -167,7 +213,7 @@ func FuzzWorkerSays(f *testing.F) {
 	for _, seed := range seedsOfWorkers() {
 		f.Add(seed)
 	}
-	w := newWorld(kept{f}, options{prepare: withWorkers})
+	w := newWorld(kept{f}, options{prepare: withWorkers(300 * time.Millisecond)})
 	var calls atomic.Int64
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
