@@ -53,6 +53,9 @@ func (rawCodec) Name() string { return "proto" }
 
 // A rude worker says anything.
 type rude struct {
+	mu   sync.Mutex
+	left bool
+
 	stream grpc.ClientStream
 	wrong  bool // it has said what is no message
 }
@@ -69,7 +72,21 @@ func registers(tools ...*tooldv1.WorkerTool) *tooldv1.ConnectRequest {
 }
 
 // says says something, if the connection is still there.
-func (r *rude) says(m any) { _ = r.stream.SendMsg(m) }
+func (r *rude) says(m any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.left {
+		_ = r.stream.SendMsg(m)
+	}
+}
+
+// leaves says that nothing follows.
+func (r *rude) leaves() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+	_ = r.stream.CloseSend()
+}
 
 func (r *rude) hears() (*tooldv1.ConnectResponse, error) {
 	m := &tooldv1.ConnectResponse{}
@@ -249,7 +266,7 @@ func FuzzWorkerSays(f *testing.F) {
 		if proto.Size(c.GetDescription()) > 70<<10 {
 			t.Errorf("described with %d bytes", proto.Size(c.GetDescription()))
 		}
-		_ = r.stream.CloseSend()
+		r.leaves()
 		r.ends(t, <-heard)
 		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // until the lease of a broken connection is over
 			if ctx.Err() != nil {
@@ -269,7 +286,7 @@ func (r *rude) begin(list [][]byte) error {
 			return err
 		}
 	}
-	_ = r.stream.CloseSend()
+	r.leaves()
 	return r.talk(nil)
 }
 
