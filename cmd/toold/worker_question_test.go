@@ -35,6 +35,9 @@ func addPaint(w *worker.Worker) {
 			if err := c.Decode(&in); err != nil {
 				return err
 			}
+			if in.Colour == "riddle" {
+				return worker.Ask("which?", nil)
+			}
 			if in.Colour == "mud" {
 				return worker.Fail("NO_PAINT", "there is no paint of mud")
 			}
@@ -91,6 +94,9 @@ func workerQuestions(t *testing.T, l language) {
 			}
 			return got == want
 		})
+	}
+	if got := p.described("riddle"); !strings.HasPrefix(got, "ERROR_CODE_") { // nobody can be asked yet
+		t.Errorf("arguments of which a question is asked: %s", got)
 	}
 	tries := 0
 	painted := func(colour string) *tooldv1.Call { // the whole of a call, for which the worker was not too slow to look at it

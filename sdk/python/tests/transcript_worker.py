@@ -118,6 +118,8 @@ seen = set()
 
 
 def is_paint(call, colour: str):
+    if colour == "riddle":
+        raise Question("which?")
     if colour == "mud":
         raise Fail("there is no paint of mud", reason="NO_PAINT")
     if colour.startswith("once") and colour in seen:

@@ -349,7 +349,8 @@ export class Worker {
       if (why) throw new Error("answer not sent: " + why);
     } catch (e) {
       if (!(e instanceof Fail)) this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
-      value = answer({ error: failed(e).error });
+      // Nobody can be asked yet, and nothing has begun: the results of these have no error, which would mean that all is right.
+      value = answer({ error: failed(e instanceof Question || e instanceof Continue ? new Error(e.message) : e).error });
     }
     if (connection === this.last) this.say({ case: "answer", value });
   }

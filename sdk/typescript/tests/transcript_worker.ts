@@ -70,6 +70,7 @@ worker.tool({
   id: "paints", mildest: { readOnly: true, observe: true },
   parameters: { type: "object", properties: { colour: { type: "string" } }, required: ["colour"], additionalProperties: false },
   validate: (_, { colour }) => {
+    if (colour === "riddle") throw new Question("which?");
     if (colour === "mud") throw new Fail("there is no paint of mud", "NO_PAINT");
     if (colour.startsWith("once") && seen.has(colour)) throw new Fail("it is used up", "USED_UP");
     seen.add(colour);
