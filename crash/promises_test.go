@@ -33,6 +33,9 @@ func TestPromisesNameTests(t *testing.T) {
 	for _, m := range named.FindAllStringSubmatch(string(page), -1) {
 		folder, name := m[1], m[2]
 		want := "func " + name + "(t *testing.T)"
+		if strings.HasPrefix(name, "Fuzz") {
+			want = "func " + name + "(f *testing.F)"
+		}
 		files := filepath.Join("..", folder, "*_test.go")
 		if folder == "store/storetest" { // what each store runs
 			want, files = `{"`+name+`", test`, filepath.Join("..", folder, "*.go")
