@@ -82,6 +82,8 @@ const (
 	maxDocuments = 32
 	maxLabels    = 64
 	maxText      = 256
+	maxName      = 64      // of what is refused
+	maxWhy       = 2 << 10 // it is kept, logged and told to operators
 )
 
 var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
@@ -89,7 +91,7 @@ var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 func (o *Offer) check() error {
 	switch {
 	case !poolName.MatchString(o.Pool):
-		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool))}
+		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool, maxName))}
 	case len(o.Name) > maxText, len(o.Version) > maxText:
 		return &InvalidError{"register.name", fmt.Sprintf("and version have at most %d bytes", maxText)}
 	case len(o.Labels) > maxLabels:
@@ -109,7 +111,7 @@ func (o *Offer) check() error {
 	seen := map[string]bool{}
 	for _, t := range o.Tools {
 		if seen[t.Descriptor.ID] {
-			return &InvalidError{"register.tools", fmt.Sprintf("has %q twice", clip(t.Descriptor.ID))}
+			return &InvalidError{"register.tools", fmt.Sprintf("has %q twice", clip(t.Descriptor.ID, maxName))}
 		}
 		seen[t.Descriptor.ID] = true
 	}
@@ -117,11 +119,10 @@ func (o *Offer) check() error {
 }
 
 // clip shortens a text at a character: half of one cannot be sent.
-func clip(s string) string {
-	if len(s) <= 64 {
+func clip(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	n := 64
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}

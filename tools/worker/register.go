@@ -18,7 +18,7 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 	for _, o := range offers {
 		t, err := h.offeredOf(s.source, o)
 		if err != nil {
-			refused = append(refused, Refusal{clip(o.Descriptor.ID), Invalid, err.Error()})
+			refused = append(refused, Refusal{clip(o.Descriptor.ID, maxName), Invalid, err.Error()})
 			continue
 		}
 		switch known, other := h.known(s.source, t); {
@@ -44,6 +44,9 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 		if id := t.offer.Descriptor.ID; !h.cfg.Registry.Trusted(s.source, id) {
 			refused = append(refused, Refusal{id, Quarantined, "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
 		}
+	}
+	for i := range refused {
+		refused[i].Message = clip(refused[i].Message, maxWhy)
 	}
 	return refused
 }

@@ -186,3 +186,16 @@ func TestRefusalsCanBeSent(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusalsAreShort: whatever a worker calls its tools, what is said of that is short: it is kept, logged, and told to operators.
+func TestRefusalsAreShort(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		_, _, answer := w.connect(offer("a", strings.Repeat("ж\x00", 1<<20)))
+		pools := w.hub.Pools()
+		for _, refused := range [][]worker.Refusal{answer.Refused, pools[0].Refused} {
+			if len(refused) != 1 || refused[0].Message == "" || len(refused[0].Message) > 4<<10 || len(refused[0].Tool) > 100 || !utf8.ValidString(refused[0].Message) {
+				t.Errorf("%d refused, with %d and %d bytes", len(refused), len(refused[0].Message), len(refused[0].Tool))
+			}
+		}
+	})
+}
