@@ -1,18 +1,40 @@
-"""The test vectors of the daemon, and the schemas of functions."""
+"""The test vectors of the daemon, the schemas of functions, and input that nobody reads any more."""
 import dataclasses
 import enum
 import hashlib
 import json
 import os
 import sys
+import threading
+import types
 import typing
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, ".."))
-from toold import digest, schema
+from toold import digest, schema, worker
 
 VECTORS = os.path.join(HERE, "../../../call/testdata")
+
+
+class Inputs(unittest.TestCase):
+    def test_garbage_asks_nothing(self):
+        asked = []
+
+        class Job:
+            def read(self, position, limit):
+                asked.append((position, limit))
+
+            def ask(self, position, limit, close=False):
+                asked.append("close")
+
+        job = Job()
+        job.worker, job.lock, job.typed, job.stop = types.SimpleNamespace(input=True), threading.Lock(), False, threading.Event()
+        worker.Input(worker.Typed(job))
+        self.assertEqual(asked, [(0, 0)])
+        job.typed = False
+        worker.Input(worker.Typed(job)).close()
+        self.assertEqual(asked[2:], ["close"])
 
 
 class Digests(unittest.TestCase):

@@ -166,7 +166,7 @@ class Call:
         keeps, up to 64 KiB."""
         if self._job is None:
             raise NoInput("the call takes no input")  # in a test of the function
-        return io.BufferedReader(Typed(self._job))
+        return Input(Typed(self._job))
 
     def _report(self, **report):
         if self._job:
@@ -506,7 +506,18 @@ class Worker:
                     job.patience.start()
 
 
-class Typed(io.RawIOBase):
+class Kept:
+    """A file that is not closed because it is garbage: that may be found in any thread, also in one that holds what closing needs."""
+
+    def __del__(self):
+        pass
+
+
+class Input(Kept, io.BufferedReader):
+    """What a function reads of what is typed."""
+
+
+class Typed(Kept, io.RawIOBase):
     """What is typed into a call."""
 
     def __init__(self, job):
