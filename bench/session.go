@@ -18,7 +18,9 @@ func session(ctx context.Context, s *settings) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
 		return alternate(s, rateRatio,
 			func(d time.Duration) (sample, error) { return overSession(ctx, daemon, s.clients, d) },
-			func(d time.Duration) (sample, error) { return load(ctx, reference, s.clients, d, execute("bench_noop")) })
+			func(d time.Duration) (sample, error) {
+				return load(ctx, reference, s.clients, d, execute("bench_noop"))
+			})
 	})
 }
 
