@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -95,6 +96,7 @@ func run(ctx context.Context, s *settings, table []row, only string) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.name)
+		debug.FreeOSMemory() // a row does not pay for what the one before left: 1 GiB of one of them made the next one's processes 3 % slower
 		got, err := r.run(ctx, s)
 		if err != nil {
 			failed++

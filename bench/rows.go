@@ -84,7 +84,7 @@ func besideBare(ctx context.Context, s *settings, measure func(daemon, reference
 // alternate measures A B A B, in short turns: what else the machine does lasts for seconds, so that a long turn of one side
 // meets it and the other's does not. Rounds of one long turn each lay 30 % apart.
 func alternate(s *settings, of ratio, daemon, reference func(time.Duration) (sample, error)) (out result, err error) {
-	const each = 4 // turns of a round
+	const each = 5 // turns of a round; odd, so that there is a middle one
 	var a, b sample
 	for range s.rounds * each {
 		if a, err = daemon(s.duration / each); err != nil {
