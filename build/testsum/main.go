@@ -1,10 +1,14 @@
 // Testsum runs "go test -json" with the arguments that it is given, and says at the end what ran.
 //
-//	testsum [-must dir]... [-ci] -- [go test flags and packages]
+//	testsum [-must dir]... [-ci] [-flaky file] -- [go test flags and packages]
 //
 // Failures are printed whole, everything that passes in one line for each package. The last line is
 //
-//	N passed, N failed[, N skipped]
+//	N passed, N failed[, N flaky][, N skipped]
+//
+// A test that failed runs again alone, three times, with the flags and seeds of the failed run. When all three pass it is
+// FLAKY: the last lines name it, with the end of its log and the row for docs/flaky.md, and the run passes. A data race, a
+// panic, a leak, and a test that must never fail (of crashes, the store, a model, a promise or an attack) fail the run at once.
 //
 // It exits 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself was
 // not content; with -ci also when anything was skipped: a landing check that leaves a part out is not green.
@@ -41,24 +45,26 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return nil
 	})
 	ci := flags.Bool("ci", false, "a skipped test, or a package without any, counts as a failure")
+	known := flags.String("flaky", "docs/flaky.md", "the `file` that names the tests that were flaky before")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 
 	s := newSummary(out, must, *ci)
 	started := time.Now()
-	err := goTest(ctx, flags.Args(), s, errOut)
+	err := goTest(ctx, flags.Args(), errOut, s.line)
 	if err != nil {
 		s.commandFailed(err)
 	}
-	if !s.report(time.Since(started)) {
+	s.runAgain(ctx, flags.Args(), errOut)
+	if !s.report(time.Since(started), *known) {
 		return 1
 	}
 	return 0
 }
 
-// goTest feeds every line of go test to s. On a signal go test is asked to end as the shell would ask it.
-func goTest(ctx context.Context, args []string, s *summary, errOut io.Writer) error {
+// goTest gives every line of go test to take. On a signal go test is asked to end as the shell would ask it.
+func goTest(ctx context.Context, args []string, errOut io.Writer, take func(line []byte)) error {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
@@ -76,7 +82,7 @@ func goTest(ctx context.Context, args []string, s *summary, errOut io.Writer) er
 		var line []byte
 		line, readErr = lines.ReadBytes('\n')
 		if len(line) > 0 {
-			s.line(line)
+			take(line)
 		}
 	}
 	if errors.Is(readErr, io.EOF) {

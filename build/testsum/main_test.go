@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 func TestRun(t *testing.T) {
 	tests := []struct {
 		name string
+		dir  string // of the package, "part" when empty
 		code string // of the package's one test file, after the imports
 		args []string
 		exit int
@@ -122,10 +124,68 @@ func TestRun(t *testing.T) {
 			last: "0 passed, 1 failed",
 			want: []string{"FAILED: go test: exit status"},
 		},
+		{
+			name: "flaky",
+			code: once + `
+				func TestA(t *testing.T) { t.Run("x", func(t *testing.T) { if once("a") { t.Error("looked too early") } }) }
+				func TestB(*testing.T) { if testing.Short() { fmt.Println("TestB ran") } }`,
+			args: []string{"-ci"},
+			last: "1 passed, 0 failed, 1 flaky",
+			want: []string{
+				"FLAKY: example.org/m/part.TestA failed, then passed 3 times alone", "looked too early",
+				"add to docs/flaky.md: | `example.org/m/part.TestA` |",
+			},
+		},
+		{
+			name: "flaky again",
+			code: once + `func TestKnown(t *testing.T) { if once("a") { t.Error("looked too early") } }`,
+			last: "0 passed, 0 failed, 1 flaky",
+			want: []string{"docs/flaky.md names it already: mend or remove it before anything else"},
+		},
+		{
+			name: "runs again with the flags and seeds of the failed run",
+			code: `
+				var seed = flag.Uint64("rapid.seed", 0, "")
+				func TestSeed(t *testing.T) { if *seed != 42 { t.Error("To reproduce, specify -run=\"TestSeed\" -rapid.seed=42") } }
+				func TestOrder(t *testing.T) { if flag.Lookup("test.shuffle").Value.String() == "on" || !testing.Short() { t.Error("another order") } }`,
+			args: []string{"-short", "-shuffle=on"},
+			last: "0 passed, 0 failed, 2 flaky",
+		},
+		{
+			name: "fails again once",
+			code: `func TestA(t *testing.T) {
+				runs, _ := os.ReadFile("runs")
+				os.WriteFile("runs", append(runs, 'x'), 0o600)
+				if len(runs) == 0 || len(runs) == 3 { t.Error("run", len(runs)) } }`,
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"failed again: example.org/m/part.TestA", "run 3", "FAILED: example.org/m/part.TestA"},
+		},
+		{
+			name: "never flaky",
+			code: once + `
+				func TestT12Flood(t *testing.T) { if once("t") { t.Error("flooded") } }
+				func TestA(t *testing.T) { t.Run("P4 order", func(t *testing.T) { if once("p") { t.Error("gap") } }) }
+				func TestModelOfLists(t *testing.T) { if once("m") { t.Error("differs") } }
+				func TestRace(t *testing.T) { if once("r") { t.Error("WARNING: DATA RACE") } }
+				func TestPanic(t *testing.T) { if once("d") { t.Error("log of the daemon: panic: out of cheese") } }
+				func TestEnd(t *testing.T) { if once("l") { t.Error("found unexpected goroutines") } }`,
+			exit: 1,
+			last: "0 passed, 6 failed",
+			want: []string{"its log says WARNING: DATA RACE", "its log says panic:", "its log says found unexpected goroutines"},
+		},
+		{
+			name: "never flaky in crash tests",
+			dir:  "crash",
+			code: once + `func TestA(t *testing.T) { if once("a") { t.Error("lost") } }`,
+			exit: 1,
+			last: "0 passed, 1 failed",
+			want: []string{"not run again: example.org/m/crash.TestA: it is a test of crashes"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Chdir(writeModule(t, tt.code))
+			t.Chdir(writeModule(t, cmp.Or(tt.dir, "part"), tt.code))
 			own, forGo := splitArgs(tt.args)
 			var out, errOut bytes.Buffer
 			args := slices.Concat(own, []string{"--"}, forGo, []string{"./..."})
@@ -149,13 +209,23 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// writeModule makes a module with the package part, which holds code as its test file.
-func writeModule(t *testing.T, code string) string {
+// once is true for the first caller with a name, over all runs of the test.
+const once = `
+func once(name string) bool {
+	_, err := os.Stat(name)
+	os.WriteFile(name, nil, 0o600)
+	return err != nil
+}
+`
+
+// writeModule makes a module with one package, which holds code as its test file, and a list of flaky tests.
+func writeModule(t *testing.T, pkg, code string) string {
 	t.Helper()
 	dir := t.TempDir()
 	files := map[string]string{
-		"go.mod":            "module example.org/m\n\ngo 1.26\n",
-		"part/part_test.go": "package part\n\nimport (\n\"fmt\"\n\"os\"\n\"testing\"\n)\n\nvar _ = fmt.Sprint(os.Args)\n\n" + code + "\n",
+		"go.mod":              "module example.org/m\n\ngo 1.26\n",
+		pkg + "/part_test.go": "package part\n\nimport (\n\"flag\"\n\"fmt\"\n\"os\"\n\"testing\"\n)\n\nvar _ = fmt.Sprint(os.Args, flag.Parsed())\n\n" + code + "\n",
+		"docs/flaky.md":       "| test | seen |\n|---|---|\n| `example.org/m/part.TestKnown` | 2026-01-02 |\n",
 	}
 	for name, content := range files {
 		path := filepath.Join(dir, name)

@@ -45,7 +45,8 @@ type summary struct {
 
 	packages map[string]*pkg
 	builds   map[string]*strings.Builder
-	failures []string // one line each, for the end
+	failures []failure
+	flakes   []flake
 	skips    []string
 	empty    []string // packages without a test
 	ran      []string // lines that tests print for the reader: "ran: ..."
@@ -155,9 +156,9 @@ func (s *summary) endPackage(p *pkg, e event) {
 	s.countTests(p)
 	switch {
 	case e.FailedBuild != "":
-		s.fail(p, p.path+" (did not build)", s.buildOutput(e.FailedBuild)+p.output.String())
+		s.fail(p, "", p.path+" (did not build)", s.buildOutput(e.FailedBuild)+p.output.String())
 	case e.Action == "fail" && p.failed == 0:
-		s.fail(p, p.path+" (the package failed, none of its tests did)", p.output.String())
+		s.fail(p, "", p.path+" (the package failed, none of its tests did)", p.output.String())
 	case e.Action == "fail":
 		fmt.Fprint(s.out, p.output.String())
 	case p.passed+p.skipped == 0:
@@ -183,9 +184,9 @@ func (s *summary) countTests(p *pkg) {
 		full := p.path + "." + name
 		switch {
 		case r.action == "": // it was running when its process ended
-			s.fail(p, full+" (did not end)", r.output.String())
+			s.fail(p, name, full+" (did not end)", r.output.String())
 		case r.action == "fail" && !r.failed:
-			s.fail(p, full, r.output.String())
+			s.fail(p, name, full, r.output.String())
 		case r.action == "fail":
 			fmt.Fprint(s.out, indent(r.output.String())) // what the parent said itself
 		case r.action == "skip":
@@ -200,9 +201,11 @@ func (s *summary) countTests(p *pkg) {
 	}
 }
 
-func (s *summary) fail(p *pkg, what, output string) {
+// fail records that a test failed, or with an empty name that the package did.
+func (s *summary) fail(p *pkg, name, what, output string) {
 	p.failed++
-	s.failures = append(s.failures, what)
+	top, _, _ := strings.Cut(name, "/")
+	s.failures = append(s.failures, failure{pkg: p, test: top, what: what})
 	fmt.Fprintf(s.out, "\n--- FAIL %s\n%s\n", what, indent(output))
 }
 
@@ -217,15 +220,17 @@ func (s *summary) buildOutput(importPath string) string {
 func (s *summary) commandFailed(err error) {
 	if s.failed == 0 {
 		s.failed++
-		s.failures = append(s.failures, "go test: "+err.Error())
+		s.failures = append(s.failures, failure{what: "go test: " + err.Error()})
 	}
 }
 
-// report prints the end and says whether all is well.
-func (s *summary) report(took time.Duration) bool {
+// report prints the end of the run, with what flakyFile lacks, and says whether all is well.
+func (s *summary) report(took time.Duration, flakyFile string) bool {
 	missing := s.missing()
 	s.failed += len(missing)
-	s.failures = append(s.failures, missing...)
+	for _, what := range missing {
+		s.failures = append(s.failures, failure{what: what})
+	}
 
 	fmt.Fprintln(s.out)
 	for _, line := range s.ran {
@@ -240,13 +245,17 @@ func (s *summary) report(took time.Duration) bool {
 		fmt.Fprintln(s.out, "SKIPPED:", skip)
 	}
 	for _, failure := range s.failures {
-		fmt.Fprintln(s.out, "FAILED:", failure)
+		fmt.Fprintln(s.out, "FAILED:", failure.what)
 	}
+	s.reportFlakes(flakyFile)
 	ok := s.failed == 0 && (!s.ci || s.skipped == 0)
 	if s.skipped > 0 {
 		fmt.Fprintf(s.out, "%d TESTS DID NOT RUN: this run does not show that the project works\n", s.skipped)
 	}
 	fmt.Fprintf(s.out, "%d passed, %d failed", s.passed, s.failed)
+	if len(s.flakes) > 0 {
+		fmt.Fprintf(s.out, ", %d flaky", len(s.flakes))
+	}
 	if s.skipped > 0 {
 		fmt.Fprintf(s.out, ", %d skipped", s.skipped)
 	}
@@ -265,7 +274,7 @@ func (s *summary) missing() []string {
 			missing = append(missing, fmt.Sprintf("%s (no test passed there, and this run has to show it)", dir))
 		}
 	}
-	if s.passed+s.failed+s.skipped == 0 && len(missing) == 0 {
+	if s.passed+s.failed+s.skipped+len(s.flakes) == 0 && len(missing) == 0 {
 		missing = append(missing, "no test ran")
 	}
 	return missing
