@@ -6,7 +6,7 @@
 //
 // Two classes: the events of a SYNC call are told only after the journal wrote them; those of a BEHIND call (read-only
 // ones) are told at once and written packed within [behindDelay]. A BEHIND call that suspends or writes documents
-// becomes SYNC first.
+// becomes SYNC first; so does one that its tool assesses as more than read-only, or that a start runs again.
 //
 // Each transition has a file of its own; docs/states.md has them in the order of the path.
 package lifecycle

@@ -12,13 +12,24 @@ import (
 	"go.uber.org/zap"
 )
 
-// intent writes that the attempt starts. Of a call that is not read-only the journal knows it before the tool starts;
-// when it cannot be written the tool does not run.
+// startsUnwritten reports whether the tool may start before the journal has the intent: a new call that is read-only with
+// these arguments. A call that a start found may not: a call that kills the daemon would leave no trace of its attempts,
+// and run again at every start.
+func (p *pass) startsUnwritten() bool {
+	return p.fresh && p.found.assessment.Mutability == tool.ReadOnly
+}
+
+// intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
+// to be written first becomes SYNC here.
 func (p *pass) intent(context.Context) *end {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
-	err := p.l.advance(step{
+	write := p.l.commit
+	if p.startsUnwritten() {
+		write = p.l.advance
+	}
+	err := write(step{
 		apply: func(c *call.Call) {
 			p.found.write(c)
 			c.Status = call.Running

@@ -3,25 +3,32 @@ package lifecycle
 import (
 	"context"
 
+	"github.com/toold-dev/toold/call"
 	"go.uber.org/zap"
 )
 
-// maxLost is how many attempts of a call may be lost before nobody tries another: the call may be what takes their ends away.
+// maxLost is how many attempts of a call may be lost before toold tries no other: the call itself may be
+// what kills its worker, or the daemon.
 const maxLost = 3
+
+// lostTooOften reports whether a call has lost as many attempts as it may.
+func lostTooOften(c *call.Call) bool {
+	lost := 0
+	for i := range c.Attempts {
+		if c.Attempts[i].Ended.IsZero() {
+			lost++
+		}
+	}
+	return lost >= maxLost
+}
 
 // takeUp carries a call on whose tool did not see how its attempt ended, as recovery does after a crash. The pass of that
 // attempt has given back what it held, and is still the call's.
 func (l *live) takeUp(ctx context.Context) {
 	p, c := l.lookupPass(), l.record()
 	l.e.log.Warn("attempt lost: nobody saw its end", zap.String("tool", c.Tool), zap.String("call_id", c.ID), zap.Int("attempt", len(c.Attempts)))
-	lost := 0
-	for _, a := range c.Attempts {
-		if a.Ended.IsZero() {
-			lost++
-		}
-	}
 	switch {
-	case lost >= maxLost:
+	case lostTooOften(c):
 		p.attempt = len(c.Attempts)
 		l.undecided(ctx, p)
 	case mayRunAgain(c, p.def):

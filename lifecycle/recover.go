@@ -107,7 +107,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		l.resumeRun(ctx, *c.LastRound().Decision)
 	case c.Status == call.New:
 		e.recoverNew(l, p, found)
-	case mayRunAgain(c, p.def):
+	case mayRunAgain(c, p.def) && !lostTooOften(c):
 		found.Rerun++
 		l.again(p)
 		l.unwatched()

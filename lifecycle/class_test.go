@@ -1,0 +1,80 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// P3: a tool that is read-only by its descriptor, and not with these arguments, starts only behind a durable intent.
+func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
+	beside := mutating
+	beside.ConcurrencySafe = true
+	for name, effects := range map[string]tool.Effects{"alone": mutating, "beside others": beside} {
+		p := held()
+		stricter := &whole{
+			d:       tool.Descriptor{ID: "t", Effects: reading, Parameters: json.RawMessage(anyObject)},
+			assess:  func(tool.Arguments) tool.Effects { return effects },
+			execute: func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return p.run(ctx, c) },
+		}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []tool.Tool{stricter}, nil, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				synctest.Wait()
+				stored, err := w.store.Call(t.Context(), call.Key{Namespace: "ns", ID: s.ID})
+				if err != nil || stored.Status != call.Running || stored.Class != call.Sync || len(stored.Attempts) != 1 {
+					t.Errorf("the tool runs; the journal has %+v, %v", stored, err)
+				}
+				w.store = w.store.LosePower()
+				w.past = append(w.past, w.e)
+				drain(w.e)
+				w.open()
+				if c := w.get(s.ID); c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
+					t.Errorf("call is %s after %d runs", c.Status, p.runs.Load())
+				}
+				w.checkLog(s.ID)
+			})
+		})
+	}
+}
+
+// P3: a read-only call that kills the daemon runs three times and is in doubt then, whatever the journal knew of it first.
+func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
+	for name, inGate := range map[string]bool{"found RUNNING": false, "found NEW": true} {
+		p := held()
+		var waits atomic.Bool
+		waits.Store(inGate)
+		slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
+			if waits.Swap(false) {
+				time.Sleep(time.Minute)
+			}
+			return hook.Allow(), nil
+		})}
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []tool.Tool{p.tool("t", reading)}, gates(slow), func(t *testing.T, w *world) {
+				s := spec("t", "")
+				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				time.Sleep(time.Second) // the journal has the call, but not an attempt while the gate waits
+				for range 20 {
+					w.crash()
+					synctest.Wait()
+				}
+				c := w.get(s.ID)
+				if c.Status != call.Failed || c.Executed != call.ExecutedUnknown || c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 3 {
+					t.Errorf("call is %s after %d runs", c.Status, p.runs.Load())
+				}
+				w.checkLog(s.ID)
+				time.Sleep(time.Minute) // until the gate has returned
+			})
+		})
+	}
+}
