@@ -285,11 +285,20 @@ func (e *Engine) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *
 	if err != nil {
 		return out, err
 	}
-	out.AppliesTo = ""
-	if s.ResumeMode != tool.PassDecisionToTool || s.Approvers != nil {
+	switch {
+	case !stillAsked(c, def, s): // the ticket's digest, which does not hold: the call asks again
+	case s.ResumeMode == tool.PassDecisionToTool && s.Approvers == nil:
+		out.AppliesTo = ""
+	default:
 		out.AppliesTo = approvalDigest(c, def, s, args)
 	}
 	return out, nil
+}
+
+// stillAsked reports whether the tool, its isolation included, is what the person who answers was shown.
+func stillAsked(c *call.Call, def *Definition, s *call.Suspension) bool {
+	shown, err := call.Parse(s.Pending.Arguments).Arguments(def.Descriptor.MaxArguments)
+	return err == nil && s.Digest == approvalDigest(c, def, s, shown)
 }
 
 // editedArguments checks arguments that a decision brings: what breaks the schema leaves the question open.

@@ -125,6 +125,66 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 	}
 }
 
+// A yes with edited arguments is for the tool that its ticket showed: when the definition or the required isolation is
+// another, the edited call is asked about, with the new definition.
+func TestT127EditedYesAndAChangedTool(t *testing.T) {
+	full := tool.Descriptor{ID: "t", RequiredIsolation: tool.IsolationFull}
+	changes := map[string]tool.Descriptor{
+		"definition": {ID: "t", RequiredIsolation: tool.IsolationFull, Description: "now it does something else"},
+		"isolation":  {ID: "t", RequiredIsolation: tool.IsolationNone},
+		"network":    {ID: "t", RequiredIsolation: tool.IsolationFull, RequiredNetwork: "open"},
+	}
+	approved := &tool.Approvers{}
+	edits := map[tool.ResumeMode]tool.Decision{
+		tool.ReplayToolCall:     {Action: tool.Resume, Arguments: `{"x":2}`},
+		tool.PassDecisionToTool: {Action: tool.Resume, Result: `{"x":2}`},
+	}
+	for what, changed := range changes {
+		for mode, edit := range edits {
+			p := &probe{}
+			config := both(gates(namedGate("ask", approval(tool.Ticket{ResumeMode: mode, Approvers: approved}))), func(c *lifecycle.Config) {
+				c.Isolation = func(*tool.Descriptor) []call.Fact { return factsHeld("fs_read", "fs_write", "net", "processes_killed") }
+			})
+			inBubble(t, []tool.Tool{p.toolAs(full)}, config, func(t *testing.T, w *world) {
+				c := w.do(spec("t", `{"x":1}`))
+				w.tools.put(p.toolAs(changed))
+				c = w.answer(bob, c, edit)
+				if c.Status != call.Suspended || p.runs.Load() != 0 || len(c.Rounds) != 2 || c.Open().Pending.Arguments != `{"x":2}` {
+					t.Fatalf("%s, %s: call %s, %d runs, rounds %+v", what, mode, c.Status, p.runs.Load(), c.Rounds)
+				}
+				if c = w.answer(bob, c, edit); c.Status != call.Succeeded || p.runs.Load() != 1 {
+					t.Errorf("%s, %s: asked again and answered: call %s, %d runs", what, mode, c.Status, p.runs.Load())
+				}
+			})
+		}
+	}
+}
+
+// An answer that a tool asked for as its new arguments is not given to another version of the tool.
+func TestT127AnswerOfAToolThatChanged(t *testing.T) {
+	asked := 0
+	ask := made("t", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			asked++
+			return tool.SuspendedWith(tool.Ticket{ResumeMode: tool.PassDecisionToTool}), nil
+		}
+		return tool.Text("done"), nil
+	})
+	inBubble(t, []tool.Tool{ask}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		d := ask.Descriptor()
+		d.Description = "changed"
+		w.tools.put(tool.Func(d, ask.Execute))
+		answer := tool.Decision{Action: tool.Resume, Result: `{"x":2}`}
+		if c = w.answer(alice, c, answer); c.Status != call.Suspended || asked != 2 {
+			t.Fatalf("call %s, asked %d times", c.Status, asked)
+		}
+		if c = w.answer(alice, c, answer); c.Status != call.Succeeded {
+			t.Errorf("call %s", c.Status)
+		}
+	})
+}
+
 // decideAll lets many decide at once and returns who won; all others must be told so.
 func decideAll(w *world, c *call.Call, n int) (winners []string) {
 	var all sync.WaitGroup

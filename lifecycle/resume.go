@@ -32,7 +32,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.makeInput()
 	}
-	holds := p.def == nil || d.AppliesTo == "" || d.AppliesTo == approvalDigest(c, p.def, &s, p.decidedArguments(&s, &d))
+	holds := p.def == nil || p.holds(&s, &d)
 	switch {
 	case d.Action == tool.Cancel:
 		l.settleRun(ctx, p, declined(d.Reason))
@@ -54,6 +54,14 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 		}
 		l.run(ctx, p)
 	}
+}
+
+// holds reports whether the tool is still what a decision was given for.
+func (p *pass) holds(s *call.Suspension, d *tool.Decision) bool {
+	if d.AppliesTo == "" { // arguments that count as nobody's consent
+		return stillAsked(p.l.record(), p.def, s)
+	}
+	return d.AppliesTo == p.approvalDigest(s, p.decidedArguments(s, d))
 }
 
 // decidedArguments are what a decision was given for.

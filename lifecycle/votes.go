@@ -61,7 +61,12 @@ func votesNeeded(s *call.Suspension) int {
 // says returns a digest of what an answer counts for.
 func says(d *tool.Decision) string {
 	result, _ := call.ParseJSON(d.Result, 0) // it was checked; an empty one is null
-	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.vote.v1"), []any{string(d.Action), d.AppliesTo, result}))
+	content := []any{string(d.Action), d.AppliesTo, result}
+	if d.Arguments != "" { // AppliesTo does not name them when the ticket no longer holds
+		arguments, _ := call.ParseJSON(d.Arguments, 0)
+		content = append(content, arguments)
+	}
+	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.vote.v1"), content))
 	return hex.EncodeToString(sum[:])
 }
 

@@ -198,6 +198,26 @@ func TestT63ToolChangesBetweenVotes(t *testing.T) {
 	})
 }
 
+// Two people who edit differently do not agree, also when the tool changed and nothing that they say counts.
+func TestT127DifferentEditsOfAChangedTool(t *testing.T) {
+	p := &probe{}
+	edit := func(n int) tool.Decision {
+		return tool.Decision{Action: tool.Resume, Arguments: fmt.Sprintf(`{"x":%d}`, n)}
+	}
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ballots(2, tool.Ticket{}), func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		w.tools.put(p.toolAs(tool.Descriptor{ID: "t", Description: "now it does something else"}))
+		c = w.answer(voter(2), w.answer(voter(1), c, edit(1)), edit(2))
+		if c.Status != call.Suspended || len(c.Rounds) != 1 {
+			t.Fatalf("call %s after %d rounds", c.Status, len(c.Rounds))
+		}
+		c = w.answer(voter(1), c, edit(2))
+		if c.Status != call.Suspended || len(c.Rounds) != 2 || p.runs.Load() != 0 || c.Open().Pending.Arguments != `{"x":2}` {
+			t.Errorf("call %s after %d rounds, %d runs", c.Status, len(c.Rounds), p.runs.Load())
+		}
+	})
+}
+
 // T101: votes do not make a question live longer.
 func TestVotesExpireWithTheQuestion(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, ballots(2, tool.Ticket{ExpiresIn: time.Hour}), func(t *testing.T, w *world) {
