@@ -333,6 +333,9 @@ func (e *Engine) checkAnswer(s *call.Suspension, result string) error {
 	if err != nil {
 		return call.InvalidField("decision.result", "is not valid JSON: %s", err)
 	}
+	if v != nil && takesNoResult(s) {
+		return call.InvalidField("decision.result", "must be empty: this ticket asks for yes or no; send the action RESUME without a result for yes, CANCEL for no")
+	}
 	if len(s.ResponseSchema) == 0 {
 		return nil
 	}
@@ -351,6 +354,12 @@ func (e *Engine) checkAnswer(s *call.Suspension, result string) error {
 		return refusal
 	}
 	return nil
+}
+
+// takesNoResult reports whether a ticket asks for yes or no alone. No gate reads a result without a schema, so that a no
+// inside one would be a yes; a tool reads what it asked for.
+func takesNoResult(s *call.Suspension) bool {
+	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == actionApproval)
 }
 
 // lostDecision says why the journal did not take a decision.

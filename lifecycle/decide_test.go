@@ -185,6 +185,42 @@ func TestT127AnswerOfAToolThatChanged(t *testing.T) {
 	})
 }
 
+// A no inside a yes is no yes: a ticket that asks for yes or no takes no result.
+func TestT128ResultForATicketThatTakesNone(t *testing.T) {
+	p := &probe{}
+	own := made("own", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		if c.Resume == nil {
+			return tool.SuspendedWith(tool.Ticket{Action: "approval", Message: "sure?"}), nil
+		}
+		return p.run(ctx, c)
+	})
+	tickets := map[string]tool.Ticket{"t": {}, "named": {Action: "release"}, "own": {}}
+	config := gates(namedGate("ask", func(in *hook.Input) (hook.Verdict, error) {
+		if in.Descriptor.ID == "own" {
+			return allow(in)
+		}
+		return approval(tickets[in.Descriptor.ID])(in)
+	}))
+	inBubble(t, []tool.Tool{p.tool("t", mutating), p.tool("named", mutating), own}, config, func(t *testing.T, w *world) {
+		for id := range tickets {
+			p.runs.Store(0)
+			c := w.do(spec(id, ""))
+			for _, result := range []string{`{"approved":false}`, `"no, please do not"`, `false`, `{}`} {
+				r := w.refuse(bob, c, tool.Decision{Action: tool.Resume, Result: result}, call.InvalidArgument, "INVALID_FIELD")
+				if !strings.Contains(r.Message, "CANCEL for no") {
+					t.Errorf("%s, %s: told %q", id, result, r.Message)
+				}
+			}
+			if p.runs.Load() != 0 {
+				t.Fatalf("%s ran", id)
+			}
+			if c = w.answer(bob, c, tool.Decision{Action: tool.Resume, Result: "null"}); c.Status != call.Succeeded { // as good as none
+				t.Errorf("%s: call %s %+v", id, c.Status, c.Result)
+			}
+		}
+	})
+}
+
 // decideAll lets many decide at once and returns who won; all others must be told so.
 func decideAll(w *world, c *call.Call, n int) (winners []string) {
 	var all sync.WaitGroup

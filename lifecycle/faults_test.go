@@ -184,7 +184,7 @@ func (o *ordeal) one(s call.Spec) {
 			}
 			return
 		}
-		d := tool.Decision{ID: "decision-" + s.ID, Action: tool.Resume, Result: `1`, ExpectedDigest: asked.Digest}
+		d := tool.Decision{ID: "decision-" + s.ID, Action: tool.Resume, ExpectedDigest: asked.Digest}
 		for range 3 {
 			watcher, err := e.Resume(ctx, bob, lifecycle.ResumeRequest{SuspensionID: asked.ID, Decision: d})
 			if err == nil {

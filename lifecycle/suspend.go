@@ -20,6 +20,9 @@ const maxTicket = 256 << 10
 // maxAction bounds what a ticket is for, by which calls are listed, in bytes.
 const maxAction = 128
 
+// actionApproval is what a ticket is for that asks for yes or no.
+const actionApproval = "approval"
+
 // maxExpiry is the longest that a question may wait: no ticket is for ever.
 const maxExpiry = 30 * 24 * time.Hour
 
@@ -205,7 +208,7 @@ func (p *pass) suspension(out *end) (*call.Suspension, error) {
 	now := p.l.e.store.Now()
 	s := &call.Suspension{
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
-		Action: or(t.Action, "approval"), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
+		Action: or(t.Action, actionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
 		RememberOptions: p.rememberOptions(&t, out.origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},

@@ -163,7 +163,9 @@ func TestWatchRunKeepsLinesApart(t *testing.T) {
 // sent again after a broken connection.
 func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	var asked []*tooldv1.ResumeToolRequest
-	s := &script{waiting: []*tooldv1.Call{waitingCall("abc"), waitingCall("abd"), waitingCall("xyz")}}
+	question := waitingCall("abd")
+	question.Suspension.Action = "input"
+	s := &script{waiting: []*tooldv1.Call{waitingCall("abc"), question, waitingCall("xyz")}}
 	s.resume = func(r *tooldv1.ResumeToolRequest, send func(*tooldv1.Frame) error) error {
 		asked = append(asked, r)
 		if len(asked) == 1 {
@@ -208,6 +210,7 @@ func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	if got := asked[3].GetDecision().GetResult(); got != `{"a":1}` {
 		t.Errorf("answered %s", got)
 	}
+	new(run).do(t, dir, "answer", "s-abc", "no, please do not").expect(t, exitUsage, "", "toold approve s-abc or toold decline s-abc")
 	for _, args := range [][]string{{"answer", "s-abd"}, {"answer", "s-abd", "--json", "{"}, {"answer", "s-abd", "x", "--json", "1"}, {"approve"}, {"approve", "a", "b"}} {
 		if r := new(run).do(t, dir, args...); r.code != exitUsage {
 			t.Errorf("%q: exit code %d", args, r.code)

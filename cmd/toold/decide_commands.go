@@ -228,6 +228,9 @@ open.`,
 			if err != nil {
 				return err
 			}
+			if s := call.GetSuspension(); s.GetAction() == "approval" && s.GetResponseSchema() == "" {
+				return usagef("this asks for yes or no; use %[1]s approve %[2]s or %[1]s decline %[2]s", a.program(), s.GetSuspensionId())
+			}
 			result, err := a.answer(args[1:], text, call.GetSuspension().GetResponseSchema())
 			if err != nil {
 				return err

@@ -404,7 +404,7 @@ type HookTicket struct {
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question.
 	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that the answer must meet; empty takes any JSON.
+	// JSON Schema, as JSON text, that the answer's result must meet; empty takes no result when the call is replayed.
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// Unspecified is REPLAY_TOOL_CALL.
 	ResumeMode ResumeMode `protobuf:"varint,5,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`

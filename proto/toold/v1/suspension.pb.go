@@ -252,7 +252,8 @@ type Suspension struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question; empty is none.
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that Decision.result must meet; empty takes any JSON.
+	// JSON Schema, as JSON text, that Decision.result must meet. Empty takes no result for an approval and other questions of
+	// gates that replay the call, and any JSON otherwise.
 	ResponseSchema string `protobuf:"bytes,6,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// What will run on a yes.
 	Pending *PendingCall `protobuf:"bytes,7,opt,name=pending,proto3" json:"pending,omitempty"`
@@ -709,7 +710,8 @@ type Decision struct {
 	// Must be set.
 	Action DecisionAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.DecisionAction" json:"action,omitempty"`
 	// JSON text that meets the ticket's response_schema; empty is null. A violation is INVALID_ARGUMENT with field
-	// violations under `decision.result`, and the suspension stays open.
+	// violations under `decision.result`, and the suspension stays open. So is a result for a ticket that takes none: the
+	// action alone is the yes or no.
 	Result string `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	// JSON text that replaces the call's arguments; empty keeps them. The edited call is validated, assessed, described and
 	// gated again. Only somebody who meets the ticket's approvers may edit; from others PERMISSION_DENIED.
