@@ -140,7 +140,7 @@ func (c *Call) Operation() *Operation {
 // A GateVerdict is one gate's answer.
 type GateVerdict struct {
 	Gate   string `json:"gate"`
-	Kind   string `json:"kind"` // ALLOW, BLOCK, SUSPEND, SET_RESULT, FAILED
+	Kind   string `json:"kind"` // ALLOW, BLOCK, SUSPEND, SET_RESULT, DENY, FAILED
 	Reason string `json:"reason,omitempty"`
 	// Overruled answers lost against a stronger or an earlier one.
 	Overruled bool `json:"overruled,omitempty"`

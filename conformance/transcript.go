@@ -31,7 +31,7 @@ type Transcript struct {
 // A Need is a tool that the daemon has to have, or what its gates have to say to a call.
 type Need struct {
 	User, Tool, Arguments string // only Tool: that it is there
-	Outcome               string // of the gates together: ALLOW, SUSPEND, SET_RESULT or BLOCK
+	Outcome               string // of the gates together: ALLOW, SUSPEND, SET_RESULT, DENY or BLOCK
 }
 
 // A step is a request with its answer, or something done to a stream or to the daemon.

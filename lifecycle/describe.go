@@ -17,7 +17,7 @@ type Preview struct {
 	Assessment  tool.Effects
 	Description tool.Description
 	Verdicts    []call.GateVerdict
-	// Outcome is what the gates together say: ALLOW, BLOCK, SUSPEND, SET_RESULT, or FAILED.
+	// Outcome is what the gates together say, as in [call.GateVerdict].
 	Outcome   string
 	Reason    string
 	Isolation call.Isolation
@@ -59,7 +59,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	a := pass.askGates(ctx)
 	out.Valid, out.Effective = true, pass.effective.Text()
 	out.Assessment, out.Description = pass.in.Assessment, pass.in.Description
-	out.Verdicts, out.Outcome, out.Reason = a.verdicts, string(a.verdict.Kind()), reasonOf(a.verdict)
+	out.Verdicts, out.Outcome, out.Reason = a.verdicts, shownKind(a.verdict), reasonOf(a.verdict)
 	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
 	}

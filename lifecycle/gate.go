@@ -90,7 +90,7 @@ func (p *pass) askGates(ctx context.Context) asked {
 		if err != nil {
 			v = p.failedGate(entry, err, &out)
 		}
-		record := call.GateVerdict{Gate: entry.Name, Kind: string(v.Kind()), Reason: reasonOf(v), Answered: answer != nil}
+		record := call.GateVerdict{Gate: entry.Name, Kind: shownKind(v), Reason: reasonOf(v), Answered: answer != nil}
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", err.Error()
 		}
@@ -169,6 +169,14 @@ func checkVerdict(v hook.Verdict) error {
 
 // complete reports whether a result can stand for a tool's.
 func complete(r *tool.Result) bool { return r.IsSuccess() || r.IsError() && r.Error != nil }
+
+// shownKind returns a verdict's kind for people and programs: a refusal, which is a result to the engine, is a DENY.
+func shownKind(v hook.Verdict) string {
+	if r := v.Result(); r.IsError() && r.Error != nil && r.Error.Code == tool.Denied {
+		return "DENY"
+	}
+	return string(v.Kind())
+}
 
 func reasonOf(v hook.Verdict) string {
 	if r := v.Result(); r.IsError() {

@@ -22,6 +22,7 @@ var (
 	answersFirst  = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("first")), nil }
 	answersSecond = func(*hook.Input) (hook.Verdict, error) { return hook.SetResult(tool.Text("second")), nil }
 	suspends      = func(*hook.Input) (hook.Verdict, error) { return hook.Suspend(tool.Ticket{Message: "sure?"}), nil }
+	refuses       = func(*hook.Input) (hook.Verdict, error) { return hook.Deny("not today"), nil }
 	fails         = func(*hook.Input) (hook.Verdict, error) { return hook.Verdict{}, errors.New("no database") }
 )
 
@@ -52,6 +53,9 @@ func TestGatesCombine(t *testing.T) {
 		{"block beats suspend in either order", []gate{blocks, suspends}, call.Failed, "Blocked: stop", "a:BLOCK b:SUSPEND!", "BLOCK"},
 		{"suspend beats a result", []gate{answersFirst, suspends}, call.Suspended, "", "a:SET_RESULT! b:SUSPEND", "SUSPEND"},
 		{"block beats a result", []gate{answersFirst, allow, blocks}, call.Failed, "Blocked: stop", "a:SET_RESULT! b:ALLOW c:BLOCK", "BLOCK"},
+		{"a refusal is shown as one", []gate{refuses, allow}, call.Failed, "not today", "a:DENY b:ALLOW", "DENY"},
+		{"suspend beats a refusal", []gate{refuses, suspends}, call.Suspended, "", "a:DENY! b:SUSPEND", "SUSPEND"},
+		{"a refusal is a result to others", []gate{answersFirst, refuses}, call.Succeeded, "first", "a:SET_RESULT b:DENY!", "SET_RESULT"},
 		{"the first of equals stands", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
 		{"all are asked after a block", []gate{blocks, blocks, allow}, call.Failed, "Blocked: stop", "a:BLOCK b:BLOCK! c:ALLOW", "BLOCK"},
 		{"a failure refuses whatever the others allow", []gate{answersFirst, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},

@@ -323,11 +323,13 @@ const (
 	VerdictAction_VERDICT_ACTION_BLOCK VerdictAction = 2
 	// A ticket must be answered first.
 	VerdictAction_VERDICT_ACTION_SUSPEND VerdictAction = 3
-	// The tool does not run; the gate's result stands in its place.
+	// The tool does not run; the gate's result stands in its place. A refusal is VERDICT_ACTION_DENY.
 	VerdictAction_VERDICT_ACTION_SET_RESULT VerdictAction = 4
 	// The gate erred, panicked or was late. It refuses the call (DENIED, reason HOOK_FAILED) unless it is configured to allow
 	// or block.
 	VerdictAction_VERDICT_ACTION_FAILED VerdictAction = 5
+	// The call fails with DENIED and its run goes on. It counts as SET_RESULT beside other verdicts.
+	VerdictAction_VERDICT_ACTION_DENY VerdictAction = 6
 )
 
 // Enum value maps for VerdictAction.
@@ -339,6 +341,7 @@ var (
 		3: "VERDICT_ACTION_SUSPEND",
 		4: "VERDICT_ACTION_SET_RESULT",
 		5: "VERDICT_ACTION_FAILED",
+		6: "VERDICT_ACTION_DENY",
 	}
 	VerdictAction_value = map[string]int32{
 		"VERDICT_ACTION_UNSPECIFIED": 0,
@@ -347,6 +350,7 @@ var (
 		"VERDICT_ACTION_SUSPEND":     3,
 		"VERDICT_ACTION_SET_RESULT":  4,
 		"VERDICT_ACTION_FAILED":      5,
+		"VERDICT_ACTION_DENY":        6,
 	}
 )
 
@@ -1988,14 +1992,15 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x0eRUN_STATE_OPEN\x10\x01\x12\x15\n" +
 	"\x11RUN_STATE_WAITING\x10\x02\x12\x15\n" +
 	"\x11RUN_STATE_BLOCKED\x10\x03\x12\x13\n" +
-	"\x0fRUN_STATE_ENDED\x10\x04*\xb9\x01\n" +
+	"\x0fRUN_STATE_ENDED\x10\x04*\xd2\x01\n" +
 	"\rVerdictAction\x12\x1e\n" +
 	"\x1aVERDICT_ACTION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14VERDICT_ACTION_ALLOW\x10\x01\x12\x18\n" +
 	"\x14VERDICT_ACTION_BLOCK\x10\x02\x12\x1a\n" +
 	"\x16VERDICT_ACTION_SUSPEND\x10\x03\x12\x1d\n" +
 	"\x19VERDICT_ACTION_SET_RESULT\x10\x04\x12\x19\n" +
-	"\x15VERDICT_ACTION_FAILED\x10\x05B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x15VERDICT_ACTION_FAILED\x10\x05\x12\x17\n" +
+	"\x13VERDICT_ACTION_DENY\x10\x06B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_call_proto_rawDescOnce sync.Once

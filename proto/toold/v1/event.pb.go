@@ -929,8 +929,8 @@ func (x *StatusChanged) GetStatus() CallStatus {
 	return CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// GateDecided is what one gate said. BLOCK beats SUSPEND beats SET_RESULT; of two that are alike the first stands and the
-// other is marked as overruled.
+// GateDecided is what one gate said. BLOCK beats SUSPEND beats SET_RESULT and DENY; of two that are alike the first stands
+// and the other is marked as overruled.
 type GateDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of one gate.
