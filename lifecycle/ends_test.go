@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -242,7 +243,9 @@ func endsByClocks() []endRow {
 			want: ending{status: call.Failed, code: tool.Timeout, reason: "ATTEMPT", executed: call.Started, aborted: true, after: true, text: "Timed out after 3s"}},
 		{name: "attempt timeout not heeded", tool: deaf.toolAs(tool.Descriptor{ID: "t", Timeouts: tool.Timeouts{Attempt: 3 * time.Second}}),
 			run:  func(w *world, s call.Spec) string { defer deaf.free(); return w.do(s).ID },
-			want: ending{status: call.Failed, code: tool.Timeout, reason: "ATTEMPT", executed: call.ExecutedUnknown, aborted: true, after: true, text: "Timed out after 3s"}},
+			want: ending{status: call.Failed, code: tool.Timeout, reason: "ATTEMPT", executed: call.ExecutedUnknown, aborted: true, after: true, text: "Timed out after 3s; nobody saw its end: it may have taken effect, and may still run"}},
+		{name: "attempt timeout, end not seen", tool: unseen(tool.Descriptor{ID: "t", Timeouts: tool.Timeouts{Attempt: 3 * time.Second}}),
+			want: ending{status: call.Failed, code: tool.Timeout, reason: "ATTEMPT", executed: call.ExecutedUnknown, aborted: true, after: true, text: "Timed out after 3s; nobody saw its end: it may have taken effect, and may still run"}},
 		{name: "queue deadline", config: one, run: queued,
 			want: ending{status: call.Failed, code: tool.Timeout, reason: "QUEUE", executed: call.NotStarted, aborted: true, retryable: true, after: true, text: "Timed out after 30s in the queue; it was not run"}},
 		{name: "drained while running", tool: held().tool("t", mutating), run: drained(""),
@@ -296,4 +299,12 @@ func withoutIntent(w *world, s call.Spec) string {
 	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
 	w.begin(apart(spec("slow", ""))) // t has to queue, and so is in the journal before its intent
 	return w.do(s).ID
+}
+
+// unseen is a tool whose work another program does, which does not say that it stopped.
+func unseen(d tool.Descriptor) tool.Tool {
+	return tool.Func(d, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+		<-ctx.Done()
+		return nil, fmt.Errorf("%w: %w", context.Cause(ctx), tool.ErrLost)
+	})
 }

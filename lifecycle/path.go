@@ -437,6 +437,12 @@ func endOf(cause error, executed call.Executed) end {
 		e = tool.Error{Code: tool.Interrupted, Reason: e.Reason, Message: "Not run", Retryable: true, Aborted: true}
 		out.status, out.after = call.Failed, false
 	}
+	if executed == call.ExecutedUnknown {
+		e.Message += unseenEnd
+	}
 	out.result = failure(&e)
 	return out
 }
+
+// unseenEnd is added to what is told of a stopped call whose end nobody saw.
+const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"

@@ -80,6 +80,8 @@ func (a *app) cancelOne(ctx context.Context, c *client, request *tooldv1.CancelC
 		text += "the call had ended before\n"
 	case call.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED:
 		text += "the call was complete before it could be stopped\n"
+	case call.GetExecuted() == tooldv1.Executed_EXECUTED_UNKNOWN:
+		text += "nobody saw the end of its tool: it may have taken effect, and may still run\n"
 	case got.GetProcesses() == nil:
 		text += "no process had to be killed\n"
 	}

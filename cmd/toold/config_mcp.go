@@ -28,6 +28,7 @@ type MCPServer struct {
 	Disabled  bool     `koanf:"disabled"`  // it is left out
 	Profile   string   `koanf:"profile"`   // by which its process is isolated; "": default
 	Plaintext bool     `koanf:"plaintext"` // http to another machine; false: https, but to this one
+	OnCancel  string   `koanf:"on_cancel"` // restart, leave: what becomes of its process when it does not stop a cancelled call; "": restart, with trust leave
 }
 
 var mcpTrust = map[string]mcp.Trust{"": mcp.TrustNone, "none": mcp.TrustNone, "hints": mcp.TrustHints, "full": mcp.TrustFull}
@@ -42,6 +43,9 @@ func (c *Config) validateMCP(wrong complaint) {
 		seen[s.Name] = true
 		if _, ok := mcpTrust[s.Trust]; !ok {
 			wrong(key, "trust %q is not none, hints or full", s.Trust)
+		}
+		if on := mcp.OnCancel(s.OnCancel); on != mcp.CancelByTrust && on != mcp.CancelRestarts && on != mcp.CancelLeaves {
+			wrong(key, "on_cancel %q is not restart or leave", s.OnCancel)
 		}
 		if err := mcp.CheckTools(s.Tools); err != nil {
 			wrong(key, "tools: %v", err)
@@ -104,7 +108,7 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		if err := checkReferences(&e); err != nil {
 			return nil, usagef("mcp.files: server %q: %w", e.Key, err)
 		}
-		e.Trust, e.Tools = mcpTrust[said.Trust], said.Tools
+		e.Trust, e.Tools, e.OnCancel = mcpTrust[said.Trust], said.Tools, mcp.OnCancel(said.OnCancel)
 		if e.Command != "" {
 			var err error
 			if e.Policy, err = c.mcpPolicy(said.Profile, &e, workspace); err != nil {

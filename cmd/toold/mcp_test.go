@@ -45,7 +45,7 @@ func TestMCP(t *testing.T) {
 			eventually(t, "the tools are there", func() bool { return p.hasTool("greeter__ask") })
 			sources, err := p.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
 			must(t, err)
-			if s := sources.GetSources(); len(s) != 2 || s[0].GetName() != "builtin" || s[1].GetName() != "mcp:greeter" || s[1].GetTools() != 13 || s[1].GetServer() != "mcptest 1" {
+			if s := sources.GetSources(); len(s) != 2 || s[0].GetName() != "builtin" || s[1].GetName() != "mcp:greeter" || s[1].GetTools() != 14 || s[1].GetServer() != "mcptest 1" {
 				t.Errorf("the sources are %v", s)
 			}
 			got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "greeter__echo", CallId: "mcp-tests-call-echo", Arguments: `{"text":"x"}`}})

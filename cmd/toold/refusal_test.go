@@ -124,6 +124,9 @@ func TestCancelTellsWhatWasKilled(t *testing.T) {
 		{"not seen to die", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
 			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42}}, KillUnverified: true}}, 1, "may still live"},
 		{"nothing to kill", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request}}, 0, "no process had to be killed"},
+		{"end not seen", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{
+			Status: cancelled, CancelRequest: request, Executed: tooldv1.Executed_EXECUTED_UNKNOWN,
+		}}, 0, "may still run"},
 		{"too late", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded, CancelRequest: request}}, 0, "complete before it could be stopped"},
 		{"ended before", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded}}, 0, "had ended before"},
 		{"still ending", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: tooldv1.CallStatus_CALL_STATUS_RUNNING, CancelRequest: request}}, 1, "toold watch"},

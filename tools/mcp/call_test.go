@@ -39,7 +39,7 @@ func TestCall(t *testing.T) {
 				t.Errorf("a failure is %+v", r)
 			}
 			want := map[string]string{"good": "2026-07-28", "earlier": "2025-11-25"}[era]
-			if s := w.hub.Sources()[0]; s.Protocol != want || s.Server != "mcptest 1" || s.Tools != 13 || len(s.Refused) > 0 {
+			if s := w.hub.Sources()[0]; s.Protocol != want || s.Server != "mcptest 1" || s.Tools != 14 || len(s.Refused) > 0 {
 				t.Errorf("the source is %+v", s)
 			}
 		})

@@ -18,6 +18,12 @@ import (
 // endGrace is for a process to end by itself when its input has ended.
 const endGrace = 2 * time.Second
 
+// killGrace is between SIGTERM and SIGKILL. With endGrace it is less than what the engine gives a cancelled tool.
+const killGrace = time.Second
+
+// errUnstopped ends a server.
+var errUnstopped = errors.New("the server did not stop a call that was cancelled; its processes were killed")
+
 // A line is the way to a server: a process or an address.
 type line struct {
 	transport sdk.Transport
@@ -44,14 +50,23 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
+	dead := false // guarded by over
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
 			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: env, Tag: SourcePrefix + s.entry.Key,
-			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy,
+			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy, Grace: killGrace,
 		})
+		dead = exit != nil && len(exit.Unverified) == 0
 		p.fail(endOf(exit, err))
 	}()
+	p.kill = func() bool {
+		p.fail(errUnstopped)
+		kill(errUnstopped)
+		<-over
+		s.retry()
+		return dead
+	}
 	return line{transport: p, told: p.guard.told, cut: p.cut, end: func() error {
 		_ = p.Close() // returns nil
 		grace := time.AfterFunc(endGrace, func() { kill(errEnded) })

@@ -35,6 +35,8 @@ type Entry struct {
 	Policy *sandbox.Policy
 
 	Trust Trust
+	// OnCancel says what becomes of a server that is started and does not stop a cancelled call.
+	OnCancel OnCancel
 	// Tools are globs of the server's own names; none: all.
 	Tools []string
 }
@@ -48,6 +50,21 @@ const (
 	TrustHints Trust = "hints" // a tool that says that it only reads is READ_ONLY; a person is still asked
 	TrustFull  Trust = "full"  // it is also OBSERVE
 )
+
+// OnCancel says what becomes of a server's process when the server does not answer the cancel of a call.
+type OnCancel string
+
+// The other calls that the process runs end with CONNECTION_LOST when it is restarted.
+const (
+	CancelByTrust  OnCancel = ""        // restart with TrustNone, else leave
+	CancelRestarts OnCancel = "restart" // all its processes are killed, and it is started again
+	CancelLeaves   OnCancel = "leave"   // it goes on, and nobody knows what became of the call
+)
+
+// restarts reports whether a server that does not stop a cancelled call is restarted.
+func (e *Entry) restarts() bool {
+	return e.OnCancel == CancelRestarts || e.OnCancel == CancelByTrust && e.Trust == TrustNone
+}
 
 // Variables is what a file may refer to.
 type Variables struct {

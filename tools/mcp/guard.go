@@ -40,13 +40,13 @@ type guard struct {
 	told            *told
 
 	mu      sync.Mutex
-	waiting map[string]bool // ids of requests that were sent and not answered
+	waiting map[string]*request // by id: requests that were sent and not answered; nil: nobody follows that one
 	foreign int
 }
 
 func newGuard() *guard {
 	return &guard{
-		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), told: newTold(), waiting: map[string]bool{},
+		messages: rate.NewLimiter(messageRate, messageRoom), bytes: rate.NewLimiter(byteRate, MaxMessage), told: newTold(), waiting: map[string]*request{},
 	}
 }
 
@@ -58,13 +58,22 @@ type envelope struct {
 
 func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null" }
 
-// sentKey is of a context's *atomic.Bool, which is set when a message is sent with it.
-type sentKey struct{}
+// A request is what the guard sees of one request of a call.
+type request struct {
+	sent     atomic.Bool
+	answered chan []byte // the server's answer; room for one
+}
+
+func newRequest() *request { return &request{answered: make(chan []byte, 1)} }
+
+// requestKey is the key of a context's *request: the one that is sent with it.
+type requestKey struct{}
 
 // sent notes a message to the server.
 func (g *guard) sent(ctx context.Context, message []byte) {
-	if mark, ok := ctx.Value(sentKey{}).(*atomic.Bool); ok {
-		mark.Store(true)
+	r, followed := ctx.Value(requestKey{}).(*request)
+	if followed {
+		r.sent.Store(true)
 	}
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
@@ -78,7 +87,7 @@ func (g *guard) sent(ctx context.Context, message []byte) {
 		}
 		delete(g.waiting, id)
 	}
-	g.waiting[string(e.ID)] = true
+	g.waiting[string(e.ID)] = r
 }
 
 // received judges a message of the server, waits when they come too fast, and returns it with what the SDK would lose.
@@ -94,7 +103,7 @@ func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the server sent what is no message: %w", err)
 	}
 	if e.Method == "" && e.hasID() {
-		if err := g.answered(string(e.ID)); err != nil {
+		if err := g.answered(string(e.ID), message); err != nil {
 			return nil, err
 		}
 	}
@@ -104,11 +113,14 @@ func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 	return exact(message), nil
 }
 
-func (g *guard) answered(id string) error {
+func (g *guard) answered(id string, message []byte) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waiting[id] {
+	if r, ok := g.waiting[id]; ok {
 		delete(g.waiting, id)
+		if r != nil {
+			r.answered <- message // it was deleted: this is the only one
+		}
 		return nil
 	}
 	if g.foreign++; g.foreign > maxForeign {

@@ -25,6 +25,7 @@ const maxWords = 4 << 10
 // A pipe is the SDK's connection over the standard input and output of a process: one message a line.
 type pipe struct {
 	guard *guard
+	kill  func() (dead bool) // ends the process with all that it started, and says whether nothing is left
 
 	in     chan []byte // lines of the process; a process that writes faster than they are read waits
 	out    chan []byte // lines for it

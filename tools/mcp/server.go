@@ -272,7 +272,7 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return nil, notRun(context.Cause(ctx))
 		case <-changed:
 		case <-limit.C:
 			return nil, s.away(last)

@@ -208,7 +208,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	x := &flight{call: c, end: end, answers: m.earlier()}
 	token := fmt.Sprintf("%s/%d", c.ID, n.calls.Add(1)) // another namespace may have a call of the same id
 	if err := n.floor.enter(ctx, token, x); err != nil {
-		return nil, err
+		return nil, notRun(err)
 	}
 	defer n.floor.leave(token)
 	params := &sdk.CallToolParams{Meta: sdk.Meta{"progressToken": token}, Name: name, Arguments: json.RawMessage(c.Arguments.Text())}
@@ -216,8 +216,8 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		params.Meta[logLevel] = "info"
 		params.RequestState, params.InputResponses = m.State, m.responses()
 	}
-	sent := new(atomic.Bool)
-	r, err := n.client.CallTool(context.WithValue(ctx, sentKey{}, sent), params)
+	sent := newRequest()
+	r, err := n.client.CallTool(context.WithValue(ctx, requestKey{}, sent), params)
 	cause := context.Cause(ctx)
 	if cause == nil {
 		n.told.settle(ctx)
@@ -228,7 +228,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	case errors.Is(cause, errAlone):
 		return nil, errAlone
 	case cause != nil:
-		return nil, cause
+		return n.stopped(cause, sent)
 	case err != nil:
 		if errors.Is(err, errSignIn) {
 			return nil, errSignIn
@@ -236,7 +236,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
 			n.askAgain() // is the server still there?
 		}
-		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.Load() { // it ended before the call began
+		if errors.Is(err, sdk.ErrConnectionClosed) && !sent.sent.Load() { // it ended before the call began
 			return nil, &unsentError{err}
 		}
 		if dead := n.pipe.outOfMemory(); dead != nil {
@@ -248,6 +248,44 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	}
 	return &round{result: r}, nil
 }
+
+// stopped ends a request whose call was cancelled or timed out. The SDK has sent the protocol's cancel. A server may answer
+// the request nevertheless: a result stands, and an error means that the server stopped. A server that does not answer within
+// endGrace may still work on the call: the error is [tool.ErrLost], unless its process was killed.
+func (n *session) stopped(cause error, sent *request) (*round, error) {
+	if !sent.sent.Load() {
+		return nil, notRun(cause)
+	}
+	if n.pipe == nil { // over HTTP the answer's connection was closed, which is the cancel
+		return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
+	}
+	grace := time.NewTimer(endGrace)
+	defer grace.Stop()
+	select {
+	case answer := <-sent.answered:
+		return lateRound(answer, cause)
+	case <-n.pipe.closed:
+	case <-grace.C:
+	}
+	if n.server.entry.restarts() && n.pipe.kill() {
+		return nil, cause
+	}
+	return nil, fmt.Errorf("%w: %w", cause, tool.ErrLost)
+}
+
+// lateRound is what the answer to a cancelled request means.
+func lateRound(answer []byte, cause error) (*round, error) {
+	var message struct {
+		Result *sdk.CallToolResult `json:"result"`
+	}
+	if json.Unmarshal(exact(answer), &message) != nil || message.Result == nil || message.Result.IsError || message.Result.NeedsInput() {
+		return nil, cause
+	}
+	return &round{result: message.Result}, nil
+}
+
+// notRun adds to an error that the server heard nothing of the call.
+func notRun(err error) error { return fmt.Errorf("%w: %w", err, tool.ErrNotRun) }
 
 // An unsentError means that the server heard nothing of a request.
 type unsentError struct{ error }
@@ -265,10 +303,10 @@ func failedRound(err error, hidden func(string) string) (*round, error) {
 			Message: "Not run: the server is busy and asks to be called later",
 		}
 	case isWay || !errors.As(err, &wire):
-		return nil, &tool.Error{
+		return nil, fmt.Errorf("%w: %w", &tool.Error{
 			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: hidden(err.Error()),
 			Message: "The connection to the server ended while it ran the call; it is not known whether that took effect",
-		}
+		}, tool.ErrLost)
 	}
 	if wire.Code == sdk.CodeURLElicitationRequired {
 		var data struct {

@@ -104,9 +104,14 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	if err := s.signin.finish(ctx, v, answer.Address); err != nil {
 		return &tool.Error{Code: tool.ExecutionFailed, Reason: "SIGN_IN_FAILED", Message: "The sign-in failed: " + err.Error()}
 	}
+	s.retry()
+	return nil
+}
+
+// retry has the server taken up without a wait.
+func (s *server) retry() {
 	select {
 	case s.kick <- struct{}{}:
 	default: // it is taken up anyway
 	}
-	return nil
 }

@@ -1,0 +1,108 @@
+package mcp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/mcp"
+)
+
+// stubborn cancels a call that its server does not stop, and returns the error and the processes that ran it.
+func (w *world) stubborn(cause error) (server, child int, err error) {
+	w.t.Helper()
+	c, _ := newCall(w.t, `{}`)
+	e, ok := w.tools.Lookup("w__stubborn")
+	if !ok {
+		w.t.Fatal("no tool w__stubborn")
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Tool.Execute(ctx, c)
+		done <- err
+	}()
+	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "stubborn began") })
+	if _, err := fmt.Sscanf(w.said(), "stubborn began %d %d", &server, &child); err != nil {
+		w.t.Fatal(err)
+	}
+	cancel(cause)
+	return server, child, <-done
+}
+
+// A server that does not stop a cancelled call is restarted, and nothing that it started is left. The call was stopped.
+func TestUnstoppedServerIsRestarted(t *testing.T) {
+	t.Parallel()
+	for name, entry := range map[string]func(*mcp.Entry){
+		"by trust":   func(*mcp.Entry) {},
+		"by setting": func(e *mcp.Entry) { e.Trust, e.OnCancel = mcp.TrustFull, mcp.CancelRestarts },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := connect(t, newMemory(), nil, own(t, "w", "good", entry)).ready()
+			server, child, err := w.stubborn(tool.Errorf(tool.Cancelled, "enough"))
+			if err == nil || err.Error() != "enough" || errors.Is(err, tool.ErrLost) {
+				t.Errorf("the call ended with %v", err)
+			}
+			for _, pid := range []int{server, child} {
+				if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+					t.Errorf("process %d of %d and %d lives: %s", pid, server, child, stat)
+				}
+			}
+			w.eventually("the server is there again", func() bool {
+				s := w.hub.Sources()[0]
+				return s.State == mcp.Ready && s.Starts == 2
+			})
+			contains(t, w.text("w__echo", `{"text":"again"}`), "again")
+			if strings.Contains(w.said(), "wrote") {
+				t.Error("the call went on after its end was told")
+			}
+		})
+	}
+}
+
+// A server that is left alone goes on: nobody knows what becomes of the call.
+func TestUnstoppedServerLeavesDoubt(t *testing.T) {
+	t.Parallel()
+	for name, entry := range map[string]func(*mcp.Entry){
+		"by trust":   trusting(mcp.TrustHints),
+		"by setting": func(e *mcp.Entry) { e.OnCancel = mcp.CancelLeaves },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := connect(t, newMemory(), nil, own(t, "w", "good", entry)).ready()
+			server, _, err := w.stubborn(tool.Errorf(tool.Timeout, "too late"))
+			if !errors.Is(err, tool.ErrLost) || tool.AsError(err).Code != tool.Timeout {
+				t.Errorf("the call ended with %v", err)
+			}
+			if err := syscall.Kill(server, 0); err != nil {
+				t.Errorf("the server is gone: %v", err)
+			}
+			must(t, os.WriteFile(filepath.Join(w.dir, "journal.go"), nil, 0o600))
+			w.eventually("it goes on", func() bool { return strings.Contains(w.said(), "stubborn wrote") })
+		})
+	}
+}
+
+// Nothing ran of a call that was cancelled before its server was there.
+func TestCancelledBeforeItWasSent(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	w := connect(t, m, nil, own(t, "w", "good")).ready()
+	w.stop()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(tool.Errorf(tool.Cancelled, "enough"))
+	again := connect(t, m, nil, own(t, "w", "mute"))
+	e, _ := again.tools.Lookup("w__echo")
+	c, _ := newCall(t, `{}`)
+	if _, err := e.Tool.Execute(ctx, c); !errors.Is(err, tool.ErrNotRun) {
+		t.Errorf("the call ended with %v", err)
+	}
+}
