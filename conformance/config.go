@@ -26,7 +26,7 @@ func People() []Person {
 		{"stranger", ns, []string{"caller"}}, // sees nothing of the others' calls
 		{"approver", ns, []string{"approver"}},
 		{"second", ns, []string{"approver"}},
-		{"operator", ns, []string{"operator", "viewer"}},
+		{"operator", ns, []string{"operator", "viewer", "admin"}},
 		{"outsider", "conformance-other", []string{"caller", "approver", "operator", "viewer"}},
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestT108RestoredBackup(t *testing.T) {
 	l := newLoop(t, 208)
 	items := map[string]*item{}
-	saved, restored := filepath.Join(l.dir, "saved"), filepath.Join(l.dir, "restored")
+	saved, restored := filepath.Join(l.data, "backups", "saved"), filepath.Join(l.dir, "restored")
 	l.live(t, "", func(life *life, rng *rand.Rand) {
 		for _, name := range []string{"gated", "endless", "command"} {
 			items[name] = l.one(name)

@@ -46,7 +46,7 @@ auth:
     - {name: council, roles: [caller], hash: "%s"}
     - {name: approver, roles: [approver], hash: "%s"}
     - {name: second, roles: [approver], hash: "%s"}
-    - {name: operator, roles: [operator, viewer], hash: "%s"}
+    - {name: operator, roles: [operator, viewer, admin], hash: "%s"}
 `
 
 const rules = `

@@ -94,12 +94,12 @@ func (r *Registry) WhyAbsent(name string, hidden func(*tool.Descriptor) bool) st
 		e.own.ID, e.Source, e.own.ID)
 }
 
-// Accept trusts the definition that waits, when it has this digest.
-func (r *Registry) Accept(id, digest string) (*Entry, error) {
+// Accept trusts the definition of a source that waits, when it has this digest.
+func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.current.Load()
-	i := slices.IndexFunc(old.entries, func(e *Entry) bool { return e.own.ID == id && e.trusted != nil })
+	i := slices.IndexFunc(old.entries, func(e *Entry) bool { return e.Source == source && e.own.ID == id && e.trusted != nil })
 	if i < 0 {
 		return nil, ErrNotQuarantined
 	}

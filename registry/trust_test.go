@@ -89,18 +89,18 @@ func TestT74ChangedDefinition(t *testing.T) {
 	if len(q) != 1 || strings.Contains(string(q[0].Trusted.Parameters), "evil") || !strings.Contains(string(q[0].Descriptor.Parameters), "evil") {
 		t.Fatalf("quarantined are %+v", q)
 	}
-	if _, err := r.Accept("weather", q[0].TrustedDigest); !errors.As(err, new(*registry.DigestError)) {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].TrustedDigest); !errors.As(err, new(*registry.DigestError)) {
 		t.Errorf("accepted with another digest: %v", err)
 	}
-	if _, err := r.Accept("read", q[0].Digest); !errors.Is(err, registry.ErrNotQuarantined) {
+	if _, err := r.Accept(q[0].Source, "read", q[0].Digest); !errors.Is(err, registry.ErrNotQuarantined) {
 		t.Errorf("accepted what does not wait: %v", err)
 	}
 	pins.fail = errors.New("disk full")
-	if _, err := r.Accept("weather", q[0].Digest); err == nil || offeredIDs(r) != "read" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Digest); err == nil || offeredIDs(r) != "read" {
 		t.Error("accepted and not kept")
 	}
 	pins.fail = nil
-	if _, err := r.Accept("weather", q[0].Digest); err != nil || offeredIDs(r) != "read weather" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Digest); err != nil || offeredIDs(r) != "read weather" {
 		t.Errorf("not accepted: %v", err)
 	}
 
@@ -138,7 +138,7 @@ func TestQuarantineIsTold(t *testing.T) {
 		if c, err := w.Next(context.Background()); err != nil || len(c.Removed) != 1 {
 			t.Errorf("told %+v, %v", c, err)
 		}
-		if _, err := r.Accept("weather", r.Quarantined()[0].Digest); err != nil {
+		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Digest); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := w.Next(context.Background()); err != nil || len(c.Added) != 1 {

@@ -17,7 +17,8 @@ import (
 // roles is a set of roles.
 type roles uint8
 
-// The roles of the API, by the names that configuration and records use.
+// The roles of the API, in the order of roleNames. Each holds within a namespace, except administrator (admin in configuration
+// and records), which holds for the whole daemon.
 const (
 	caller roles = 1 << iota
 	delegate
@@ -25,11 +26,12 @@ const (
 	operator
 	worker
 	viewer
+	administrator
 
-	anyRole = caller | delegate | approver | operator | worker | viewer
+	anyRole = caller | delegate | approver | operator | worker | viewer | administrator
 )
 
-var roleNames = []string{"caller", "delegate", "approver", "operator", "worker", "viewer"}
+var roleNames = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
 
 // rolesOf returns the set of roles with these names.
 func rolesOf(names []string) (roles, error) {
@@ -115,16 +117,16 @@ func table() map[string]access {
 		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {roles: operator, limit: quick, audited: true},
 
 		tooldv1.AdminService_GetInfo_FullMethodName:              {roles: anyRole, limit: quick},
-		tooldv1.AdminService_Reload_FullMethodName:               {roles: operator, limit: quick, audited: true},
-		tooldv1.AdminService_Drain_FullMethodName:                {roles: operator, limit: quick, audited: true},
-		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: operator, limit: quick, audited: true},
-		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator, limit: quick},
-		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator, limit: quick, audited: true},
-		tooldv1.AdminService_ListSources_FullMethodName:          {roles: operator, limit: quick},
-		tooldv1.AdminService_ListSecrets_FullMethodName:          {roles: operator, limit: long, audited: true}, // it may start commands
+		tooldv1.AdminService_Reload_FullMethodName:               {roles: administrator, limit: quick, audited: true},
+		tooldv1.AdminService_Drain_FullMethodName:                {roles: administrator, limit: quick, audited: true},
+		tooldv1.AdminService_SetLogLevel_FullMethodName:          {roles: administrator, limit: quick, audited: true},
+		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {roles: operator | administrator, limit: quick},
+		tooldv1.AdminService_AcceptTool_FullMethodName:           {roles: operator | administrator, limit: quick, audited: true},
+		tooldv1.AdminService_ListSources_FullMethodName:          {roles: operator | administrator, limit: quick},
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {roles: operator | administrator, limit: long, audited: true}, // it may start commands
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {roles: operator, limit: long, audited: true},
-		tooldv1.AdminService_Backup_FullMethodName:       {roles: operator, limit: long, audited: true},
+		tooldv1.AdminService_Backup_FullMethodName:       {roles: administrator, limit: long, audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {roles: operator, limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {roles: operator, limit: long, audited: true},
 

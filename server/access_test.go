@@ -32,7 +32,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-var everyRole = []string{"caller", "delegate", "approver", "operator", "worker", "viewer"}
+var everyRole = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
 
 // mayCall is who may call which method, once more, by the comments of the API. "" is everybody, with or without a token.
 func mayCall() map[string][]string {
@@ -40,6 +40,7 @@ func mayCall() map[string][]string {
 	start := []string{"caller", "delegate"}
 	end := []string{"caller", "delegate", "operator"}
 	look := []string{"caller", "delegate", "viewer", "operator"}
+	tenants := []string{"operator", "admin"} // an operator for its namespace
 	return map[string][]string{
 		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
 		"/toold.v1.CallService/ResumeTool": {"approver", "operator", "caller", "delegate"},
@@ -57,9 +58,9 @@ func mayCall() map[string][]string {
 		"/toold.v1.WorkerService/Connect":        {"worker", "operator"},
 		"/toold.v1.AdminService/ListDeadLetters": {"operator"}, "/toold.v1.AdminService/RetryDeadLetter": {"operator"},
 		"/toold.v1.AdminService/GetInfo": everyRole,
-		"/toold.v1.AdminService/Reload":  {"operator"}, "/toold.v1.AdminService/Drain": {"operator"}, "/toold.v1.AdminService/SetLogLevel": {"operator"},
-		"/toold.v1.AdminService/ListQuarantinedTools": {"operator"}, "/toold.v1.AdminService/AcceptTool": {"operator"}, "/toold.v1.AdminService/ListSources": {"operator"}, "/toold.v1.AdminService/ListSecrets": {"operator"},
-		"/toold.v1.AdminService/ReleaseCalls": {"operator"}, "/toold.v1.AdminService/Backup": {"operator"}, "/toold.v1.AdminService/Purge": {"operator"},
+		"/toold.v1.AdminService/Reload":  {"admin"}, "/toold.v1.AdminService/Drain": {"admin"}, "/toold.v1.AdminService/SetLogLevel": {"admin"},
+		"/toold.v1.AdminService/ListQuarantinedTools": tenants, "/toold.v1.AdminService/AcceptTool": tenants, "/toold.v1.AdminService/ListSources": tenants, "/toold.v1.AdminService/ListSecrets": tenants,
+		"/toold.v1.AdminService/ReleaseCalls": {"operator"}, "/toold.v1.AdminService/Backup": {"admin"}, "/toold.v1.AdminService/Purge": {"operator"},
 		"/toold.v1.AdminService/ReadAudit": {"operator"},
 		"/grpc.health.v1.Health/Check":     {""}, "/grpc.health.v1.Health/List": everyRole, "/grpc.health.v1.Health/Watch": everyRole,
 		"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      everyRole,

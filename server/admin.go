@@ -50,8 +50,13 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
 		},
 	}
-	if principal(ctx).roles&(operator|viewer) != 0 {
+	if p := principal(ctx); p.roles&(operator|viewer|administrator) != 0 {
 		resp.Hooks = each(i.Hooks, fromHookState)
+		for _, h := range resp.Hooks {
+			if p.roles&administrator == 0 {
+				h.Place, h.LastError = "", "" // addresses, paths and what programs printed are the daemon's
+			}
+		}
 	}
 	return resp, nil
 }

@@ -114,6 +114,11 @@ func newIdentity(p tool.Principal, method string) (identity, error) {
 	return identity{Principal: p, roles: set}, nil
 }
 
+// oversees reports whether the identity may see what belongs to a namespace; "" is what all namespaces share.
+func (id *identity) oversees(namespace string) bool {
+	return namespace == "" || namespace == id.Namespace || id.roles&administrator != 0
+}
+
 // find looks by the first bytes of a hash and compares the rest in constant time.
 func (a *Auth) find(hash [sha256.Size]byte) *token {
 	for _, c := range a.tokens[binary.BigEndian.Uint64(hash[:])] {

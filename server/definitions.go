@@ -10,7 +10,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// ListQuarantinedTools returns a page of the tools whose definitions wait to be accepted.
+// ListQuarantinedTools returns a page of the tools of the principal's namespace whose definitions wait to be accepted; an admin
+// gets those of all.
 func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuarantinedToolsRequest) (*tooldv1.ListQuarantinedToolsResponse, error) {
 	p := principal(ctx)
 	size := int(req.GetPageSize())
@@ -28,25 +29,29 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 	if err != nil {
 		return nil, err
 	}
-	resp, bytes := &tooldv1.ListQuarantinedToolsResponse{}, 0
+	resp, bytes, last := &tooldv1.ListQuarantinedToolsResponse{}, 0, ""
 	for _, q := range s.admin.Quarantined() {
 		id := q.Waiting.Descriptor.ID
-		if id <= string(after) || req.GetTool() != "" && req.GetTool() != id {
+		if waitingKey(q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.oversees(q.Namespace) {
 			continue
 		}
 		t := &tooldv1.QuarantinedTool{Trusted: fromTool(q.Trusted), Waiting: fromTool(q.Waiting)}
 		t.Trusted.Id = cmp.Or(t.Trusted.GetId(), id)
 		bytes += proto.Size(t)
 		if n := len(resp.Tools); n == size || n > 0 && bytes > maxExport {
-			resp.NextPageToken = seal([]byte(resp.Tools[n-1].GetWaiting().GetId()), b)
+			resp.NextPageToken = seal([]byte(last), b)
 			break
 		}
+		last = waitingKey(q)
 		resp.Tools = append(resp.Tools, t)
 	}
 	return resp, nil
 }
 
-// AcceptTool trusts a definition that waits.
+// waitingKey orders quarantined tools: two namespaces may have tools with the same id.
+func waitingKey(q QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x00" + q.Source }
+
+// AcceptTool trusts a definition that waits: an operator's own namespace's, or with the role admin any.
 func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) (*tooldv1.AcceptToolResponse, error) {
 	if err := required("tool", req.GetTool()); err != nil {
 		return nil, err
@@ -54,9 +59,33 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 	if err := required("digest", req.GetDigest()); err != nil {
 		return nil, err
 	}
-	t, err := s.admin.AcceptTool(principal(ctx).Principal, req.GetTool(), req.GetDigest())
+	p := principal(ctx)
+	q, err := s.waiting(p, req.GetTool(), req.GetDigest())
+	if err != nil {
+		return nil, err
+	}
+	if q.Namespace == "" && p.roles&administrator == 0 {
+		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED",
+			"%q comes from %q, which serves every namespace: accepting it needs the role admin; %q has %v", req.GetTool(), q.Source, p.Subject, p.Roles)
+	}
+	t, err := s.admin.AcceptTool(p.Principal, q)
 	if err != nil {
 		return nil, err
 	}
 	return &tooldv1.AcceptToolResponse{Tool: fromTool(t)}, nil
+}
+
+// waiting returns the definition with this digest that waits to be accepted.
+func (s *admin) waiting(p *identity, id, digest string) (q QuarantinedTool, err error) {
+	err = call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+	for _, q := range s.admin.Quarantined() {
+		if q.Waiting.Descriptor.ID != id || !p.oversees(q.Namespace) {
+			continue
+		}
+		if q.Waiting.Digest == digest {
+			return q, nil
+		}
+		err = call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the definition that waits has the digest %s, not %s: look at it again", q.Waiting.Digest, digest)
+	}
+	return q, err
 }

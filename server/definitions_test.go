@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 // forecast is a tool of a foreign source, with this description deep inside its schema.
@@ -31,7 +33,7 @@ func TestT74Quarantine(t *testing.T) {
 	store := memory.New(memory.Config{})
 	w := newWorld(t, options{store: store})
 	must(t, w.tools.Register("mcp:sky", forecast("Name of the city")))
-	calls, admin := w.calls("alice"), tooldv1.NewAdminServiceClient(w.as("oscar"))
+	calls, admin := w.calls("alice"), tooldv1.NewAdminServiceClient(w.as("adam"))
 	do := func(id string) *tooldv1.Call {
 		t.Helper()
 		got, err := calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "forecast", CallId: id}})
@@ -106,4 +108,49 @@ func TestQuarantineOfAHiddenTool(t *testing.T) {
 	if text := got.GetCall().GetResult().GetError().GetDeveloperMessage(); text != "" {
 		t.Errorf("the caller learns %q", text)
 	}
+}
+
+// T117: an operator sees and accepts the definitions of its own namespace's workers. Those of another namespace it cannot see, and
+// those that every namespace calls need an admin.
+func TestT117QuarantineOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	changed := func(source, id string) {
+		t.Helper()
+		for _, text := range []string{"before", "after"} {
+			must(t, w.tools.Replace(source, tool.Func(tool.Descriptor{ID: id, Description: text}, nil)))
+		}
+	}
+	changed("mcp:sky", "shared")
+	changed(worker.SourceOf("default", "p"), "ours")
+	changed(worker.SourceOf("other", "p"), "theirs")
+	admin := func(user string) tooldv1.AdminServiceClient { return tooldv1.NewAdminServiceClient(w.as(user)) }
+	digests := map[string]string{}
+	for user, want := range map[string][]string{"oscar": {"ours", "shared"}, "mallory": {"shared", "theirs"}, "adam": {"ours", "shared", "theirs"}} {
+		var got []string
+		for token := ""; ; {
+			page, err := admin(user).ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{PageSize: 1, PageToken: token})
+			must(t, err)
+			for _, q := range page.GetTools() {
+				got = append(got, q.GetWaiting().GetId())
+				digests[q.GetWaiting().GetId()] = q.GetWaiting().GetDigest()
+			}
+			if token = page.GetNextPageToken(); token == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s sees %q, want %q", user, got, want)
+		}
+	}
+	accept := func(user, id string) error {
+		_, err := admin(user).AcceptTool(within(t), &tooldv1.AcceptToolRequest{Tool: id, Digest: digests[id]})
+		return err
+	}
+	wantRefusal(t, accept("mallory", "ours"), codes.NotFound, "TOOL_NOT_QUARANTINED")
+	wantRefusal(t, accept("oscar", "theirs"), codes.NotFound, "TOOL_NOT_QUARANTINED")
+	wantRefusal(t, accept("mallory", "shared"), codes.PermissionDenied, "ROLE_REQUIRED")
+	must(t, accept("oscar", "ours"))
+	must(t, accept("adam", "theirs"))
+	must(t, accept("adam", "shared"))
 }

@@ -283,13 +283,13 @@ type Admin interface {
 	Reload(ctx context.Context) (Reloaded, error)
 	// Drain begins to stop. A nil period is the configured one. A second one only reports.
 	Drain(period *time.Duration) (deadline time.Time, running int)
-	// Quarantined lists tools whose definitions are not those that are trusted, by id.
+	// Quarantined lists tools whose definitions are not those that are trusted, by id, for all namespaces.
 	Quarantined() []QuarantinedTool
-	// AcceptTool trusts the definition of a tool that waits, when it has this digest.
-	AcceptTool(p tool.Principal, id, digest string) (Tool, error)
-	// Sources says where tools come from, by name.
+	// AcceptTool trusts a definition that Quarantined listed.
+	AcceptTool(p tool.Principal, q QuarantinedTool) (Tool, error)
+	// Sources lists where tools come from, by name, for all namespaces.
 	Sources() []Source
-	// Secrets says what references stand for, by name, and has each read before when check is set.
+	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
 	Secrets(ctx context.Context, check bool) []Secret
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
@@ -312,6 +312,7 @@ type Backup struct{ Calls, Files, Bytes int64 }
 
 // A QuarantinedTool has another definition than the one that is trusted.
 type QuarantinedTool struct {
+	Namespace        string // of its source; "": every namespace calls it
 	Source           string
 	Trusted, Waiting Tool
 }

@@ -193,6 +193,8 @@ func fromRole(name string) tooldv1.Role {
 		return tooldv1.Role_ROLE_WORKER
 	case "viewer":
 		return tooldv1.Role_ROLE_VIEWER
+	case "admin":
+		return tooldv1.Role_ROLE_ADMIN
 	}
 	return tooldv1.Role_ROLE_UNSPECIFIED
 }

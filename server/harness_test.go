@@ -49,6 +49,7 @@ var users = map[string]tool.Principal{
 	"art":     {Namespace: "default", Roles: []string{"approver"}},
 	"oscar":   {Namespace: "default", Roles: []string{"operator"}},
 	"vera":    {Namespace: "default", Roles: []string{"viewer"}},
+	"adam":    {Namespace: "default", Roles: []string{"admin"}},
 	"wanda":   {Namespace: "default", Roles: []string{"worker"}},
 	"mallory": {Namespace: "other", Roles: []string{"caller", "delegate", "approver", "operator", "viewer"}},
 }
@@ -334,6 +335,7 @@ func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix
 func (a *admin) Sources() []server.Source {
 	return []server.Source{
 		{Name: "builtin", State: server.SourceReady, Tools: 3},
+		{Name: "worker:other/p", Namespace: "other", State: server.SourceReady, Tools: 1},
 		{Name: "mcp:w", State: server.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []server.RefusedTool{{Name: "read ", Reason: "a space"}}},
 	}
 }
@@ -343,13 +345,14 @@ func (a *admin) Secrets(_ context.Context, check bool) []server.Secret {
 	if check {
 		s.Read, s.Problem = time.Unix(1, 0), "gone"
 	}
-	return []server.Secret{s}
+	theirs := server.Secret{Name: "theirs", Place: "/run/theirs", Allow: []server.SecretAllow{{Namespaces: []string{"oth*", "third"}, Tools: []string{"pay"}}}}
+	return []server.Secret{s, theirs}
 }
 
 func (a *admin) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.tools) }
 
-func (a *admin) AcceptTool(_ tool.Principal, id, digest string) (server.Tool, error) {
-	return wire.Accept(a.tools, id, digest)
+func (a *admin) AcceptTool(_ tool.Principal, q server.QuarantinedTool) (server.Tool, error) {
+	return wire.Accept(a.tools, q)
 }
 
 func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (server.Backup, error) {

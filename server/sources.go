@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -20,6 +21,7 @@ const (
 // A Source is where tools come from.
 type Source struct {
 	Name                             string
+	Namespace                        string // whose callers have its tools; "": all
 	State                            SourceState
 	Since                            time.Time // zero: it comes with the daemon
 	Tools, Starts                    int
@@ -31,9 +33,11 @@ type Source struct {
 // A RefusedTool is not taken.
 type RefusedTool struct{ Name, Reason string }
 
-// ListSources returns where the tools come from.
-func (s *admin) ListSources(context.Context, *tooldv1.ListSourcesRequest) (*tooldv1.ListSourcesResponse, error) {
-	return &tooldv1.ListSourcesResponse{Sources: each(s.admin.Sources(), func(o *Source) *tooldv1.Source {
+// ListSources returns where the tools of the principal's namespace come from; an admin gets all sources.
+func (s *admin) ListSources(ctx context.Context, _ *tooldv1.ListSourcesRequest) (*tooldv1.ListSourcesResponse, error) {
+	id := principal(ctx)
+	all := slices.DeleteFunc(s.admin.Sources(), func(o Source) bool { return !id.oversees(o.Namespace) })
+	return &tooldv1.ListSourcesResponse{Sources: each(all, func(o *Source) *tooldv1.Source {
 		return &tooldv1.Source{
 			Name: o.Name, State: tooldv1.SourceState(o.State), Since: fromTime(o.Since), Tools: int32(o.Tools), Starts: int32(o.Starts),
 			Address: o.Address, Server: o.Server, Protocol: o.Protocol, Trust: o.Trust, Error: o.Error,

@@ -19,13 +19,15 @@ func (a *app) backupCommand() *cobra.Command {
 		Use:   "backup DEST",
 		Short: "Copy the whole store into a new directory",
 		Long: `Asks the daemon for a copy of its store, as it is at one moment, in the
-directory DEST on the daemon's machine; calls go on meanwhile. With --data the
-store in that directory is copied, which no daemon may have open. DEST must not
-be there, or be empty. The copy holds the journal and the output of calls, not
-the configuration, tokens or the workspace.
+directory DEST on the daemon's machine; calls go on meanwhile. DEST lies below a
+folder of the setting backup.directories, which is DATA/backups by default, and
+the role admin is needed. With --data the store in that directory is copied,
+which no daemon may have open, to any DEST. DEST must not be there, or be empty.
+The copy holds the journal and the output of calls of all namespaces, not the
+configuration, tokens or the workspace.
 
 "toold restore" makes a store of it.`,
-		Example: "  toold backup /backups/monday\n  toold backup /backups/monday --data data   # no daemon runs",
+		Example: "  toold backup data/backups/monday\n  toold backup /mnt/monday --data data   # no daemon runs",
 		Args:    exactArgs("DEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dest, err := filepath.Abs(args[0])
@@ -61,7 +63,7 @@ func (a *app) restoreCommand() *cobra.Command {
 empty. A daemon that is started on it holds the calls that had not ended,
 because they may have gone on since the backup: "toold release" carries them on
 or ends them.`,
-		Example: "  toold restore /backups/monday data\n  toold serve --data data --workspace workspace\n  toold release --all",
+		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
 		Args:    exactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
 			copied, err := sqlite.Restore(c.Context(), args[0], args[1])

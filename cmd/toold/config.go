@@ -26,6 +26,7 @@ type Config struct {
 	Documents  Documents     `koanf:"documents"`
 	Timeouts   Timeouts      `koanf:"timeouts"`
 	Retention  Retention     `koanf:"retention"`
+	Backup     Backup        `koanf:"backup"`
 	Log        Log           `koanf:"log"`
 	Bash       Bash          `koanf:"bash"`
 	Sandbox    Sandbox       `koanf:"sandbox"`
@@ -76,7 +77,7 @@ type Auth struct {
 type Token struct {
 	Name      string    `koanf:"name"`      // the subject; required; may have several tokens
 	Namespace string    `koanf:"namespace"` // "": default
-	Roles     []string  `koanf:"roles"`     // caller, delegate, approver, operator, viewer, worker; none is refused
+	Roles     []string  `koanf:"roles"`     // caller, delegate, approver, operator, viewer, worker, admin; none is refused
 	Hash      string    `koanf:"hash"`      // sha256:<64 hex digits>, as "toold token hash" prints it; required
 	Expires   time.Time `koanf:"expires"`   // zero: never
 }
@@ -134,6 +135,19 @@ type Timeouts struct {
 type Retention struct {
 	Calls      time.Duration `koanf:"calls"`      // with everything
 	Tombstones time.Duration `koanf:"tombstones"` // their ids, so that none runs twice; at least Calls
+}
+
+// Backup says where the daemon may write copies of its store.
+type Backup struct {
+	Directories []string `koanf:"directories"` // below which each copy gets a directory; none: <data>/backups
+}
+
+// backupFolders returns the directories below which copies may be written.
+func (c *Config) backupFolders() []string {
+	if len(c.Backup.Directories) > 0 {
+		return c.Backup.Directories
+	}
+	return []string{filepath.Join(c.Data, "backups")}
 }
 
 // Log says what is logged, to standard error.

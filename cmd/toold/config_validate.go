@@ -233,7 +233,7 @@ func (c *Config) validateDescriptions(wrong complaint) {
 }
 
 func (c *Config) validateTokens(wrong complaint) {
-	known := []string{"caller", "delegate", "approver", "operator", "viewer", "worker"}
+	known := []string{"caller", "delegate", "approver", "operator", "viewer", "worker", "admin"}
 	seen := map[string]bool{}
 	for i, t := range c.Auth.Tokens {
 		here := func(format string, args ...any) {

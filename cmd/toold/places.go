@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,6 +51,9 @@ func (c *Config) separatePlaces() error {
 			places = append(places, struct{ what, path string }{"secrets: " + s.Name, s.Command[0]})
 		}
 	}
+	for _, path := range c.Backup.Directories {
+		places = append(places, struct{ what, path string }{"backup.directories", path})
+	}
 	for _, path := range c.MCP.Files {
 		places = append(places, struct{ what, path string }{"mcp.files", path})
 	}
@@ -69,6 +73,32 @@ func (c *Config) separatePlaces() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// mayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers
+// could read.
+func (c *Config) mayHoldBackup(dir string) error {
+	workspace, err := settle(filepath.Clean(c.Workspace))
+	if err != nil {
+		return c.unclear("workspace", err)
+	}
+	if err := c.apart(workspace, "directory", dir); err != nil {
+		return err
+	}
+	at, err := settle(dir)
+	if err != nil {
+		return err
+	}
+	folders := c.backupFolders()
+	for _, folder := range folders {
+		if folder, err = settle(folder); err != nil {
+			return err
+		}
+		if at != folder && holds(folder, at) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not below a folder for backups: %s (setting backup.directories)", at, strings.Join(folders, ", "))
 }
 
 // apart refuses what callers can read or change, or lead elsewhere.

@@ -106,10 +106,10 @@ func (a adminOf) SetLogLevel(name string) string {
 func (a adminOf) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.d.tools) }
 
 // AcceptTool implements [server.Admin].
-func (a adminOf) AcceptTool(p tool.Principal, id, digest string) (server.Tool, error) {
-	t, err := wire.Accept(a.d.tools, id, digest)
+func (a adminOf) AcceptTool(p tool.Principal, q server.QuarantinedTool) (server.Tool, error) {
+	t, err := wire.Accept(a.d.tools, q)
 	if err == nil {
-		a.d.log.Info("definition of a tool accepted", zap.String("tool", id), zap.String("digest", digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+		a.d.log.Info("definition of a tool accepted", zap.String("tool", t.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
 	}
 	return t, err
 }
@@ -119,6 +119,9 @@ func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string)
 	s, ok := a.d.store.(*sqlite.Store)
 	if !ok {
 		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+	}
+	if err := a.d.cfg.mayHoldBackup(directory); err != nil {
+		return server.Backup{}, call.InvalidField("directory", "%v", err)
 	}
 	copied, err := s.Backup(ctx, directory)
 	if err != nil {

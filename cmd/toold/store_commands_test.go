@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,10 @@ import (
 	"syscall"
 	"testing"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -53,7 +58,7 @@ func TestBackupRestoreRelease(t *testing.T) {
 		asking(t, p, id)
 	}
 	dir := filepath.Dir(s.data)
-	saved := filepath.Join(dir, "saved")
+	saved := filepath.Join(s.data, "backups", "saved")
 	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
 	new(run).do(t, s.data, "backup", saved).says(t, exitConflict, "is there already and not empty", "BACKUP_FAILED")
 	new(run).do(t, s.data, "backup").says(t, exitUsage, "DEST")
@@ -96,6 +101,58 @@ func TestBackupRestoreRelease(t *testing.T) {
 	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, 0, "red")
 	new(run).do(t, s.data, "calls", "show", "store-tests-call-two").says(t, 0, "CANCELLED", "ran elsewhere")
 	p.stop()
+}
+
+// T117: a copy of the store, which holds the calls of all namespaces, is written for an admin alone, below the configured folders
+// and never where calls could read it.
+func TestT117Backup(t *testing.T) {
+	s := newSite(t, "")
+	dir := filepath.Dir(s.data)
+	allowed, token := filepath.Join(dir, "allowed"), "operator-of-b-0123456789abcdefgh"
+	sum := sha256.Sum256([]byte(token))
+	config := filepath.Join(dir, "toold.yaml")
+	write := func(folders ...string) {
+		must(t, os.WriteFile(config, fmt.Appendf(nil, "auth:\n  tokens:\n    - {name: bea, namespace: b, roles: [caller, approver, operator, viewer], hash: \"sha256:%x\"}\nbackup:\n  directories: [%s]\n",
+			sum, strings.Join(folders, ", ")), 0o600))
+	}
+	write(filepath.Join(s.workspace, "backups"))
+	if out, err := s.command("--config", config).CombinedOutput(); err == nil || !strings.Contains(string(out), "backup.directories") {
+		t.Fatalf("a folder in the workspace: %v\n%s", err, out)
+	}
+	must(t, os.Mkdir(allowed, 0o700))
+	must(t, os.Symlink(s.workspace, filepath.Join(allowed, "link")))
+	write(allowed)
+	p := s.start("--config", config)
+	conn, err := grpc.NewClient(p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(token)))
+	must(t, err)
+	defer conn.Close()
+	theirs := tooldv1.NewAdminServiceClient(conn)
+	for what, f := range map[string]func() error{
+		"Backup": func() error {
+			_, err := theirs.Backup(within(t), &tooldv1.BackupRequest{Directory: filepath.Join(allowed, "b")})
+			return err
+		},
+		"Drain":  func() error { _, err := theirs.Drain(within(t), &tooldv1.DrainRequest{}); return err },
+		"Reload": func() error { _, err := theirs.Reload(within(t), &tooldv1.ReloadRequest{}); return err },
+		"SetLogLevel": func() error {
+			_, err := theirs.SetLogLevel(within(t), &tooldv1.SetLogLevelRequest{Level: 1})
+			return err
+		},
+	} {
+		if err := f(); reasonOf(err) != "ROLE_REQUIRED" {
+			t.Errorf("%s by the operator of a namespace: %v", what, err)
+		}
+	}
+	for _, at := range []string{
+		filepath.Join(s.workspace, "copy"), filepath.Join(allowed, "link", "copy"), filepath.Join(allowed, "..", "work", "copy"), allowed,
+		filepath.Join(allowed, "..", "elsewhere"), filepath.Join(s.data, "backups", "copy"),
+	} {
+		if _, err := p.admin.Backup(within(t), &tooldv1.BackupRequest{Directory: at}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("a backup to %s: %v", at, err)
+		}
+	}
+	_, err = p.admin.Backup(within(t), &tooldv1.BackupRequest{Directory: filepath.Join(allowed, "deep", "copy")})
+	must(t, err)
 }
 
 // The command erases what is named, when it is sure.

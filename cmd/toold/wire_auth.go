@@ -20,7 +20,7 @@ import (
 // localUser is who uses the daemon on its own machine: through the token of the first start, or as the daemon's own user
 // at the unix socket. It is one person, so that nobody is a second pair of eyes for himself.
 func localUser() tool.Principal {
-	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer"}}
+	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
 }
 
 // newAuth returns who may come in. localToken is the text of the token of the first start; empty while there is none.

@@ -82,7 +82,8 @@ func (a adminOf) workerSources() []server.Source {
 	var out []server.Source
 	for _, p := range a.d.workers.Pools() {
 		tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: p.Source}, registry.Page{})
-		o := server.Source{Name: p.Source, State: server.SourceReady, Since: p.Since, Tools: len(tools), Server: strconv.Itoa(len(p.Workers)) + " workers"}
+		namespace, _ := worker.NamespaceOf(p.Source)
+		o := server.Source{Name: p.Source, Namespace: namespace, State: server.SourceReady, Since: p.Since, Tools: len(tools), Server: strconv.Itoa(len(p.Workers)) + " workers"}
 		switch {
 		case len(p.Workers) == 0:
 			o.State, o.Server, o.Error = server.SourceDown, "", "no worker is connected"

@@ -34,7 +34,7 @@ func TestT74ChangedWhileItRuns(t *testing.T) {
 				t.Fatalf("in quarantine is %+v", q)
 			}
 			contains(t, w.text("w__grown", `{}`), "new")
-			_, err := w.tools.Accept("w__echo", q[0].Digest)
+			_, err := w.tools.Accept(q[0].Source, "w__echo", q[0].Digest)
 			must(t, err)
 			contains(t, w.text("w__echo", `{}`), "thanks")
 		})

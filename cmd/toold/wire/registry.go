@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/frontend"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 // Definitions shows a registry to the engine as the tools that there are.
@@ -49,8 +50,9 @@ func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string
 func Quarantined(r *registry.Registry) []server.QuarantinedTool {
 	var out []server.QuarantinedTool
 	for _, q := range r.Quarantined() {
+		namespace, _ := worker.NamespaceOf(q.Source)
 		out = append(out, server.QuarantinedTool{
-			Source:  q.Source,
+			Namespace: namespace, Source: q.Source,
 			Trusted: server.Tool{Descriptor: &q.Trusted, Digest: q.TrustedDigest},
 			Waiting: server.Tool{Descriptor: &q.Descriptor, Digest: q.Digest},
 		})
@@ -59,8 +61,9 @@ func Quarantined(r *registry.Registry) []server.QuarantinedTool {
 }
 
 // Accept trusts a definition that waits.
-func Accept(r *registry.Registry, id, digest string) (server.Tool, error) {
-	e, err := r.Accept(id, digest)
+func Accept(r *registry.Registry, q server.QuarantinedTool) (server.Tool, error) {
+	id := q.Waiting.Descriptor.ID
+	e, err := r.Accept(q.Source, id, q.Waiting.Digest)
 	var other *registry.DigestError
 	switch {
 	case errors.Is(err, registry.ErrNotQuarantined):

@@ -47,28 +47,32 @@ type AdminServiceClient interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
-	// nothing. Role: operator.
+	// nothing. Role: admin.
 	//
 	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
 	// rules stay.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
 	// Begins to stop, as SIGTERM does: not ready, new calls UNAVAILABLE, running ones get the period, suspended ones stay,
 	// streams end with `closing`. Answers when the drain has begun; the process ends within the period and 5 s. A second one
-	// only reports. Role: operator.
+	// only reports. Role: admin.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
-	// Changes what is logged until the daemon ends. Role: operator.
+	// Changes what is logged until the daemon ends. Role: admin.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
-	// their calls end with NOT_FOUND until the definition is accepted. Role: operator.
+	// their calls end with NOT_FOUND until the definition is accepted. Tools of other namespaces' workers are for admins only.
+	// Roles: operator, admin.
 	ListQuarantinedTools(ctx context.Context, in *ListQuarantinedToolsRequest, opts ...grpc.CallOption) (*ListQuarantinedToolsResponse, error)
-	// Trusts the definition of a tool that waits. Role: operator.
+	// Trusts the definition of a tool that waits. Roles: operator for the tools of its namespace's workers; admin for all, among
+	// them those that every namespace calls (PERMISSION_DENIED, reason ROLE_REQUIRED).
 	//
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// Where the tools come from, and how each of these sources is. Role: operator.
+	// Where the tools come from, and how each of these sources is. The workers of other namespaces are for admins only. Roles:
+	// operator, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
-	// What references to secrets stand for, and who is entitled, never a value. Role: operator.
+	// What references to secrets stand for, and who is entitled, never a value. An operator gets those that its namespace is
+	// entitled to, without their places. Roles: operator, admin; check needs admin.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
@@ -79,8 +83,9 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error)
 	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
-	// serves. It answers when all of it is on the disk. Role: operator.
+	// serves. It answers when all of it is on the disk. Role: admin.
 	//
+	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
 	// nothing is left of the copy.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
@@ -269,28 +274,32 @@ type AdminServiceServer interface {
 	// What this daemon is and what it holds. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
-	// nothing. Role: operator.
+	// nothing. Role: admin.
 	//
 	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
 	// rules stay.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
 	// Begins to stop, as SIGTERM does: not ready, new calls UNAVAILABLE, running ones get the period, suspended ones stay,
 	// streams end with `closing`. Answers when the drain has begun; the process ends within the period and 5 s. A second one
-	// only reports. Role: operator.
+	// only reports. Role: admin.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
-	// Changes what is logged until the daemon ends. Role: operator.
+	// Changes what is logged until the daemon ends. Role: admin.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
-	// their calls end with NOT_FOUND until the definition is accepted. Role: operator.
+	// their calls end with NOT_FOUND until the definition is accepted. Tools of other namespaces' workers are for admins only.
+	// Roles: operator, admin.
 	ListQuarantinedTools(context.Context, *ListQuarantinedToolsRequest) (*ListQuarantinedToolsResponse, error)
-	// Trusts the definition of a tool that waits. Role: operator.
+	// Trusts the definition of a tool that waits. Roles: operator for the tools of its namespace's workers; admin for all, among
+	// them those that every namespace calls (PERMISSION_DENIED, reason ROLE_REQUIRED).
 	//
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
 	// the one that was looked at.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// Where the tools come from, and how each of these sources is. Role: operator.
+	// Where the tools come from, and how each of these sources is. The workers of other namespaces are for admins only. Roles:
+	// operator, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
-	// What references to secrets stand for, and who is entitled, never a value. Role: operator.
+	// What references to secrets stand for, and who is entitled, never a value. An operator gets those that its namespace is
+	// entitled to, without their places. Roles: operator, admin; check needs admin.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
 	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
 	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
@@ -301,8 +310,9 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error)
 	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
-	// serves. It answers when all of it is on the disk. Role: operator.
+	// serves. It answers when all of it is on the disk. Role: admin.
 	//
+	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
 	// nothing is left of the copy.
 	Backup(context.Context, *BackupRequest) (*BackupResponse, error)

@@ -33,12 +33,14 @@ const (
 	Role_ROLE_DELEGATE Role = 2
 	// Answers tickets, and sees the calls whose tickets it may answer.
 	Role_ROLE_APPROVER Role = 3
-	// Runs the daemon; sees and cancels every call of its namespace.
+	// Sees and cancels every call of its namespace, and accepts the definitions of its workers.
 	Role_ROLE_OPERATOR Role = 4
 	// Kept for those who will serve tools from outside.
 	Role_ROLE_WORKER Role = 5
 	// Sees everything of its namespace and changes nothing.
 	Role_ROLE_VIEWER Role = 6
+	// Runs the daemon, for all namespaces. It sees no calls by this role.
+	Role_ROLE_ADMIN Role = 7
 )
 
 // Enum value maps for Role.
@@ -51,6 +53,7 @@ var (
 		4: "ROLE_OPERATOR",
 		5: "ROLE_WORKER",
 		6: "ROLE_VIEWER",
+		7: "ROLE_ADMIN",
 	}
 	Role_value = map[string]int32{
 		"ROLE_UNSPECIFIED": 0,
@@ -60,6 +63,7 @@ var (
 		"ROLE_OPERATOR":    4,
 		"ROLE_WORKER":      5,
 		"ROLE_VIEWER":      6,
+		"ROLE_ADMIN":       7,
 	}
 )
 
@@ -172,7 +176,7 @@ const file_toold_v1_principal_proto_rawDesc = "" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12$\n" +
 	"\x05roles\x18\x02 \x03(\x0e2\x0e.toold.v1.RoleR\x05roles\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1c\n" +
-	"\tnamespace\x18\x04 \x01(\tR\tnamespace*\x88\x01\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace*\x98\x01\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_CALLER\x10\x01\x12\x11\n" +
@@ -180,7 +184,9 @@ const file_toold_v1_principal_proto_rawDesc = "" +
 	"\rROLE_APPROVER\x10\x03\x12\x11\n" +
 	"\rROLE_OPERATOR\x10\x04\x12\x0f\n" +
 	"\vROLE_WORKER\x10\x05\x12\x0f\n" +
-	"\vROLE_VIEWER\x10\x06B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\vROLE_VIEWER\x10\x06\x12\x0e\n" +
+	"\n" +
+	"ROLE_ADMIN\x10\aB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_principal_proto_rawDescOnce sync.Once
