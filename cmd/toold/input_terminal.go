@@ -84,9 +84,9 @@ const lastKeys = time.Second
 // loop has what is typed sent, one after the other: a call that takes nothing keeps nobody from leaving.
 func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached bool, err error) {
 	resized := make(chan os.Signal, 1)
+	resized <- syscall.SIGWINCH // the size that it has now; a signal that came first would leave no room for it
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	resized <- syscall.SIGWINCH // the size that it has now
 	var (
 		d     detacher
 		o     = outbox{send: func(ask func() error) { others.Go(func() { s.sent <- ask() }) }}
