@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -18,7 +19,8 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 	return shown(p, l.snapshot()), nil
 }
 
-// List returns a page of calls. Whoever may not look at others' calls gets its own; approvers get what waits for them.
+// List returns a page of calls. Whoever may not look at others' calls gets its own; approvers get what waits for them. A page has
+// fewer calls than the query's limit where others were left out.
 func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (store.Page, error) {
 	e.settle()
 	q.Namespace = p.Namespace
@@ -27,6 +29,7 @@ func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (sto
 		q.Caller = p.Subject
 	}
 	page, err := e.store.Calls(ctx, q)
+	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !visible(p, c) })
 	for i, c := range page.Calls {
 		page.Calls[i] = shown(p, c)
 	}

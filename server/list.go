@@ -18,7 +18,7 @@ const (
 )
 
 // fill appends calls to a response until it has as many as q wants or its bytes are spent, but one at least. It returns
-// the position at which the next page begins; 0 after the last.
+// the position at which the next page begins; 0 after the last. A page may be shorter than q wants, or empty, before the last.
 func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Query, mask mask) (next int64, err error) {
 	p := principal(ctx).Principal
 	size, want := 0, q.Limit
@@ -40,7 +40,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Qu
 		}
 		resp.Calls, resp.BrokenCallIds = append(resp.Calls, calls...), append(resp.BrokenCallIds, page.Broken...)
 		size += bytes
-		want -= len(page.Calls) + len(page.Broken)
+		want -= at.Limit // also for calls that the principal may not see, so that a page of those ends too
 		if page.Next == 0 || want <= 0 || size >= pageBytes {
 			return page.Next, nil
 		}
