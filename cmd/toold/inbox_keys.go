@@ -147,6 +147,9 @@ func howItWent(e *tooldv1.CallEvent) string {
 	}
 	f := e.GetFinished()
 	text := show.Status(f.GetStatus())
+	if how := show.BadExit(f.GetResult()); how != "" {
+		text += ", " + how
+	}
 	if d := f.GetResult().GetDuration(); d.AsDuration() > 0 {
 		text += " in " + show.Duration(d.AsDuration())
 	}

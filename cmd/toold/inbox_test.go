@@ -128,11 +128,17 @@ func TestInbox(t *testing.T) {
 	x.expect("somebody else decided this", "▸ gone")
 	x.press("a")
 	x.expect("does not wait any more")
-	late := p.ask("write", `{"path":"late.txt","content":"late\n"}`)
-	x.expect("late.txt")
+	fails := p.ask("bash", `{"command":"no-such-program > here.txt"}`)
+	x.expect("no-such-program")
 	x.press("j")
 	x.gone("gone")
-	x.expect("▸ approval  write", "late.txt", "1 waits, 9 decided here")
+	x.press("ay")
+	x.expect("bash: SUCCEEDED, exit code 127")
+	if got := p.became(fails).GetStatus(); got != succeeded {
+		t.Errorf("the call is %v", got)
+	}
+	late := p.ask("write", `{"path":"late.txt","content":"late\n"}`)
+	x.expect("▸ approval  write", "late.txt", "1 waits, 10 decided here")
 	x.press("q")
 	if code := x.end(); code != 0 {
 		t.Errorf("exit code %d", code)

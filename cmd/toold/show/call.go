@@ -56,6 +56,9 @@ func (v View) Call(c *tooldv1.Call) string {
 	if t := c.GetDescription().GetTitle(); t != "" {
 		b.WriteString("  " + fold(Line(t)))
 	}
+	if how := BadExit(c.GetResult()); how != "" {
+		b.WriteString("  " + v.paint(bad, how))
+	}
 	b.WriteString("\n" + v.fields(
 		"call", Line(c.GetCallId()),
 		"caller", principal(c.GetCaller()),

@@ -88,6 +88,9 @@ func (v View) Finished(f *tooldv1.CallFinished) string {
 	if x := f.GetExecuted(); r.GetError() != nil && x != tooldv1.Executed_EXECUTED_FINISHED && x != 0 {
 		rest = strings.TrimPrefix(rest+", "+strings.ToLower(strings.ReplaceAll(name(x), "_", " ")), ", ")
 	}
+	if how := BadExit(r); how != "" {
+		rest = strings.TrimPrefix(rest+", "+v.paint(bad, how), ", ")
+	}
 	text := v.paint(statusColor(f.GetStatus()), fmt.Sprintf("%-10s", strings.ToLower(Status(f.GetStatus())))) + " " + rest
 	text = strings.TrimRight(text, " ") + "\n"
 	if e := r.GetError(); e != nil {

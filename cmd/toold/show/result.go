@@ -25,6 +25,23 @@ func ResultText(r *tooldv1.ToolResult) string {
 	return r.GetData()
 }
 
+// BadExit says how the program of a result ended when it did not end well: the call has succeeded, the program has not. It is
+// empty for other results.
+func BadExit(r *tooldv1.ToolResult) string {
+	var program struct {
+		ExitCode int    `json:"exit_code"`
+		Signal   string `json:"signal"`
+		Running  bool   `json:"running"`
+	}
+	switch {
+	case r.GetError() != nil || json.Unmarshal([]byte(r.GetData()), &program) != nil || program.Running || program.ExitCode == 0:
+		return ""
+	case program.Signal != "":
+		return "ended by " + Line(program.Signal)
+	}
+	return "exit code " + strconv.Itoa(program.ExitCode)
+}
+
 // textOf returns the string that raw is, when it is one.
 func textOf(raw []byte) (string, bool) {
 	var text string

@@ -202,6 +202,13 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
+// ended is the end of a call that succeeded, with this data.
+func ended(data string) *tooldv1.CallEvent {
+	return &tooldv1.CallEvent{Event: &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{
+		Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, Executed: tooldv1.Executed_EXECUTED_FINISHED, Result: &tooldv1.ToolResult{Data: data},
+	}}}
+}
+
 func TestEvents(t *testing.T) {
 	s := ticket().GetSuspension()
 	who := &tooldv1.Principal{Subject: "eve", Method: "token"}
@@ -226,6 +233,8 @@ func TestEvents(t *testing.T) {
 		{Event: &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{Status: tooldv1.CallStatus_CALL_STATUS_CANCELLED, Executed: tooldv1.Executed_EXECUTED_STARTED, Result: finished().GetResult()}}},
 		{Event: &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{Status: tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, Executed: tooldv1.Executed_EXECUTED_FINISHED,
 			Result: &tooldv1.ToolResult{Message: "the result is data", Duration: durationpb.New(2100 * time.Millisecond)}}}},
+		ended(`{"exit_code":127,"stdout":"","stderr":"nope: command not found"}`), ended(`{"exit_code":-1,"signal":"SIG\u001bKILL"}`),
+		ended(`{"exit_code":0}`), ended(`{"exit_code":-1,"running":true}`), ended(`{"exit_code":"x"}`), ended(`[3]`),
 		{}, // a kind of later
 	} {
 		b.WriteString(view().Event(e))
