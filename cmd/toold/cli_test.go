@@ -81,6 +81,36 @@ func TestCallFormsOfArguments(t *testing.T) {
 	}
 }
 
+// TestCallShowsTheResultBesideOutput: what a result says that was not in the output is shown, and nothing twice.
+func TestCallShowsTheResultBesideOutput(t *testing.T) {
+	long := strings.Repeat("0123456789ä", 2000)
+	for _, tt := range []struct {
+		name, output string
+		result       *tooldv1.ToolResult
+		want         string // "" is nothing
+	}{
+		{"a message", "line 0\n", &tooldv1.ToolResult{Message: "1 lines"}, "result     1 lines\n"},
+		{"of two lines", "line 0\n", &tooldv1.ToolResult{Message: "1 line\nand no more"}, "result     1 line\n           and no more\n"},
+		{"that is not safe", "line 0\n", &tooldv1.ToolResult{Message: "\x1b[2J"}, `result     \x1b[2J`},
+		{"with members", "line 0\n", &tooldv1.ToolResult{Message: "1 lines", Data: `{"lines":1}`}, "result     1 lines\n           lines=1\n"},
+		{"data alone", "line 0\n", &tooldv1.ToolResult{Data: `"all"`}, "result     all\n"},
+		{"the output again", "line 0\n", &tooldv1.ToolResult{Message: "line 0"}, ""},
+		{"the output and its end", "line 0\n", &tooldv1.ToolResult{Message: "line 0\nExit code 3"}, ""},
+		{"the output, cut", long, &tooldv1.ToolResult{Message: long[:8000] + " […] " + long[9000:], Truncated: true}, ""},
+		{"a command", "line 0\n", &tooldv1.ToolResult{Message: "error first\nline 0", Data: `{"stdout":"line 0\n"}`}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := &script{execute: func(_ *tooldv1.ExecuteToolRequest, send func(*tooldv1.Frame) error) error {
+				return send(events("c1", accepted(), output(0, tt.output), ended(succeeded, tt.result)))
+			}}
+			r := new(run).do(t, s.start(t), "call", "count")
+			if r.out != tt.output || !strings.Contains(r.err, tt.want) || tt.want == "" && strings.Contains(r.err, "result ") {
+				t.Errorf("wrote %.100q and said %q, want %q", r.out, r.err, tt.want)
+			}
+		})
+	}
+}
+
 // TestCallReattaches: after a broken connection the same call is asked for again from the last cursor, and what was
 // shown is not shown twice.
 func TestCallReattaches(t *testing.T) {

@@ -27,7 +27,7 @@ type printer struct {
 
 	escapers map[string]*show.Escaper // by call and stream
 	lines    map[string]string        // by call and stream: with many, what has no end of line yet
-	streamed map[string]bool          // by stream: output of it went to standard output
+	streamed map[string]string        // by stream: the beginning of what went to standard output of it
 
 	// What became of the call, when it is one.
 	callID   string
@@ -41,7 +41,7 @@ type printer struct {
 func (a *app) newPrinter(c *client, many bool) *printer {
 	return &printer{
 		a: a, client: c, screen: a.newScreen(), many: many,
-		escapers: map[string]*show.Escaper{}, lines: map[string]string{}, streamed: map[string]bool{},
+		escapers: map[string]*show.Escaper{}, lines: map[string]string{}, streamed: map[string]string{},
 	}
 }
 
@@ -128,11 +128,18 @@ func (p *printer) chunk(ctx context.Context, id string, o *tooldv1.Output) error
 
 func (p *printer) bytes(id, stream string, b []byte) error {
 	text := string(b)
-	if _, terminal := p.place(stream); terminal || p.many {
+	toOut, terminal := p.place(stream)
+	if begin := p.streamed[stream]; toOut && len(begin) < streamBegin {
+		p.streamed[stream] = begin + text[:min(len(text), streamBegin-len(begin))]
+	}
+	if terminal || p.many {
 		text = p.escaper(id, stream).Escape(b)
 	}
 	return p.show(id, stream, text)
 }
+
+// streamBegin is how much is kept of a stream, to find it again in the result, in bytes.
+const streamBegin = 1 << 10
 
 // place says where a stream goes. What is called stderr is nobody's data, and with --output json no stream is.
 func (p *printer) place(stream string) (toOut, terminal bool) {
@@ -151,7 +158,6 @@ func (p *printer) show(id, stream, text string) error {
 		p.screen.say(text)
 		return nil
 	}
-	p.streamed[stream] = true
 	return p.screen.data(text, terminal)
 }
 
@@ -232,13 +238,13 @@ func (p *printer) finish(ctx context.Context) error {
 }
 
 // resultText writes the result to standard output. A result whose output was streamed there is not written again: what
-// else it says goes to standard error, on one line.
+// else it says goes to standard error.
 func (p *printer) resultText() error {
 	if p.result == nil || p.result.GetError() != nil {
 		return nil // it has been said
 	}
 	if len(p.streamed) > 0 {
-		p.screen.say(restOf(p.result, p.streamed))
+		p.screen.say(unseen(p.result, p.streamed) + restOf(p.result, p.streamed))
 		return nil
 	}
 	text := show.ResultText(p.result)
@@ -254,8 +260,30 @@ func (p *printer) resultText() error {
 	return p.screen.data(text, p.a.outTerminal)
 }
 
+// unseen is the text of a result, unless it is what was streamed: then its data has a member of a stream's name, or it
+// begins as the stream did.
+func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
+	text := show.ResultText(r)
+	var members map[string]json.RawMessage
+	if json.Unmarshal([]byte(r.GetData()), &members) == nil && r.GetMessage() == "" {
+		return "" // restOf names them
+	}
+	for stream, begin := range streamed {
+		begin = strings.TrimSpace(strings.ToValidUTF8(begin, "\uFFFD"))
+		begin = begin[:min(len(begin), streamBegin/2)] // before a character that streamBegin cut
+		if members[stream] != nil || begin != "" && strings.HasPrefix(strings.TrimSpace(text), begin) {
+			return ""
+		}
+	}
+	text = strings.TrimSuffix(show.Text(text), "\n")
+	if text == "" {
+		return ""
+	}
+	return "result     " + strings.ReplaceAll(text, "\n", "\n           ") + "\n"
+}
+
 // restOf names the simple members of a result's data that are not the streams themselves: exit_code=3.
-func restOf(r *tooldv1.ToolResult, streamed map[string]bool) string {
+func restOf(r *tooldv1.ToolResult, streamed map[string]string) string {
 	d := json.NewDecoder(strings.NewReader(r.GetData()))
 	d.UseNumber()
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -277,7 +305,7 @@ func restOf(r *tooldv1.ToolResult, streamed map[string]bool) string {
 				parts = append(parts, show.Line(member))
 			}
 		case string:
-			if !streamed[member] && member != "stderr" && value != "" && len(value) <= 60 {
+			if _, seen := streamed[member]; !seen && member != "stderr" && value != "" && len(value) <= 60 {
 				parts = append(parts, fmt.Sprintf("%s=%s", show.Line(member), show.Line(value)))
 			}
 		}
