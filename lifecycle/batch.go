@@ -259,7 +259,7 @@ func (e *Engine) endBatch(ctx context.Context, key call.Key) error {
 	return e.store.EndBatch(ctx, key, e.store.Now())
 }
 
-// end ends the batch, once. Only a journal without room makes it try again.
+// end ends the batch, once. What the journal may take later is tried again.
 func (b *batch) end() {
 	if b.ended || !b.record.Ended.IsZero() {
 		return
@@ -273,7 +273,7 @@ func (b *batch) end() {
 		if errors.Is(err, store.ErrFatal) {
 			b.e.fatal(err)
 		}
-		if !errors.Is(err, store.ErrFull) || b.e.isStopping() {
+		if !passes(err) || b.e.isStopping() {
 			b.e.log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
 			return
 		}

@@ -190,7 +190,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 		go l.e.fatal(err)
 		return
 	}
-	if !errors.Is(err, store.ErrFull) {
+	if !passes(err) {
 		l.e.log.Error("events of a read-only call are not in the journal", zap.String("call_id", l.key.ID), zap.Error(err))
 	} else if !l.dirty {
 		l.dirty = true
@@ -198,7 +198,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 	}
 }
 
-// writeLater puts a call whose write failed for want of room back on the list, a little later. The call stays in memory:
+// writeLater puts a call whose write may succeed later back on the list, a little later. The call stays in memory:
 // only there is it known.
 func (l *live) writeLater() {
 	l.retain()

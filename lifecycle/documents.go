@@ -164,7 +164,7 @@ func takesNot(err error) bool {
 	if err == nil || errors.As(err, new(*call.Refusal)) {
 		return false
 	}
-	for _, other := range [...]error{store.ErrFull, store.ErrFatal, store.ErrClosed, store.ErrExpired, store.ErrTooEarly, errIllegal} {
+	for _, other := range [...]error{store.ErrFull, store.ErrBusy, store.ErrFatal, store.ErrClosed, store.ErrExpired, store.ErrTooEarly, errIllegal} {
 		if errors.Is(err, other) {
 			return false
 		}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -23,6 +24,9 @@ func unknownCall(id string) error {
 	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
 }
 
+// passes reports whether the journal may take later what it refused with err.
+func passes(err error) bool { return errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy) }
+
 // storeRefusal turns what a store found into what a door may answer.
 func storeRefusal(err error, id string) error {
 	switch {
@@ -34,6 +38,8 @@ func storeRefusal(err error, id string) error {
 		return call.Refuse(call.DataLoss, "CALL_CORRUPT", "the stored record of call %q is damaged; other calls are not affected", id)
 	case errors.Is(err, store.ErrFull):
 		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
+	case errors.Is(err, store.ErrBusy):
+		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal did not take this now; nothing was stored, send it again"}
 	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
 		return call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	}

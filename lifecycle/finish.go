@@ -21,22 +21,49 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 	s := l.finalStep(p, &out)
 	s.records = records
 	l.e.cfg.FailPoint("before-result")
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := l.advance(s)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, store.ErrFull) || l.e.isStopping() {
-			l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
-			l.lose(storeRefusal(err, l.key.ID))
-			return
-		}
-		time.Sleep(wait) // the reserve lets calls end; without it they wait for space
+	if err := l.storeEnd(p, s, &out); err != nil {
+		l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
+		l.lose(storeRefusal(err, l.key.ID))
+		return
 	}
 	l.e.cfg.FailPoint("after-result")
 	if asked != nil && asked.Decision == nil { // the call was cancelled instead
 		p.abandoned(&asked.Suspension)
 	}
+}
+
+// storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
+// call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
+func (l *live) storeEnd(p *pass, s step, out *end) error {
+	replaced := false
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := l.advance(s)
+		switch {
+		case err == nil || l.e.isStopping():
+			return err
+		case passes(err):
+		case !takesNot(err) || replaced && errors.Is(err, store.ErrCorrupt):
+			return err
+		case !replaced:
+			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
+			p.commands, p.letGo, replaced = nil, nil, true
+			*out = notStored(out)
+			s = l.finalStep(p, out)
+			continue
+		}
+		time.Sleep(wait)
+	}
+}
+
+// notStored is the end of a call whose result the journal refused for its content.
+func notStored(out *end) end {
+	status := call.Failed
+	if out.status == call.Cancelled {
+		status = out.status
+	}
+	return end{status: status, executed: out.executed, result: failure(&tool.Error{
+		Code: tool.Internal, Reason: "RESULT_NOT_STORED", Aborted: true, Message: "The tool ended, but its result could not be stored",
+	})}
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.

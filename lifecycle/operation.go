@@ -108,7 +108,7 @@ func (p *pass) stopOperation(o *call.Operation) {
 func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, PollAfter: o.Every} }
 
 // turn does what is to be done for an operation: it ends it, or asks how far it is. given is the answer of who completes it; nil asks
-// the tool. One turn of a call comes after the other. It reports whether the answer that was given counts.
+// the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pass) *answer) error {
 	if err := e.enterOpen(); err != nil {
 		return err // the next daemon finds it
@@ -141,6 +141,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 	ctx := l.started(l.e.follow(context.Background(), l.record()))
 	defer l.release()
 	next := p.turn(ctx, o, a)
+	err = l.unstored(ctx)
 	l.passed(ctx)
 	l.followed(ctx, rounds)
 	l.e.spool.Release(l.key)
@@ -152,7 +153,17 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 		}
 		e.operations.arm(key, next.operation, e.store.Now(), failures)
 	}
-	return nil
+	return err
+}
+
+// unstored returns why the journal does not have what the pass of ctx came to; nil when it has.
+func (l *live) unstored(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errJournal) {
+		return storeRefusal(store.ErrFatal, l.key.ID)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 var (

@@ -265,7 +265,7 @@ func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
 	answer := &tooldv1.WorkerCompleted{CallId: clip(m.GetCallId(), shortText), OperationId: clip(m.GetOperationId(), maxStatus)}
 	if err := c.session.Complete(m.GetCallId(), m.GetOperationId(), result, failed); err != nil {
 		refusal, ok := errors.AsType[*call.Refusal](err)
-		answer.Retryable = !ok || refusal.Kind == call.Unavailable
+		answer.Retryable = !ok || refusal.Kind == call.Unavailable || refusal.Kind == call.ResourceExhausted
 		answer.Error = clip(err.Error(), shortText)
 	}
 	c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Completed{Completed: answer}})

@@ -40,6 +40,9 @@ var (
 	ErrCorrupt = errors.New("stored row is corrupt")
 	// ErrFull means that the disk is full; the change is not there and may be tried again.
 	ErrFull = errors.New("no space for the journal")
+	// ErrBusy means that the database did not take the change for a reason that has nothing to do with its content, such as
+	// a lock or a limit of time. The change is not there and may be tried again.
+	ErrBusy = errors.New("journal not ready")
 	// ErrFatal means that nobody knows what is on the disk (a failed fsync, an unknown COMMIT): stop, and let recovery
 	// decide. A store that returned it refuses everything from then on.
 	ErrFatal = errors.New("journal failed")
