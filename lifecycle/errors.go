@@ -25,11 +25,15 @@ func unknownCall(id string) error {
 }
 
 // passes reports whether the journal may take later what it refused with err.
-func passes(err error) bool { return errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy) }
+func passes(err error) bool {
+	return !errors.Is(err, store.ErrFatal) && (errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy))
+}
 
 // storeRefusal turns what a store found into what a door may answer.
 func storeRefusal(err error, id string) error {
 	switch {
+	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
+		return call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	case errors.Is(err, store.ErrNotFound):
 		return unknownCall(id)
 	case errors.Is(err, store.ErrTrimmed):
@@ -40,8 +44,6 @@ func storeRefusal(err error, id string) error {
 		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
 	case errors.Is(err, store.ErrBusy):
 		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal did not take this now; nothing was stored, send it again"}
-	case errors.Is(err, store.ErrFatal), errors.Is(err, store.ErrClosed):
-		return call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	}
 	return fmt.Errorf("call %s: %w", id, err)
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// What a store finds. The engine knows what each means for a caller.
+// What a store finds. The engine knows what each means for a caller. What a database says is always one of five: ErrFull,
+// ErrBusy, ErrRefused, ErrCorrupt or ErrFatal.
 var (
 	ErrNotFound = errors.New("not in the journal")
 	// ErrTrimmed means that only a tombstone is left of a call.
@@ -40,6 +41,8 @@ var (
 	ErrCorrupt = errors.New("stored row is corrupt")
 	// ErrFull means that the disk is full; the change is not there and may be tried again.
 	ErrFull = errors.New("no space for the journal")
+	// ErrRefused means that the database did not take the change for its content; the same change would be refused again.
+	ErrRefused = errors.New("refused by the journal")
 	// ErrBusy means that the database did not take the change for a reason that has nothing to do with its content, such as
 	// a lock or a limit of time. The change is not there and may be tried again.
 	ErrBusy = errors.New("journal not ready")

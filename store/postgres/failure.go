@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -23,16 +22,27 @@ func said(err error) error {
 	if err == nil || errors.As(err, new(*failure)) {
 		return err
 	}
+	return &failure{fmt.Errorf("%w: %w", meaningOf(err), err)}
+}
+
+// meaningOf gives each SQLSTATE its place in the closed set of errors. A statement that failed has written nothing, so
+// none is fatal by itself. What no row names may succeed later.
+func meaningOf(err error) error {
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		switch pg.Code {
-		case "53100":
-			err = fmt.Errorf("%w: %w", store.ErrFull, err)
-		case "XX001", "XX002":
-			err = fmt.Errorf("%w: %w", store.ErrCorrupt, err)
-		}
+	if !errors.As(err, &pg) || len(pg.Code) != 5 {
+		return store.ErrBusy
 	}
-	return &failure{err}
+	switch pg.Code {
+	case "53100": // disk full
+		return store.ErrFull
+	case "XX001", "XX002": // a page or an index is corrupt
+		return store.ErrCorrupt
+	}
+	switch pg.Code[:2] {
+	case "21", "22", "23", "44", "54": // cardinality, data, constraints, a view's check, limits of the program
+		return store.ErrRefused
+	}
+	return store.ErrBusy
 }
 
 // lost reports whether an error says that the server or the way to it is gone, or not ready, rather than what is wrong
@@ -45,10 +55,13 @@ func lost(err error) bool {
 	if !errors.As(err, &pg) {
 		return true
 	}
-	switch pg.Code {
-	case "57P01", "57P02", "57P03", "57P05", "25P03", // shut down, crashed, starting, silent for too long
-		"53300", "25006", "55P03", "40001", "40P01": // too many connections, read only, locked, serialization, deadlock
+	if len(pg.Code) != 5 {
+		return false
+	}
+	switch pg.Code[:2] {
+	case "08", "25", "40", "53", "55", "57":
+		// The connection, read only or silent for too long, rolled back, out of resources, locked, stopped by the operator.
 		return true
 	}
-	return strings.HasPrefix(pg.Code, "08")
+	return false
 }

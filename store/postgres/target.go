@@ -73,6 +73,8 @@ func parse(text string, lease time.Duration) (*target, error) {
 	p["plan_cache_mode"] = "force_custom_plan" // a plan that was made for an empty table would be kept as it grows
 	p["lock_timeout"] = "10s"                  // nobody else has reason to hold a lock on a table of ours
 	p["idle_in_transaction_session_timeout"] = millis(lease)
+	p["statement_timeout"], p["idle_session_timeout"] = "0", "0" // a role or database may have limits for people
+	p["default_transaction_read_only"], p["default_transaction_isolation"] = "off", "read committed"
 	p["tcp_keepalives_idle"], p["tcp_keepalives_interval"], p["tcp_keepalives_count"] = "5", "2", "3"
 	return t, nil
 }
@@ -117,15 +119,17 @@ func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
+// selectSettings also lifts the limit that release 17 brought, which older ones refuse to be told of.
 const selectSettings = `SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
-	current_setting('server_version_num')::int / 10000, pg_is_in_recovery()`
+	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
+	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`
 
 // inspect refuses a server that would lose what it said is there, whoever set it so: the server, the database or the role.
 func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages, commit string
-	var version int
+	var version, lifted int
 	var recovers bool
-	if err := conn.QueryRow(ctx, selectSettings).Scan(&fsync, &pages, &commit, &version, &recovers); err != nil {
+	if err := conn.QueryRow(ctx, selectSettings).Scan(&fsync, &pages, &commit, &version, &recovers, &lifted); err != nil {
 		return said(err)
 	}
 	switch {

@@ -147,7 +147,13 @@ func (w *writer) checkpoint() {
 	}
 }
 
-func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }
+// point calls the FailPoint, whose error is taken for the disk's.
+func (w *writer) point(name string) error {
+	if err := w.s.cfg.FailPoint(name); err != nil {
+		return known(&failure{err})
+	}
+	return nil
+}
 
 // next gives a position of the feed. One that was given in vain is never given again.
 func (w *writer) next() int64 {

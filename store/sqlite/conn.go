@@ -266,13 +266,35 @@ func known(err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	switch code := sqlite.ErrCode(f.error); {
-	case code.ToPrimary() == sqlite.ResultFull, code == sqlite.ResultIOErrSHMSize:
-		return fmt.Errorf("%w: %w", store.ErrFull, err)
-	case code.ToPrimary() == sqlite.ResultCorrupt, code.ToPrimary() == sqlite.ResultNotADB, code == sqlite.ResultIOErrRead, code == sqlite.ResultIOErrShortRead:
-		return fmt.Errorf("%w: %w", store.ErrCorrupt, err) // what a disk cannot read is refused alone, and nothing was written
-	case code.ToPrimary() == sqlite.ResultIOErr:
-		return fmt.Errorf("%w: %w", store.ErrFatal, err)
+	for _, meaning := range [...]error{store.ErrFull, store.ErrBusy, store.ErrRefused, store.ErrCorrupt, store.ErrFatal} {
+		if errors.Is(err, meaning) {
+			return err
+		}
 	}
-	return err
+	return fmt.Errorf("%w: %w", meaningOf(sqlite.ErrCode(f.error)), err)
+}
+
+// meaningOf gives each result code its place in the closed set of errors. What no row names may succeed later.
+func meaningOf(code sqlite.ResultCode) error {
+	switch code {
+	case sqlite.ResultIOErrSHMSize:
+		return store.ErrFull
+	case sqlite.ResultIOErrRead, sqlite.ResultIOErrShortRead:
+		return store.ErrCorrupt // what a disk cannot read is refused alone, and nothing was written
+	case sqlite.ResultIOErrNoMem:
+		return store.ErrBusy
+	case sqlite.ResultReadOnlyDBMoved:
+		return store.ErrFatal // what is written now is in a file that nobody finds
+	}
+	switch code.ToPrimary() {
+	case sqlite.ResultFull:
+		return store.ErrFull
+	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+		return store.ErrCorrupt
+	case sqlite.ResultIOErr:
+		return store.ErrFatal
+	case sqlite.ResultTooBig, sqlite.ResultConstraint, sqlite.ResultMismatch, sqlite.ResultRange:
+		return store.ErrRefused
+	}
+	return store.ErrBusy
 }
