@@ -138,18 +138,25 @@ func commands() map[string]permission.Splitter {
 }
 
 // splitTyped shows the parts of what is typed to rules that deny. None allows it: what reads it is not known.
-func splitTyped(args tool.Arguments) (list []permission.Part, ok bool) {
-	parts, _ := shell.Split(args.String("text"))
-	for _, p := range parts {
-		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
-	}
-	return list, false
+func splitTyped(args tool.Arguments) ([]permission.Part, permission.Known) {
+	return splitText(args.String("text"), permission.Open)
 }
 
-func splitCommand(args tool.Arguments) (list []permission.Part, ok bool) {
-	parts, ok := shell.Split(args.String("command"))
+func splitCommand(args tool.Arguments) ([]permission.Part, permission.Known) {
+	if shell.TakesInput(args) { // no rule for commands allows what will be typed
+		return splitText(args.String("command"), permission.Open)
+	}
+	return splitText(args.String("command"), permission.Whole)
+}
+
+// splitText splits a text that is known as far as said, if it is understood.
+func splitText(text string, known permission.Known) (list []permission.Part, _ permission.Known) {
+	parts, ok := shell.Split(text)
 	for _, p := range parts {
 		list = append(list, permission.Part{Text: p.Text, Also: p.Also})
 	}
-	return list, ok && !shell.TakesInput(args) // no rule for commands allows what will be typed
+	if !ok {
+		known = permission.Unclear
+	}
+	return list, known
 }

@@ -131,6 +131,8 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 		return false
 	case !s.isCommand || !isText:
 		return c.holds(v, gives)
+	case s.unclear:
+		return !gives
 	case gives:
 		return s.understood && c.says(s.part.Text, v, gives)
 	case c.not && s.hasPart:

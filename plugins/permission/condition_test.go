@@ -157,11 +157,11 @@ rules:
 		{"rm x; git status", "DENY", "remove"},
 		{"echo a; reboot", "SUSPEND", ""}, // an allow by an expression sees one part
 		{"curl x | sh; ls", "DENY", "curl"},
-		{"git $x", "SUSPEND", ""}, // what is not understood is not allowed by its words
+		{"git $x", "DENY", "only"}, // what is not understood may be anything that is denied (T122)
 		{"rm $x", "DENY", "remove"},
-		{"echo $x", "SUSPEND", ""},         // nor by an expression about them
+		{"echo $x", "DENY", "only"},
 		{"git $x; rm y", "DENY", "remove"}, // a part that was found
-		{"git status; $x", "SUSPEND", ""},
+		{"git status; $x", "DENY", "only"},
 		{"/bin/rm x", "DENY", "remove"},
 		{"/bin/git status", "ALLOW", "git"},
 		{"ls; /bin/reboot now", "DENY", "reboot"}, // by another spelling

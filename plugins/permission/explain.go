@@ -76,6 +76,9 @@ func (d *decision) why() string {
 		return fmt.Sprintf("no rule names this call, and the default for %s is %s", d.tier, d.action)
 	}
 	text := fmt.Sprintf("%s: the most specific %s that holds", d.rule.name, d.action)
+	if d.unclear {
+		text += "; the command cannot be read in full, so that it may be what the rule is about"
+	}
 	switch {
 	case d.action.refuses():
 		text += "; refusals count in every layer"

@@ -143,6 +143,7 @@ func (g *Gate) judgeCommand(rules *Rules, c *candidates, s subject, ls *layers, 
 		if s.part.Text != s.in.Arguments.String(s.primary) {
 			one.part = s.part.Text
 		}
+		one.unclear = s.unclear && one.pattern != nil && len(one.pattern.conditions) > 0
 		if i == 0 {
 			d = one
 		} else {
@@ -159,15 +160,16 @@ const maxParts = 1000
 // about it, and each with the whole in view, so that what takes away may be about several.
 func (g *Gate) commandSubjects(s subject) []subject {
 	s.isCommand = true
-	parts, ok := g.commands[s.in.Descriptor.ID](s.in.Arguments)
+	parts, known := g.commands[s.in.Descriptor.ID](s.in.Arguments)
 	if len(parts) > maxParts {
-		parts, ok = parts[:maxParts], false
+		parts, known = parts[:maxParts], Unclear
 	}
+	rest := s
+	rest.alsoWhole, rest.unclear = true, known == Unclear
 	if len(parts) == 0 {
-		s.alsoWhole = true
-		return []subject{s}
+		return []subject{rest}
 	}
-	s.understood, s.hasPart = ok, true
+	s.understood, s.hasPart = known == Whole, true
 	whole := s.in.Arguments.String(s.primary)
 	list := make([]subject, 0, 2*len(parts))
 	for _, s.part = range parts {
@@ -177,6 +179,9 @@ func (g *Gate) commandSubjects(s subject) []subject {
 			s.alsoWhole = true
 			list = append(list, s)
 		}
+	}
+	if rest.unclear {
+		list = append(list, rest)
 	}
 	return list
 }

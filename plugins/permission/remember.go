@@ -37,9 +37,18 @@ type Remembered interface {
 	Remembered(Query) []RememberedRule
 }
 
-// A Splitter says which simple commands a call would run, its redirections and assignments among them. It reports false
-// when these may not be all.
-type Splitter func(tool.Arguments) (parts []Part, ok bool)
+// A Splitter says which simple commands a call would run, its redirections and assignments among them, and how far these
+// are all of it.
+type Splitter func(tool.Arguments) (parts []Part, known Known)
+
+// Known says how far the parts of a command are all that it does.
+type Known int
+
+const (
+	Unclear Known = iota // its text may do more: what takes something away holds for it, and nothing gives
+	Open                 // its text does no more, but what will be typed into it may: nothing gives
+	Whole                // it does no more
+)
 
 // A Part is one simple command.
 type Part struct {
@@ -70,7 +79,7 @@ func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 		options = append(options, optionPath+" "+strconv.Quote(dir))
 	}
 	if split != nil {
-		if parts, ok := split(in.Arguments); ok && len(parts) == 1 {
+		if parts, known := split(in.Arguments); known == Whole && len(parts) == 1 {
 			if prefix := commandPrefix(parts[0].Text); prefix != "" {
 				options = append(options, optionCommand+" "+strconv.Quote(prefix))
 			}

@@ -42,18 +42,20 @@ func callOf(t testing.TB, id, arguments string) *hook.Input {
 
 // split stands for a shell parser: parts are separated by semicolons, what holds a dollar is not understood, and a
 // directory before the first word is taken off.
-func split(args tool.Arguments) (parts []permission.Part, ok bool) {
-	ok = true
+func split(args tool.Arguments) (parts []permission.Part, known permission.Known) {
+	known = permission.Whole
 	for text := range strings.SplitSeq(args.String("command"), ";") {
 		text = strings.TrimSpace(text)
 		part := permission.Part{Text: text}
 		if bare, found := strings.CutPrefix(text, "/bin/"); found {
 			part = permission.Part{Text: bare, Also: []string{text}}
 		}
-		ok = ok && !strings.Contains(text, "$")
+		if strings.Contains(text, "$") {
+			known = permission.Unclear
+		}
 		parts = append(parts, part)
 	}
-	return parts, ok
+	return parts, known
 }
 
 func splitterOf(id string) permission.Splitter {

@@ -102,6 +102,7 @@ type subject struct {
 	part       Part // the simple command at hand
 	alsoWhole  bool // what takes away is held against the whole command too
 	asPart     bool // expressions see the part in the place of the whole
+	unclear    bool // what else the command does, which nobody can read: it may be whatever a rule takes away
 }
 
 // A decision is what rules say about a subject.
@@ -113,6 +114,7 @@ type decision struct {
 	mode      string // that decided; "" when none did
 	kept      string // the kept answer that decided; "" when none did
 	part      string // the simple command that it is about; "" when it is about the whole call
+	unclear   bool   // it is about what cannot be read of a command
 	tier      tool.Tier
 	fourEyes  bool
 	approvers []string
@@ -177,6 +179,8 @@ func (d *decision) because() string {
 		return fmt.Sprintf("the permission mode %q does not exist here", clip(d.mode, 40))
 	case d.rule == nil:
 		return fmt.Sprintf("calls of the tier %s are not allowed here", d.tier)
+	case d.unclear:
+		return fmt.Sprintf("this command cannot be read in full, so that it may be one which the rule %q forbids; write it in plain words", d.rule.name)
 	case d.rule.reason != "":
 		return d.rule.reason
 	default:

@@ -62,8 +62,9 @@ const argumentsName = "arguments"
 type expression struct {
 	text    string
 	program cel.Program
-	reads   []place // in the arguments, as far as the text says; an empty one is all of them
-	matches bool    // it has a regular expression, whose cost is known only when it was paid
+	partial cel.Program // the same, for when a command is not understood
+	reads   []place     // in the arguments, as far as the text says; an empty one is all of them
+	matches bool        // it has a regular expression, whose cost is known only when it was paid
 }
 
 // newEnvironment returns what expressions are compiled in.
@@ -103,8 +104,12 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 	if err != nil {
 		return nil, &expressionError{1, 1, err.Error()}
 	}
+	partial, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptPartialEval))
+	if err != nil {
+		return nil, &expressionError{1, 1, err.Error()}
+	}
 	calls := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.FunctionMatcher("matches"))
-	return &expression{text: text, program: program, reads: reads(checked.NativeRep()), matches: len(calls) > 0}, nil
+	return &expression{text: text, program: program, partial: partial, reads: reads(checked.NativeRep()), matches: len(calls) > 0}, nil
 }
 
 // reads lists the places of the arguments that an expression names.
@@ -155,6 +160,8 @@ func (e *expression) holds(s *subject, gives bool) bool {
 	switch {
 	case !s.isCommand:
 		return e.evaluate(*s, gives)
+	case s.unclear && e.readsCommand(s.primary):
+		return !gives && e.couldHold(s)
 	case gives && !s.understood: // nobody knows what the command is
 		return !e.readsCommand(s.primary) && e.evaluate(*s, gives)
 	case !gives && s.alsoWhole && e.evaluate(*s, gives):
@@ -175,10 +182,23 @@ func (e *expression) evaluate(s subject, gives bool) bool {
 	if e.matches && len(s.in.Arguments.Text())*maxProgram > maxWork {
 		return !gives
 	}
-	out, _, err := e.program.Eval(&activation{s})
+	return verdictOf(e.program, &activation{s}, gives)
+}
+
+// couldHold reports whether there is a command for which the expression holds for the call.
+func (e *expression) couldHold(s *subject) bool {
+	vars, err := cel.PartialVars(&activation{*s}, cel.AttributePattern(argumentsName).QualString(s.primary))
+	return err != nil || verdictOf(e.partial, vars, false)
+}
+
+func verdictOf(program cel.Program, vars any, gives bool) bool {
+	out, _, err := program.Eval(vars)
 	if err == nil {
 		if b, isBool := out.(types.Bool); isBool {
 			return bool(b)
+		}
+		if types.IsUnknown(out) {
+			return !gives
 		}
 		err = errNotBool
 	}

@@ -3,6 +3,7 @@ package shell_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -94,8 +95,8 @@ func TestSplit(t *testing.T) {
 		{"git  status   -s", []string{"git status -s"}, true},
 		{`git commit -m "a b"`, []string{"git commit -m 'a b'"}, true},
 		{"git 'status'", []string{"git status"}, true},
-		{"'git status' x", []string{"'git status' x"}, true}, // one word is not two
-		{"git status; rm -rf x", []string{"git status", "rm -rf x"}, true},
+		{"'git status' x", []string{"'git status' x | x"}, true}, // one word is not two
+		{"git status; rm -rf x", []string{"git status", "rm -rf x | rm x"}, true},
 		{"git status && git status", []string{"git status"}, true},
 		{"git log > out.txt", []string{"git log", "> out.txt"}, true},
 		{"git log 2>/dev/null", []string{"git log"}, true},
@@ -110,7 +111,19 @@ func TestSplit(t *testing.T) {
 		{"ls | xargs git push", []string{"ls", `git push "$@"`, "xargs git push"}, true},
 		{"find . -exec git rm {} ';'", []string{"git rm {}", "find . -exec git rm {} ';'"}, true},
 		{"ls \xff", nil, false},
-		{"bash -c 'git push'", []string{"git push", "bash -c 'git push'"}, true},
+		{"bash -c 'git push'", []string{"git push", "bash -c 'git push' | bash 'git push'"}, true},
+		{"bash -c -e 'git push'", []string{"git push", "bash -c -e 'git push' | bash -e 'git push' | bash 'git push'"}, true},
+		{"git -C a push", []string{"git -C a push | git a push | git push"}, true},
+		{"$'git' push", []string{"git push"}, true},
+		{"{git,push}", []string{"git push"}, true},
+		{"git {push,$x}", []string{"git {push,$x}"}, false},
+		{"env -C a git push", []string{"git push | env -C a git push"}, true},
+		{"env -S'git push' x", []string{"git push x | env '-Sgit push' x"}, true},
+		{"sh <<< 'git push'", []string{"git push", "sh"}, true},
+		{"bash -s <<'E' >/dev/null\ngit push\nE", []string{"git push", "bash -s"}, true},
+		{"bash <<E\n$x\nE", []string{"bash"}, false},
+		{"{ sh; } <<< 'git push'", []string{"sh"}, false},
+		{"mytool --flag git push", []string{"mytool --flag git push | mytool git push | mytool push | git push | push"}, true},
 		{"git() { rm x; }; git push", []string{"git()", "rm x", "git push"}, true},
 		{"sudo rm x", []string{"rm x", "sudo rm x"}, false},
 		{"$x push", []string{"$x push"}, false},
@@ -192,5 +205,23 @@ func BenchmarkAssess(b *testing.B) {
 				x.(tool.Assessor).Assess(args)
 			}
 		})
+	}
+}
+
+// What is read of escapes and braces is what bash makes of them.
+func TestT122WordsAreReadAsBashDoes(t *testing.T) {
+	words := []string{
+		`$'rm'`, `$'\x72\155\u0020\U00000041\'\"\\\?\n\t'`, `$'a'b"c"'d'`, `{rm,-rf,x}`, `{r,x}m`, `a{b,c}d{e,f}`, `{a,{b,c},d}`, `{{a,b},c}`, `"{a,b}"`, `{a,"b c"}`, `x{,y}`, `{$'a b',c}`, `\{a,b\}`,
+	}
+	for _, w := range words {
+		out, err := exec.Command("bash", "-c", `printf "%q\0" `+w).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fromBash, ok := shell.Split("x " + strings.ReplaceAll(strings.TrimSuffix(string(out), "\x00"), "\x00", " "))
+		got, gotOK := shell.Split("x " + w)
+		if !ok || !gotOK || got[0].Text != fromBash[0].Text {
+			t.Errorf("%s: %+v, bash has %q", w, got, out)
+		}
 	}
 }

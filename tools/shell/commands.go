@@ -74,6 +74,7 @@ func (a *analysis) handed(words []word, mark string) effect {
 	}
 	a.depth++
 	defer func() { a.depth-- }()
+	a.stdin = nil
 	rest, e := a.peel(words)
 	if len(rest) == 0 {
 		return e
@@ -84,12 +85,15 @@ func (a *analysis) handed(words []word, mark string) effect {
 }
 
 func (a *analysis) sed(args []word) effect {
-	for _, w := range args {
-		if w.literal && (strings.HasPrefix(w.value, "--in") || strings.HasPrefix(w.value, "-") && !strings.HasPrefix(w.value, "--") && strings.Contains(w.value, "i")) {
-			return a.writer("sed -i", args)
-		}
+	inPlace := func(w word) bool {
+		return w.literal && (strings.HasPrefix(w.value, "--in") || isFlag(w) && !strings.HasPrefix(w.value, "--") && strings.Contains(w.value, "i"))
 	}
-	return changes("the script of sed may do more than print")
+	e := changes("the script of sed may do more than print")
+	if slices.ContainsFunc(args, inPlace) {
+		e = a.writer("sed -i", args)
+	}
+	e.opaque = checkSed(slices.DeleteFunc(slices.Clone(args), inPlace)) != ""
+	return e
 }
 
 func (a *analysis) tee(args []word) effect {
@@ -178,8 +182,17 @@ func verb(args []word) string {
 // packages is what the package managers of languages do: they run the project's own scripts, or fetch what they install.
 func packages(args []word) effect {
 	switch v := verb(args); v {
+	case "run", "exec", "x":
+		e := changes("it runs what the project says")
+		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // go run module@version
+			e = reachesOut("it may fetch what it runs")
+		} else if v != "run" {
+			e = reachesOut("it may fetch and install (" + v + ")")
+		}
+		e.runs = true
+		return e
 	case "install", "i", "in", "ci", "add", "update", "upgrade", "up", "get", "download", "fetch", "publish", "unpublish", "sync", "outdated", "audit",
-		"search", "view", "info", "login", "logout", "create", "init", "exec", "x", "dlx", "push", "pull", "require", "tool", "mod", "vendor", "lock",
+		"search", "view", "info", "login", "logout", "create", "init", "dlx", "push", "pull", "require", "tool", "mod", "vendor", "lock",
 		"clone", "ping", "owner", "deprecate", "dist-tag", "yank", "whoami", "index", "work", "link", "global", "self":
 		return reachesOut("it may fetch and install (" + v + ")")
 	case "uninstall", "remove", "rm", "un", "r", "cache", "clean", "prune", "purge":
@@ -187,10 +200,6 @@ func packages(args []word) effect {
 	case "":
 		if len(args) == 0 {
 			return reachesOut("it may fetch and install")
-		}
-	case "run":
-		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // go run module@version
-			return reachesOut("it may fetch what it runs")
 		}
 	}
 	return changes("it runs what the project says")

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"slices"
 	"strings"
 )
@@ -46,8 +47,16 @@ func (a *analysis) judge(words []word) effect {
 	if writers[name] {
 		return a.writer(name, args)
 	}
-	return changes("what " + clip(name, nameLength) + " does is not known here")
+	if slices.Contains(namers, name) && slices.ContainsFunc(args, func(w word) bool { return !w.literal || strings.Contains(w.value, "[") }) {
+		return evaluates()
+	}
+	e := changes("what " + clip(name, nameLength) + " does is not known here")
+	e.runs = true
+	return e
 }
+
+// namers are builtins that take names of variables, and evaluate what stands between the brackets of one.
+var namers = []string{"read", "printf", "test", "[", "unset", "mapfile", "readarray", "getopts", "wait"}
 
 // special is what those commands do that are looked at more closely than by their names.
 func (a *analysis) special(name string, args []word) (effect, bool) {
@@ -78,6 +87,9 @@ func (a *analysis) special(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
+// builtins are those that [analysis.builtin] knows. No other program can run them.
+var builtins = strings.Fields("eval trap source . alias unalias enable hash bind complete shopt set")
+
 // builtin is what the commands do that change how bash reads the rest, or run a text.
 func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	switch name {
@@ -92,7 +104,7 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 		if len(args) == 0 || !args[0].literal {
 			return unreadable("what " + name + " runs is known only when it runs"), true
 		}
-		return changes("it runs the file " + args[0].value), true
+		return a.file(name, args[0].value), true
 	case "alias", "unalias", "enable", "hash", "bind", "complete":
 		return unreadable(name + " changes what words mean"), true
 	case "shopt":
@@ -142,7 +154,7 @@ var runners = map[string]string{
 	"systemd-run": "runs elsewhere", "at": "runs later", "batch": "runs later",
 	"flock": "", "strace": "", "ltrace": "", "gdb": "", "watch": "", "parallel": "", "ionice": "", "chrt": "", "taskset": "", "script": "",
 	"expect": "", "entr": "", "unbuffer": "", "fakeroot": "", "xvfb-run": "", "proxychains": "", "proxychains4": "", "torsocks": "",
-	"start-stop-daemon": "", "ssh-agent": "", "run-parts": "", "prlimit": "", "setarch": "", "capsh": "", "bwrap": "", "firejail": "",
+	"start-stop-daemon": "", "coreutils": "", "ssh-agent": "", "run-parts": "", "prlimit": "", "setarch": "", "capsh": "", "bwrap": "", "firejail": "",
 }
 
 // runner is what commands do that run code or commands which they are given.
@@ -151,7 +163,7 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 		return a.shell(name, args), true
 	}
 	if options, ok := interpreters[name]; ok {
-		return interpreter(name, options, args), true
+		return a.interpreter(name, options, args), true
 	}
 	why, ok := runners[name]
 	if !ok {
@@ -181,33 +193,62 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 
 // shell is what a shell does with its arguments: a text that is looked into, a script, or what it reads.
 func (a *analysis) shell(name string, args []word) effect {
-	for i, w := range args {
+	reading := changes(name + " runs a text")
+	if !slices.Contains([]string{"bash", "rbash", "sh", "dash", "ash", "ksh", "mksh"}, name) {
+		reading = unreadable(name + " does not read a text as bash does")
+	}
+	hasText := false
+	for i := 0; i < len(args); i++ {
+		w := args[i]
+		option := strings.HasPrefix(w.value, "-") || strings.HasPrefix(w.value, "+")
+		letters := strings.TrimLeft(w.value, "-+")
 		switch {
 		case !w.literal:
 			return unreadable("what " + name + " runs is known only when it runs")
 		case w.value == "--":
 			continue
-		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "+"):
+		case !option && hasText:
+			return a.texts(args[i:i+1], reading) // the rest are its arguments
+		case !option:
+			return a.file(name, w.value)
+		case strings.HasPrefix(w.value, "--"), strings.Trim(letters, "celuxsoO") != "":
 			return unreadable("the options of " + name + " are not read here")
-		case !strings.HasPrefix(w.value, "-") || w.value == "-":
-			if w.value == "-" {
-				return unreadable(name + " runs what it reads")
-			}
-			return changes("it runs the file " + w.value)
-		case strings.Contains(w.value, "c"):
-			if i+1 >= len(args) || strings.Trim(w.value, "-celux") != "" {
+		case strings.ContainsAny(letters, "oO"):
+			if i++; i >= len(args) || !args[i].is(shellOptions...) {
 				return unreadable("the options of " + name + " are not read here")
 			}
-			return a.texts(args[i+1:i+2], changes(name+" runs a text")) // the rest are its arguments
-		case strings.Trim(w.value, "-elux") != "":
-			return unreadable(name + " runs what it reads")
 		}
+		hasText = hasText || strings.Contains(letters, "c")
 	}
-	return unreadable(name + " runs what it reads")
+	if hasText {
+		return unreadable("the options of " + name + " are not read here")
+	}
+	return a.input(name, reading)
+}
+
+// shellOptions are those that do not change how a text is read, but for extended patterns: these are not read anyway.
+var shellOptions = strings.Fields("pipefail errexit nounset xtrace nullglob globstar dotglob failglob nocaseglob inherit_errexit lastpipe extglob")
+
+// input is what a shell does that runs what it reads.
+func (a *analysis) input(name string, reading effect) effect {
+	if a.stdin == nil {
+		return unreadable(name + " runs what it reads")
+	}
+	a.inner(*a.stdin)
+	return reading
+}
+
+// file is what running a file does. One that is a stream is no file of the workspace.
+func (a *analysis) file(name, file string) effect {
+	base := path.Base(file)
+	if base == "stdin" || isNumber(base) || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
+		return unreadable(name + " runs what it reads")
+	}
+	return changes("it runs the file " + file)
 }
 
 // interpreter is what other languages do: a script is a program like any other, code in the command is not looked into.
-func interpreter(name, code string, args []word) effect {
+func (a *analysis) interpreter(name, code string, args []word) effect {
 	for i, w := range args {
 		switch {
 		case !w.literal:
@@ -225,9 +266,11 @@ func interpreter(name, code string, args []word) effect {
 		case w.value == "-":
 			return unreadable(name + " runs what it reads")
 		case code == "":
-			return changes("what the program of " + name + " does is not known here")
+			e := changes("what the program of " + name + " does is not known here")
+			e.opaque = name == "deno" || awkRuns(args)
+			return e
 		default:
-			return changes("it runs the file " + w.value)
+			return a.file(name, w.value)
 		}
 	}
 	return unreadable(name + " runs what it reads")

@@ -22,7 +22,7 @@ var wrappers = map[string]wrapper{
 	"command": {flags: "p"},
 	"builtin": {},
 	"exec":    {flags: "cl", valued: "a"},
-	"env":     {flags: "iv", valued: "u", long: "--ignore-environment --unset= --debug"},
+	"env":     {},
 	"busybox": {},
 	"toybox":  {},
 }
@@ -39,12 +39,14 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 		if name == "command" && words[1].is("-v", "-V", "-pv", "-pV") {
 			return words, e
 		}
-		next, clear := w.skip(words[1:])
+		next, clear := words[1:], false
+		if name == "env" {
+			next, clear = a.env(next, &e)
+		} else {
+			next, clear = w.skip(next)
+		}
 		if !clear {
 			return nil, unreadable("what " + name + " runs is not to be seen")
-		}
-		if name == "env" {
-			next = a.environment(next)
 		}
 		if len(next) == 0 {
 			return words, e // env alone shows the environment
@@ -60,15 +62,12 @@ func (w wrapper) skip(words []word) (rest []word, clear bool) {
 		if o.open {
 			return nil, false
 		}
-		if !o.literal || !strings.HasPrefix(o.value, "-") || o.value == "-" && !strings.Contains(w.flags, "i") {
+		if !o.literal || !strings.HasPrefix(o.value, "-") || o.value == "-" {
 			break
 		}
 		words = words[1:]
 		if o.value == "--" {
 			break
-		}
-		if o.value == "-" { // env -
-			continue
 		}
 		takes, ok := w.option(o.value)
 		if !ok || takes && (len(words) == 0 || words[0].open) {
@@ -112,6 +111,59 @@ func (w wrapper) option(o string) (takesNext, ok bool) {
 	return false, true
 }
 
+// env takes the options and assignments of env off, and adds to e what they do. clear says that all were understood.
+func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
+	for len(words) > 0 && isFlag(words[0]) {
+		o := words[0]
+		words = words[1:]
+		switch {
+		case !o.literal:
+			return nil, false
+		case o.is("--"):
+			return a.environment(words), true
+		case o.is("-v", "--debug"):
+			continue
+		case o.is("-", "-i", "--ignore-environment"):
+			*e = e.and(changes("env takes variables away"))
+			continue
+		}
+		option, value := envOption(o.value)
+		if option == o.value { // its value is the next word
+			if len(words) == 0 || !words[0].literal {
+				return nil, false
+			}
+			value, words = words[0].value, words[1:]
+		}
+		switch option {
+		case "-u", "--unset":
+			*e = e.and(changes("env takes variables away"))
+		case "-C", "--chdir":
+			*e = e.and(effect{safety: reads().safety, outside: !literals(value)[0].isBelow(a.dir)})
+			if a.bases = append(a.bases, value); len(a.bases) > maxBases {
+				return nil, false
+			}
+		case "-S", "--split-string":
+			if strings.ContainsAny(value, `'"\$#`) || !a.budget.spend(literals(value)) {
+				return nil, false
+			}
+			words = append(literals(strings.Fields(value)...), words...)
+		default:
+			return nil, false
+		}
+	}
+	return a.environment(words), true
+}
+
+// envOption cuts an option of env from the value that is attached to it.
+func envOption(text string) (option, value string) {
+	for _, known := range []string{"-u", "-C", "-S", "--unset", "--chdir", "--split-string"} {
+		if value, ok := strings.CutPrefix(text, known); ok && strings.HasPrefix(known, "--") == strings.HasPrefix(value, "=") {
+			return known, strings.TrimPrefix(value, "=")
+		}
+	}
+	return text, ""
+}
+
 // environment takes the assignments of env off and adds those that count.
 func (a *analysis) environment(words []word) []word {
 	for len(words) > 0 {
@@ -120,7 +172,7 @@ func (a *analysis) environment(words []word) []word {
 			break
 		}
 		if !isLocale(name) || !words[0].literal || strings.Contains(value, "/") {
-			a.variable(name, words[0].text())
+			a.variable(name, word{value: value, literal: words[0].literal}, words[0].text())
 		}
 		words = words[1:]
 	}

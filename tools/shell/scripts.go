@@ -193,6 +193,17 @@ func checkAwk(args []word) string {
 	return doesMore
 }
 
+// awkRuns reports whether a program of awk may run commands, as far as its text tells.
+func awkRuns(args []word) bool {
+	for _, w := range args {
+		text := strings.ReplaceAll(w.value, "||", "")
+		if !w.literal || strings.ContainsAny(text, "|@") || strings.Contains(text, "system") || strings.Contains(text, "load") || strings.Contains(text, "extension") {
+			return true
+		}
+	}
+	return false
+}
+
 // checkAwkOperands refuses what awk might still take for an option or an assignment.
 func checkAwkOperands(args []word) string {
 	for _, w := range args {

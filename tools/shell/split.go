@@ -43,14 +43,24 @@ type effect struct {
 	outside bool
 	// opaque: more may run than the parts show.
 	opaque bool
+	// runs: it is not known here, and may run the command that its words name.
+	runs bool
 }
 
 func reads() effect                      { return effect{safety: tool.SafetyReadOnly} }
 func changes(reason string) effect       { return effect{safety: tool.SafetyMutating, reason: reason} }
 func reachesOut(reason string) effect    { return effect{safety: tool.SafetyNetwork, reason: reason} }
 func destroys(reason string) effect      { return effect{safety: tool.SafetyDestructive, reason: reason} }
-func unreadable(reason string) effect    { return effect{tool.SafetyDestructive, reason, true, true} }
 func (e effect) worse(other effect) bool { return rank(e.safety) > rank(other.safety) }
+
+// evaluates is what a form does that runs the substitutions in what a variable holds.
+func evaluates() effect {
+	return effect{safety: tool.SafetyMutating, reason: "an expression evaluates what a variable holds", opaque: true}
+}
+
+func unreadable(reason string) effect {
+	return effect{safety: tool.SafetyDestructive, reason: reason, outside: true, opaque: true}
+}
 
 func rank(s tool.Safety) int {
 	return slices.Index([]tool.Safety{tool.SafetyReadOnly, tool.SafetyMutating, tool.SafetyNetwork, tool.SafetyDestructive}, s)
@@ -66,6 +76,8 @@ type analysis struct {
 	parts []Part
 	index map[string]int // of parts, by text
 	worst effect
+	// stdin is the text that the command at hand reads, from a here-document; nil when it is not known.
+	stdin *string
 }
 
 // analyse looks at a command that would run in dir; an empty dir is one that is not known. It always comes back, and the
@@ -145,13 +157,14 @@ func (a *analysis) command(words []word) {
 		return
 	}
 	rest, e := a.peel(words)
+	var also []string
 	if len(rest) > 0 {
 		e = e.and(a.judge(rest))
+		also, e = a.otherSpellings(rest, e)
 	} else {
 		rest = words
 	}
 	text, whole := textOf(rest), textOf(words)
-	var also []string
 	if name, known := program(rest[0]); rest[0].literal && name != rest[0].value {
 		short := textOf(append(literals(name), rest[1:]...))
 		if known {
@@ -168,12 +181,74 @@ func (a *analysis) command(words []word) {
 	a.note(text, e, also...)
 }
 
+// maxOther bounds the spellings that are looked for beside those of wrappers and directories.
+const maxOther = 8
+
+// otherSpellings returns what else may be meant by a command, for rules that take away: the same without the options
+// before its subcommand, and what a program that is not known here may run of its own words.
+func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effect) {
+	name, _ := program(words[0])
+	if _, reads := readers[name]; !reads || name == "git" {
+		for i := 2; i < len(words) && i <= maxOther && (isFlag(words[i-1]) || isFlag(words[i-2]) && i > 2); i++ {
+			also = append(also, textOf(append(literals(name), words[i:]...)))
+		}
+	}
+	if !e.runs && !writers[name] && !networking[name] {
+		return also, e
+	}
+	for _, w := range words[1:] {
+		_, value, _ := strings.Cut(w.value, "=")
+		for _, text := range []string{w.value, value, strings.TrimLeft(w.value, ":!")} {
+			if len(also) < 2*maxOther && w.literal && strings.Contains(text, " ") {
+				also = append(also, text)
+			}
+		}
+	}
+	if e.runs {
+		inner, opaque := a.operands(words[1:])
+		e.opaque = e.opaque || opaque
+		also = append(also, inner...)
+	}
+	return also, e
+}
+
+func isFlag(w word) bool { return strings.HasPrefix(w.value, "-") }
+
+// operands looks at the words of a program that is not known here as commands, from the first two operands and from each
+// name that runs or destroys. opaque says that one of these cannot be read.
+func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
+	inner := &analysis{dir: a.dir, bases: a.bases, budget: a.budget, depth: a.depth + 1, index: map[string]int{}, worst: reads()}
+	if inner.depth > maxInner {
+		return nil, false
+	}
+	plain := 0
+	for i, w := range words {
+		if !w.literal || isFlag(w) || w.is(builtins...) {
+			continue
+		}
+		name, _ := program(w)
+		_, bad := destructive[name]
+		_, interprets := interpreters[name]
+		if plain++; plain <= 2 || bad || interprets || slices.Contains(shells, name) {
+			inner.command(words[i:])
+		}
+		if len(inner.parts) > maxOther {
+			break
+		}
+	}
+	a.budget = inner.budget
+	for _, p := range inner.parts {
+		spellings = append(spellings, p.Spellings()...)
+	}
+	return spellings, inner.worst.opaque
+}
+
 // and returns what both effects do together.
 func (e effect) and(other effect) effect {
 	out := e
 	if other.worse(e) || e.reason == "" && e.safety == other.safety {
 		out = other
 	}
-	out.outside, out.opaque = e.outside || other.outside, e.opaque || other.opaque
+	out.outside, out.opaque, out.runs = e.outside || other.outside, e.opaque || other.opaque, e.runs || other.runs
 	return out
 }

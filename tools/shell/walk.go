@@ -12,8 +12,11 @@ import (
 func (a *analysis) walk(file *syntax.File, source string) {
 	syntax.Walk(file, func(n syntax.Node) bool {
 		switch n := n.(type) {
+		case *syntax.Stmt:
+			a.stdin = hereText(n.Redirs, source)
 		case *syntax.CallExpr:
 			a.call(n, source)
+			a.stdin = nil
 		case *syntax.Redirect:
 			a.redirect(n, source)
 		case *syntax.Assign:
@@ -23,7 +26,7 @@ func (a *analysis) walk(file *syntax.File, source string) {
 		case *syntax.DeclClause:
 			a.declare(n, source)
 		case *syntax.WordIter:
-			a.variable(n.Name.Value, slice(source, n.Pos(), n.End()))
+			a.variable(n.Name.Value, word{}, slice(source, n.Pos(), n.End()))
 		default:
 			a.note("", nodeEffect(n))
 		}
@@ -31,11 +34,7 @@ func (a *analysis) walk(file *syntax.File, source string) {
 	})
 }
 
-// Reasons that are given more than once.
-const (
-	evaluates = "an expression evaluates what a variable holds"
-	unclear   = "it uses a form that is not read here"
-)
+const unclear = "it uses a form that is not read here"
 
 // nodeEffect is what a node does by itself. Arithmetic is not harmless: bash evaluates the text of the variables in it,
 // with the substitutions that they hold.
@@ -59,7 +58,9 @@ func nodeEffect(n syntax.Node) effect {
 		return binaryTest(n)
 	case *syntax.CmdSubst:
 		if n.Backquotes || n.TempFile || n.ReplyVar {
-			return changes(unclear) // the backslashes between backquotes are read in two ways
+			e := changes(unclear) // the backslashes between backquotes are read in two ways
+			e.opaque = true
+			return e
 		}
 	case *syntax.ExtGlob, *syntax.CoprocClause, *syntax.TestDecl, *syntax.FlagsArithm:
 		return unreadable(unclear)
@@ -83,12 +84,12 @@ func arithmetic(exprs ...syntax.ArithmExpr) effect {
 	if numbers {
 		return reads()
 	}
-	return changes(evaluates)
+	return evaluates()
 }
 
 func parameter(p *syntax.ParamExp) effect {
 	if p.Excl || p.Names != 0 || p.Width || p.Flags != nil || p.NestedParam != nil || len(p.Modifiers) > 0 {
-		return changes(evaluates)
+		return evaluates()
 	}
 	e := reads()
 	if p.Slice != nil {
@@ -99,8 +100,10 @@ func parameter(p *syntax.ParamExp) effect {
 	}
 	if p.Exp != nil {
 		switch p.Exp.Op {
-		case syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.OtherParamOps:
-			return changes(evaluates)
+		case syntax.AssignUnset, syntax.AssignUnsetOrNull:
+			return e.and(changes("it sets a variable"))
+		case syntax.OtherParamOps:
+			return evaluates()
 		}
 	}
 	return e
@@ -109,7 +112,7 @@ func parameter(p *syntax.ParamExp) effect {
 func unaryTest(t *syntax.UnaryTest) effect {
 	switch t.Op {
 	case syntax.TsVarSet, syntax.TsRefVar:
-		return changes(evaluates)
+		return evaluates()
 	}
 	return reads()
 }
@@ -120,7 +123,7 @@ func binaryTest(t *syntax.BinaryTest) effect {
 		x, _ := t.X.(*syntax.Word)
 		y, _ := t.Y.(*syntax.Word)
 		if x == nil || y == nil || !isNumber(x.Lit()) || !isNumber(y.Lit()) {
-			return changes(evaluates)
+			return evaluates()
 		}
 	}
 	return reads()
@@ -130,9 +133,9 @@ func (a *analysis) call(c *syntax.CallExpr, source string) {
 	if len(c.Args) == 0 {
 		return // its assignments are visited
 	}
-	words := make([]word, len(c.Args))
-	for i, w := range c.Args {
-		words[i] = readWord(w, source)
+	words := make([]word, 0, len(c.Args))
+	for _, w := range c.Args {
+		words = append(words, readWords(w, source)...)
 	}
 	a.command(words)
 }
@@ -141,10 +144,14 @@ func (a *analysis) call(c *syntax.CallExpr, source string) {
 // values into names and expressions.
 func (a *analysis) declare(d *syntax.DeclClause, source string) {
 	for _, arg := range d.Args {
-		if arg.Name == nil {
-			a.note(slice(source, d.Pos(), d.End()), changes(evaluates))
-			return
+		if arg.Name != nil {
+			continue
 		}
+		e := evaluates()
+		if w := readWord(arg.Value, source); w.literal && isFlag(w) && !strings.ContainsAny(w.value, "in") {
+			e = changes("it gives variables another sense")
+		}
+		a.note(slice(source, d.Pos(), d.End()), e)
 	}
 }
 
@@ -156,22 +163,40 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	if s.Naked {
 		return
 	}
-	text := slice(source, s.Pos(), s.End())
-	if s.Value != nil && isLocale(s.Name.Value) {
-		if w := readWord(s.Value, source); w.literal && !strings.ContainsAny(w.value, "/") {
-			return
-		}
+	var value word // not known
+	if s.Value != nil {
+		value = readWord(s.Value, source)
+	} else if s.Array == nil {
+		value.literal = true
 	}
-	a.variable(s.Name.Value, text)
+	if isLocale(s.Name.Value) && value.literal && !strings.ContainsAny(value.value, "/") {
+		return
+	}
+	a.variable(s.Name.Value, value, slice(source, s.Pos(), s.End()))
 }
 
 // variable adds a part for a variable that programs listen to. Only names in lower case are the text's own.
-func (a *analysis) variable(name, text string) {
+func (a *analysis) variable(name string, value word, text string) {
 	own := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
 		return
 	}
-	a.note(text, changes("it sets "+name+", which programs may listen to"))
+	e := changes("it sets " + name + ", which programs may listen to")
+	e.opaque = !value.literal && namesCommand(name) || value.literal && strings.ContainsAny(value.value, "$`;|&(){}<>\n")
+	a.note(text, e)
+	if value.literal && strings.Contains(value.value, " ") {
+		a.note(text, e, value.value) // it may be a command
+	}
+}
+
+// namesCommand reports whether programs run what a variable of this name says.
+func namesCommand(name string) bool {
+	for _, end := range []string{"PAGER", "EDITOR", "VISUAL", "COMMAND", "ASKPASS", "ENV", "SHELL", "OPEN", "CLOSE", "PS4"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return strings.HasPrefix(name, "GIT_")
 }
 
 func isLocale(name string) bool {
@@ -191,6 +216,36 @@ func (a *analysis) function(f *syntax.FuncDecl) {
 		}
 	}
 	a.note(f.Name.Value+"()", e)
+}
+
+// hereText returns what a command reads from its here-document or here-string; nil when its text does not say it.
+func hereText(redirs []*syntax.Redirect, source string) (text *string) {
+	for _, r := range redirs {
+		if r.N != nil && isNumber(r.N.Value) && r.N.Value != "0" {
+			continue
+		}
+		target, body := readWord(r.Word, source), ""
+		switch r.Op {
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.DplOut, syntax.RdrAll, syntax.AppAll:
+			if r.N != nil {
+				return nil
+			}
+			continue
+		case syntax.WordHdoc:
+			body = target.value
+		case syntax.Hdoc:
+			if body = r.Hdoc.Lit(); body == "" || target.source == target.value && strings.ContainsAny(body, "$`\\") {
+				return nil
+			}
+		default:
+			return nil
+		}
+		if !target.literal || text != nil {
+			return nil
+		}
+		text = &body
+	}
+	return text
 }
 
 // redirect adds redirects that write, or open connections.

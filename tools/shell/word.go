@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"strconv"
 	"strings"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -102,11 +104,15 @@ func (r *wordReader) part(part syntax.WordPart, first bool) {
 	case *syntax.Lit:
 		r.bare(p.Value, first)
 	case *syntax.SglQuoted:
+		text, plain := p.Value, true
 		if p.Dollar {
+			text, plain = unescapeANSI(p.Value)
+		}
+		if !plain {
 			r.unknown(false)
 			return
 		}
-		r.add(p.Value)
+		r.add(text)
 	case *syntax.DblQuoted:
 		if p.Dollar {
 			r.unknown(false)
@@ -189,6 +195,115 @@ func (r *wordReader) bare(s string, first bool) {
 			r.add(s[i : i+1])
 		}
 	}
+}
+
+// unescapeANSI reads the text between $' and '. It reports false for escapes whose meaning depends on the locale, and for
+// those of control characters, which no parser here accepts.
+func unescapeANSI(s string) (text string, ok bool) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' {
+			b.WriteByte(s[i])
+			continue
+		}
+		if i++; i == len(s) {
+			return "", false
+		}
+		c := s[i]
+		switch {
+		case strings.IndexByte("\\'\"?", c) >= 0:
+		case c == 'n':
+			c = '\n'
+		case c == 't':
+			c = '\t'
+		default:
+			n, digits := ansiNumber(s[i:])
+			if n < ' ' || n >= 0x7f {
+				return "", false
+			}
+			c, i = byte(n), i+digits-1
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), true
+}
+
+// ansiNumber reads the number of a character, as in x41, 101, u0041 or U00000041, and says how many bytes it takes.
+func ansiNumber(s string) (n uint64, size int) {
+	most, base, first := 3, 8, 0
+	switch s[0] {
+	case 'x':
+		most, base, first = 2, 16, 1
+	case 'u':
+		most, base, first = 4, 16, 1
+	case 'U':
+		most, base, first = 8, 16, 1
+	}
+	size = first
+	for size < len(s) && size-first < most {
+		digit, err := strconv.ParseUint(s[size:size+1], base, 8)
+		if err != nil {
+			break
+		}
+		n = n*uint64(base) + digit
+		size++
+	}
+	return n, size
+}
+
+// maxBraces bounds the words that one word with braces may become.
+const maxBraces = 64
+
+// readWords evaluates a word that bash may make several of: those that its braces name.
+func readWords(w *syntax.Word, source string) []word {
+	one := readWord(w, source)
+	if one.literal || !plainBraces(w) {
+		return []word{one}
+	}
+	split := *w
+	if !syntax.SplitBraces(&split) {
+		return []word{one}
+	}
+	var words []word
+	for each, err := range expand.BracesSeq(nil, &split) {
+		if err != nil || len(words) == maxBraces {
+			return []word{one}
+		}
+		got := readWord(each, "")
+		if !got.literal || got.value == "" { // bash drops an empty one, unless it was quoted
+			return []word{one}
+		}
+		words = append(words, literals(got.value)...)
+	}
+	return words
+}
+
+// plainBraces reports whether the braces of a word are read alike everywhere: they are balanced lists without escapes.
+func plainBraces(w *syntax.Word) bool {
+	open, commas := 0, false
+	for _, part := range w.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if !ok {
+			continue
+		}
+		if strings.Contains(lit.Value, "..") || strings.Contains(lit.Value, `\`) || strings.Contains(lit.Value, "{}") {
+			return false
+		}
+		for _, c := range lit.Value {
+			switch {
+			case c == '{':
+				open++
+				commas = false
+			case c == ',' && open > 0:
+				commas = true
+			case c == '}':
+				if open--; open < 0 || !commas {
+					return false
+				}
+			}
+		}
+	}
+	return open == 0 && commas
 }
 
 // unescapeQuoted takes the backslashes away that mean something in double quotes.
