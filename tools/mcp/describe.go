@@ -3,6 +3,7 @@ package mcp
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -71,6 +72,18 @@ func toolID(key, name string) (string, error) {
 		id = id[:maxID-9] + "_" + hex.EncodeToString(sum[:4])
 	}
 	return id, tool.ValidName(id)
+}
+
+// errTaskAlone refuses a tool.
+var errTaskAlone = errors.New(`it runs as a task alone (taskSupport is "required"), and toold does not use tasks of MCP`)
+
+// taskAlone reports whether a server refuses calls of a tool that do not ask for a task.
+func taskAlone(t *sdk.Tool) bool {
+	text, _ := t.Meta[execution].(string)
+	var said struct {
+		TaskSupport string `json:"taskSupport"`
+	}
+	return json.Unmarshal([]byte(text), &said) == nil && said.TaskSupport == "required"
 }
 
 // describe makes a descriptor of what a server says of a tool.

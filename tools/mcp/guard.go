@@ -29,6 +29,7 @@ const (
 	exactData   = "toold/structuredContent"
 	exactInput  = "toold/inputSchema"
 	exactOutput = "toold/outputSchema"
+	execution   = "toold/execution" // of a tool; the SDK's type has no such member
 )
 
 // errForeign ends a connection.
@@ -65,6 +66,22 @@ type request struct {
 }
 
 func newRequest() *request { return &request{answered: make(chan []byte, 1)} }
+
+// isTask reports whether the server answered that the call runs as a task. Its result is somewhere else.
+func (r *request) isTask() bool {
+	select {
+	case answer := <-r.answered:
+		var message struct {
+			Result struct {
+				Type string          `json:"resultType"`
+				Task json.RawMessage `json:"task"`
+			} `json:"result"`
+		}
+		return json.Unmarshal(answer, &message) == nil && (message.Result.Type == "task" || len(message.Result.Task) > 0)
+	default:
+		return false
+	}
+}
 
 // requestKey is the key of a context's *request: the one that is sent with it.
 type requestKey struct{}
@@ -149,7 +166,7 @@ func exact(message []byte) []byte {
 	var tools []map[string]json.RawMessage
 	if json.Unmarshal(result["tools"], &tools) == nil && len(tools) > 0 {
 		for _, t := range tools {
-			if !keep(t, map[string]string{"inputSchema": exactInput, "outputSchema": exactOutput}) {
+			if !keep(t, map[string]string{"inputSchema": exactInput, "outputSchema": exactOutput, "execution": execution}) {
 				return message
 			}
 		}

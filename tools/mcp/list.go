@@ -55,6 +55,9 @@ func (s *server) offer(l *listed) {
 			continue
 		}
 		d, err := s.entry.describe(t, instructions)
+		if err == nil && taskAlone(t) {
+			err = errTaskAlone
+		}
 		if other, ok := names[d.ID]; err == nil && ok {
 			err = fmt.Errorf("%s has the id %s already", other, d.ID)
 		}

@@ -27,6 +27,9 @@ const (
 // logLevel asks, request by request, for what the server logs.
 const logLevel = "io.modelcontextprotocol/logLevel"
 
+// missingCapability is the code of a server that does not serve clients without a capability, such as its extension for tasks.
+const missingCapability = -32021
+
 // maxLog is how much of a server's log a call keeps, in bytes of one message.
 const maxLog = 8 << 10
 
@@ -245,6 +248,8 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		return failedRound(err, n.server.signin.hideText)
 	case r.NeedsInput():
 		return inputRound(r)
+	case len(r.Content) == 0 && r.StructuredContent == nil && sent.isTask():
+		return nil, fmt.Errorf("%w: %w", tool.Errorf(tool.Upstream, "The server began a task that it was not asked for; what becomes of it is not known"), tool.ErrLost)
 	}
 	return &round{result: r}, nil
 }
@@ -314,6 +319,12 @@ func failedRound(err error, hidden func(string) string) (*round, error) {
 		}
 		if json.Unmarshal(wire.Data, &data) == nil && len(data.Elicitations) > 0 {
 			return pages(data.Elicitations)
+		}
+	}
+	if wire.Code == missingCapability {
+		return nil, &tool.Error{
+			Code: tool.ExecutionFailed, Reason: "NOT_OFFERED",
+			Message: "The server wants a capability that toold does not have, such as tasks: " + strings.TrimSpace(clean(wire.Message, maxDescription)),
 		}
 	}
 	return nil, &tool.Error{

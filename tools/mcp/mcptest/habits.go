@@ -47,6 +47,18 @@ var habits = map[string]func(){
 		fmt.Println("Server is starting …")
 		script(func(_ string, id json.RawMessage) { answer(id, "fine") })
 	},
+	"task": func() {
+		script(func(name string, id json.RawMessage) {
+			switch name {
+			case "bash":
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"task","taskId":"t1","status":"working","ttlMs":null}}`, id)
+			case "a.b":
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"task":{"taskId":"t1","status":"working"}}}`, id)
+			default:
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32021,"message":"tasks are required"}}`, id)
+			}
+		})
+	},
 	"leaky": func() { script(func(_ string, id json.RawMessage) { leak(id) }) },
 	"mute":  func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
 }
@@ -106,7 +118,9 @@ func script(call func(name string, id json.RawMessage)) {
 				quoted, _ := json.Marshal(name)
 				tools = append(tools, fmt.Sprintf(`{"name":%s,"inputSchema":{"type":"object"}}`, quoted))
 			}
-			tools = append(tools, `{"name":"deep","inputSchema":{"$ref":"file:///etc/passwd"}}`)
+			tools = append(tools, `{"name":"deep","inputSchema":{"$ref":"file:///etc/passwd"}}`,
+				`{"name":"optional","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}`,
+				`{"name":"task_alone","inputSchema":{"type":"object"},"execution":{"taskSupport":"required"}}`)
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(tools, ","))
 		case "tools/call":
 			call(m.Params.Name, m.ID)
