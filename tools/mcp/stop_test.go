@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
 // stubborn cancels a call that its server does not stop, and returns the error and the processes that ran it.
@@ -30,11 +31,19 @@ func (w *world) stubborn(cause error) (server, child int, err error) {
 		done <- err
 	}()
 	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "stubborn began") })
-	if _, err := fmt.Sscanf(w.said(), "stubborn began %d %d", &server, &child); err != nil {
+	if _, err := fmt.Sscanf(w.said(), "child %d\nstubborn began %d", &child, &server); err != nil {
 		w.t.Fatal(err)
 	}
 	cancel(cause)
 	return server, child, <-done
+}
+
+// withChild is an entry whose server has a child.
+func withChild(t *testing.T, change func(*mcp.Entry)) mcp.Entry {
+	e := own(t, "w", "good", change)
+	e.Args = []string{"-c", `sleep 600 </dev/null >/dev/null 2>&1 & echo "child $!" >>"$` + mcptest.Journal + `"; exec "` + e.Command + `"`}
+	e.Command = "sh"
+	return e
 }
 
 // A server that does not stop a cancelled call is restarted, and nothing that it started is left. The call was stopped.
@@ -46,7 +55,7 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := connect(t, newMemory(), nil, own(t, "w", "good", entry)).ready()
+			w := connect(t, newMemory(), nil, withChild(t, entry)).ready()
 			server, child, err := w.stubborn(tool.Errorf(tool.Cancelled, "enough"))
 			if err == nil || err.Error() != "enough" || errors.Is(err, tool.ErrLost) {
 				t.Errorf("the call ended with %v", err)
@@ -77,7 +86,7 @@ func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := connect(t, newMemory(), nil, own(t, "w", "good", entry)).ready()
+			w := connect(t, newMemory(), nil, withChild(t, entry)).ready()
 			server, _, err := w.stubborn(tool.Errorf(tool.Timeout, "too late"))
 			if !errors.Is(err, tool.ErrLost) || tool.AsError(err).Code != tool.Timeout {
 				t.Errorf("the call ended with %v", err)

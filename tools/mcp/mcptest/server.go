@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -84,7 +83,7 @@ func New(mode string) *sdk.Server {
 	s.add("ask", "Asks for a name, then greets.", "", s.ask)
 	s.add("login", "Needs a visit to a page.", "", login)
 	s.add("slow", "Runs until it is cancelled.", "", slow)
-	s.add("stubborn", "Does not heed its cancellation, and has a child.", "", stubborn)
+	s.add("stubborn", "Does not heed its cancellation.", "", stubborn)
 	s.add("nap", "Rests for a while.", "", func(ctx context.Context, _ *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		note("nap began")
 		time.Sleep(time.Second)
@@ -180,11 +179,7 @@ func slow(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, err
 
 // stubborn works on, whatever it is told, until there is a file with the name of the journal and ".go".
 func stubborn(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	child := exec.Command("sleep", "600") //nolint:noctx // it is to outlive the call
-	if err := child.Start(); err != nil {
-		return nil, err
-	}
-	note(fmt.Sprintf("stubborn began %d %d", os.Getpid(), child.Process.Pid))
+	note(fmt.Sprintf("stubborn began %d", os.Getpid()))
 	for {
 		if _, err := os.Stat(os.Getenv(Journal) + ".go"); err == nil {
 			break
