@@ -66,7 +66,7 @@ func sides(ctx context.Context, s *settings, policy *sandbox.Policy) (ours, plai
 		return ours, plain, err
 	}
 	defer r.Close()
-	spec := sandbox.Spec{Path: "/bin/true", Dir: "/", Policy: policy, Output: func(string, []byte) error { return nil }}
+	spec := sandbox.Spec{Path: "/bin/true", Dir: "/", Home: "bench", Policy: policy, Output: func(string, []byte) error { return nil }}
 	run := func() error {
 		exit, err := r.Run(ctx, spec)
 		if err == nil && exit.Code != 0 {

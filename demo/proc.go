@@ -42,8 +42,8 @@ func (p process) alive() bool {
 
 func (p process) String() string { return fmt.Sprintf("%d (%s)", p.pid, p.name) }
 
-// processesIn finds every process that a command in this directory started: by its working directory and by the home
-// that commands get. It asks the kernel and not the daemon.
+// processesIn finds every process that a command in this directory started: by its working directory, now or when a shell started
+// it. It asks the kernel and not the daemon.
 func processesIn(dir string) ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -57,8 +57,8 @@ func processesIn(dir string) ([]process, error) {
 		}
 		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // what has just ended has neither
 		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		home := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == "HOME="+dir })
-		if cwd != dir && !strings.HasPrefix(cwd, dir+"/") && !home {
+		was := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == "PWD="+dir || string(v) == "OLDPWD="+dir })
+		if cwd != dir && !strings.HasPrefix(cwd, dir+"/") && !was {
 			continue
 		}
 		if p, ok := processAt(pid); ok {

@@ -527,7 +527,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 		t.Log("this is one already")
 		return
 	}
-	elsewhere(t, "Isolat|Kernel|Other|Protect|Placeholder|Sockets|Memory|Disk|ForkBomb|Busy|Profiles|Proven", func(cmd *exec.Cmd) {
+	elsewhere(t, "Home|Isolat|Kernel|Other|Protect|Placeholder|Sockets|Memory|Disk|ForkBomb|Busy|Profiles|Proven", func(cmd *exec.Cmd) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	})
 }

@@ -21,7 +21,7 @@ func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Pol
 	for i := 0; i < len(heap); i += os.Getpagesize() {
 		heap[i] = 1
 	}
-	spec := sandbox.Spec{Path: "/bin/true", Dir: dir, Policy: policy(dir), Output: func(string, []byte) error { return nil }}
+	spec := sandbox.Spec{Path: "/bin/true", Dir: dir, Home: "bench", Policy: policy(dir), Output: func(string, []byte) error { return nil }}
 	for b.Loop() {
 		exit, err := r.Run(b.Context(), spec)
 		if err != nil || exit.Code != 0 || len(exit.Unverified) > 0 {

@@ -112,7 +112,7 @@ func open(t *testing.T, with ...func(*sandbox.Config)) *sandbox.Runner {
 
 func openIn(t *testing.T, state string, with ...func(*sandbox.Config)) *sandbox.Runner {
 	t.Helper()
-	cfg := sandbox.Config{Owner: owner(), StateDir: state, Helper: small()}
+	cfg := sandbox.Config{Owner: owner(), StateDir: state, Homes: filepath.Join(t.TempDir(), "homes"), Helper: small()}
 	for _, w := range with {
 		w(&cfg)
 	}

@@ -44,6 +44,8 @@ type run struct {
 	cut      error          // why the run is to end, when that came before the command was seen to begin
 	clerk    bool           // it is no run but a helper, with nothing but processes 1 to be in its session
 	guarded  []place        // to be given back to guards
+	home     string         // directory to be given back to homes; empty: none
+	homeAt   string         // where the process finds its home; empty: it has none of this Runner
 	group    *cgroup.Group  // nil: there are none
 	ceiling  *cgroup.Limits // of a canary, in the place of the policy's
 	spent    cgroup.Usage   // of all processes; read after attend
@@ -71,6 +73,7 @@ func (r *Runner) enter(spec Spec) (*run, error) {
 func (r *Runner) leave(run *run) {
 	run.inner.close()
 	r.guards.release(run.guarded)
+	r.homes.leave(run.home)
 	r.groups.Put(run.group)
 	r.mu.Lock()
 	delete(r.runs, run.id)
@@ -93,6 +96,9 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	// The kernel's answer for a missing directory reads as if the program were missing.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
+	}
+	if err := r.enterHome(run); err != nil {
+		return fmt.Errorf("home: %w", err)
 	}
 	record, err := r.openRecord(run.id)
 	if err != nil {

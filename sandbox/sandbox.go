@@ -18,6 +18,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,6 +69,8 @@ type Config struct {
 	// StateDir keeps a small record for each running process until it has ended, for Sweep after a crash.
 	// Required; made when missing. Belongs to one daemon at a time.
 	StateDir string
+	// Homes is the directory of home directories; made when missing. Empty: "homes" in StateDir.
+	Homes string
 	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all.
 	Helper string
 	// ControlGroup is the directory of a control group of version 2 without processes, to make groups for runs in; empty: where
@@ -84,6 +87,9 @@ type Spec struct {
 	Dir  string   // absolute
 	Env  []string // exactly this and TagVariable; nothing is inherited
 	Tag  string   // names the call in TagVariable
+	// Home names the home directory, which HOME says: runs with equal Home and level of isolation share one, which is kept for a
+	// while; [FreshHome] is an empty one for this run alone. A HOME in Env goes first. Empty: there is none.
+	Home string
 	// Policy isolates the process; nil: it has all rights of this one. It is not changed after Run was called.
 	Policy *Policy
 	// Stdin is copied to the process; nil gives end of file at once. Run does not wait for a Read that hangs: its
@@ -147,6 +153,7 @@ type Runner struct {
 	filterAlone []byte
 	pidMax      atomic.Bool // a namespace may have a highest process number of its own
 	guards      guards
+	homes       homes
 	resident    resident
 	groups      *cgroup.Pool
 	shelf       shelf
@@ -179,6 +186,9 @@ func New(cfg Config) (*Runner, error) {
 		return nil, fmt.Errorf("sandbox state directory: %w", err)
 	}
 	cfg.StateDir = dir
+	if cfg.Homes, err = filepath.Abs(cmp.Or(cfg.Homes, filepath.Join(dir, "homes"))); err != nil {
+		return nil, fmt.Errorf("sandbox homes: %w", err)
+	}
 	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("sandbox state directory: %w", err)
 	}
@@ -198,6 +208,7 @@ func New(cfg Config) (*Runner, error) {
 		children: children,
 		owner:    cfg.Owner,
 		stateDir: cfg.StateDir,
+		homes:    homes{dir: cfg.Homes},
 		gateway:  cfg.Gateway,
 		bootID:   strings.TrimSpace(string(boot)),
 		self:     self,
@@ -243,6 +254,7 @@ func (r *Runner) Close() error {
 	r.mu.Unlock()
 	r.over()
 	r.active.Wait()
+	r.homes.close()
 	var left error
 	if c := r.resident.now; c != nil { // no run is left to ask for it
 		left = r.dismiss(c, false)

@@ -53,6 +53,7 @@ func (r *Runner) Sweep(ctx context.Context) (Swept, error) {
 	}
 	r.groups.Sweep(r.otherDaemon)
 	r.sweepStrangers()
+	r.homes.sweep()
 	for path := range records {
 		if len(left) == 0 {
 			os.Remove(path)

@@ -32,7 +32,7 @@ func (c *Config) manifestConfig(exec command.Exec, secrets command.Secrets, log 
 		return command.Config{}, err
 	}
 	return command.Config{
-		Exec: exec, Workspace: workspace, Env: shell.DefaultEnv(workspace), Secrets: secrets, Log: log,
+		Exec: exec, Workspace: workspace, Env: shell.DefaultEnv(), Secrets: secrets, Log: log,
 		Policy: func(profile string) (*sandbox.Policy, error) { return c.policy(profile, workspace) },
 	}, nil
 }

@@ -150,6 +150,7 @@ func usageOf(key string) string {
 		"bash.timeout":                  "longest time of a command",
 		"bash.profile":                  "how commands are isolated: default, readonly, network, landlock, none, or one of sandbox.profiles",
 		"sandbox.control_group":         "directory of a cgroup v2 for those of commands; empty: what is delegated to the daemon",
+		"sandbox.homes":                 "directory of the home directories of processes; empty: homes in the data directory",
 		"bash.background_each":          "commands of a thread that run in the background; 0 is none",
 		"bash.background_time":          "longest time of one of them",
 		"workers.lease":                 "for which a worker may be silent",

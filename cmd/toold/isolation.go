@@ -22,8 +22,10 @@ import (
 // Sandbox is how processes of tools may be isolated.
 type Sandbox struct {
 	// ControlGroup is a directory of version 2 to make groups of commands in; "": where one was delegated.
-	ControlGroup string    `koanf:"control_group"`
-	Profiles     []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
+	ControlGroup string `koanf:"control_group"`
+	// Homes is the directory of the home directories of processes, absolute; "": homes in the data directory.
+	Homes    string    `koanf:"homes"`
+	Profiles []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
 }
 
 // Profile isolates processes. What it does not say is as in the profile default.
@@ -98,6 +100,9 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 		return nil, err
 	}
 	policy.Hide = append(policy.Hide, data)
+	if c.Sandbox.Homes != "" {
+		policy.Hide = append(policy.Hide, c.Sandbox.Homes)
+	}
 	for _, file := range []string{c.Rules, c.loaded.file} { // they say what commands may do
 		if path, err := filepath.Abs(file); file != "" && err == nil {
 			if inside, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(inside) {
@@ -115,6 +120,16 @@ func (c *Config) validateProfiles(wrong complaint) {
 	}
 	if g := c.Sandbox.ControlGroup; g != "" && !filepath.IsAbs(g) {
 		wrong("sandbox.control_group", "%q is no absolute path", g)
+	}
+	if h := c.Sandbox.Homes; h != "" {
+		workspace, err := filepath.Abs(c.Workspace)
+		inside, far := filepath.Rel(workspace, h)
+		switch {
+		case filepath.Clean(h) != h || !filepath.IsAbs(h) || h == "/":
+			wrong("sandbox.homes", "%q is no absolute path, or not a clean one", h)
+		case err == nil && far == nil && filepath.IsLocal(inside):
+			wrong("sandbox.homes", "%q lies in the workspace, where callers write", h)
+		}
 	}
 	for i, p := range c.Sandbox.Profiles {
 		switch {
@@ -137,6 +152,9 @@ func (c *Config) validateProfiles(wrong complaint) {
 		wrong("bash.profile", "%v", err)
 	}
 }
+
+// homes is the directory of the home directories of processes.
+func (c *Config) homes() string { return cmp.Or(c.Sandbox.Homes, filepath.Join(c.Data, "homes")) }
 
 // helperPath returns the small helper beside this program; empty when it is not there, and this program is it.
 func helperPath() string {

@@ -107,7 +107,7 @@ proxy, standard error also says what it reached and what was refused.`,
 					return err
 				}
 				exit, err := r.Run(ctx, sandbox.Spec{
-					Path: path, Args: args[1:], Dir: dir, Env: append(shell.DefaultEnv(dir), cfg.Bash.Env...), Stdin: a.in, Policy: policy, Output: a.copyOut,
+					Path: path, Args: args[1:], Dir: dir, Env: append(shell.DefaultEnv(), cfg.Bash.Env...), Home: sandbox.FreshHome, Stdin: a.in, Policy: policy, Output: a.copyOut,
 				})
 				if err != nil {
 					return err

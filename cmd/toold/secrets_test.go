@@ -210,3 +210,27 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 		}
 	}
 }
+
+// T116: commands of a thread share a home, unless they get a secret: then each has an empty one.
+func TestT116SecretInBashEnv(t *testing.T) {
+	s := newSite(t, leakAllowed)
+	dir := filepath.Dir(s.rules)
+	file, config := filepath.Join(dir, "secret"), filepath.Join(dir, "toold.yaml")
+	must(t, os.WriteFile(file, []byte("the-first-secret\n"), 0o600))
+	n := 0
+	for _, tt := range []struct{ env, want string }{{"", "planted"}, {"bash: {env: ['KEY=secret://key']}\n", ""}} {
+		must(t, os.WriteFile(config, []byte(tt.env+"secrets:\n  - {name: key, file: '"+file+"', allow: [{tools: [bash]}]}\n"), 0o600))
+		p := s.start("--config", config)
+		in := func(command string) string {
+			n++
+			call := bash(fmt.Sprint("home-", n), command)
+			call.Run = &tooldv1.Run{RunId: "r", ThreadId: "t"}
+			return strings.TrimSpace(lastFinished(execute(t, p, call).last(t)).GetResult().GetMessage())
+		}
+		in("touch ~/planted")
+		if got := strings.TrimPrefix(in("ls -A ~"), "(no output)"); got != tt.want {
+			t.Errorf("with %q: %q", tt.env, got)
+		}
+		p.stop()
+	}
+}

@@ -26,7 +26,7 @@ func readMCP(cfg *Config) (mcp.Config, error) {
 		return mcp.Config{}, err
 	}
 	entries, err := cfg.mcpEntries(dir)
-	out := mcp.Config{Entries: entries, Dir: dir, Env: shell.DefaultEnv(dir), Version: version}
+	out := mcp.Config{Entries: entries, Dir: dir, Env: shell.DefaultEnv(), Version: version}
 	if err == nil {
 		_, err = mcp.New(out)
 	}

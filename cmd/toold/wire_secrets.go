@@ -57,6 +57,7 @@ func (r referring) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 		}
 		if &spec.Env[0] == &given[0] {
 			spec.Env = slices.Clone(given) // it is that of all commands
+			spec.Home = sandbox.FreshHome  // programs load what earlier commands left in another one
 		}
 		spec.Env[i] = name + "=" + value
 	}

@@ -79,7 +79,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 		return nil, err
 	}
 	commands, jobs, err := shell.New(shell.Config{
-		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(path), cfg.Bash.Env),
+		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(), cfg.Bash.Env),
 		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background, Policy: policy,
 	})
 	if err != nil {

@@ -108,6 +108,11 @@ func (p *program) root(o *Order) error {
 		return fmt.Errorf("workspace %s: %w", o.Workspace, unix.ENOTDIR)
 	}
 	workspace := p.take(own, attr)
+	var home tree
+	if o.Home != "" {
+		home = p.take(view{at: o.Home, dir: true}, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		home.at = o.HomeAt
+	}
 	l = p.at(&p.setup, "root")
 	l.do(unix.SYS_MOUNT, "tmpfs", "/tmp", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755,size=1m")
 	l.do(unix.SYS_CHDIR, "/tmp")
@@ -121,6 +126,12 @@ func (p *program) root(o *Order) error {
 		p.link(at[0], at[1])
 	}
 	p.place(workspace)
+	switch {
+	case o.Home != "":
+		p.place(home)
+	case o.HomeAt != "":
+		p.memory("home", o.HomeAt, 0o700, o.TmpSize)
+	}
 	if err := p.protect(o); err != nil {
 		return err
 	}
@@ -262,11 +273,16 @@ func (p *program) ownFiles(o *Order) {
 	if !o.Network && !slices.Contains(o.Read, hosts) {
 		p.hosts()
 	}
-	l = p.at(&p.setup, "/tmp")
-	options := fmt.Sprintf("mode=1777,size=%d,nr_inodes=%d", o.TmpSize, max(1024, o.TmpSize>>12))
-	for _, dir := range []string{"/tmp", "/dev/shm"} {
-		l.do(unix.SYS_MOUNT, "tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
-	}
+	p.memory("/tmp", "/tmp", 0o1777, o.TmpSize)
+	p.memory("/tmp", "/dev/shm", 0o1777, o.TmpSize)
+}
+
+// memory mounts a directory in memory that the command may write.
+func (p *program) memory(step, at string, mode int, size int64) {
+	l := p.at(&p.setup, step)
+	l.mkdir(at)
+	options := fmt.Sprintf("mode=%o,size=%d,nr_inodes=%d", mode, size, max(1024, size>>12))
+	l.do(unix.SYS_MOUNT, "tmpfs", at, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options)
 }
 
 const (

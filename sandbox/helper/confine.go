@@ -110,6 +110,9 @@ func (p *program) landlock(o *Order) {
 		write = rightsRead
 	}
 	l.allow(rules, o.Workspace, write, all, true)
+	if o.HomeAt != "" {
+		l.allow(rules, o.HomeAt, all, all, true)
+	}
 	if o.Namespaces {
 		l.allow(rules, "/", rightsRead, all, true)
 		for _, dir := range []string{"/tmp", "/dev/shm", "/dev"} {

@@ -28,7 +28,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 5
+const Version = 6
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -75,6 +75,8 @@ type Order struct {
 	Read       []string `json:"read"`      // shown read-only at their own paths; what does not exist is left out
 	Workspace  string   `json:"workspace"` // shown at its own path
 	Writable   bool     `json:"writable"`  // the workspace
+	HomeAt     string   `json:"home_at"`   // where the command finds its home, which it may write; empty: nowhere
+	Home       string   `json:"home"`      // the directory shown there; empty: one in memory, of TmpSize
 	Protect    []string `json:"protect"`   // in the workspace, read-only, with every directory above pinned; left out when it does not exist
 	Hide       []string `json:"hide"`      // covered where they would be visible
 	TmpSize    int64    `json:"tmp_size"`  // bytes, of /tmp; /dev/shm has as much

@@ -95,7 +95,7 @@ run:
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "leaked") || strings.Contains(got, "COMMAND_TEST_MISSING") || strings.Contains(got, "HOME=") {
+	if strings.Contains(got, "leaked") || strings.Contains(got, "COMMAND_TEST_MISSING") || strings.Contains(got, "HOME="+s.workspace) {
 		t.Errorf("more than what was said:\n%s", got)
 	}
 	if got := one.text(`{}`); strings.Contains(got, "ARG_V") {
@@ -184,5 +184,45 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 	s.cfg.Workspace = filepath.Join(s.dir, "workspace")
 	if got := s.problem("id: x\nrun: {program: " + work + "/file}\n"); !strings.Contains(got, "is in the workspace") {
 		t.Errorf("a workspace that is a link: %q", got)
+	}
+}
+
+// T116: what a program finds in its home was written by the same tool in the same thread. A program that gets a secret finds
+// nothing there.
+func TestT116HomeOfAProgram(t *testing.T) {
+	t.Parallel()
+	for _, profile := range []string{"default", "none"} {
+		t.Run(profile, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.cfg.Secrets = &vault{values: map[string]string{"key": "s3cret"}}
+			const script = "#!/bin/sh\nls -A ~\necho x > ~/$TOOLD_CALL_ID\ncase $HOME in $PWD*) echo in the workspace ;; esac\n"
+			plain := "run: {program: ./run, profile: " + profile + "}\n"
+			thread := tool.Run{Thread: "t1", ID: "r1"}
+			in := func(manifest, id string, run tool.Run) string {
+				one := newClient(t, s.load(manifest, script))
+				one.call.ID, one.call.Run = id, run
+				return one.text("{}")
+			}
+			for _, step := range []struct {
+				name, manifest, id string
+				run                tool.Run
+				want               string
+			}{
+				{"first", "id: x\n" + plain, "call-1", thread, "(no output)"},
+				{"same thread, another run", "id: x\n" + plain, "call-2", tool.Run{Thread: "t1", ID: "r2"}, "call-1\n"},
+				{"another tool", "id: y\n" + plain, "call-3", thread, "(no output)"},
+				{"another thread", "id: x\n" + plain, "call-4", tool.Run{Thread: "t2"}, "(no output)"},
+				{"a run without thread", "id: x\n" + plain, "call-5", tool.Run{ID: "t1"}, "(no output)"},
+				{"no thread", "id: x\n" + plain, "call-6", tool.Run{}, "(no output)"},
+				{"no thread again", "id: x\n" + plain, "call-7", tool.Run{}, "(no output)"},
+				{"a secret", "id: x\nrun: {program: ./run, profile: " + profile + ", secrets: {KEY: 'secret://key'}}\n", "call-8", thread, "(no output)"},
+				{"and not kept", "id: x\n" + plain, "call-9", thread, "call-1\ncall-2\n"},
+			} {
+				if got := in(step.manifest, step.id, step.run); got != step.want {
+					t.Errorf("%s: %q", step.name, got)
+				}
+			}
+		})
 	}
 }

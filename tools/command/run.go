@@ -81,6 +81,19 @@ func (t *scripted) environment(more ...[]string) []string {
 	return out
 }
 
+// home names the home directory of a call's program: that of its thread and tool. It is fresh for a program that gets a secret,
+// which earlier calls must not lead, and where no thread or run is known.
+func (t *scripted) home(c *tool.Call, s *secrets) string {
+	if len(s.env) > 0 || c.Run.Thread == "" && c.Run.ID == "" {
+		return sandbox.FreshHome
+	}
+	run := c.Run.ID
+	if c.Run.Thread != "" {
+		run = ""
+	}
+	return fmt.Sprintf("%s %s %q", Source, t.m.ID, []string{c.Namespace, c.Caller.Subject, c.OnBehalfOf, c.Run.Thread, run})
+}
+
 // maxVariable is how long a variable may be that tells of the call.
 const maxVariable = 100 << 10
 
@@ -114,7 +127,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		})
 	}
 	spec := sandbox.Spec{
-		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Tag: c.ID, Policy: t.policy,
+		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Home: t.home(c, s), Tag: c.ID, Policy: t.policy,
 		Grace: t.m.Run.Grace, Output: o.write,
 	}
 	switch t.m.Run.Stdin {

@@ -39,7 +39,7 @@ func (s *server) dial(ctx context.Context) line {
 		return s.dialHTTP(ctx)
 	}
 	p := newPipe()
-	env, err := s.resolved(ctx)
+	env, home, err := s.resolved(ctx)
 	var path string
 	if err == nil {
 		path, err = s.program(env)
@@ -54,7 +54,7 @@ func (s *server) dial(ctx context.Context) line {
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
-			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: env, Tag: SourcePrefix + s.entry.Key,
+			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: env, Home: home, Tag: SourcePrefix + s.entry.Key,
 			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy, Grace: killGrace,
 		})
 		dead = exit != nil && len(exit.Unverified) == 0
@@ -130,18 +130,22 @@ func (s *server) expand(ctx context.Context, parameter, text string) (string, er
 	return s.cfg.Secrets.Expand(ctx, everywhere, SourcePrefix+s.entry.Key, parameter, text)
 }
 
-// resolved is the environment with the values of its references as they are now.
-func (s *server) resolved(ctx context.Context) ([]string, error) {
-	env := s.environment()
+// resolved is the environment with the values of its references as they are now, and the home directory that goes with it: that of
+// the server, or a fresh one for a server that gets a secret.
+func (s *server) resolved(ctx context.Context) (env []string, home string, err error) {
+	env, home = s.environment(), SourcePrefix+s.entry.Key
 	for i := range s.entry.Env { // its own stand first
 		name, text, _ := strings.Cut(env[i], "=")
 		value, err := s.expand(ctx, "env."+name, text)
 		if err != nil {
-			return nil, fmt.Errorf("env %s: %w", name, err)
+			return nil, "", fmt.Errorf("env %s: %w", name, err)
+		}
+		if value != text {
+			home = sandbox.FreshHome
 		}
 		env[i] = name + "=" + value
 	}
-	return env, nil
+	return env, home, nil
 }
 
 // program is the command's path. A bare name is looked for as a shell would, in the PATH that the process has.

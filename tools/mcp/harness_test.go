@@ -149,7 +149,7 @@ func connect(t *testing.T, m *memory, change func(*mcp.Config), entries ...mcp.E
 		entries[i].Env = append(entries[i].Env, mcptest.Journal+"="+filepath.Join(dir, "journal"))
 	}
 	cfg := mcp.Config{
-		Entries: entries, Exec: runner, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir},
+		Entries: entries, Exec: runner, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")},
 		Tools: listing{w.tools, w.changed}, Memory: m, Backoff: time.Millisecond,
 	}
 	if change != nil {

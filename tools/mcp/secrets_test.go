@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
@@ -87,5 +88,30 @@ func TestSecretInEnvironment(t *testing.T) {
 	contains(t, w.text("leaky__bash", `{}`), "raw the-value json")
 	if !strings.HasPrefix(k.told(), "* mcp:leaky env."+mcptest.Leak) {
 		t.Errorf("asked for\n%s", k.told())
+	}
+}
+
+// homesOf notes the home of each process.
+type homesOf struct {
+	mcp.Exec
+	homes *sync.Map
+}
+
+func (h homesOf) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
+	h.homes.Store(spec.Tag, spec.Home)
+	return h.Exec.Run(ctx, spec)
+}
+
+// T116: each server has a home of its own, and a fresh one when it gets a secret.
+func TestT116HomesOfServers(t *testing.T) {
+	k := &keys{}
+	k.set("the-value")
+	var homes sync.Map
+	secret := own(t, "a", "leaky", func(e *mcp.Entry) { e.Env = append(e.Env, mcptest.Leak+"=secret://key") })
+	connect(t, newMemory(), func(c *mcp.Config) { c.Secrets, c.Exec = k, homesOf{c.Exec, &homes} }, secret, own(t, "b", "leaky")).ready()
+	for server, want := range map[string]string{"mcp:a": sandbox.FreshHome, "mcp:b": "mcp:b"} {
+		if got, _ := homes.Load(server); got != want {
+			t.Errorf("%s has the home %q", server, got)
+		}
 	}
 }

@@ -64,12 +64,11 @@ const (
 	maxArguments  = 64 << 10
 )
 
-// DefaultEnv returns the environment of commands in this directory: enough for ordinary programs, nothing of the
-// daemon's, and no program that waits for a key.
-func DefaultEnv(dir string) []string {
+// DefaultEnv returns the environment of commands: enough for ordinary programs, nothing of the daemon's, and no program that
+// waits for a key. HOME is not in it: see [sandbox.Spec.Home].
+func DefaultEnv() []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=" + dir,
 		"LANG=C.UTF-8",
 		"TERM=dumb",
 		"PAGER=cat",
@@ -149,7 +148,7 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 		return nil, nil, fmt.Errorf("shell: directory %q and shell %q must be absolute", cfg.Dir, cfg.Shell)
 	}
 	if cfg.Env == nil {
-		cfg.Env = DefaultEnv(cfg.Dir)
+		cfg.Env = DefaultEnv()
 	}
 	if cfg.OutputBudget == 0 {
 		cfg.OutputBudget = defaultBudget
@@ -229,6 +228,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		Args: []string{"--noprofile", "--norc", "-c", "--", args.Command},
 		Dir:  s.cfg.Dir,
 		Env:  s.cfg.Env,
+		Home: home(call),
 		Tag:  call.ID, Policy: s.cfg.Policy,
 	}
 	if args.typed() || args.PTY != nil || args.inBackground() {
@@ -244,6 +244,16 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		}
 	}
 	return spec
+}
+
+// home names the home directory of a command: that of the thread that the call belongs to. Without a thread or a run it is
+// fresh.
+func home(call *tool.Call) string {
+	o := ownerOf(call)
+	if o.thread == "" && o.run == "" {
+		return sandbox.FreshHome
+	}
+	return fmt.Sprintf("bash %q", o)
 }
 
 // controls are what the keyboard can do with a process.

@@ -136,11 +136,11 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("BASH_ENV", "/dev/stdin")
 	dir := t.TempDir()
 	_, got := run(t, bash(t, shell.Config{Dir: dir}), object{"command": "env"})
-	allowed := append(shell.DefaultEnv(dir), "PWD="+dir)
+	allowed := append(shell.DefaultEnv(), "PWD="+dir)
 	for line := range strings.Lines(got.Stdout) {
 		line = strings.TrimSuffix(line, "\n")
 		name, _, _ := strings.Cut(line, "=")
-		if !slices.Contains(allowed, line) && !slices.Contains([]string{"SHLVL", "_", "OLDPWD", sandbox.TagVariable}, name) {
+		if !slices.Contains(allowed, line) && !slices.Contains([]string{"SHLVL", "_", "OLDPWD", "HOME", sandbox.TagVariable}, name) {
 			t.Errorf("env has %q", line)
 		}
 	}
@@ -329,5 +329,40 @@ func TestALongCommand(t *testing.T) {
 	_, err := x.Execute(t.Context(), newCall(nil, object{"command": "echo " + strings.Repeat("a", 3<<20)}))
 	if err == nil || tool.AsError(err).Reason != "START_FAILED" {
 		t.Errorf("3 MiB: %v", err)
+	}
+}
+
+// T116: commands of one thread share a home outside the workspace, and no others.
+func TestT116HomesOfThreads(t *testing.T) {
+	dir := t.TempDir()
+	x := bash(t, shell.Config{Dir: dir})
+	in := func(call tool.Call) string {
+		call.Arguments = typed.Args(object{"command": `ls -A ~; case $HOME in "$PWD"*) echo in the workspace;; esac; echo x >> ~/f`})
+		r, err := x.Execute(t.Context(), &call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data(t, r).Stdout
+	}
+	ada := tool.Principal{Subject: "ada"}
+	for i, tt := range []struct {
+		call tool.Call
+		want string
+	}{
+		{tool.Call{Namespace: "a", Caller: ada, Run: tool.Run{Thread: "1", ID: "1"}}, ""},
+		{tool.Call{Namespace: "a", Caller: ada, Run: tool.Run{Thread: "1", ID: "2"}}, "f\n"},
+		{tool.Call{Namespace: "a", Caller: ada, Run: tool.Run{Thread: "2", ID: "1"}}, ""},
+		{tool.Call{Namespace: "b", Caller: ada, Run: tool.Run{Thread: "1", ID: "1"}}, ""},
+		{tool.Call{Namespace: "a", Caller: tool.Principal{Subject: "bob"}, Run: tool.Run{Thread: "1"}}, ""},
+		{tool.Call{Namespace: "a", Caller: ada, OnBehalfOf: "eve", Run: tool.Run{Thread: "1"}}, ""},
+		{tool.Call{Namespace: "a", Caller: ada}, ""},
+		{tool.Call{Namespace: "a", Caller: ada}, ""},
+	} {
+		if got := in(tt.call); got != tt.want {
+			t.Errorf("call %d: %q", i, got)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("in the workspace: %v, %v", left, err)
 	}
 }
