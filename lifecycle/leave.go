@@ -37,14 +37,17 @@ func (l *live) unwatchedLocked() {
 
 // lingerLocked ends the call when nobody comes back in time.
 func (l *live) lingerLocked() {
-	linger := l.e.cfg.Linger
-	if l.c.Linger != nil {
-		linger = *l.c.Linger
+	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
+		l.linger = time.AfterFunc(linger, l.gone)
 	}
-	if linger < 0 {
-		return
+}
+
+// lingerOf is how long a call goes on when nobody watches it; below 0 it does to its end.
+func lingerOf(c *call.Call, usual time.Duration) time.Duration {
+	if c.Linger != nil {
+		return *c.Linger
 	}
-	l.linger = time.AfterFunc(linger, l.gone)
+	return usual
 }
 
 // gone cancels a call that everybody left. The wish is stored first, under the slot: meanwhile somebody may have come

@@ -206,9 +206,10 @@ func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// recoverNew takes up a call that had no attempt: it goes on when it is detached, or when its caller attaches in time.
+// recoverNew takes up a call that had no attempt: it goes on when it needs no watcher, or when its caller attaches in time.
 func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
-	if l.record().Detached {
+	linger := lingerOf(l.record(), e.cfg.Linger)
+	if l.record().Detached || linger < 0 {
 		found.Resumed++
 		l.again(p)
 		return
@@ -219,18 +220,13 @@ func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
 	go func() {
 		defer l.release()
 		defer e.leave()
-		l.awaitCaller(p)
+		l.awaitCaller(p, linger)
 	}()
 }
 
 // awaitCaller runs the call when somebody watches it within its linger time, else ends it.
-func (l *live) awaitCaller(p *pass) {
-	linger := l.e.cfg.Linger
-	if c := l.record(); c.Linger != nil {
-		linger = *c.Linger
-	}
-	deadline := time.Now().Add(linger)
-	for linger < 0 || time.Now().Before(deadline) {
+func (l *live) awaitCaller(p *pass, linger time.Duration) {
+	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
 		l.mu.Lock()
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()

@@ -188,7 +188,8 @@ func TestRecoverNew(t *testing.T) {
 		{"attended, somebody comes", true, nil, 20 * time.Second, 1, 21 * time.Second},
 		{"attended, comes too late", true, nil, 40 * time.Second, 0, 31 * time.Second},
 		{"attended, not waited for", true, lingers(0), 0, 0, time.Second},
-		{"attended, waited for", true, lingers(-1), time.Hour, 1, time.Hour + time.Second},
+		{"attended, waited for longer", true, lingers(2 * time.Hour), time.Hour, 1, time.Hour + time.Second},
+		{"attended, goes on by itself", true, lingers(-1), 0, 1, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
