@@ -14,6 +14,9 @@ import (
 
 // queue waits, at most for the queue timeout, for the call's turn in its thread and for a place for the attempt.
 func (p *pass) queue(ctx context.Context) *end {
+	if out := p.awaitThread(ctx); out != nil {
+		return out
+	}
 	if p.alone() && p.leaveLane == nil {
 		if out := p.takeLane(ctx); out != nil {
 			return out
@@ -40,7 +43,14 @@ func (p *pass) takePlace() bool {
 
 // wait waits for what is given up when it does not come in time. The call is told to be queued, once.
 func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {
-	limit := or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
+	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
+}
+
+func (p *pass) queueLimit() time.Duration {
+	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
+}
+
+func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) *end {
 	if p.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})

@@ -85,6 +85,9 @@ func (p *pass) attempting(ctx context.Context) *attempt {
 // execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
 // tool was stopped stands.
 func (p *pass) execute(ctx context.Context) end {
+	if out := p.own(ctx); out != nil {
+		return *out
+	}
 	attempt := p.attempting(ctx)
 	defer attempt.reporter.close()
 	defer time.AfterFunc(attempt.limit, attempt.expire).Stop()

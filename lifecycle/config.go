@@ -132,6 +132,7 @@ type Engine struct {
 	epoch int64
 	hooks atomic.Pointer[hookSet] // of passes that begin
 	held  custody
+	hold  hold
 
 	policies  *Policies
 	places    *places
@@ -222,6 +223,7 @@ func New(cfg Config) (*Engine, error) {
 	e.circuits.after, e.circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
+	e.hold.begin(cfg.Store)
 	return e, nil
 }
 

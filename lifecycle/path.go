@@ -263,7 +263,7 @@ func (p *pass) walk(ctx context.Context, to int) *end {
 			}
 			return out
 		}
-		if p.ahead && p.walked == stepGate && (p.alone() || !p.startsUnwritten() || !p.takePlace()) {
+		if p.ahead && p.walked == stepGate && (p.alone() || !p.startsUnwritten() || p.l.e.hold.holds(p.l.record()) || !p.takePlace()) {
 			p.walked++
 			return nil
 		}

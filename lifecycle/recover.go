@@ -14,6 +14,7 @@ import (
 // Recovered counts what a start found.
 type Recovered struct {
 	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
+	Left                                                                                int // alone, for as long as another daemon may run them
 }
 
 // Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
@@ -59,6 +60,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 			return found, err
 		}
 	}
+	e.awaitHold()
 	return found, e.recoverBatches(ctx)
 }
 
@@ -82,6 +84,16 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	if err := l.findTail(ctx); err != nil {
 		return err
 	}
+	if e.hold.keep(l) {
+		found.Left++
+		l.retain()
+		return nil
+	}
+	return e.takeUpFound(ctx, l, found, later)
+}
+
+// takeUpFound takes up a call whose newest event is known.
+func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, later *parents) error {
 	c := l.record()
 	p := l.lookupPass()
 	switch {

@@ -47,10 +47,10 @@ var (
 	// a lock or a limit of time. The change is not there and may be tried again.
 	ErrBusy = errors.New("journal not ready")
 	// ErrFatal means that nobody knows what is on the disk (a failed fsync, an unknown COMMIT): stop, and let recovery
-	// decide. A store that returned it refuses everything from then on.
-	ErrFatal = errors.New("journal failed")
+	// decide. A store that returned it refuses everything from then on. Whoever asks is to come to the next daemon.
+	ErrFatal error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	// ErrClosed means that the store was closed.
-	ErrClosed = errors.New("store closed")
+	ErrClosed error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is closed; the daemon is stopping")
 )
 
 // Durability says what a change must survive before it is acknowledged.
@@ -313,6 +313,17 @@ type Store interface {
 	Spool() Spool
 	// Close waits for what was submitted, writes the mark of a clean end and closes.
 	Close() error
+}
+
+// An Owned store can be taken over by a daemon on another machine, so that a daemon may act that is not its owner any more. A
+// store with a lock of the machine is no Owned.
+type Owned interface {
+	// Own returns nil when it was proven a moment ago that the store is this daemon's, and otherwise when it is proven anew. It
+	// is asked right before an effect starts. An error means that nothing may start: of ctx, or [ErrFatal].
+	Own(ctx context.Context) error
+	// Hold returns for how long the attempts of earlier epochs must still be left alone, because the owner before this one
+	// may not have ended what it started.
+	Hold() time.Duration
 }
 
 // A SpoolSizer is a [Spool] that says what it holds; every spool of this module is one.

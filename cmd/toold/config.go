@@ -24,6 +24,7 @@ type Config struct {
 	SingleUser bool          `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
 	Limits     Limits        `koanf:"limits"`
 	Documents  Documents     `koanf:"documents"`
+	Failover   Failover      `koanf:"failover"` // between daemons on one PostgreSQL store
 	Timeouts   Timeouts      `koanf:"timeouts"`
 	Retention  Retention     `koanf:"retention"`
 	Backup     Backup        `koanf:"backup"`
@@ -118,6 +119,15 @@ type Documents struct {
 	Count            int      `koanf:"count"`             // documents of a run, thread or namespace
 	Total            int      `koanf:"total"`             // bytes of those together; at most 64 MiB
 	NamespaceWriters []string `koanf:"namespace_writers"` // globs of tools that may write the namespace's documents
+}
+
+// Failover says how soon a daemon that loses its PostgreSQL store stops acting, and how long its successor waits for that.
+// None may be zero.
+type Failover struct {
+	Start time.Duration `koanf:"start"` // how old a proof of ownership may be when an effect starts
+	Lease time.Duration `koanf:"lease"` // from the last proof to the end of the daemon; the server frees the store after a third of it
+	Kill  time.Duration `koanf:"kill"`  // for the end of what ran
+	Hold  time.Duration `koanf:"hold"`  // for which a successor leaves the attempts of a daemon alone that may live; at least 1.1 (Lease + Kill)
 }
 
 // Timeouts are the clocks of calls. None may be zero but Linger.
@@ -227,6 +237,7 @@ func defaults() Config {
 		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
 		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024, CircuitOpen: 30 * time.Second},
 		Documents: Documents{Size: 256 << 10, Count: 256, Total: 4 << 20},
+		Failover:  Failover{Start: 2 * time.Second, Lease: 30 * time.Second, Kill: 5 * time.Second, Hold: 40 * time.Second},
 		Timeouts: Timeouts{
 			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
 			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second, Stall: 30 * time.Second,

@@ -161,6 +161,10 @@ func (c *Config) validateTimes(wrong complaint) {
 		key               string
 		value, from, most time.Duration
 	}{
+		{"failover.start", c.Failover.Start, 10 * time.Millisecond, time.Minute},
+		{"failover.lease", c.Failover.Lease, 100 * time.Millisecond, 10 * time.Minute},
+		{"failover.kill", c.Failover.Kill, 10 * time.Millisecond, time.Minute},
+		{"failover.hold", c.Failover.Hold, 100 * time.Millisecond, time.Hour},
 		{"timeouts.queue", c.Timeouts.Queue, time.Millisecond, 24 * time.Hour},
 		{"timeouts.attempt", c.Timeouts.Attempt, time.Millisecond, 7 * 24 * time.Hour},
 		{"timeouts.linger", c.Timeouts.Linger, never, 365 * 24 * time.Hour},
@@ -183,6 +187,12 @@ func (c *Config) validateTimes(wrong complaint) {
 		case d.value < d.from || d.value > d.most:
 			wrong(d.key, "%s is not between %s and %s", durationText(d.value), durationText(d.from), durationText(d.most))
 		}
+	}
+	if least := postgres.HoldFor(c.Failover.Lease, c.Failover.Kill); c.Failover.Hold < least {
+		wrong("failover.hold", "%s is less than %s, which is 1.1 times lease and kill together", durationText(c.Failover.Hold), durationText(least))
+	}
+	if c.Failover.Start > c.Failover.Lease {
+		wrong("failover.start", "%s is more than the lease of %s", durationText(c.Failover.Start), durationText(c.Failover.Lease))
 	}
 	if c.Retention.Tombstones < c.Retention.Calls {
 		wrong("retention.tombstones", "%s is less than the %s for which calls are kept",

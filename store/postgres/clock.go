@@ -3,7 +3,19 @@ package postgres
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// boot is the time since this machine started. It counts while the machine is suspended, which Go's monotonic clock does not,
+// and nobody can set it.
+func boot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic(err) // every kernel that runs toold has this clock
+	}
+	return time.Duration(t.Nano())
+}
 
 // A clock goes on from the last time that the database told, and never runs back.
 type clock struct {

@@ -63,7 +63,7 @@ func (w *writer) transaction(group []*op) error {
 			return err
 		}
 	}
-	began := time.Now()
+	began, asked := time.Now(), boot()
 	var err error
 	if group[0].admin != nil {
 		w.known = nil
@@ -78,6 +78,9 @@ func (w *writer) transaction(group []*op) error {
 	if err == nil {
 		w.sizes.Observe(int64(len(group)))
 		w.syncs.Observe(int64(time.Since(began)))
+		if !group[0].bare {
+			w.s.owner.prove(asked)
+		}
 		_ = w.point("committed") // there is nothing left to fail
 		return nil
 	}

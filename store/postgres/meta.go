@@ -3,6 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +24,12 @@ const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_syst
 // beginEpoch makes the start of this daemon durable before anything else is done in it. Who wrote before waits for it,
 // or it waits for them: from then on they are fenced.
 func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, position int64, err error) {
+	home, err := s.home()
+	if err != nil {
+		return 0, 0, err
+	}
+	var hold time.Duration
+	asked := boot()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var here, place string
 		var micros, clock int64
@@ -27,9 +37,10 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			return err
 		}
 		s.clock.set(time.UnixMicro(micros))
+		before := predecessor{Home: home}
 		id := store.Identity{StoreID: uuid.NewString(), Clean: true}
-		err := tx.QueryRow(ctx, "SELECT store_id, epoch, clock, position, groups, place, clean FROM meta FOR UPDATE").
-			Scan(&id.StoreID, &id.Epoch, &clock, &position, &groups, &place, &id.Clean)
+		err := tx.QueryRow(ctx, "SELECT store_id, epoch, clock, position, groups, place, clean, lease, home, holding FROM meta FOR UPDATE").
+			Scan(&id.StoreID, &id.Epoch, &clock, &position, &groups, &place, &id.Clean, &before.Lease, &before.Home, &before.Holding)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			place = here
@@ -38,18 +49,58 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 		}
 		s.clock.resume(time.Unix(0, clock).UTC())
 		id.Epoch++
-		if place != here {
+		moved := place != here
+		if moved {
 			if id.Moved = !s.cfg.Moved; s.cfg.Moved {
 				place = here
 			}
 		}
 		s.id.Store(&id)
-		_, err = tx.Exec(ctx, `INSERT INTO meta (id, store_id, epoch, clock, position, groups, place, clean) VALUES (1, $1, $2, $3, $4, $5, $6, false)
-			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false`,
-			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place)
+		before.Clean, before.Moved = id.Clean, moved
+		hold = s.holdAfter(before, home)
+		_, err = tx.Exec(ctx, `INSERT INTO meta (id, store_id, epoch, clock, position, groups, place, clean, lease, home, holding)
+			VALUES (1, $1, $2, $3, $4, $5, $6, false, $7, $8, $9)
+			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false,
+				lease = excluded.lease, home = excluded.home, holding = excluded.holding`,
+			id.StoreID, id.Epoch, s.clock.now().UnixNano(), position, groups, place, int64(s.cfg.Patience), home, hold > 0)
 		return err
 	})
+	if err == nil {
+		s.owner.begin(asked, hold)
+	}
 	return groups, position, said(err)
+}
+
+// A predecessor is the owner before this one.
+type predecessor struct {
+	Clean   bool          // it closed the store in order
+	Moved   bool          // it was elsewhere: its calls wait for an operator, or one has said that it is gone
+	Holding bool          // it had to leave what its own predecessor had started alone when it ended
+	Lease   time.Duration // its patience
+	Home    string
+}
+
+// holdAfter returns for how long what a predecessor started is left alone. One that had locked the directory of this daemon on
+// this machine has ended: the lock is this daemon's now.
+func (s *Store) holdAfter(p predecessor, home string) time.Duration {
+	if p.Moved || s.cfg.Moved || !p.Holding && (p.Clean || p.Home == home) {
+		return 0
+	}
+	return max(s.cfg.Hold, HoldFor(max(s.cfg.Patience, p.Lease), s.cfg.Kill))
+}
+
+// home names the directory that this daemon has locked, for as long as its machine runs. It is empty when that is not known.
+func (s *Store) home() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", err
+	}
+	info, err := s.dir.Stat()
+	if err != nil {
+		return "", err
+	}
+	at := info.Sys().(*syscall.Stat_t)
+	return fmt.Sprintf("%s %d %d", strings.TrimSpace(string(b)), at.Dev, at.Ino), nil
 }
 
 // Acknowledge remembers the place as it is now: an operator has released the calls of a store that was copied. Until then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,11 +24,72 @@ type owner struct {
 	cancel context.CancelFunc
 	ctx    context.Context //nolint:containedctx // of the goroutine that keeps
 	kept   chan struct{}   // closed when keep has ended
+	asked  chan struct{}   // has room for one: somebody waits for a proof
+
+	holdUntil time.Duration // by boot; 0: there is nothing to leave alone. Set before keep starts
+	holding   bool          // and meta says so; of keep
+
+	mu     sync.Mutex
+	proven time.Duration // by boot, before the newest statement was sent that showed who the owner is
+	proof  chan struct{} // closed with the next proof
 }
+
+// prove notes that the journal was this daemon's after the time asked.
+func (o *owner) prove(asked time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if asked > o.proven {
+		o.proven = asked
+		close(o.proof)
+		o.proof = make(chan struct{})
+	}
+}
+
+// begin notes the first proof, and for how long the attempts of earlier epochs are left alone. Their epochs are over now.
+func (o *owner) begin(asked, hold time.Duration) {
+	o.prove(asked)
+	if hold > 0 {
+		o.holdUntil, o.holding = boot()+hold, true
+	}
+}
+
+// last returns when the journal was proven to be this daemon's, and what is closed with the next proof.
+func (o *owner) last() (proven time.Duration, next <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.proven, o.proof
+}
+
+// Own returns nil when the newest proof that the journal is this daemon's is at most [Config.Start] old, else when there is a
+// new one. So what starts then starts within that time after a moment at which no other daemon had begun an epoch.
+func (s *Store) Own(ctx context.Context) error {
+	for {
+		if err := s.refusal(); err != nil {
+			return err
+		}
+		proven, next := s.owner.last()
+		if boot()-proven <= s.cfg.Start {
+			return nil
+		}
+		select {
+		case s.owner.asked <- struct{}{}:
+		default:
+		}
+		select {
+		case <-next:
+		case <-s.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Hold returns for how long attempts of earlier epochs are still left alone.
+func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 
 // acquire waits until the journal is free and takes it.
 func acquire(ctx context.Context, s *Store) (*owner, error) {
-	o := &owner{s: s, kept: make(chan struct{})}
+	o := &owner{s: s, kept: make(chan struct{}), asked: make(chan struct{}, 1), proof: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	told := false
 	for began := time.Now(); ; {
@@ -86,48 +148,58 @@ func (o *owner) try(ctx context.Context) (holder string, err error) {
 }
 
 // keep shows the server that the owner lives, takes the lock again after its connection was lost, and ends the store
-// when somebody else was faster or nobody can tell for too long.
+// when somebody else was faster or there was no proof for too long.
 func (o *owner) keep() {
 	defer close(o.kept)
 	every := max(o.s.cfg.Lease/10, time.Millisecond)
-	for heard := time.Now(); ; {
+	for {
 		select {
 		case <-o.s.done:
 			return
 		case <-o.ctx.Done():
 			return
+		case <-o.asked:
 		case <-time.After(every):
 		}
 		err := o.check()
+		proven, _ := o.last()
 		switch {
 		case err == nil:
-			heard = time.Now()
 		case o.ctx.Err() != nil:
 			return
 		case !lost(err):
 			o.s.lose(err)
 			return
-		case time.Since(heard) > o.s.cfg.Patience:
+		case boot()-proven > o.s.cfg.Patience:
 			o.s.lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
 			return
+		case len(o.asked) > 0: // who waits for a proof is not to ask without a pause
+			<-o.asked
 		}
 	}
 }
 
-const selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
+const (
+	selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
+	// endHold waits for nobody: the writer has the row now and then.
+	endHold = "UPDATE meta SET holding = false WHERE id IN (SELECT id FROM meta WHERE epoch = $1 FOR UPDATE SKIP LOCKED)"
+)
 
-// check looks whether the journal is still this daemon's.
+// check looks whether the journal is still this daemon's. It is over when the patience is.
 func (o *owner) check() error {
-	again := o.conn == nil
+	proven, _ := o.last()
+	within, done := context.WithTimeout(o.ctx, max(proven+o.s.cfg.Patience-boot(), time.Millisecond))
+	defer done()
 	holder := ""
-	if again {
+	if o.conn == nil {
 		var err error
-		if holder, err = o.try(o.ctx); err != nil {
+		if holder, err = o.try(within); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(o.ctx, o.s.cfg.Lease)
+	ctx, cancel := context.WithTimeout(within, o.s.cfg.Lease)
 	defer cancel()
+	asked := boot()
 	var epoch, micros int64
 	if err := o.conn.QueryRow(ctx, selectEpoch).Scan(&epoch, &micros); err != nil {
 		o.drop()
@@ -141,6 +213,21 @@ func (o *owner) check() error {
 		o.drop() // the next look finds the epoch of who has it, or the lock free again
 		return said(fmt.Errorf("%s holds the lock", holder))
 	}
+	o.prove(asked)
+	return o.endHold(ctx)
+}
+
+// endHold notes that the attempts of earlier epochs are not left alone any more.
+func (o *owner) endHold(ctx context.Context) error {
+	if !o.holding || boot() < o.holdUntil {
+		return nil
+	}
+	done, err := o.conn.Exec(ctx, endHold, o.s.Identity().Epoch)
+	if err != nil {
+		o.drop()
+		return said(err)
+	}
+	o.holding = done.RowsAffected() == 0
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
@@ -165,15 +167,8 @@ func (w *wire) close() {
 func TestT89CutOffOwner(t *testing.T) {
 	direct := freshURL(t)
 	w := newWire(t)
-	u, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("host", filepath.Dir(w.lis.Addr().String()))
-	u.RawQuery = q.Encode()
 	lost := make(chan error, 1)
-	first := open(t, postgres.Config{URL: u.String(), Lease: 500 * time.Millisecond, Patience: time.Minute, Lost: func(err error) { lost <- err }})
+	first := open(t, postgres.Config{URL: w.through(t, direct), Lease: 500 * time.Millisecond, Patience: time.Minute, Lost: func(err error) { lost <- err }})
 	c := newCall("a")
 	for _, change := range []*store.Change{creation(c), step(c, call.Running)} {
 		if err := first.Commit(t.Context(), change); err != nil {
@@ -207,5 +202,120 @@ func TestT89CutOffOwner(t *testing.T) {
 	}
 	if _, err := second.Call(t.Context(), key("b")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Call = %v", err)
+	}
+}
+
+// through is a URL that leads over a wire to the server of another one.
+func (w *wire) through(t *testing.T, direct string) string {
+	t.Helper()
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("host", filepath.Dir(w.lis.Addr().String()))
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// TestT126ProofOfOwnership: an owner that is cut off may begin nothing once its last proof is old, and ends when that is as old
+// as its patience, whatever it waits for. Own answers again when a server was only slow.
+func TestT126ProofOfOwnership(t *testing.T) {
+	w, direct, lost := newWire(t), freshURL(t), make(chan time.Time, 1)
+	s := open(t, postgres.Config{
+		URL: w.through(t, direct), Patience: 5 * time.Second, Lease: 10 * time.Second, Start: 200 * time.Millisecond,
+		Lost: func(error) { lost <- time.Now() },
+	})
+	if err := s.Own(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.set(true)
+	time.Sleep(200 * time.Millisecond) // no proof is younger
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Own(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Own without a server = %v, want to wait", err)
+	}
+	w.set(false)
+	if err := s.Own(t.Context()); err != nil {
+		t.Errorf("Own when the server is back = %v", err)
+	}
+	w.set(true)
+	cut := time.Now()
+	time.Sleep(200 * time.Millisecond)
+	if err := s.Own(t.Context()); !errors.Is(err, store.ErrFatal) {
+		t.Errorf("Own of an owner that was cut off = %v, want ErrFatal", err)
+	}
+	if d := (<-lost).Sub(cut); d > 20*time.Second {
+		t.Errorf("the owner ended %v after it was cut off, with a patience of 5 s", d)
+	}
+	w.set(false)
+}
+
+// TestT126Hold: a daemon that takes the journal from one that did not end in order, elsewhere, leaves its attempts alone for
+// longer than that one may act, and so does the next one when it ends before that is over. One that finds its own directory has
+// outlived the owner before.
+func TestT126Hold(t *testing.T) {
+	at := freshURL(t)
+	begin := func(dir string, patience time.Duration, clean bool) *postgres.Store {
+		t.Helper()
+		cfg := postgres.Config{URL: at, Dir: dir, Patience: patience, Kill: time.Millisecond, Hold: patience*11/10 + 2*time.Millisecond}
+		if !clean {
+			cfg.FailPoint = func(point string) error {
+				if point == "close" {
+					return errKilled
+				}
+				return nil
+			}
+		}
+		return open(t, cfg)
+	}
+	const quick, long = 5 * time.Second, time.Minute
+	mine := t.TempDir()
+	for _, tt := range []struct {
+		dir      string
+		patience time.Duration
+		clean    bool          // how it ends
+		hold     time.Duration // at least; 0: none
+	}{
+		{t.TempDir(), quick, true, 0},
+		{t.TempDir(), long, false, 0},
+		{t.TempDir(), quick, false, long}, // the larger patience counts
+		{mine, quick, true, quick},        // it ends in order, but the one before it may act still
+		{mine, quick, false, quick},
+	} {
+		s := begin(tt.dir, tt.patience, tt.clean)
+		if d := s.Hold(); d > 0 != (tt.hold > 0) || d < tt.hold {
+			t.Errorf("%+v: the journal is held for %v", tt, d)
+		}
+		if tt.dir == mine && !tt.clean {
+			waitFor(t, at, "SELECT NOT holding FROM meta")
+			if d := s.Hold(); d > 0 {
+				t.Errorf("the journal says that it is not held, %v too early", d)
+			}
+		}
+		s.Close()
+	}
+	if d := begin(mine, quick, true).Hold(); d != 0 {
+		t.Errorf("the journal is held for %v by who outlived its owner", d)
+	}
+	_, err := postgres.Open(t.Context(), postgres.Config{URL: at, Dir: t.TempDir(), Patience: time.Second, Kill: time.Second, Hold: 2199 * time.Millisecond})
+	if !errors.Is(err, postgres.ErrHold) {
+		t.Errorf("Open with a hold that is too short = %v", err)
+	}
+}
+
+// waitFor returns when a question about the journal is answered with true.
+func waitFor(t *testing.T, at, question string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	for ok := false; !ok; time.Sleep(5 * time.Millisecond) {
+		if err := conn.QueryRow(t.Context(), question).Scan(&ok); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -8,12 +8,15 @@
 //
 // One daemon owns a journal: it holds an advisory lock on a connection of its own, and each of its transactions locks the
 // one row of meta and looks whether the epoch there is still its own. So a daemon that lost the lock unknowingly, cut off
-// or stopped, can change nothing once another has begun an epoch.
+// or stopped, can change nothing in the journal once another has begun an epoch. What it can do elsewhere has other bounds:
+// effects ask [Store.Own] right before they start, the owner ends when it has had no proof for its patience, and who comes
+// after it leaves what it had started alone for [Store.Hold].
 //
 // What calls print stays in files, in the directory of the daemon.
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,15 +41,24 @@ type Config struct {
 	Dir string // of the daemon, for output; required, made when it is not there
 	// Now is a clock in the place of the database's, for tests.
 	Now func() time.Time
-	// Moved acknowledges that the journal was copied or restored: its calls are its own again.
+	// Moved acknowledges that the journal was copied or restored, and that no other daemon acts for it: its calls are its own
+	// again, and nothing has to be left alone.
 	Moved   bool
 	MaxOpen int // descriptors of the spool; 0 means 256
 	Output  store.OutputLimits
 	Readers int // connections that read; 0 means 8
-	// Patience is for how long the server may be away before the store gives up; 0 means 30 s.
+	// Patience is for how long the server may be away before the store gives up, counted from the last proof that this daemon
+	// is the owner; 0 means 30 s.
 	Patience time.Duration
-	// Lease is for how long the owner may be silent before the server takes the journal from it; 0 means 10 s.
+	// Lease is for how long the owner may be silent before the server takes the journal from it; 0 means a third of Patience.
 	Lease time.Duration
+	// Start is how old a proof may be when an effect starts ([Store.Own]); 0 means 2 s.
+	Start time.Duration
+	// Kill is how long the daemon needs to end what runs once the store has given up; 0 means 5 s.
+	Kill time.Duration
+	// Hold is for how long a daemon that took the journal from another one leaves that one's attempts alone ([Store.Hold]). At
+	// least 1.1 (Patience + Kill); 0 means 40 s, or that when it is more.
+	Hold time.Duration
 	// Waiting hears, once, that another daemon has the journal and which one. Open goes on waiting for it.
 	Waiting func(holder string)
 	// Lost hears, once, that the journal is not this daemon's any more.
@@ -56,7 +68,13 @@ type Config struct {
 	FailPoint func(point string) error
 }
 
-func (cfg *Config) defaults() {
+// ErrHold means that a successor would not wait until the owner before it has ended.
+var ErrHold = errors.New("hold must be at least 1.1 times lease and kill together")
+
+// HoldFor is how long an owner takes to end that may act so long without the server, with a tenth for clocks that differ.
+func HoldFor(patience, kill time.Duration) time.Duration { return (patience + kill) * 11 / 10 }
+
+func (cfg *Config) defaults() error {
 	cfg.Readers = max(cfg.Readers, 0)
 	if cfg.Readers == 0 {
 		cfg.Readers = 8
@@ -64,8 +82,10 @@ func (cfg *Config) defaults() {
 	if cfg.Patience == 0 {
 		cfg.Patience = 30 * time.Second
 	}
-	if cfg.Lease == 0 {
-		cfg.Lease = 10 * time.Second
+	cfg.Lease, cfg.Start, cfg.Kill = cmp.Or(cfg.Lease, cfg.Patience/3), cmp.Or(cfg.Start, 2*time.Second), cmp.Or(cfg.Kill, 5*time.Second)
+	least := HoldFor(cfg.Patience, cfg.Kill)
+	if cfg.Hold = cmp.Or(cfg.Hold, max(40*time.Second, least)); cfg.Hold < least {
+		return fmt.Errorf("%w: %v is less than %v", ErrHold, cfg.Hold, least)
 	}
 	if cfg.Waiting == nil {
 		cfg.Waiting = func(string) {}
@@ -76,6 +96,7 @@ func (cfg *Config) defaults() {
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) error { return nil }
 	}
+	return nil
 }
 
 // A Store is a journal on a server.
@@ -101,12 +122,15 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.RecordReader
+	store.Owned
 } = (*Store)(nil)
 
 // Open takes the journal that cfg names, or makes it, and begins an epoch. While another daemon has it Open waits. The
 // caller closes it.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
-	cfg.defaults()
+	if err := cfg.defaults(); err != nil {
+		return nil, err
+	}
 	target, err := parse(cfg.URL, cfg.Lease)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,125 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"go.uber.org/zap"
+)
+
+// A hold is the time for which a daemon that took its journal from another one leaves the attempts of that one alone: they may
+// run still. Nothing reconciles them, runs them again or ends them, and no other call of their threads starts.
+type hold struct {
+	store   store.Owned // nil: nobody can take the journal
+	over    <-chan time.Time
+	threads map[lane]struct{} // of the attempts; written before the engine serves
+	free    chan struct{}     // closed when the threads are; nil: there is no hold
+	calls   []*live           // that are left alone
+}
+
+func (h *hold) begin(s store.Store) {
+	h.store, _ = s.(store.Owned)
+	if h.store == nil {
+		return
+	}
+	if d := h.store.Hold(); d > 0 {
+		h.over, h.threads, h.free = time.After(d), map[lane]struct{}{}, make(chan struct{})
+	}
+}
+
+// keep leaves a call alone and reports whether there is reason to: its newest attempt is one of an earlier epoch, and nobody
+// saw its end. The caller has a reference, which is kept.
+func (h *hold) keep(l *live) bool {
+	c := l.record()
+	if h.free == nil || !began(c) || c.Operation() != nil {
+		return false
+	}
+	if c.Run.Thread != "" {
+		h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}] = struct{}{}
+	}
+	h.calls = append(h.calls, l)
+	return true
+}
+
+// holds reports whether a call has to wait because an earlier one of its thread is left alone.
+func (h *hold) holds(c *call.Call) bool {
+	if h.free == nil || c.Run.Thread == "" {
+		return false
+	}
+	select {
+	case <-h.free:
+		return false
+	default:
+	}
+	_, ok := h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}]
+	return ok
+}
+
+// awaitHold takes the calls up that are left alone when the hold is over. A daemon that ends before leaves them to the next.
+func (e *Engine) awaitHold() {
+	if e.hold.free == nil {
+		return
+	}
+	if len(e.hold.calls) > 0 {
+		e.log.Warn("calls of the daemon that had the store before may run still; they are taken up later", zap.Int("calls", len(e.hold.calls)), zap.Duration("hold", e.hold.store.Hold()))
+	}
+	go func() {
+		select {
+		case <-e.hold.over:
+		case <-e.closing:
+			return
+		}
+		if e.enterOpen() != nil {
+			return // it drains
+		}
+		defer e.leave()
+		var found Recovered
+		var later parents
+		for _, l := range e.hold.calls {
+			if err := e.takeUpFound(context.Background(), l, &found, &later); err != nil {
+				e.log.Error("call not taken up; the next start does it", zap.String("call_id", l.key.ID), zap.Error(err))
+			}
+			l.release()
+		}
+		close(e.hold.free)
+		later.end()
+		e.log.Info("calls taken up that may have run still", zap.Any("found", found))
+	}()
+}
+
+// awaitThread waits until a call may start in a thread in which an earlier one is left alone. Its clock of the queue starts
+// behind that.
+func (p *pass) awaitThread(ctx context.Context) *end {
+	if !p.l.e.hold.holds(p.l.record()) {
+		return nil
+	}
+	w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+	p.l.e.places.besides(w, 1)
+	out := p.waitFor(ctx, p.l.e.hold.free, func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
+	p.l.e.places.besides(w, -1)
+	p.queued = time.Now()
+	return out
+}
+
+// own returns the end of a pass whose effect may not start, because the journal may be another daemon's; nil when it may. What
+// changes nothing may start anyway.
+func (p *pass) own(ctx context.Context) *end {
+	if p.l.e.hold.store == nil || p.l.peek().Class == call.Behind {
+		return nil
+	}
+	err := p.l.e.hold.store.Own(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		out := endOf(context.Cause(ctx), p.notRun())
+		return &out
+	}
+	if errors.Is(err, store.ErrFatal) {
+		p.l.e.fatal(err)
+	}
+	return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
+}
