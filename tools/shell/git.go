@@ -61,8 +61,8 @@ func checkGit(args []word) string {
 			return doesMore
 		case w.literal && w.value == "--":
 			return ""
-		case w.open || gitRefuses(reader.refused, w.value):
-			return doesMore
+		case w.open || gitRefuses(reader.refused, w.value) || strings.Contains(w.value, "%G") || strings.Contains(w.value, "%(signature"):
+			return doesMore // what shows a signature runs gpg
 		}
 	}
 	return ""

@@ -25,7 +25,7 @@ func (a *analysis) judge(words []word) effect {
 				return effect{safety: reads().safety, outside: reader.private || reader.outside(args, a.dir)}
 			}
 		}
-		if len(args) == 1 && args[0].is("--version", "-V", "-version", "version") && versioned[name] {
+		if asksVersion(name, args) {
 			return reads()
 		}
 	}

@@ -34,9 +34,22 @@ var networking = set("curl wget http https xh aria2c axel ssh scp sftp ftp lftp 
 var writers = set("cp mv ln install touch mkdir mkfifo mknod chmod chown chgrp setfacl patch tar unzip gunzip gzip bzip2 xz zstd zip split csplit " +
 	"rename mktemp cpio ed ex vi vim nano sponge")
 
-// versioned commands are known to do nothing but print when they are asked for their version.
-var versioned = set("bash sh git make cmake ninja gcc g++ cc clang clang++ ld node npm npx yarn pnpm bun deno python python2 python3 pip pip3 uv go " +
-	"rustc cargo java javac ruby gem perl php lua docker kubectl helm terraform curl wget jq sqlite3 psql mysql redis-cli openssl ssh tar gzip zip")
+// versioned commands do nothing but print when --version is all that they get. These do more: yarn, pnpm, rustc, cargo and
+// go start or fetch the version that a file of the project names, terraform asks a server.
+var versioned = set("bash sh git make cmake ninja gcc g++ cc clang clang++ ld node npm npx bun deno python python2 python3 pip pip3 uv " +
+	"java javac ruby gem perl php lua docker kubectl helm curl wget jq sqlite3 psql mysql redis-cli openssl ssh tar gzip zip")
+
+// asksVersion reports whether a command only asks for a version. The word without dashes is a file or a host to most.
+func asksVersion(name string, args []word) bool {
+	if len(args) != 1 {
+		return false
+	}
+	switch name + " " + args[0].value {
+	case "python -V", "python3 -V", "curl -V", "wget -V", "ssh -V", "gzip -V", "java -version", "sqlite3 -version", "git version":
+		return args[0].literal
+	}
+	return versioned[name] && args[0].is("--version")
+}
 
 func set(words string) map[string]bool {
 	m := map[string]bool{}

@@ -36,6 +36,9 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 		if !ok || !words[0].literal || !known || len(words) == 1 {
 			return words, e
 		}
+		if name == "nohup" {
+			e = e.and(changes("on a terminal nohup appends to nohup.out"))
+		}
 		if name == "command" && words[1].is("-v", "-V", "-pv", "-pV") {
 			return words, e
 		}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -38,13 +39,13 @@ func readingList() map[string]reader {
 		"printf": {texts: allTexts, check: checkPrintf}, "test": {check: checkTest}, "[": {check: checkTest}, "read": {check: checkRead},
 		"date": {texts: allTexts, plain: true, check: checkDate}, "hostname": {plain: true, check: checkHostname},
 		"sort": {short: "oTS", long: "--output --temporary-directory --compress-program"},
-		"uniq": {plain: true, check: oneOperand}, "file": {short: "C", long: "--compile"}, "tree": {short: "oR", long: "--output"},
+		"uniq": {plain: true, check: oneOperand}, "file": {short: "Cp", long: "--compile --preserve-date"}, "base64": {short: "o", long: "--output"}, "tree": {short: "oR", long: "--output"},
 		"rg": {texts: 1, short: "z", long: "--pre --hostname-bin --search-zip"}, "fd": {texts: 1, short: "xX", long: "--exec"}, "fdfind": {texts: 1, short: "xX", long: "--exec"},
 		"find": {plain: true, check: checkFind}, "sed": {plain: true, check: checkSed, texts: 1}, "git": {plain: true, check: checkGit},
 		"awk": {plain: true, check: checkAwk, texts: 1}, "gawk": {plain: true, check: checkAwk, texts: 1}, "mawk": {plain: true, check: checkAwk, texts: 1},
 	}
 	for name := range strings.FieldsSeq("cat head tail wc ls cut nl rev tac fold fmt expand unexpand paste join comm diff cmp stat du df realpath readlink " +
-		"pwd cd md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum base64 base32 od hexdump strings column numfmt factor whoami id " +
+		"pwd cd md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum base32 od hexdump strings column numfmt factor whoami id " +
 		"groups uptime nproc arch free lscpu lsblk tty locale cal getconf") {
 		list[name] = anyReader
 	}
@@ -92,6 +93,9 @@ func (r reader) outside(args []word, dir string) bool {
 	texts := r.texts
 	for _, w := range args {
 		option := strings.HasPrefix(w.value, "-") && w.value != "-"
+		if strings.HasPrefix(w.value, "--files0") { // a file names what is read
+			return true
+		}
 		if option && texts == 1 && (!w.literal || strings.ContainsAny(w.value, "ef")) {
 			texts = 0 // the pattern, or where it stands, comes with an option
 		}
@@ -126,6 +130,9 @@ func noOperands(args []word) string {
 func oneOperand(args []word) string {
 	operands := 0
 	for _, w := range args {
+		if w.many {
+			return doesMore
+		}
 		if !w.isOption() {
 			operands++
 		}
@@ -136,13 +143,20 @@ func oneOperand(args []word) string {
 	return ""
 }
 
-// checkPrintf refuses -v, which sets a variable whose name is evaluated.
+// checkPrintf refuses what sets a variable: -v, and the conversion n in the format.
 func checkPrintf(args []word) string {
-	if len(args) > 0 && args[0].isOption() && !args[0].is("--") {
+	if len(args) > 0 && args[0].is("--") {
+		args = args[1:]
+	} else if len(args) > 0 && args[0].isOption() {
+		return doesMore
+	}
+	if len(args) > 0 && (!args[0].literal || settingFormat.MatchString(args[0].value)) {
 		return doesMore
 	}
 	return ""
 }
+
+var settingFormat = regexp.MustCompile(`%[^a-zA-Z%]*[hlLjzt]*n`)
 
 // checkRead lets read set variables of the text's own.
 func checkRead(args []word) string {

@@ -73,6 +73,12 @@ func DefaultEnv() []string {
 		"TERM=dumb",
 		"PAGER=cat",
 		"GIT_TERMINAL_PROMPT=0",
+		// git runs what a repository's configuration names. A directory of the workspace must not pass for a repository,
+		// nor a command that reads start what core.pager or core.fsmonitor says.
+		"GIT_PAGER=cat",
+		"GIT_CONFIG_COUNT=2",
+		"GIT_CONFIG_KEY_0=safe.bareRepository", "GIT_CONFIG_VALUE_0=explicit",
+		"GIT_CONFIG_KEY_1=core.fsmonitor", "GIT_CONFIG_VALUE_1=false",
 	}
 }
 

@@ -148,6 +148,10 @@ func (a *analysis) declare(d *syntax.DeclClause, source string) {
 			continue
 		}
 		e := evaluates()
+		if arg.Value == nil {
+			a.note("", e)
+			return
+		}
 		if w := readWord(arg.Value, source); w.literal && isFlag(w) && !strings.ContainsAny(w.value, "in") {
 			e = changes("it gives variables another sense")
 		}
@@ -234,6 +238,9 @@ func hereText(redirs []*syntax.Redirect, source string) (text *string) {
 		case syntax.WordHdoc:
 			body = target.value
 		case syntax.Hdoc:
+			if r.Hdoc == nil { // the text ends before it
+				return nil
+			}
 			if body = r.Hdoc.Lit(); body == "" || target.source == target.value && strings.ContainsAny(body, "$`\\") {
 				return nil
 			}

@@ -1,0 +1,59 @@
+package shell_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tool/typed"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+// Commands of the reading list do not count as reading with an option, an operand or a terminal by which they can write,
+// run something or reach another machine.
+func TestT123ReadersThatWrite(t *testing.T) {
+	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	for _, command := range []string{
+		"nohup cat pay.txt", "sort -o a b", "sort --output=a b", "sort --outp a b", "sort -T. a", "sort --compress-program=./x a", "uniq a b", "uniq a*", "uniq -c a b",
+		"find . -fprint a", "find . -fprint0 a", "find . -fprintf a x", "find . -fls a", "find . -delete", "find . -exec touch a ;", "find . -okdir touch a ;",
+		"git log --output=a", "git diff --output a", "git log --outp=a", "git show --ext-diff", "git log --format=%G?", "git log --pretty=format:%GK", "git log --show-signature",
+		"git for-each-ref --format='%(signature)'", "git grep -O x", "git branch x", "git tag x", "git reflog expire --all", "git stash", "git config a.b c", "git -c core.pager=x log",
+		"tree -o a", "tree -R -H . -L 1", "file -C -m a", "file -p a", "file --preserve-date a", "base64 -o a b", "date -s 0", "hostname x", "tee a", "sed -i p a", "sed 'w a' b", "sed 's/a/b/w c' d",
+		"awk '{print > \"a\"}' b", "awk -i inplace 1 a", "rg --pre ./x a", "fd -x touch", "fd --exec-batch touch", "jq -n x > a", "printf '12%n' PATH", `printf "a$x" PATH`, "printf -v PATH x", "read PATH",
+		"make version", "bash version", "python3 version", "gzip version", "ssh version", "curl version", "psql version", "go version", "yarn --version", "pnpm --version", "cargo --version",
+		"mysql -version", "zip -version", "env -u GIT_CONFIG_COUNT git status", "env -i git status", "busybox sort -o a b", "stdbuf -oL sort -o a b", "echo x >> a", "cat <> a", ": ${PATH:=x}",
+	} {
+		if got := assess(x, command); got.Mutability == tool.ReadOnly {
+			t.Errorf("%q only reads: %+v", command, got)
+		}
+	}
+	terminal := typed.Args(object{"command": "nohup cat pay.txt", "pty": object{}, "input": false})
+	if got := x.(tool.Assessor).Assess(terminal); got.Mutability == tool.ReadOnly {
+		t.Errorf("nohup on a terminal only reads: %+v", got)
+	}
+	for _, command := range []string{"sort --files0-from=list", "wc --files0-from list", "du --files0=list"} {
+		if got := assess(x, command); got.Tier == tool.Observe {
+			t.Errorf("%q reads in the working directory alone: %+v", command, got)
+		}
+	}
+}
+
+// A directory of the workspace that has what a bare repository has names programs in its configuration. Commands that only
+// read do not start them.
+func TestT123DirectoryThatPosesAsARepository(t *testing.T) {
+	dir := t.TempDir()
+	marker := filepath.Join(dir, "ran")
+	x := bash(t, shell.Config{Dir: dir})
+	for _, command := range []string{
+		"git init -q --bare x",
+		"printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = touch " + marker + " #\\n\\tpager = touch " + marker + "\\n' > x/config",
+		"cd x && git status", "git -C x status", "git -C x log", "cd x && git diff --stat",
+	} {
+		run(t, x, object{"command": command})
+	}
+	run(t, x, object{"command": "cd x && git ls-files", "pty": object{}, "input": false})
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("git ran what a directory of the workspace names")
+	}
+}
