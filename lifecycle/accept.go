@@ -221,7 +221,7 @@ func (e *Engine) lookup(c *call.Call) (*Definition, bool) {
 	if c.Frontend != nil {
 		return e.declared(c)
 	}
-	def, ok := e.cfg.Tools.Lookup(c.Tool)
+	def, ok := e.cfg.Tools.Lookup(c.Namespace, c.Tool)
 	if !ok || e.cfg.Hide != nil && e.cfg.Hide(c.Caller, def.Descriptor) || !offered(&c.Run.Agent, def.Descriptor) {
 		return nil, false
 	}

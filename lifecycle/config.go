@@ -32,7 +32,8 @@ type Schema interface {
 
 // Tools finds tools by id or alias.
 type Tools interface {
-	Lookup(id string) (*Definition, bool)
+	// Lookup finds what callers of a namespace call by an id or alias.
+	Lookup(namespace, id string) (*Definition, bool)
 }
 
 // Answers checks answers against the response schemas of tickets.

@@ -97,7 +97,7 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 			if c.Status != call.Suspended || p.runs.Load() != 0 || c.Open().ID == first.ID || c.Open().Digest == first.Digest || len(c.Rounds) != 2 {
 				t.Fatalf("call %s, %d runs, rounds %+v", c.Status, p.runs.Load(), c.Rounds)
 			}
-			def, _ := w.tools.Lookup("t")
+			def, _ := w.tools.Lookup("", "t")
 			if c.ToolDigest != def.Digest {
 				t.Errorf("the record has tool digest %s, what is asked about is %s", c.ToolDigest, def.Digest)
 			}

@@ -37,7 +37,7 @@ type toolbox struct {
 	r  *registry.Registry
 }
 
-func (b *toolbox) Lookup(id string) (*lifecycle.Definition, bool) {
+func (b *toolbox) Lookup(_, id string) (*lifecycle.Definition, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e, ok := b.r.Lookup(id)

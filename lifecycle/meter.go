@@ -80,7 +80,7 @@ func (l *live) metered() *meter {
 	if l.meter != nil {
 		return l.meter
 	}
-	def, _ := l.e.cfg.Tools.Lookup(l.c.Tool)
+	def, _ := l.e.cfg.Tools.Lookup(l.c.Namespace, l.c.Tool)
 	return l.e.meters.of(def)
 }
 

@@ -311,7 +311,7 @@ func (c *crowd) turnLocked(next *waiter) {
 func (e *Engine) wantOf(p *tool.Principal, spec *call.Spec) want {
 	id := spec.Tool
 	if len(e.places.tools) > 0 {
-		if def, ok := e.cfg.Tools.Lookup(id); ok {
+		if def, ok := e.cfg.Tools.Lookup(p.Namespace, id); ok {
 			id = def.Descriptor.ID // not an alias
 		}
 	}

@@ -170,12 +170,12 @@ type slowTools struct {
 	once          sync.Once
 }
 
-func (s *slowTools) Lookup(id string) (*lifecycle.Definition, bool) {
+func (s *slowTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
 	s.once.Do(func() {
 		close(s.asked)
 		<-s.answer
 	})
-	return s.Tools.Lookup(id)
+	return s.Tools.Lookup(namespace, id)
 }
 
 // A call whose first step is refused, and which a cancel brings into the journal right then, ends as a cancelled one.

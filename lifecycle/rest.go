@@ -100,7 +100,7 @@ func (e *Engine) roomToLend(p *tool.Principal, spec *call.Spec) error {
 	if full == nil {
 		return nil
 	}
-	def, ok := e.cfg.Tools.Lookup(spec.Tool)
+	def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool)
 	if !ok {
 		return nil
 	}

@@ -21,7 +21,7 @@ func (e *Engine) retries(ctx context.Context, p tool.Principal, spec *call.Spec)
 		return storeRefusal(err, spec.RetryOf)
 	}
 	id := spec.Tool
-	if def, ok := e.cfg.Tools.Lookup(id); ok {
+	if def, ok := e.cfg.Tools.Lookup(p.Namespace, id); ok {
 		id = def.Descriptor.ID
 	}
 	var why string

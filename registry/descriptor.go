@@ -98,7 +98,7 @@ func checkDescriptor(d *tool.Descriptor) error {
 
 // unreserved refuses names that callers may declare for their frontends.
 func unreserved(d *tool.Descriptor) error {
-	for _, name := range names(d) {
+	for _, name := range namesOf(d) {
 		if strings.HasPrefix(name, tool.FrontendPrefix) {
 			return fmt.Errorf("names with %q are for the frontend tools of runs", tool.FrontendPrefix)
 		}
@@ -196,6 +196,6 @@ func within[T int | int64](field string, value, most T) error {
 }
 
 // names returns every name by which a tool is called.
-func names(d *tool.Descriptor) []string {
+func namesOf(d *tool.Descriptor) []string {
 	return append([]string{d.ID}, d.Aliases...)
 }

@@ -13,6 +13,7 @@ type Entry struct {
 	Descriptor tool.Descriptor
 	Digest     string // of Descriptor
 	Source     string
+	namespace  string // that alone has the tool; "": every one
 
 	parameters *Schema
 	result     *Schema // nil when data may be anything

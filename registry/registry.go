@@ -25,6 +25,9 @@ type Config struct {
 	Pins Pins
 	// Trusted are sources that come with the daemon and change with it.
 	Trusted []string
+	// NamespaceOf returns the namespace whose callers alone have the tools of a source; false when every namespace has them. nil
+	// is false for all.
+	NamespaceOf func(source string) (string, bool)
 }
 
 // A Registry holds the tools of all sources. Its methods may be called from many goroutines; looking up never waits for
@@ -42,8 +45,48 @@ type Registry struct {
 type snapshot struct {
 	revision int64
 	entries  []*Entry          // by id
-	byName   map[string]*Entry // ids and aliases
+	names    map[string]*names // by namespace; "" has those of every namespace
 	replaced chan struct{}     // closed when there is a newer one
+}
+
+// find returns the tool that a namespace has under an id or alias; nil when it has none.
+func (s *snapshot) find(namespace, name string) *Entry {
+	if e := s.names[""].exact[name]; e != nil || namespace == "" {
+		return e
+	}
+	if own := s.names[namespace]; own != nil {
+		return own.exact[name]
+	}
+	return nil
+}
+
+// shows reports whether a namespace has a tool: one whose name every namespace's tool has taken is not there.
+func (s *snapshot) shows(e *Entry, namespace string) bool {
+	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.own.ID] == e
+}
+
+// names are the ids and aliases of one namespace. People and models take Bash for bash, so no two may differ in case alone.
+type names struct {
+	exact  map[string]*Entry
+	folded map[string]*Entry // by their lower case
+}
+
+func newNames() *names { return &names{map[string]*Entry{}, map[string]*Entry{}} }
+
+func (n *names) add(e *Entry) {
+	for _, name := range namesOf(&e.Descriptor) {
+		n.exact[name], n.folded[strings.ToLower(name)] = e, e
+	}
+}
+
+// taken returns an error for each name of a tool that another has.
+func (n *names) taken(e *Entry) (errs []error) {
+	for _, name := range namesOf(&e.Descriptor) {
+		if other := n.folded[strings.ToLower(name)]; other != nil {
+			errs = append(errs, &DuplicateError{name, [2]string{other.Source, e.Source}, n.exact[name] == nil})
+		}
+	}
+	return errs
 }
 
 // New returns an empty registry.
@@ -55,7 +98,7 @@ func New(cfg Config) *Registry {
 		cfg.CachedSchemas = 128
 	}
 	r := &Registry{cfg: cfg, schemas: newSchemaCache(cfg.CachedSchemas)}
-	r.current.Store(&snapshot{revision: cfg.FirstRevision, byName: map[string]*Entry{}, replaced: make(chan struct{})})
+	r.current.Store(&snapshot{revision: cfg.FirstRevision, names: map[string]*names{"": newNames()}, replaced: make(chan struct{})})
 	return r
 }
 
@@ -63,9 +106,13 @@ func New(cfg Config) *Registry {
 type DuplicateError struct {
 	Name    string
 	Sources [2]string // that has it, that wants it
+	Case    bool      // the name that is taken differs in case
 }
 
 func (e *DuplicateError) Error() string {
+	if e.Case {
+		return fmt.Sprintf("tool name %q of source %q differs in case alone from one of source %q", e.Name, e.Sources[1], e.Sources[0])
+	}
 	if e.Sources[0] == e.Sources[1] {
 		return fmt.Sprintf("tool name %q is there twice in source %q", e.Name, e.Sources[0])
 	}
@@ -75,7 +122,7 @@ func (e *DuplicateError) Error() string {
 // Register adds tools to a source, all or none. The error names every tool that is refused and why; for a name that is
 // taken it holds a [*DuplicateError].
 func (r *Registry) Register(source string, tools ...tool.Tool) error {
-	added, err := newEntries(source, tools)
+	added, err := r.newEntries(source, tools)
 	if err != nil {
 		return err
 	}
@@ -91,7 +138,7 @@ func (r *Registry) Declared(source string, t tool.Tool) (*Entry, error) {
 
 // Replace makes tools the only ones of a source, all or none: on an error the earlier ones stay.
 func (r *Registry) Replace(source string, tools ...tool.Tool) error {
-	added, err := newEntries(source, tools)
+	added, err := r.newEntries(source, tools)
 	if err != nil {
 		return err
 	}
@@ -112,9 +159,13 @@ func (r *Registry) withoutLocked(source string) []*Entry {
 }
 
 // newEntries compiles outside the lock: a source with many tools does not stop the others.
-func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
+func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 	if source == "" {
 		return nil, errors.New("register: a source needs a name")
+	}
+	namespace := ""
+	if r.cfg.NamespaceOf != nil {
+		namespace, _ = r.cfg.NamespaceOf(source)
 	}
 	entries := make([]*Entry, 0, len(tools))
 	var refused []error
@@ -131,6 +182,7 @@ func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 			refused = append(refused, fmt.Errorf("source %q: tool %q: %w", source, t.Descriptor().ID, err))
 			continue
 		}
+		e.namespace = namespace
 		entries = append(entries, e)
 	}
 	return entries, errors.Join(refused...)
@@ -138,36 +190,63 @@ func newEntries(source string, tools []tool.Tool) ([]*Entry, error) {
 
 // applyLocked makes entries the registry's, unless two of them share a name. Those that are added are judged and described.
 func (r *Registry) applyLocked(entries, added []*Entry) error {
+	byNamespace, err := r.nameLocked(entries) // those that are added stand last
+	if err != nil {
+		return err
+	}
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Descriptor.ID, b.Descriptor.ID) })
-	byName := make(map[string]*Entry, len(entries))
-	var taken []error
-	for _, e := range entries {
-		for _, name := range names(&e.Descriptor) {
-			if other := byName[name]; other != nil {
-				taken = append(taken, &DuplicateError{name, [2]string{other.Source, e.Source}})
-				continue
-			}
-			byName[name] = e
-		}
-	}
-	if len(taken) > 0 {
-		return errors.Join(taken...)
-	}
 	for _, e := range added {
 		if err := errors.Join(r.judge(e), e.describe(r.descriptions)); err != nil {
 			return err
 		}
 	}
-	r.storeLocked(entries, byName)
+	r.storeLocked(entries, byNamespace)
 	return nil
 }
 
-func (r *Registry) storeLocked(entries []*Entry, byName map[string]*Entry) {
+// nameLocked gives entries their names. A tool of one namespace keeps no name from the tools that every namespace has: one that
+// was there before gives way, and has its names again when they are free. A new one is an error.
+func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
+	shared := newNames()
+	byNamespace := map[string]*names{"": shared}
+	var taken []error
+	for _, e := range entries {
+		if e.namespace == "" {
+			taken = append(taken, shared.taken(e)...)
+			shared.add(e)
+		}
+	}
+	for _, e := range entries {
+		if e.namespace == "" {
+			continue
+		}
+		own := byNamespace[e.namespace]
+		if own == nil {
+			own = newNames()
+			byNamespace[e.namespace] = own
+		}
+		switch other := shared.taken(e); {
+		case len(other) == 0:
+			taken = append(taken, own.taken(e)...)
+			own.add(e)
+		case !r.hasLocked(e.Source, e.own.ID):
+			taken = append(taken, other...)
+		}
+	}
+	return byNamespace, errors.Join(taken...)
+}
+
+// hasLocked reports whether a source has a tool already.
+func (r *Registry) hasLocked(source, id string) bool {
+	return slices.ContainsFunc(r.current.Load().entries, func(e *Entry) bool { return e.Source == source && e.own.ID == id })
+}
+
+func (r *Registry) storeLocked(entries []*Entry, byNamespace map[string]*names) {
 	old := r.current.Load()
 	r.current.Store(&snapshot{
 		revision: old.revision + 1,
 		entries:  entries,
-		byName:   byName,
+		names:    byNamespace,
 		replaced: make(chan struct{}),
 	})
 	close(old.replaced)
@@ -179,16 +258,25 @@ func (r *Registry) Refresh() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old := r.current.Load()
-	r.storeLocked(old.entries, old.byName)
+	r.storeLocked(old.entries, old.names)
 }
 
-// Lookup returns the tool with this id or alias, whoever asks. For a caller use [Registry.View].
+// Lookup returns the tool that every namespace has under this id or alias. For a caller use [Registry.View].
 func (r *Registry) Lookup(name string) (*Entry, bool) {
-	e, ok := r.current.Load().byName[name]
-	if !ok || e.trusted != nil {
-		return nil, false
-	}
-	return e, true
+	return r.View(Offer{}).Lookup(name)
+}
+
+// Shadowed reports whether a tool of a source has lost its names to one that every namespace has.
+func (r *Registry) Shadowed(source, id string) bool {
+	at := r.current.Load()
+	return slices.ContainsFunc(at.entries, func(e *Entry) bool {
+		return e.Source == source && e.own.ID == id && !at.shows(e, e.namespace)
+	})
+}
+
+// All returns the trusted tools of all namespaces, by id.
+func (r *Registry) All() []*Entry {
+	return slices.DeleteFunc(slices.Clone(r.current.Load().entries), func(e *Entry) bool { return e.trusted != nil })
 }
 
 // Revision grows with each change.

@@ -84,10 +84,10 @@ func (r *Registry) Quarantined() []Quarantined {
 	return out
 }
 
-// WhyAbsent says why a tool that its source has cannot be found; "" when it can, or when there is none.
-func (r *Registry) WhyAbsent(name string, hidden func(*tool.Descriptor) bool) string {
-	e, ok := r.current.Load().byName[name]
-	if !ok || e.trusted == nil || hidden != nil && hidden(&e.Descriptor) {
+// WhyAbsent says why a tool that its source has cannot be found in a namespace; "" when it can, or when there is none.
+func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descriptor) bool) string {
+	e := r.current.Load().find(namespace, name)
+	if e == nil || e.trusted == nil || hidden != nil && hidden(&e.Descriptor) {
 		return ""
 	}
 	return fmt.Sprintf("the definition of %s from %s is not the one that was trusted; an operator looks at it with: toold tools diff %s",

@@ -75,10 +75,10 @@ func TestT74ChangedDefinition(t *testing.T) {
 		if _, ok := r.View(registry.Offer{}).Lookup(name); ok {
 			t.Errorf("%s is in the view", name)
 		}
-		if why := r.WhyAbsent(name, nil); !strings.Contains(why, "toold tools diff weather") {
+		if why := r.WhyAbsent("", name, nil); !strings.Contains(why, "toold tools diff weather") {
 			t.Errorf("why %s is absent: %q", name, why)
 		}
-		if why := r.WhyAbsent(name, func(*tool.Descriptor) bool { return true }); why != "" {
+		if why := r.WhyAbsent("", name, func(*tool.Descriptor) bool { return true }); why != "" {
 			t.Errorf("who may not know of it learns %q", why)
 		}
 	}

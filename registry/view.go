@@ -8,8 +8,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Offer says what one caller may see and call. The zero Offer is everything.
+// An Offer says what one caller may see and call. The zero Offer is everything that every namespace has.
 type Offer struct {
+	Namespace string // of the caller
 	// Allow and Exclude are the globs of the agent's tools. An empty Allow offers all. Allow is held against ids, Exclude
 	// against ids and aliases: leaving a tool out works under each of its names. A malformed glob offers nothing.
 	Allow, Exclude []string
@@ -23,7 +24,7 @@ func (o *Offer) Includes(d *tool.Descriptor) bool {
 		return false
 	}
 	for _, g := range o.Exclude {
-		for _, name := range names(d) {
+		for _, name := range namesOf(d) {
 			if ok, err := path.Match(g, name); ok || err != nil {
 				return false
 			}
@@ -46,8 +47,8 @@ func (v View) Revision() int64 { return v.at.revision }
 
 // Lookup returns the tool with this id or alias, if it is in the offer.
 func (v View) Lookup(name string) (*Entry, bool) {
-	e, ok := v.at.byName[name]
-	if !ok || e.trusted != nil || !v.offer.Includes(&e.Descriptor) {
+	e := v.at.find(v.offer.Namespace, name)
+	if e == nil || e.trusted != nil || !v.offer.Includes(&e.Descriptor) {
 		return nil, false
 	}
 	return e, true
@@ -70,7 +71,7 @@ func (f *Filter) includes(d *tool.Descriptor) bool {
 
 func (f *Filter) found(d *tool.Descriptor) bool {
 	query := strings.ToLower(f.Query)
-	return slices.ContainsFunc(append(names(d), d.DisplayName, d.Description), func(text string) bool {
+	return slices.ContainsFunc(append(namesOf(d), d.DisplayName, d.Description), func(text string) bool {
 		return strings.Contains(strings.ToLower(text), query)
 	})
 }
@@ -86,7 +87,7 @@ type Page struct {
 func (v View) List(f Filter, p Page) (entries []*Entry, next string) {
 	for _, e := range v.at.entries {
 		d := &e.Descriptor
-		if e.trusted != nil || p.After != "" && d.ID <= p.After || !f.includes(d) || !v.offer.Includes(d) {
+		if e.trusted != nil || !v.at.shows(e, v.offer.Namespace) || p.After != "" && d.ID <= p.After || !f.includes(d) || !v.offer.Includes(d) {
 			continue
 		}
 		if p.Size > 0 && len(entries) == p.Size {

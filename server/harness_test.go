@@ -110,7 +110,7 @@ func newWorld(t testing.TB, o options) *world {
 	}
 	pins, err := wire.OpenPins(context.Background(), w.store)
 	must(t, err)
-	w.tools = registry.New(registry.Config{Pins: pins, Trusted: []string{"test", worker.SourceOf("default", "rude")}})
+	w.tools = registry.New(registry.Config{NamespaceOf: worker.NamespaceOf, Pins: pins, Trusted: []string{"test", worker.SourceOf("default", "rude")}})
 	w.admin.tools = w.tools
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))

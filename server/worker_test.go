@@ -24,6 +24,7 @@ import (
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
 
@@ -324,5 +325,65 @@ func (r *rude) talk(list [][]byte) error {
 		} else {
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})
 		}
+	}
+}
+
+// offers connects a worker with one tool, and returns what of it is refused.
+func (w *world) offers(ctx context.Context, user, id string) (tooldv1.WorkerService_ConnectClient, []*tooldv1.WorkerRefusal) {
+	w.t.Helper()
+	stream, err := tooldv1.NewWorkerServiceClient(w.as(user)).Connect(ctx)
+	must(w.t, err)
+	must(w.t, stream.Send(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: &tooldv1.WorkerRegister{
+		Pool: "pool", Name: user, Tools: []*tooldv1.WorkerTool{{Descriptor_: &tooldv1.Descriptor{Id: id, Effects: &tooldv1.Assessment{Tier: tooldv1.Tier_TIER_OBSERVE}}}},
+	}}}))
+	first, err := stream.Recv()
+	must(w.t, err)
+	return stream, first.GetRegistered().GetRefused()
+}
+
+// T125: a worker of one namespace keeps no name from another namespace, nor from a tool that the operator adds.
+func TestT125WorkersOfTwoNamespaces(t *testing.T) {
+	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
+	ctx, leave := context.WithCancel(within(t))
+	if _, refused := w.offers(ctx, "mallory", "deploy"); len(refused) > 0 {
+		t.Fatalf("refused: %v", refused)
+	}
+	leave() // and its tool stays known
+	ours, refused := w.offers(within(t), "oscar", "deploy")
+	if len(refused) > 0 {
+		t.Fatalf("the name of another namespace's tool is refused: %v", refused)
+	}
+	go func() {
+		for {
+			m, err := ours.Recv()
+			if err != nil {
+				return
+			}
+			if lease := m.GetStart().GetLeaseId(); lease != "" {
+				_ = ours.Send(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease,
+					Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"ours"`}}}})
+			}
+		}
+	}()
+	run := func(user string) *tooldv1.Call {
+		got, err := w.calls(user).CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "deploy"}})
+		must(t, err)
+		return got.GetCall()
+	}
+	if c := run("alice"); c.GetResult().GetData() != `"ours"` {
+		t.Errorf("the call of our namespace is %v", c)
+	}
+	if c := run("mallory"); c.GetResult().GetError().GetReason() != "NO_WORKER" {
+		t.Errorf("the call of the other namespace is %v", c)
+	}
+	must(t, w.tools.Register("mcp:x", tool.Func(tool.Descriptor{ID: "deploy", Effects: tool.Effects{Tier: tool.Observe}},
+		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("shared"), nil })))
+	for _, user := range []string{"alice", "mallory"} {
+		if c := run(user); c.GetResult().GetMessage() != "shared" {
+			t.Errorf("with a tool for all, the call of %s is %v", user, c)
+		}
+	}
+	if _, refused := w.offers(within(t), "oscar", "deploy"); len(refused) != 1 || refused[0].GetReason() != "TAKEN" {
+		t.Errorf("refused: %v", refused)
 	}
 }

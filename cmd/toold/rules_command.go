@@ -234,7 +234,7 @@ func ruleWarnings(cfg *Config, rules *permission.Rules, tools *registry.Registry
 	if rules == nil {
 		return nil
 	}
-	entries, _ := tools.View(registry.Offer{}).List(registry.Filter{}, registry.Page{})
+	entries := tools.All()
 	descriptors := make([]*tool.Descriptor, len(entries))
 	for i, e := range entries {
 		descriptors[i] = &e.Descriptor

@@ -168,6 +168,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.tools = registry.New(registry.Config{
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
+		NamespaceOf:   worker.NamespaceOf,
 		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/plugins/redact"
-	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
@@ -136,8 +135,7 @@ func (a adminOf) Sources() []server.Source {
 	}
 	for _, name := range a.d.tools.Sources() {
 		if !known[name] {
-			tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: name}, registry.Page{})
-			out = append(out, server.Source{Name: name, State: server.SourceReady, Tools: len(tools)})
+			out = append(out, server.Source{Name: name, State: server.SourceReady, Tools: a.d.toolsOf(name)})
 		}
 	}
 	slices.SortFunc(out, func(a, b server.Source) int { return strings.Compare(a.Name, b.Name) })

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/cmd/toold/wire"
-	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -77,13 +76,22 @@ func (d *daemon) unlisted(p tool.Principal, t *tool.Descriptor) bool {
 	return d.hidden(p, t) || d.workers.Absent(t)
 }
 
+// toolsOf counts the trusted tools of a source.
+func (d *daemon) toolsOf(source string) (n int) {
+	for _, e := range d.tools.All() {
+		if e.Source == source {
+			n++
+		}
+	}
+	return n
+}
+
 // workerSources are the sources of workers.
 func (a adminOf) workerSources() []server.Source {
 	var out []server.Source
 	for _, p := range a.d.workers.Pools() {
-		tools, _ := a.d.tools.View(registry.Offer{}).List(registry.Filter{Source: p.Source}, registry.Page{})
 		namespace, _ := worker.NamespaceOf(p.Source)
-		o := server.Source{Name: p.Source, Namespace: namespace, State: server.SourceReady, Since: p.Since, Tools: len(tools), Server: strconv.Itoa(len(p.Workers)) + " workers"}
+		o := server.Source{Name: p.Source, Namespace: namespace, State: server.SourceReady, Since: p.Since, Tools: a.d.toolsOf(p.Source), Server: strconv.Itoa(len(p.Workers)) + " workers"}
 		switch {
 		case len(p.Workers) == 0:
 			o.State, o.Server, o.Error = server.SourceDown, "", "no worker is connected"

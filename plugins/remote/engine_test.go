@@ -28,7 +28,7 @@ import (
 // toolbox is the registry as cmd/toold wires it.
 type toolbox struct{ *registry.Registry }
 
-func (b toolbox) Lookup(id string) (*lifecycle.Definition, bool) {
+func (b toolbox) Lookup(_, id string) (*lifecycle.Definition, bool) {
 	e, ok := b.Registry.Lookup(id)
 	if !ok {
 		return nil, false

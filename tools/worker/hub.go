@@ -20,6 +20,8 @@ type Registry interface {
 	Replace(source string, tools ...tool.Tool) error
 	// Trusted reports whether the definition that a source has of a tool may be used.
 	Trusted(source, id string) bool
+	// Shadowed reports whether a tool that every namespace has took the name of a source's tool.
+	Shadowed(source, id string) bool
 	// Refresh says that what callers may see has changed.
 	Refresh()
 }

@@ -41,8 +41,11 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 	serve = append(serve, added...)
 	h.serve(s, serve)
 	for _, t := range serve {
-		if id := t.offer.Descriptor.ID; !h.cfg.Registry.Trusted(s.source, id) {
+		switch id := t.offer.Descriptor.ID; {
+		case !h.cfg.Registry.Trusted(s.source, id):
 			refused = append(refused, Refusal{id, Quarantined, "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
+		case h.cfg.Registry.Shadowed(s.source, id):
+			refused = append(refused, Refusal{id, Taken, "the daemon has a tool of this name for every namespace"})
 		}
 	}
 	for i := range refused {

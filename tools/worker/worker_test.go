@@ -42,6 +42,7 @@ func (s *shelf) Register(_ string, tools ...tool.Tool) error {
 
 func (s *shelf) Replace(source string, tools ...tool.Tool) error { return s.Register(source, tools...) }
 func (s *shelf) Trusted(string, string) bool                     { return true }
+func (s *shelf) Shadowed(string, string) bool                    { return false }
 func (s *shelf) Refresh()                                        { s.mu.Lock(); s.refreshed++; s.mu.Unlock() }
 func (s *shelf) get(id string) tool.Tool                         { s.mu.Lock(); defer s.mu.Unlock(); return s.tools[id] }
 

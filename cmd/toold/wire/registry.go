@@ -20,8 +20,8 @@ func Definitions(r *registry.Registry) lifecycle.Tools { return definitions{r} }
 
 type definitions struct{ *registry.Registry }
 
-func (d definitions) Lookup(id string) (*lifecycle.Definition, bool) {
-	e, ok := d.Registry.Lookup(id)
+func (d definitions) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
+	e, ok := d.View(registry.Offer{Namespace: namespace}).Lookup(id)
 	if !ok {
 		return nil, false
 	}
@@ -42,7 +42,7 @@ func Frontend(r *registry.Registry) func(*tool.FrontendTool) (*lifecycle.Definit
 // Absent says why a registered tool cannot be found. Of a tool that is hidden from who asks it says nothing.
 func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string {
 	return func(p tool.Principal, name string) string {
-		return r.WhyAbsent(name, func(d *tool.Descriptor) bool { return hide != nil && hide(p, d) })
+		return r.WhyAbsent(p.Namespace, name, func(d *tool.Descriptor) bool { return hide != nil && hide(p, d) })
 	}
 }
 
@@ -107,9 +107,9 @@ type tools struct {
 
 func (t tools) offer(p tool.Principal) registry.Offer {
 	if t.hide == nil {
-		return registry.Offer{}
+		return registry.Offer{Namespace: p.Namespace}
 	}
-	return registry.Offer{Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
+	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
 }
 
 func (t tools) List(p tool.Principal, f server.ToolFilter) []server.Tool {
