@@ -80,12 +80,33 @@ const (
 	leastFiles = 256 // the helper itself needs some before it becomes the command
 )
 
-// DefaultProtected are the files by which a workspace makes others run something later.
+// DefaultProtected are the files by which a workspace makes others run something later, or gives away what they may do: the one list
+// for what is read-only in isolation and for what tools ask about ([Protects]).
 func DefaultProtected() []string {
 	return []string{
-		".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree", ".git/hooks", ".mcp.json",
-		".profile", ".zshrc",
+		".aws", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree",
+		".git/hooks", ".gitconfig", ".gnupg", ".inputrc", ".kube", ".mcp.json", ".netrc", ".npmrc", ".profile", ".pypirc", ".ssh", ".zlogin",
+		".zprofile", ".zshenv", ".zshrc",
 	}
+}
+
+// Protects reports whether a path with slashes is one of list or lies below one. What begins with a dot counts in every directory,
+// so that repositories below the workspace are covered, too; other entries count from the workspace on. The case of letters is
+// ignored. All of .git counts, because git finds programs there in more places than a list names.
+func Protects(list []string, path string) bool {
+	parts := strings.Split(strings.ToLower(path), "/")
+	if slices.Contains(parts, ".git") {
+		return true
+	}
+	for _, entry := range list {
+		want := strings.Split(strings.ToLower(entry), "/")
+		for i := 0; i+len(want) <= len(parts) && (i == 0 || entry[0] == '.'); i++ {
+			if slices.Equal(parts[i:i+len(want)], want) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shownFiles are the parts of the machine that programs need. Of /etc it is what is no secret.

@@ -86,15 +86,13 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	p := all[i]
 	policy := &sandbox.Policy{
 		Workspace: workspace, ReadOnly: p.ReadOnly, Unsupervised: p.Landlock,
-		Read: p.Read, Hide: slices.Clone(p.Hide), Protect: p.Protect,
+		Read: p.Read, Hide: slices.Clone(p.Hide),
 		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU, MemoryTotal: p.Total, CPUs: p.CPUs},
 	}
 	if err := p.network(policy); err != nil {
 		return nil, usagef("profile %q: %w", name, err)
 	}
-	if len(policy.Protect) == 0 {
-		policy.Protect = sandbox.DefaultProtected()
-	}
+	policy.Protect = c.protected(p.Protect, workspace)
 	data, err := filepath.Abs(c.Data)
 	if err != nil {
 		return nil, err
@@ -103,14 +101,24 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	if c.Sandbox.Homes != "" {
 		policy.Hide = append(policy.Hide, c.Sandbox.Homes)
 	}
-	for _, file := range []string{c.Rules, c.loaded.file} { // they say what commands may do
+	return policy, nil
+}
+
+// protected is what commands and file tools may not change unasked: a profile's own list or the usual one, and the files that say what
+// they may do.
+func (c *Config) protected(own []string, workspace string) []string {
+	list := slices.Clone(own)
+	if len(list) == 0 {
+		list = sandbox.DefaultProtected()
+	}
+	for _, file := range []string{c.Rules, c.loaded.file} {
 		if path, err := filepath.Abs(file); file != "" && err == nil {
 			if inside, err := filepath.Rel(workspace, path); err == nil && filepath.IsLocal(inside) {
-				policy.Protect = append(slices.Clone(policy.Protect), inside)
+				list = append(list, inside)
 			}
 		}
 	}
-	return policy, nil
+	return list
 }
 
 func (c *Config) validateProfiles(wrong complaint) {

@@ -3,6 +3,7 @@ package files_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -379,5 +380,137 @@ func TestHardLinksAreRefused(t *testing.T) {
 	open := benchAt(t, b.dir, files.Config{Workspace: &files.Local{Root: root, AllowHardLinks: true}})
 	if r := open.ok("grep", object{"pattern": "canary"}); !strings.Contains(r.Message, "second:1:a canary") {
 		t.Errorf("allowed hard link: %s", r.Message)
+	}
+}
+
+// T118: a change of what makes others run something later is destructive, by any spelling and through any link.
+func TestT118ProtectedFilesAreDestructive(t *testing.T) {
+	b := newBench(t, files.Config{Root: "/ws"})
+	for _, file := range []string{".git/config", "sub/.git/HEAD", ".envrc", "plain/f", "rules/r.yaml"} {
+		b.put(file, "a")
+	}
+	for link, to := range map[string]string{"dir": ".git", "plain/up": "../.git/hooks", "file": ".envrc", "twice": "dir", "absent": ".bashrc"} {
+		b.link(to, link)
+	}
+	safety := func(path string) tool.Safety {
+		args := arguments(t, object{"path": path, "content": "x", "old_text": "a", "new_text": "b", "edits": []object{{"old_text": "a", "new_text": "b"}}})
+		var found []tool.Safety
+		for _, id := range []string{"write", "edit", "multi_edit"} {
+			found = append(found, b.tools[id].(tool.Assessor).Assess(args).Safety)
+		}
+		if found[0] != found[1] || found[1] != found[2] {
+			t.Errorf("%s: %v", path, found)
+		}
+		return found[0]
+	}
+	for _, path := range []string{
+		".git/config", ".git/hooks/pre-commit", ".GIT/Config", "./.git//hooks/../config", "/ws/.git/config", "plain/../.git/config", ".git",
+		"sub/.git/hooks/x", "sub/.git/info/attributes", ".bashrc", "a/b/.bashrc", ".envrc", ".env", ".mcp.json", ".npmrc", ".gitconfig", ".ssh/authorized_keys",
+		"dir/config", "dir/hooks/x", "plain/up/x", "file", "twice/config", "twice/hooks/x", "absent",
+	} {
+		if got := safety(path); got != tool.SafetyDestructive {
+			t.Errorf("%s is %s", path, got)
+		}
+	}
+	for _, path := range []string{"plain/f", "plain/new", ".gitignore", ".github/x", "envrc", ".environment", "rules/r.yaml", "x/.gitx/config"} {
+		if got := safety(path); got != tool.SafetyMutating {
+			t.Errorf("%s is %s", path, got)
+		}
+	}
+	own := newBench(t, files.Config{Protect: []string{"rules", ".x"}})
+	for path, want := range map[string]tool.Safety{
+		"rules/r.yaml": tool.SafetyDestructive, "Rules/r.yaml": tool.SafetyDestructive, "a/rules/r.yaml": tool.SafetyMutating, "a/.x": tool.SafetyDestructive,
+		".git/config": tool.SafetyDestructive, ".bashrc": tool.SafetyMutating,
+	} {
+		if got := own.tools["write"].(tool.Assessor).Assess(arguments(t, object{"path": path, "content": "x"})).Safety; got != want {
+			t.Errorf("with a list of its own %s is %s", path, got)
+		}
+	}
+}
+
+// T118: what was assessed on one path does not change a protected file by way of a link that is made later.
+func TestT118LinkMadeBehindTheAssessment(t *testing.T) {
+	b := newBench(t, files.Config{})
+	b.put(".git/hooks/x.sample", "a")
+	b.put("docs/f", "a")
+	b.put(".envrc", "a")
+	b.ok("read", object{"path": ".envrc"})
+	call := b.call(object{"path": "docs/pre-commit", "content": "evil"})
+	if got := b.tools["write"].(tool.Assessor).Assess(call.Arguments).Safety; got != tool.SafetyMutating {
+		t.Fatalf("assessed as %s", got)
+	}
+	must(t, os.RemoveAll(filepath.Join(b.dir, "docs")))
+	b.link(".git/hooks", "docs")
+	b.link(".envrc", "plain")
+	for id, args := range map[string]object{
+		"write": {"path": "docs/pre-commit", "content": "evil", "overwrite": true}, "edit": {"path": "plain", "old_text": "a", "new_text": "evil"},
+	} {
+		b.refused(id, "PROTECTED_FILE", args)
+		call := b.call(args)
+		shown := b.describe(id, call) // an approver who sees the link may allow it
+		if notes := strings.Join(shown.Notes, "\n"); !strings.Contains(notes, "follows a symbolic link") || !strings.Contains(notes, "protected") || strings.Contains(notes, "refused") {
+			t.Errorf("notes %q", notes)
+		}
+		if r := b.execute(id, resumed(call, shown.Basis)); !r.IsSuccess() {
+			t.Errorf("approved: %+v", r)
+		}
+	}
+}
+
+// T120: what was approved is a change of the file that the path led to when it was shown.
+func TestT120DirectoryBecomesALink(t *testing.T) {
+	b := newBench(t, files.Config{})
+	b.put(".git/hooks/x.sample", "a")
+	b.put("elsewhere/f", "a")
+	for _, to := range []string{"../.git/hooks", "../elsewhere"} {
+		b.put("docs2/e1/f", "a")
+		call := b.call(object{"path": "docs2/e1/pre-commit", "content": "evil"})
+		shown := b.describe("write", call)
+		must(t, os.RemoveAll(filepath.Join(b.dir, "docs2/e1")))
+		b.link(to, "docs2/e1")
+		if r := b.execute("write", resumed(call, shown.Basis)); !r.IsError() {
+			t.Errorf("%s: %+v", to, r)
+		}
+		for _, made := range []string{".git/hooks/pre-commit", "elsewhere/pre-commit"} {
+			if _, err := os.Lstat(filepath.Join(b.dir, made)); err == nil {
+				t.Errorf("%s was made", made)
+			}
+		}
+		must(t, os.RemoveAll(filepath.Join(b.dir, "docs2")))
+	}
+}
+
+// T120: an approver who gave another path approved that one.
+func TestT120EditedPath(t *testing.T) {
+	b := newBench(t, files.Config{})
+	shown := b.describe("write", b.call(object{"path": "a/f", "content": "x"}))
+	if r := b.execute("write", resumed(b.call(object{"path": "b/f", "content": "x"}), shown.Basis)); !r.IsSuccess() {
+		t.Errorf("%+v", r)
+	}
+}
+
+// T120: no folder on the way becomes a link while a file is replaced.
+func TestT120ReplaceFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	must(t, err)
+	defer root.Close()
+	must(t, os.MkdirAll(filepath.Join(dir, ".git/hooks"), 0o755))
+	must(t, os.Symlink(".git/hooks", filepath.Join(dir, "docs")))
+	local := &files.Local{Root: root}
+	for _, name := range []string{"docs/pre-commit", "docs/new/f"} {
+		if err := local.Replace(t.Context(), name, []byte("evil"), ""); !errors.Is(err, files.ErrChanged) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, ".git/hooks")); err != nil || len(left) != 0 {
+		t.Errorf("made %v, %v", left, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

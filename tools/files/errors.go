@@ -18,6 +18,7 @@ const (
 	reasonNotDirectory = "NOT_DIRECTORY"
 	reasonNotRegular   = "NOT_REGULAR"
 	reasonHardLink     = "HARD_LINKED"
+	reasonProtected    = "PROTECTED_FILE"
 	reasonLoop         = "LINK_LOOP"
 	reasonBinary       = "IS_BINARY"
 	reasonTooLarge     = "TOO_LARGE"

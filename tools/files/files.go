@@ -4,6 +4,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -14,6 +15,8 @@ type Config struct {
 	// Root is the absolute path by which people and models know the workspace. Absolute paths are taken when they lie
 	// under it, by their letters; empty refuses every absolute path. It is never opened.
 	Root string
+	// Protect lists what a change counts as DESTRUCTIVE for, as [sandbox.Protects] takes it; nil means [sandbox.DefaultProtected].
+	Protect []string
 	// Artifacts is what earlier calls printed and saved, for read and grep; nil: there is none.
 	Artifacts Artifacts
 	Limits    Limits
@@ -56,6 +59,7 @@ type family struct {
 	workspace Workspace
 	artifacts Artifacts
 	root      string
+	protect   []string
 	limits    Limits
 	// writing lets one call at a time look at a file and replace it; so no change made here is lost between the two.
 	writing chan struct{}
@@ -66,7 +70,10 @@ func New(cfg Config) []tool.Tool {
 	if cfg.Workspace == nil {
 		panic("files: no workspace")
 	}
-	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
+	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, protect: cfg.Protect, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
+	if f.protect == nil {
+		f.protect = sandbox.DefaultProtected()
+	}
 	if path.IsAbs(cfg.Root) {
 		f.root = path.Clean(cfg.Root)
 	}

@@ -3,9 +3,9 @@ package files
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -30,9 +30,11 @@ type revision struct {
 // change is one call's work, as far as it got.
 type change struct {
 	place place
-	was   snapshot
-	know  knowledge
-	next  revision
+	// hidden means that a link leads to a protected file, which the path does not show.
+	hidden bool
+	was    snapshot
+	know   knowledge
+	next   revision
 }
 
 // Descriptor implements [tool.Tool].
@@ -46,13 +48,20 @@ func (t *mutation) Validate(args tool.Arguments) error {
 	return t.check(args)
 }
 
-// Assess implements [tool.Assessor]. Without overwrite a call can only replace what its thread has read.
+// Assess implements [tool.Assessor]. Without overwrite a call can only replace what its thread has read; a change of a protected
+// file is destructive. It follows links as they are now; what they become until the call runs is for held.
 func (t *mutation) Assess(args tool.Arguments) tool.Effects {
-	if flag(args, "overwrite") {
+	name, err := t.locate("path", args.String("path"))
+	if flag(args, "overwrite") || err == nil && t.protected(name) {
+		return t.descriptor.Effects
+	}
+	if actual, err := t.workspace.Resolve(context.Background(), name); err == nil && t.protected(actual) {
 		return t.descriptor.Effects
 	}
 	return *t.descriptor.Mildest
 }
+
+func (t *mutation) protected(name string) bool { return sandbox.Protects(t.protect, name) }
 
 // mutating returns the effects while the arguments are unknown, and the mildest ones.
 func mutating() (tool.Effects, *tool.Effects) {
@@ -73,13 +82,38 @@ func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error
 		return nil, err
 	}
 	know, err := knows(call, p.actual, now)
-	return &change{place: p, was: now, know: know}, err
+	return &change{place: p, hidden: t.protected(p.actual) && !t.protected(p.path), was: now, know: know}, err
+}
+
+// basis is what the description of the change was made from: the content of the file, the path and where that leads.
+func (c *change) basis() string {
+	return c.was.basis() + " " + sumOf([]byte(c.place.path)) + " " + sumOf([]byte(c.place.actual))
+}
+
+// outdated reports whether the file is not the one of a basis, or the path leads elsewhere now. An approver may have put another path
+// in: then the content alone counts.
+func (c *change) outdated(basis string) bool {
+	content, where, _ := strings.Cut(basis, " ")
+	named, _, whole := strings.Cut(where, " ")
+	if content != c.was.basis() {
+		return true
+	}
+	return whole && named == sumOf([]byte(c.place.path)) && basis != c.basis()
+}
+
+// open refuses to change a protected file through a link, unless an approver saw where the link leads.
+func (c *change) open(call *tool.Call) error {
+	if !c.hidden || call.Resume != nil && call.Resume.Basis == c.basis() {
+		return nil
+	}
+	return refuse(reasonProtected, "%s leads through a symbolic link to %s, which is protected: a change can make others run something. Give that path itself.",
+		quote(c.place.path), quote(c.place.actual))
 }
 
 // held refuses to change a file that is not the one which the thread read or an approver saw.
 func (c *change) held(call *tool.Call) error {
 	name := quote(c.place.path)
-	if call.Resume != nil && call.Resume.Basis != "" && call.Resume.Basis != c.was.basis() {
+	if call.Resume != nil && call.Resume.Basis != "" && c.outdated(call.Resume.Basis) {
 		return refuse(reasonChanged, "%s has changed since the change was shown for approval, and was left as it is. Read it and send a new call.", name)
 	}
 	if flag(call.Arguments, "overwrite") {
@@ -111,6 +145,9 @@ func (t *mutation) run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 		return nil, ctx.Err()
 	}
 	c, err := t.prepare(ctx, call)
+	if err == nil {
+		err = c.open(call)
+	}
 	if err == nil {
 		err = c.held(call)
 	}
@@ -189,8 +226,8 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 	d := tool.Description{Kind: tool.KindEdit, Title: t.verb + " " + short(name), Locations: []tool.Location{{Path: exact(name)}}}
 	c, err := t.prepare(ctx, call)
 	if err == nil {
-		d.Basis = c.was.basis()
-		d.Notes = c.notes(flag(call.Arguments, "overwrite"))
+		d.Basis = c.basis()
+		d.Notes = t.notes(c, flag(call.Arguments, "overwrite"))
 		d.Locations[0].Path = exact(c.place.actual)
 		if !c.was.exists() && t.verb == "Write" {
 			d.Title = "Create " + short(name)
@@ -217,7 +254,7 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 }
 
 // notes say what an approver should know about the file.
-func (c *change) notes(overwrite bool) []string {
+func (t *mutation) notes(c *change, overwrite bool) []string {
 	var notes []string
 	switch {
 	case !c.was.exists():
@@ -230,8 +267,8 @@ func (c *change) notes(overwrite bool) []string {
 	if c.place.path != c.place.actual {
 		notes = append(notes, "follows a symbolic link to "+quote(c.place.actual))
 	}
-	if parts := strings.Split(c.place.actual, "/"); slices.ContainsFunc(parts, func(s string) bool { return strings.EqualFold(s, ".git") }) {
-		notes = append(notes, "changes the inside of .git, where git finds programs to run")
+	if t.protected(c.place.actual) {
+		notes = append(notes, "changes a protected file, by which others may run something later")
 	}
 	return notes
 }

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -19,28 +20,68 @@ func isTemp(name string) bool {
 	return strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
 }
 
-// Replace implements [Workspace]: a new file beside the old one, synced, then renamed over it.
+// Replace implements [Workspace]: a new file beside the old one, synced, then renamed over it. All of it happens in the folder that the
+// name leads to without a link, whatever becomes of the name meanwhile.
 func (l *Local) Replace(ctx context.Context, name string, content []byte, was string) error {
-	dir := path.Dir(name)
-	if err := l.Root.MkdirAll(dir, 0o777); err != nil {
+	dir, err := l.folder(path.Dir(name))
+	if err != nil {
 		return plain(err)
 	}
-	old, err := l.unchanged(ctx, name, was)
+	defer dir.Close()
+	in, name := &Local{Root: dir, AllowHardLinks: l.AllowHardLinks}, path.Base(name)
+	old, err := in.unchanged(ctx, name, was)
 	if err != nil {
 		return err
 	}
-	temp := path.Join(dir, tempPrefix+rand.Text()+tempSuffix)
-	if err := l.fill(temp, content, old); err != nil {
-		return errors.Join(plain(err), l.discard(temp))
+	temp := tempPrefix + rand.Text() + tempSuffix
+	if err := in.fill(temp, content, old); err != nil {
+		return errors.Join(plain(err), in.discard(temp))
 	}
 	// Looking again leaves a stranger no more than the moment before the rename.
-	if _, err := l.unchanged(ctx, name, was); err != nil {
-		return errors.Join(err, l.discard(temp))
+	if _, err := in.unchanged(ctx, name, was); err != nil {
+		return errors.Join(err, in.discard(temp))
 	}
-	if err := l.Root.Rename(temp, name); err != nil {
-		return errors.Join(plain(err), l.discard(temp))
+	if err := dir.Rename(temp, name); err != nil {
+		return errors.Join(plain(err), in.discard(temp))
 	}
-	return l.syncDir(dir)
+	return in.sync()
+}
+
+// folder opens a folder and makes what is missing of it. It follows no link: a part of the path that became one since it was
+// resolved leads to another folder than the one that was approved.
+func (l *Local) folder(name string) (*os.Root, error) {
+	at, err := l.Root.OpenRoot(".")
+	for part := range strings.SplitSeq(name, "/") {
+		if err != nil || part == "." {
+			break
+		}
+		var next *os.Root
+		next, err = step(at, part)
+		err = errors.Join(err, at.Close())
+		at = next
+	}
+	return at, err
+}
+
+// step opens or makes a folder of another one. The folder is the one that Lstat saw.
+func step(at *os.Root, part string) (*os.Root, error) {
+	seen, err := at.Lstat(part)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = at.Mkdir(part, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
+			seen, err = at.Lstat(part)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	next, err := at.OpenRoot(part)
+	if err != nil {
+		return nil, err
+	}
+	if is, err := next.Stat("."); err != nil || !os.SameFile(seen, is) {
+		return nil, errors.Join(cmp.Or(err, ErrChanged), next.Close())
+	}
+	return next, nil
 }
 
 // unchanged returns what is known of the file that holds was, nil when there is none and none is expected.
@@ -109,8 +150,8 @@ func (l *Local) discard(temp string) error {
 	return nil
 }
 
-func (l *Local) syncDir(dir string) error {
-	d, err := l.Root.Open(dir)
+func (l *Local) sync() error {
+	d, err := l.Root.Open(".")
 	if err != nil {
 		return plain(err)
 	}

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/toold-dev/toold/sandbox"
 )
 
 // isInside reports whether a path, or an option that may hold one, stays below the working directory as far as its text
@@ -44,24 +46,13 @@ var systemRoots = []string{
 	"/sys", "/usr", "/var",
 }
 
-// What the next shell, login or git command runs.
-var startFiles = []string{
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".inputrc",
-	".gitconfig", ".mcp.json", ".ssh", ".gnupg", ".aws", ".kube", ".npmrc", ".pypirc", ".netrc",
-}
-
 // isSystem reports whether writing to p changes the machine or what runs later, rather than the workspace. dir is the
 // working directory, bases are others that the text changes to.
 func isSystem(p, dir string, bases []string) bool {
 	if isSink(p) {
 		return false
 	}
-	for part := range strings.SplitSeq(p, "/") {
-		if slices.Contains(startFiles, part) {
-			return true
-		}
-	}
-	if strings.Contains("/"+p, "/.git/") { // hooks, configuration
+	if sandbox.Protects(sandbox.DefaultProtected(), p) {
 		return true
 	}
 	switch {
