@@ -11,12 +11,15 @@ if [[ -e toold/v1/.generated && $(<toold/v1/.generated) == "$stamp" ]]; then exi
 
 work=$(mktemp -d -p .)
 trap 'rm -rf "$work"' EXIT
-protoc -I "$protos" --python_out="$work" --grpc_out="$work" --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" \
-	"$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto
-mkdir "$work"/new
-mv "$work"/toold/v1/*.py "$work"/google/rpc/status_pb2.py "$work"/new
-# google.rpc is another package's where that is installed; this one brings its own.
-sed -i 's/^from google\.rpc import status_pb2/from toold.v1 import status_pb2/' "$work"/new/*.py
+mkdir -p "$work"/in/toold/v1 "$work"/new
+# A Python process has one pool of descriptors, and Google's own google/rpc/status.proto may be in it. So ours has a name of its own
+# here; on the wire the message is the same.
+sed 's/^package google\.rpc;/package toold.v1.rpc;/' "$protos"/google/rpc/status.proto >"$work"/in/toold/v1/rpc_status.proto
+for file in "$protos"/toold/v1/*.proto; do
+	sed -e 's|"google/rpc/status\.proto"|"toold/v1/rpc_status.proto"|' -e 's/\bgoogle\.rpc\.Status\b/.toold.v1.rpc.Status/' "$file" >"$work"/in/toold/v1/"$(basename "$file")"
+done
+protoc -I "$work"/in --python_out="$work" --grpc_out="$work" --plugin=protoc-gen-grpc="$(command -v grpc_python_plugin)" "$work"/in/toold/v1/*.proto
+mv "$work"/toold/v1/*.py "$work"/new
 touch "$work"/new/__init__.py
 printf '%s\n' "$stamp" >"$work"/new/.generated
 rm -rf toold/v1
