@@ -49,6 +49,7 @@ func rows() []row {
 		{folder: "server/...", ours: []string{"proto/...", "call", "tool"}, proto: true},
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
+		{folder: "sdk/go/...", ours: []string{"proto/...", "sdk/go/internal/..."}, proto: true},
 		{folder: "cmd/toold/...", ours: []string{anything}, proto: true, starts: true}, // starts: only the demo of the command line
 		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}},                // small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},

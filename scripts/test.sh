@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql python3 jq
+scripts/need.sh git bash gcc make initdb=postgresql python3 jq openssl
 scripts/sources.sh
 scripts/providers.sh
 sdk/typescript/build.sh

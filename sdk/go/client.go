@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
 // A Client is a connection to a daemon. The generated clients are there for what has no method.
@@ -44,13 +45,21 @@ func WithTLS(c credentials.TransportCredentials) Option { return func(o *options
 // WithPatience is for how long streams try to reach the daemon again; without it a minute.
 func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
 
-// Dial returns a client of the daemon at host:port or unix:/path. It connects with the first request.
-func Dial(address string, with ...Option) (*Client, error) {
-	o := options{secure: insecure.NewCredentials(), patience: time.Minute}
+// Dial returns a client of the daemon at host:port or unix:/path. It connects with the first request. Without TLS it sends a token
+// to this machine alone, and returns an error for other addresses.
+func Dial(target string, with ...Option) (*Client, error) {
+	o := options{patience: time.Minute}
 	for _, f := range with {
 		f(&o)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
+	if o.secure == nil {
+		if err := address.CheckToken(target); err != nil && o.token != "" {
+			return nil, err
+		}
+		o.secure = insecure.NewCredentials()
+	}
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
+		grpc.WithUnaryInterceptor(typedUnary), grpc.WithStreamInterceptor(typedStream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 		}))
@@ -153,6 +162,18 @@ func (c *Client) Watch(ctx context.Context, r *tooldv1.WatchCallsRequest) iter.S
 		}
 		return c.Calls.WatchCalls(ctx, r)
 	})
+}
+
+// Get returns a call as it is now.
+func (c *Client) Get(ctx context.Context, callID string) (*tooldv1.Call, error) {
+	r, err := c.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: callID})
+	return r.GetCall(), err
+}
+
+// Cancel has a call end, waits for that as long as wait says, and returns the call as it is then.
+func (c *Client) Cancel(ctx context.Context, callID, reason string, wait time.Duration) (*tooldv1.Call, error) {
+	r, err := c.Calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: callID, Reason: reason, Wait: durationpb.New(wait)})
+	return r.GetCall(), err
 }
 
 // Waiting gives the calls that wait for an answer, the oldest first.

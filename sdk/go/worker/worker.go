@@ -23,13 +23,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
 // Config says where the daemon is and who the worker is.
 type Config struct {
 	Address string                           // host:port or unix:/path; required
 	Token   string                           // empty: none, as the unix socket of one's own daemon needs
-	TLS     credentials.TransportCredentials // nil: none
+	TLS     credentials.TransportCredentials // nil: none, and a token goes to this machine alone
 	Pool    string                           // what the tools belong to; required
 
 	Name     string            // of this worker, for people; empty: host and process id
@@ -96,6 +97,9 @@ func New(cfg Config) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	secure := w.cfg.TLS
 	if secure == nil {
+		if err := address.CheckToken(w.cfg.Address); err != nil && w.cfg.Token != "" {
+			return err
+		}
 		secure = insecure.NewCredentials()
 	}
 	conn, err := grpc.NewClient(w.cfg.Address, grpc.WithTransportCredentials(secure), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStart)), grpc.WithConnectParams(grpc.ConnectParams{

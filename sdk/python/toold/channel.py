@@ -1,4 +1,8 @@
 """The way to a daemon."""
+import ipaddress
+import os
+from urllib.parse import urlsplit
+
 import grpc
 
 OPTIONS = [
@@ -9,11 +13,47 @@ OPTIONS = [
 ]
 
 
-def connect(address, credentials=None):
-    """A channel to host:port or unix:/path. Credentials are grpc.ssl_channel_credentials(...); None is without TLS."""
-    if credentials is None:
-        return grpc.insecure_channel(address, options=OPTIONS)
-    return grpc.secure_channel(address, credentials, options=OPTIONS)
+def connect(address, credentials=None, token=""):
+    """A channel to host:port, a socket's path (also as unix:/path), or an http:// or https:// URL.
+
+    Credentials are grpc.ssl_channel_credentials(...); None is without TLS, except for https://, which uses grpc's own certificates.
+    A token goes without TLS to this machine alone: ValueError for any other address.
+    """
+    target, credentials = _target(address, credentials)
+    if credentials is not None:
+        return grpc.secure_channel(target, credentials, options=OPTIONS)
+    if token and not _local(target):
+        raise ValueError(f"the token would travel to {target} for everybody to read; use https:// or credentials=grpc.ssl_channel_credentials(...)")
+    return grpc.insecure_channel(target, options=OPTIONS)
+
+
+def _target(address, credentials):
+    """The address as grpc wants it, and the credentials for it."""
+    if address.startswith(("unix:", "unix-abstract:", "dns:")):
+        return address, credentials
+    if "://" not in address:
+        return ("unix:" + os.path.abspath(address) if "/" in address else address), credentials
+    url = urlsplit(address)
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path not in ("", "/") or url.query or url.fragment:
+        raise ValueError(f"{address} is not host:port, the path of a socket, http://host:port or https://host:port")
+    if url.scheme == "https" and credentials is None:
+        credentials = grpc.ssl_channel_credentials()
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    return f"{host}:{url.port or (443 if url.scheme == 'https' else 80)}", credentials
+
+
+def _local(target):
+    """Whether what goes to a target stays on this machine."""
+    if target.startswith(("unix:", "unix-abstract:")):
+        return True
+    host = target.rpartition(":")[0].strip("[]")
+    if host.lower() == "localhost":
+        return True
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
 def metadata(token):

@@ -34,7 +34,7 @@ class Client:
 
     def __init__(self, address="127.0.0.1:7130", token="", *, credentials=None, patience=60.0):
         """patience is for how many seconds streams try to reach the daemon again."""
-        self.channel, self.metadata, self.patience = connect(address, credentials), metadata(token), patience
+        self.channel, self.metadata, self.patience = connect(address, credentials, token), metadata(token), patience
         self.calls = rpc.CallServiceStub(self.channel)
         self.tools = tools.ToolServiceStub(self.channel)
         self.documents = documents.DocumentServiceStub(self.channel)

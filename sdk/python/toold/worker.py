@@ -351,7 +351,7 @@ class Worker:
             for s in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(s, lambda *_: self.stop())
         pause = 0.1
-        with connect(self.address, self.credentials) as channel:
+        with connect(self.address, self.credentials, self.token) as channel:
             stub = rpc.WorkerServiceStub(channel)
             while True:
                 began = time.monotonic()

@@ -1,21 +1,66 @@
 import * as net from "node:net";
-import type { Interceptor, Transport } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
+import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
-/** Where a daemon is: host:port, unix:/path, or an https:// URL. */
-export function connect(address: string, token: string): Transport {
-  const interceptors: Interceptor[] = token ? [(next) => (req) => {
-    req.header.set("authorization", "Bearer " + token.trim());
-    return next(req);
-  }] : [];
-  if (address.startsWith("unix:")) {
-    const path = address.slice("unix:".length);
-    return createGrpcTransport({
-      baseUrl: "http://localhost", interceptors, nodeOptions: { createConnection: () => net.connect(path) },
-    });
+/** Certificates in PEM. With this option, even if it is empty, the connection has TLS. */
+export interface TLS {
+  /** The authorities that the daemon's certificate may be from; the system's when it is not said. */
+  ca?: string | Buffer;
+  /** The certificate to show to the daemon, with its key. */
+  cert?: string | Buffer;
+  key?: string | Buffer;
+}
+
+/** The way to a daemon. */
+export interface Channel {
+  transport: Transport;
+  /** Ends the connection with all its streams. Later requests fail. */
+  close(): void;
+}
+
+/**
+ * Connects with the first request: to host:port, a socket's path (also as unix:/path), or an http:// or https:// URL. A token goes
+ * without TLS to this machine alone; connect throws for other addresses.
+ */
+export function connect(address: string, token: string, tls?: TLS): Channel {
+  const path = socketPath(address);
+  const url = path === undefined ? daemonURL(address, tls) : new URL("http://localhost");
+  if (token && path === undefined && url.protocol === "http:" && !loopback(url.hostname)) {
+    throw new Error(`the token would travel to ${url.host} for everybody to read; use https:// or tls`);
   }
-  const baseUrl = address.includes("://") ? address : "http://" + address;
-  return createGrpcTransport({ baseUrl, interceptors, pingIntervalMs: 60_000 });
+  const sessions = new Http2SessionManager(url, { pingIntervalMs: 60_000 }, path === undefined ? { ...tls } : { createConnection: () => net.connect(path) });
+  let closed = false;
+  const ahead: Interceptor = (next) => (req) => {
+    if (closed) throw new ConnectError("the client is closed", Code.Canceled);
+    if (token) req.header.set("authorization", "Bearer " + token.trim());
+    return next(req);
+  };
+  return {
+    transport: createGrpcTransport({ baseUrl: url.origin, interceptors: [ahead], sessionManager: sessions }),
+    close() {
+      closed = true;
+      sessions.abort();
+    },
+  };
+}
+
+function socketPath(address: string): string | undefined {
+  if (address.startsWith("unix:")) return address.slice("unix:".length).replace(/^\/\/(?=\/)/, "");
+  return address.includes("/") && !address.includes("://") ? address : undefined;
+}
+
+function daemonURL(address: string, tls?: TLS): URL {
+  const url = new URL(address.includes("://") ? address : (tls ? "https://" : "http://") + address);
+  if (!["http:", "https:"].includes(url.protocol) || url.username || url.password || url.pathname !== "/" || url.search || url.hash) {
+    throw new Error(`${address} is not host:port, the path of a socket, http://host:port or https://host:port`);
+  }
+  if (tls && url.protocol === "http:") throw new Error(`${address} is without TLS, and the option tls is given`);
+  return url;
+}
+
+/** Whether what goes to a host stays on this machine. */
+function loopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host) || /^\[::ffff:7f[0-9a-f]{2}:/.test(host);
 }
 
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

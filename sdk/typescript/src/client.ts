@@ -9,7 +9,7 @@ import { DocumentService } from "../gen/toold/v1/document_service_pb.js";
 import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
 import { DecisionAction, DecisionSchema } from "../gen/toold/v1/suspension_pb.js";
 import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
-import { connect, sleep } from "./channel.js";
+import { connect, sleep, type TLS } from "./channel.js";
 import { ofCall } from "./digest.js";
 
 /** The digest of a question is not that of the call that it shows: do not answer it. */
@@ -17,6 +17,7 @@ export class DigestMismatch extends Error {}
 
 export interface ClientOptions {
   token?: string;
+  tls?: TLS;
   /** For how many milliseconds streams try to reach the daemon again; 60,000 when it is not said. */
   patience?: number;
 }
@@ -31,10 +32,13 @@ export class Client {
   readonly calls: RpcClient<typeof CallService>;
   readonly tools: RpcClient<typeof ToolService>;
   readonly documents: RpcClient<typeof DocumentService>;
+  /** Ends the connection. Streams that are read, and later requests, fail with Code.Canceled. */
+  readonly close: () => void;
   private readonly patience: number;
 
   constructor(address = "127.0.0.1:7130", options: ClientOptions = {}) {
-    const transport = connect(address, options.token ?? "");
+    const { transport, close } = connect(address, options.token ?? "", options.tls);
+    this.close = close;
     this.calls = createClient(CallService, transport);
     this.tools = createClient(ToolService, transport);
     this.documents = createClient(DocumentService, transport);

@@ -13,7 +13,7 @@ import {
   ConnectRequestSchema, WorkerAnswerSchema, WorkerQuestionKind, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
   type WorkerCall, type WorkerAnswer, type WorkerInput, type WorkerQuestion, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
-import { connect, sleep } from "./channel.js";
+import { connect, sleep, type TLS } from "./channel.js";
 
 /** What the daemon takes in one message. A larger one would end the connection, and again with each that follows. */
 const maxMessage = (4 << 20) - 1024;
@@ -114,9 +114,10 @@ export interface ToolOptions {
 
 export interface WorkerOptions {
   pool: string;
-  /** host:port, unix:/path, or an https:// URL; 127.0.0.1:7130 when it is not said. */
+  /** host:port, the path of a socket, or an https:// URL; 127.0.0.1:7130 when it is not said. */
   address?: string;
   token?: string;
+  tls?: TLS;
   name?: string;
   version?: string;
   labels?: Record<string, string>;
@@ -199,7 +200,15 @@ export class Worker {
 
   /** Serves until stop(). It throws a ConnectError when the daemon will never take the worker. */
   async run(): Promise<void> {
-    const client = createClient(WorkerService, connect(this.options.address ?? "127.0.0.1:7130", this.options.token ?? ""));
+    const channel = connect(this.options.address ?? "127.0.0.1:7130", this.options.token ?? "", this.options.tls);
+    try {
+      await this.serve(createClient(WorkerService, channel.transport));
+    } finally {
+      channel.close();
+    }
+  }
+
+  private async serve(client: RpcClient<typeof WorkerService>): Promise<void> {
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
       const began = Date.now();
       try {
