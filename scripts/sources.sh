@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 scripts/need.sh python3 protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
 	/usr/include/google/protobuf/duration.proto=libprotobuf-dev \
 	/usr/lib/python3/dist-packages/grpc=python3-grpcio \
-	/usr/lib/python3/dist-packages/wheel=python3-wheel /usr/lib/python3.11/ensurepip=python3-venv
+	/usr/lib/python3/dist-packages/wheel=python3-wheel /usr/lib/python3/dist-packages/setuptools=python3-setuptools \
+	/usr/lib/python3.11/ensurepip=python3-venv
 scripts/mcp-servers.sh
 sdk/python/generate.sh

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+cp ../../LICENSE . # a wheel takes no link
 exec 9>.lock && flock 9 # two tests may want it at the same time
 protos=${PROTOS:-../../proto}
 stamp=$(cat "$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto generate.sh | sha256sum)

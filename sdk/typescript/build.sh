@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+cp ../../LICENSE . # npm takes no link
 exec 9>.lock && flock 9 # two tests may want it at the same time
 protos=${PROTOS:-../../proto}
 stamp=$(cat "$protos"/toold/v1/*.proto "$protos"/google/rpc/status.proto src/*.ts tests/*.ts build.sh tsconfig.json package-lock.json | sha256sum)

@@ -1,3 +1,4 @@
+import type { SecureClientSessionOptions } from "node:http2";
 import * as net from "node:net";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -5,10 +6,10 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 /** Certificates in PEM. With this option, even if it is empty, the connection has TLS. */
 export interface TLS {
   /** The authorities that the daemon's certificate may be from; the system's when it is not said. */
-  ca?: string | Buffer;
+  ca?: string | Uint8Array;
   /** The certificate to show to the daemon, with its key. */
-  cert?: string | Buffer;
-  key?: string | Buffer;
+  cert?: string | Uint8Array;
+  key?: string | Uint8Array;
 }
 
 /** The way to a daemon. */
@@ -28,7 +29,7 @@ export function connect(address: string, token: string, tls?: TLS): Channel {
   if (token && path === undefined && url.protocol === "http:" && !loopback(url.hostname)) {
     throw new Error(`the token would travel to ${url.host} for everybody to read; use https:// or tls`);
   }
-  const sessions = new Http2SessionManager(url, { pingIntervalMs: 60_000 }, path === undefined ? { ...tls } : { createConnection: () => net.connect(path) });
+  const sessions = new Http2SessionManager(url, { pingIntervalMs: 60_000 }, path === undefined ? (tls as SecureClientSessionOptions | undefined) : { createConnection: () => net.connect(path) });
   let closed = false;
   const ahead: Interceptor = (next) => (req) => {
     if (closed) throw new ConnectError("the client is closed", Code.Canceled);
