@@ -86,6 +86,8 @@ type WorkerAccepted struct {
 	Lease   time.Duration
 	Refused []WorkerRefusal
 	Kept    []string
+	StoreID string // of the daemon
+	Epoch   int64
 }
 
 // A WorkerRefusal is a tool that is not served.

@@ -101,7 +101,7 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 // Start implements [WorkerLine].
 func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Document) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
-		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: fromWorkerCall(c, documents),
+		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: fromWorkerCall(c, documents), Epoch: c.Epoch,
 	}}})
 }
 

@@ -111,7 +111,7 @@ func rawJSON(text string) json.RawMessage {
 func fromWorkerAccepted(a *WorkerAccepted) *tooldv1.ConnectResponse {
 	slices.SortStableFunc(a.Refused, func(a, b WorkerRefusal) int { return cmp.Compare(a.Tool, b.Tool) })
 	return &tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Registered{Registered: &tooldv1.WorkerRegistered{
-		WorkerId: a.ID, Lease: durationpb.New(a.Lease), Kept: a.Kept, Input: true,
+		WorkerId: a.ID, Lease: durationpb.New(a.Lease), Kept: a.Kept, Input: true, StoreId: a.StoreID, Epoch: a.Epoch,
 		Refused: each(a.Refused, func(r *WorkerRefusal) *tooldv1.WorkerRefusal {
 			return &tooldv1.WorkerRefusal{Tool: r.Tool, Reason: r.Reason, Message: clip(r.Message, maxStatus)}
 		}),

@@ -12,7 +12,8 @@ type Call struct {
 	ID          string
 	ModelCallID string
 	Tool        string
-	Attempt     int // from 1
+	Attempt     int   // from 1
+	Epoch       int64 // of the daemon; one with a higher epoch has taken its store over
 	Run         Run
 	Caller      Principal
 	OnBehalfOf  string

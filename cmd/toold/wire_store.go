@@ -74,6 +74,14 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 	return known(opened, err)
 }
 
+// own asks right before an effect whether the store is still this daemon's; nil when nobody can take it.
+func (d *daemon) own() func(context.Context) error {
+	if s, ok := d.store.(store.Owned); ok {
+		return s.Own
+	}
+	return nil
+}
+
 // known keeps a store that is not there from looking as if it were.
 func known[S journal](s S, err error) (journal, error) {
 	if err != nil {

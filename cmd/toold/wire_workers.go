@@ -54,10 +54,11 @@ func (d *daemon) openWorkers(ctx context.Context) error {
 	if err != nil {
 		d.log.Error("tools of workers that are not known until their workers are back", zap.Error(err))
 	}
-	w := d.cfg.Workers
+	w, id := d.cfg.Workers, d.store.Identity()
 	d.workers, err = worker.New(worker.Config{
 		Registry: wire.WorkerTools(d.tools), Memory: wire.WorkerMemory(d.store), Known: known,
 		Lease: w.Lease, Wait: w.Wait, Workers: w.Each, Log: d.log,
+		StoreID: id.StoreID, Epoch: id.Epoch, Own: d.own(),
 	})
 	if err != nil {
 		return errors.Join(errors.New("workers"), err)

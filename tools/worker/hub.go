@@ -45,6 +45,11 @@ type Config struct {
 	Registry Registry // required
 	Memory   Memory   // nil: tools are known while the daemon runs
 	Known    []Known  // what is in the memory
+	// StoreID and Epoch are the daemon's, for workers to know which of two daemons has the store. Own returns why nothing may start
+	// because another daemon has it; nil: nobody can take it.
+	StoreID string
+	Epoch   int64
+	Own     func(context.Context) error
 
 	Lease   time.Duration // how long a worker may be silent; 0 means 15 s
 	Wait    time.Duration // how long a call waits for a worker; 0 means 30 s
@@ -106,6 +111,9 @@ func New(cfg Config) (*Hub, error) {
 	}
 	cfg.Lease, cfg.Wait = cmp.Or(cfg.Lease, 15*time.Second), cmp.Or(cfg.Wait, 30*time.Second)
 	cfg.Away, cfg.Forget = cmp.Or(cfg.Away, time.Minute), cmp.Or(cfg.Forget, 31*24*time.Hour)
+	if cfg.Own == nil {
+		cfg.Own = func(context.Context) error { return nil }
+	}
 	cfg.Workers = cmp.Or(cfg.Workers, 256)
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()

@@ -69,6 +69,8 @@ type Accepted struct {
 	Lease   time.Duration
 	Refused []Refusal
 	Kept    []string // leases that the worker still holds
+	StoreID string   // of the daemon
+	Epoch   int64
 }
 
 // Connect makes a worker one of those that get work, as soon as ready is called: the answer to the offer goes to it first. The caller
@@ -89,7 +91,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	if err := h.enter(s); err != nil {
 		return nil, answer, nil, err
 	}
-	answer = Accepted{ID: s.id, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
+	answer = Accepted{ID: s.id, StoreID: h.cfg.StoreID, Epoch: h.cfg.Epoch, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
 	h.mu.Lock()
 	s.refused, h.sourceLocked(s.source).since = answer.Refused, time.Now()
 	h.mu.Unlock()

@@ -139,11 +139,23 @@ func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease,
 		s := l.session
 		t.hub.mu.Unlock()
 		if s != nil {
+			if err := t.mayStart(ctx, kind); err != nil { // it may have waited long
+				t.hub.drop(l, err)
+				return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, err)
+			}
 			s.line.Start(l.id, kind, c, documents)
 			return l, nil
 		}
 		t.hub.drop(l, tool.ErrNotRun) // its worker went before it heard of it
 	}
+}
+
+// mayStart returns why a worker may not begin. A question changes nothing.
+func (t *offered) mayStart(ctx context.Context, kind string) error {
+	if kind == Execute || kind == Abandon {
+		return t.hub.cfg.Own(ctx)
+	}
+	return nil
 }
 
 // documents reads those that the tool's calls are told.

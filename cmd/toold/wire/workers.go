@@ -54,7 +54,7 @@ func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.Wo
 	if err != nil {
 		return nil, nil, nil, workerRefusal(err)
 	}
-	answer := &server.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept}
+	answer := &server.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept, StoreID: a.StoreID, Epoch: a.Epoch}
 	for _, r := range a.Refused {
 		answer.Refused = append(answer.Refused, server.WorkerRefusal(r))
 	}

@@ -772,7 +772,12 @@ type WorkerRegistered struct {
 	// Those of `held` that still hold.
 	Kept []string `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
 	// A running tool may take input (WorkerReport.read_input). An older daemon does not answer that.
-	Input         bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
+	Input bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
+	// The store of the daemon. Epochs of different stores do not compare.
+	StoreId string `protobuf:"bytes,6,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
+	// Counts the daemons that had the store. A worker refuses work of an epoch below the highest that it has seen of a store: that
+	// daemon lost the store to another one. An older daemon says 0, which refuses nothing.
+	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -840,6 +845,20 @@ func (x *WorkerRegistered) GetInput() bool {
 		return x.Input
 	}
 	return false
+}
+
+func (x *WorkerRegistered) GetStoreId() string {
+	if x != nil {
+		return x.StoreId
+	}
+	return ""
+}
+
+func (x *WorkerRegistered) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // WorkerRefusal is a tool that is not served.
@@ -916,7 +935,10 @@ type WorkerStart struct {
 	// Never unspecified. A worker that does not know it ends the work without a result.
 	Kind WorkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkKind" json:"kind,omitempty"`
 	// What it is about.
-	Call          *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
+	// Of the daemon that gives the work, as WorkerRegistered.epoch. A worker that has seen a higher one of the store, or a later attempt of the
+	// call, does not begin the work and answers WorkerDone.not_run.
+	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -970,6 +992,13 @@ func (x *WorkerStart) GetCall() *WorkerCall {
 		return x.Call
 	}
 	return nil
+}
+
+func (x *WorkerStart) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // WorkerCall is one attempt of one call.
@@ -2586,21 +2615,24 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\tquestions\x18\x04 \x03(\x0e2\x1c.toold.v1.WorkerQuestionKindR\tquestions\"Q\n" +
 	"\x0eWorkerDocument\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\"\xbd\x01\n" +
+	"\x03key\x18\x02 \x01(\tR\x03key\"\xee\x01\n" +
 	"\x10WorkerRegistered\x12\x1b\n" +
 	"\tworker_id\x18\x01 \x01(\tR\bworkerId\x12/\n" +
 	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x121\n" +
 	"\arefused\x18\x03 \x03(\v2\x17.toold.v1.WorkerRefusalR\arefused\x12\x12\n" +
 	"\x04kept\x18\x04 \x03(\tR\x04kept\x12\x14\n" +
-	"\x05input\x18\x05 \x01(\bR\x05input\"U\n" +
+	"\x05input\x18\x05 \x01(\bR\x05input\x12\x19\n" +
+	"\bstore_id\x18\x06 \x01(\tR\astoreId\x12\x14\n" +
+	"\x05epoch\x18\a \x01(\x03R\x05epoch\"U\n" +
 	"\rWorkerRefusal\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"z\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x90\x01\n" +
 	"\vWorkerStart\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12&\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x12.toold.v1.WorkKindR\x04kind\x12(\n" +
-	"\x04call\x18\x03 \x01(\v2\x14.toold.v1.WorkerCallR\x04call\"\x8b\x04\n" +
+	"\x04call\x18\x03 \x01(\v2\x14.toold.v1.WorkerCallR\x04call\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\"\x8b\x04\n" +
 	"\n" +
 	"WorkerCall\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +

@@ -57,6 +57,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	w.mu.Lock()
 	w.jobs[j.lease] = j
+	admitted := w.fence.admits(s)
 	w.mu.Unlock()
 	w.running.Go(func() {
 		ctx, stop := deadline(j.ctx)
@@ -66,6 +67,11 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 			done.LeaseId = j.lease
 			j.finish(done)
 		}()
+		if !admitted {
+			w.cfg.Log(fmt.Sprintf("call %s not begun: the daemon that asks has lost its store to another one", s.GetCall().GetCallId()))
+			done = &tooldv1.WorkerDone{NotRun: true}
+			return
+		}
 		done = w.perform(ctx, j, s)
 	})
 }

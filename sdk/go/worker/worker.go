@@ -68,7 +68,8 @@ type Worker struct {
 
 	lease   time.Duration // as the daemon said last
 	last    string        // what it called the connection
-	input   bool          // it gives input to calls
+	fence   fence
+	input   bool // it gives input to calls
 	running sync.WaitGroup
 }
 
@@ -226,6 +227,7 @@ func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 	}
 	w.mu.Lock()
 	w.lease, w.last, w.input = r.GetLease().AsDuration(), r.GetWorkerId(), r.GetInput()
+	w.fence.meet(r.GetStoreId(), r.GetEpoch())
 	var again, lost []*job
 	for id, j := range w.jobs {
 		if slices.Contains(r.GetKept(), id) {

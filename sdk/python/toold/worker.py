@@ -231,6 +231,7 @@ class Worker:
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
         self.tools, self.jobs, self.lease, self.last, self.input = {}, {}, 15.0, "", False
         self.out = queue.Queue(1024)  # waits to be sent; what waits here survives a connection
+        self.store, self.epoch, self.attempts = "", 0, {}  # of the daemon, and the newest attempts of its calls
         self.completing = {}  # (call, operation): (message, queue of answers)
         self.lock = threading.RLock()
         self.stopping = threading.Event()
@@ -458,6 +459,7 @@ class Worker:
             job = Job(self, m.start)
             with self.lock:
                 self.jobs[job.lease] = job
+            job.admitted = self._admits(m.start)
             threading.Thread(target=job.perform, daemon=True).start()
         elif kind == "question":
             end = time.monotonic() + m.question.within.ToNanoseconds() / 1e9
@@ -481,11 +483,27 @@ class Worker:
             else:
                 job.acknowledged(part)
 
+    def _admits(self, start):
+        """Refuses work of a daemon that lost its store to another one: of an epoch below one that was seen, or of an earlier attempt."""
+        if start.epoch == 0:  # an older daemon
+            return True
+        call = (start.call.namespace, start.call.call_id)
+        if start.epoch < self.epoch or start.call.attempt < self.attempts.get(call, 0):
+            self.log(f"call {start.call.call_id} not begun: the daemon that asks has lost its store to another one")
+            return False
+        if len(self.attempts) >= 1 << 14:
+            self.attempts = {}
+        self.epoch, self.attempts[call] = start.epoch, start.call.attempt
+        return True
+
     def _registered(self, r):
         for no in r.refused:
             self.log(f"tool {no.tool} is not served: {no.reason}: {no.message}")
         self.log("connected as " + r.worker_id)
         self.lease, self.last, self.input = r.lease.ToNanoseconds() / 1e9, r.worker_id, r.input
+        if r.store_id != self.store:
+            self.store, self.epoch, self.attempts = r.store_id, 0, {}
+        self.epoch = max(self.epoch, r.epoch)
         for id, job in list(self.jobs.items()):
             if id in r.kept:
                 job.again()
@@ -556,7 +574,7 @@ class Job:
         self.worker, self.lease, self.start = worker, start.lease_id, start
         self.stop, self.cause, self.patience = threading.Event(), None, None
         self.lock = threading.Lock()
-        self.sequence, self.saving, self.done, self.dropped = 0, {}, None, False
+        self.sequence, self.saving, self.done, self.dropped, self.admitted = 0, {}, None, False, True
         self.typed, self.asking, self.typing = False, None, queue.Queue()  # input: was taken, what is asked for, what came
 
     def perform(self):
@@ -564,7 +582,7 @@ class Job:
         done = pb.WorkerDone(lease_id=self.lease)
         _, run, asks, _ = self.worker.tools.get(call.tool, (None, None, {}, {}))
         try:
-            if run is None:
+            if run is None or not self.admitted:
                 done.not_run = True
             elif kind == pb.WORK_KIND_EXECUTE:
                 done.result.CopyFrom(success(run(call, json.loads(call.arguments))))

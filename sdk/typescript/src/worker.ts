@@ -138,6 +138,7 @@ export class Worker {
   private wake = () => {};
   private lease = 15_000;
   private last = ""; // what the daemon called the connection
+  private fence = { store: "", epoch: 0n, attempts: new Map<string, number>() }; // the highest epoch that was seen, and the newest attempts
   /** Whether the daemon gives input to calls. */
   input = false;
   private stopping = false;
@@ -329,6 +330,8 @@ export class Worker {
     for (const no of r.refused) this.log(`tool ${no.tool} is not served: ${no.reason}: ${no.message}`);
     this.log("connected as " + r.workerId);
     this.lease = durationMs(r.lease!);
+    if (r.storeId !== this.fence.store) this.fence = { store: r.storeId, epoch: 0n, attempts: new Map() };
+    if (r.epoch > this.fence.epoch) this.fence.epoch = r.epoch;
     this.last = r.workerId;
     this.keep((m) => m.case !== "answer"); // they belong to the connection that asked
     this.input = r.input;
@@ -367,7 +370,22 @@ export class Worker {
   private begin(start: WorkerStart): void {
     const job = new Job(this, start.leaseId);
     this.jobs.set(start.leaseId, job);
+    if (!this.admits(start)) return job.finish({ notRun: true });
     void this.perform(job, start).then((done) => job.finish(done));
+  }
+
+  /** Refuses work of a daemon that lost its store to another one: of an epoch below one that was seen, or of an earlier attempt. */
+  private admits({ epoch, call }: WorkerStart): boolean {
+    if (epoch === 0n) return true; // an older daemon
+    const fence = this.fence, key = `${call!.namespace}/${call!.callId}`;
+    if (epoch < fence.epoch || call!.attempt < (fence.attempts.get(key) ?? 0)) {
+      this.log(`call ${call!.callId} not begun: the daemon that asks has lost its store to another one`);
+      return false;
+    }
+    if (fence.attempts.size >= 1 << 14) fence.attempts.clear();
+    fence.epoch = epoch;
+    fence.attempts.set(key, call!.attempt);
+    return true;
   }
 
   private async perform(job: Job, start: WorkerStart): Promise<{ result?: WorkerResult; notRun?: boolean }> {
