@@ -62,10 +62,13 @@ type fastValues struct {
 }
 
 // compileFast returns nil for a schema that it does not know in all its parts.
-func compileFast(s *jsonschema.Schema) *fastSchema {
+func compileFast(s *jsonschema.Schema, assertFormats bool) *fastSchema {
 	anything := &fastSchema{maxProperties: math.MaxInt, maxItems: math.MaxInt, maxLength: math.MaxInt}
 	anything.additional, anything.items = anything, anything
 	c := fastCompiler{made: map[*jsonschema.Schema]*fastSchema{}, anything: anything}
+	if assertFormats {
+		c.formats = formats()
+	}
 	f := c.schema(s)
 	if c.unknown {
 		return nil
@@ -76,7 +79,8 @@ func compileFast(s *jsonschema.Schema) *fastSchema {
 type fastCompiler struct {
 	made     map[*jsonschema.Schema]*fastSchema // several references may lead to one
 	anything *fastSchema
-	unknown  bool // a part is not known
+	formats  map[string]func(any) bool // that are asserted
+	unknown  bool                      // a part is not known
 }
 
 func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
@@ -120,10 +124,7 @@ func (c *fastCompiler) scalars(f *fastSchema, s *jsonschema.Schema) {
 	if len(s.Constant) > 0 {
 		f.values = append(f.values, newFastValues(s.Constant[:1]))
 	}
-	f.format = jsonschema.Formats[s.Format]
-	if s.Format == "regex" {
-		f.format = isRegexp
-	}
+	f.format = c.formats[s.Format]
 	f.minLength, f.maxLength = s.MinLength, most(s.MaxLength)
 	for _, extension := range s.Extensions {
 		check, ours := extension.(*check)

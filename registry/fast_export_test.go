@@ -10,3 +10,6 @@ func (s *Schema) Surely(v any) bool { return s.fast.surely(v) }
 
 // ValidateByLibrary is Validate without the fast check.
 func (s *Schema) ValidateByLibrary(v any) []tool.Violation { return s.validate(v) }
+
+// Formats are those that are asserted.
+func Formats() map[string]func(any) bool { return formats() }

@@ -53,7 +53,7 @@ func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 		{`{"$schema":"http://json-schema.org/draft-04/schema#","minimum":1,"exclusiveMinimum":true}`, `1.1`},
 	}
 	for _, tt := range taken {
-		if s := compile(t, tt[0]); !s.Surely(parse(t, tt[1])) {
+		if s := compileAsserting(t, tt[0]); !s.Surely(parse(t, tt[1])) {
 			t.Errorf("%s is not taken by %s", tt[1], tt[0])
 		}
 	}
@@ -64,7 +64,7 @@ func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 		{`{"format":"uri"}`, `"http://x/` + strings.Repeat("a", 300) + `"`}, // formats take their time
 	}
 	for _, tt := range left {
-		s, v := compile(t, tt[0]), parse(t, tt[1])
+		s, v := compileAsserting(t, tt[0]), parse(t, tt[1])
 		if violations := s.Validate(v); !s.HasFast() || s.Surely(v) || violations != nil {
 			t.Errorf("%s against %s: fast check %t, surely %t, violations %v", tt[1], tt[0], s.HasFast(), s.Surely(v), violations)
 		}

@@ -2,8 +2,10 @@ package registry_test
 
 import (
 	"encoding/json"
+	"regexp"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/registry"
@@ -47,6 +49,26 @@ func FuzzSchema(f *testing.F) {
 		}
 		if took := used(t) - start; took > 10*time.Second {
 			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// Regular expressions and URI templates come with arguments and schemas: reading one ends, and what is written anew for Go
+// stays an expression of Go.
+func FuzzPattern(f *testing.F) {
+	for _, seed := range []string{`^[]\s\S-]+\cA$`, `(?<n>a)\k<n>\1{2,}`, `[^\s[:alpha:]]`, `\Q\s\E`, `{+a.b:3,c*}`, `\`, `[\`, `http://u@[v1.x]/`, `(?<`, `\u{`, `[a-`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, format := range []string{"regex", "uri-template", "iri", "uri-reference"} {
+			registry.Formats()[format](text)
+		}
+		raw, err := json.Marshal(map[string]string{"pattern": text})
+		if _, bad := regexp.Compile(text); err != nil || bad != nil || !utf8.ValidString(text) || len(text) > 100 {
+			return
+		}
+		if _, err := registry.CompileSchema(raw); err != nil {
+			t.Errorf("%q is an expression of Go and is refused: %v", text, err)
 		}
 	})
 }

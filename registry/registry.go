@@ -20,6 +20,9 @@ type Config struct {
 	FirstRevision int64
 	// CachedSchemas is how many schemas [Registry.CompileSchema] keeps. Zero means 128.
 	CachedSchemas int
+	// AssertFormats makes formats part of what is valid in schemas of 2020-12, too, the draft of schemas that name none.
+	// Without it they only describe there, as that draft says.
+	AssertFormats bool
 	// Pins keep the definitions that are trusted: that of a tool which is seen for the first time, until an operator
 	// accepts another one. nil trusts all.
 	Pins Pins
@@ -97,7 +100,7 @@ func New(cfg Config) *Registry {
 	if cfg.CachedSchemas <= 0 {
 		cfg.CachedSchemas = 128
 	}
-	r := &Registry{cfg: cfg, schemas: newSchemaCache(cfg.CachedSchemas)}
+	r := &Registry{cfg: cfg, schemas: newSchemaCache(cfg.CachedSchemas, cfg.AssertFormats)}
 	r.current.Store(&snapshot{revision: cfg.FirstRevision, names: map[string]*names{"": newNames()}, replaced: make(chan struct{})})
 	return r
 }
@@ -174,7 +177,7 @@ func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error
 			refused = append(refused, fmt.Errorf("source %q: tool %d is nil", source, i))
 			continue
 		}
-		e, err := newEntry(source, t, CompileSchema)
+		e, err := newEntry(source, t, r.schemas.fresh)
 		if err == nil {
 			err = unreserved(&e.Descriptor)
 		}

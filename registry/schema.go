@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -33,33 +32,38 @@ func (e *SchemaError) Error() string {
 
 // A Schema is a compiled JSON Schema. It may be used from many goroutines.
 type Schema struct {
-	document any // as parsed and prepared; texts of violations are made from it
+	document any  // as parsed and prepared; texts of violations are made from it
+	asserted bool // its formats
 	effort   effort
 	compiled *jsonschema.Schema
 	fast     *fastSchema // nil when there is none
 	metered  metered
 }
 
-// CompileSchema compiles a JSON Schema: 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. Formats are asserted.
+// CompileSchema compiles a JSON Schema: 2020-12, unless $schema names draft 4, 6, 7 or 2019-09. Formats are asserted, but
+// in 2020-12, where they only describe.
 //
 // Refused are, before any of it is compiled: texts above [MaxSchemaBytes] or that [call.ParseJSON] refuses; references
 // that leave the document; patterns that Go's regexp does not know (it knows no lookaround and needs no backtracking);
 // schemas that would take too long to check even against a small value. The error is a [*SchemaError].
-func CompileSchema(raw json.RawMessage) (*Schema, error) {
+func CompileSchema(raw json.RawMessage) (*Schema, error) { return compileSchema(raw, false) }
+
+// compileSchema asserts the formats of 2020-12, too, when it is asked to.
+func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	document, err := call.ParseJSON(string(raw), MaxSchemaBytes)
 	if err != nil {
 		return nil, &SchemaError{Reason: err.Error()}
 	}
-	effort, err := inspect(document)
+	effort, draft, err := inspect(document)
 	if err != nil {
 		return nil, err
 	}
-	s := &Schema{document: document, effort: effort}
-	if s.compiled, err = compile(document, nil); err != nil {
+	s := &Schema{document: document, effort: effort, asserted: assertFormats || draft < 2020}
+	if s.compiled, err = compile(document, s.asserted, nil); err != nil {
 		return nil, err
 	}
 	if !effort.recursive { // a fast check does not know how often a value may lead back into its schema
-		s.fast = compileFast(s.compiled)
+		s.fast = compileFast(s.compiled, s.asserted)
 	}
 	return s, nil
 }
@@ -70,7 +74,7 @@ const resourceURL = "https://schema.invalid/s"
 var errLoad = errors.New("a schema is one document: nothing else is read")
 
 // compile gives an inspected document to the compiler. With a meter every step of a validation is charged to it.
-func compile(document any, m *meter) (compiled *jsonschema.Schema, err error) {
+func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &SchemaError{Reason: fmt.Sprintf("does not compile: %v", r)}
@@ -82,12 +86,9 @@ func compile(document any, m *meter) (compiled *jsonschema.Schema, err error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.Draft = jsonschema.Draft2020
-	c.AssertFormat = true
+	c.AssertFormat = assertFormats
 	c.LoadURL = func(string) (io.ReadCloser, error) { return nil, errLoad }
-	c.Formats["regex"] = isRegexp
-	for _, slow := range []string{"duration", "period"} { // the library's time grows with the square of the text
-		c.Formats[slow] = short(jsonschema.Formats[slow])
-	}
+	c.Formats = formats()
 	c.RegisterExtension("toold", nil, extension{m})
 	if err := c.AddResource(resourceURL, bytes.NewReader(text)); err != nil {
 		return nil, &SchemaError{Reason: err.Error()}
@@ -96,14 +97,6 @@ func compile(document any, m *meter) (compiled *jsonschema.Schema, err error) {
 		return nil, compileError(err)
 	}
 	return compiled, nil
-}
-
-// short returns a format that no long text has.
-func short(format func(any) bool) func(any) bool {
-	return func(v any) bool {
-		text, ok := v.(string)
-		return !ok || len(text) <= 256 && format(v)
-	}
 }
 
 // compileError says what the specification of schemas has against a schema, in the words of [Schema.Validate].
@@ -121,19 +114,6 @@ func compileError(err error) error {
 		err = refused.Err
 	}
 	return &SchemaError{Reason: strings.ReplaceAll(strings.TrimPrefix(err.Error(), "jsonschema: "), resourceURL, "")}
-}
-
-// isRegexp checks the format regex without compiling: that would take memory at the will of who sent the arguments.
-func isRegexp(v any) bool {
-	s, ok := v.(string)
-	if !ok {
-		return true
-	}
-	if len(s) > maxPatternBytes {
-		return false
-	}
-	_, err := syntax.Parse(s, syntax.Perl)
-	return err == nil
 }
 
 // Validate returns what is wrong with v, sorted by field, at most 16; nil when v meets the schema. v is made of

@@ -12,7 +12,8 @@ const maxCachedBytes = 2 << 20
 
 // A schemaCache keeps the schemas that were used last, by the hash of their text.
 type schemaCache struct {
-	most int
+	most          int
+	assertFormats bool
 
 	mu    sync.Mutex
 	bytes int
@@ -26,25 +27,30 @@ type cachedSchema struct {
 	schema *Schema
 }
 
-func newSchemaCache(most int) *schemaCache {
-	return &schemaCache{most: most, order: list.New(), byKey: map[[sha256.Size]byte]*list.Element{}}
+func newSchemaCache(most int, assertFormats bool) *schemaCache {
+	return &schemaCache{most: most, assertFormats: assertFormats, order: list.New(), byKey: map[[sha256.Size]byte]*list.Element{}}
 }
 
 // compile returns the schema of this text. Two callers with a new text may both compile it; what is refused is not kept.
 func (c *schemaCache) compile(raw json.RawMessage) (*Schema, error) {
 	if len(raw) > MaxSchemaBytes {
-		return CompileSchema(raw) // which says so, without hashing
+		return c.fresh(raw) // which says so, without hashing
 	}
 	key := sha256.Sum256(raw)
 	if s := c.get(key); s != nil {
 		return s, nil
 	}
-	s, err := CompileSchema(raw)
+	s, err := c.fresh(raw)
 	if err != nil {
 		return nil, err
 	}
 	c.put(&cachedSchema{key, len(raw), s})
 	return s, nil
+}
+
+// fresh compiles a schema that is not kept.
+func (c *schemaCache) fresh(raw json.RawMessage) (*Schema, error) {
+	return compileSchema(raw, c.assertFormats)
 }
 
 func (c *schemaCache) get(key [sha256.Size]byte) *Schema {

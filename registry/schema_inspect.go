@@ -92,13 +92,13 @@ type inspector struct {
 	refs    []reference
 }
 
-// inspect walks a schema, refuses what the daemon does not want to compile, and returns what checking costs. It
+// inspect walks a schema, refuses what the daemon does not want to compile, and returns what checking costs and its draft. It
 // prepares the document: pattern is renamed, and the root's identity is dropped, because all references are local.
-func inspect(document any) (effort, error) {
+func inspect(document any) (effort, int, error) {
 	in := &inspector{draft: 2020, root: document, nodes: map[string]*node{}, anchors: map[string]string{}}
 	if m, ok := document.(map[string]any); ok {
 		if err := in.readDraft(m); err != nil {
-			return effort{}, err
+			return effort{}, 0, err
 		}
 		delete(m, "$id")
 		if in.draft == 4 {
@@ -107,18 +107,19 @@ func inspect(document any) (effort, error) {
 	}
 	root, err := in.visit(document, "#")
 	if err != nil {
-		return effort{}, err
+		return effort{}, 0, err
 	}
 	for len(in.refs) > 0 { // a target outside the known places brings new references
 		ref := in.refs[0]
 		in.refs = in.refs[1:]
 		target, err := in.resolve(ref)
 		if err != nil {
-			return effort{}, err
+			return effort{}, 0, err
 		}
 		ref.from.inPlace = append(ref.from.inPlace, target)
 	}
-	return estimate(root, in.nodes)
+	e, err := estimate(root, in.nodes)
+	return e, in.draft, err
 }
 
 func (in *inspector) readDraft(root map[string]any) error {
@@ -235,8 +236,19 @@ func (in *inspector) keywords(n *node, schema map[string]any, pointer string) er
 			}
 		}
 	}
+	emptyEnum(schema)
 	n.weight = weigh(schema)
 	return in.patterns(n, schema, pointer)
+}
+
+// emptyEnum has the library refuse every value where enum is empty: it takes that for no enum.
+func emptyEnum(schema map[string]any) {
+	if values, ok := schema["enum"].([]any); !ok || len(values) > 0 {
+		return
+	}
+	if all, ok := schema["allOf"].([]any); ok || schema["allOf"] == nil {
+		schema["allOf"] = append(all, false)
+	}
 }
 
 // identity refuses subschemas with an identity of their own and keywords that the library reads where it should not.
@@ -272,7 +284,7 @@ func (in *inspector) patterns(n *node, schema map[string]any, pointer string) er
 		if !ok {
 			return &SchemaError{pointer + "/pattern", "want a string"}
 		}
-		steps, err := patternSteps(text)
+		steps, err := patternSteps(text, goPattern(text))
 		if err != nil {
 			return &SchemaError{pointer + "/pattern", err.Error()}
 		}
@@ -283,7 +295,7 @@ func (in *inspector) patterns(n *node, schema map[string]any, pointer string) er
 	byName, _ := schema["patternProperties"].(map[string]any)
 	var sum int64
 	for _, text := range slices.Sorted(maps.Keys(byName)) {
-		steps, err := patternSteps(text)
+		steps, err := patternSteps(text, text)
 		if err != nil {
 			return &SchemaError{pointer + "/patternProperties/" + escapePointer(text), err.Error()}
 		}
@@ -296,16 +308,16 @@ func (in *inspector) patterns(n *node, schema map[string]any, pointer string) er
 	return nil
 }
 
-// patternSteps returns how many instructions a regular expression has: a match takes at most that many steps for each
-// byte.
-func patternSteps(text string) (int64, error) {
+// patternSteps returns how many instructions a regular expression has, as it is written for Go: a match takes at most that
+// many steps for each byte.
+func patternSteps(text, goText string) (int64, error) {
 	if len(text) > maxPatternBytes {
 		return 0, fmt.Errorf("the pattern has %d bytes, the limit is %d", len(text), maxPatternBytes)
 	}
-	if _, err := regexp.Compile(text); err != nil {
+	if _, err := regexp.Compile(goText); err != nil {
 		return 0, fmt.Errorf("the pattern is not a Go regular expression (RE2, no lookaround): %w", err)
 	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
+	parsed, err := syntax.Parse(goText, syntax.Perl)
 	if err != nil {
 		return 0, err
 	}

@@ -128,7 +128,7 @@ func (s *Schema) validateMetered(v any, size size) []tool.Violation {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.compiled == nil {
-		compiled, err := compile(s.document, &m.meter)
+		compiled, err := compile(s.document, s.asserted, &m.meter)
 		if err != nil {
 			return []tool.Violation{{Description: err.Error()}}
 		}
@@ -158,11 +158,12 @@ type extension struct{ meter *meter }
 func (x extension) Compile(_ jsonschema.CompilerContext, schema map[string]any) (jsonschema.ExtSchema, error) {
 	c := check{meter: x.meter}
 	if text, ok := schema[patternKeyword].(string); ok {
-		steps, err := patternSteps(text)
+		goText := goPattern(text)
+		steps, err := patternSteps(text, goText)
 		if err != nil {
 			return nil, err
 		}
-		c.steps, c.pattern = steps, regexp.MustCompile(text)
+		c.steps, c.pattern = steps, regexp.MustCompile(goText)
 	}
 	if c.pattern == nil && c.meter == nil {
 		return nil, nil

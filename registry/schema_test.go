@@ -65,9 +65,13 @@ func TestViolations(t *testing.T) {
 		{"characters, not bytes", `{"maxLength":2}`, `"üü"`, nil},
 		{"pattern", `{"properties":{"p":{"pattern":"^[a-z]+$"}}}`, `{"p":"A"}`, []string{`p: is "A"; want a match of the regular expression "^[a-z]+$"`}},
 		{"pattern of names", `{"propertyNames":{"pattern":"^[a-z]+$"}}`, `{"A":1}`, []string{`A: is "A"; want a match of the regular expression "^[a-z]+$"`}},
-		{"format is asserted", `{"properties":{"at":{"format":"date-time"}}}`, `{"at":"yesterday"}`, []string{`at: is "yesterday"; want the format "date-time"`}},
-		{"format is asserted where $schema is set, too", `{"$schema":"https://json-schema.org/draft/2020-12/schema","format":"date"}`, `"x"`, []string{`: is "x"; want the format "date"`}},
-		{"format regex", `{"format":"regex"}`, `"(?=a)"`, []string{`: is "(?=a)"; want the format "regex"`}},
+		{"format is asserted in draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"at":{"format":"date-time"}}}`, `{"at":"yesterday"}`, []string{`at: is "yesterday"; want the format "date-time"`}},
+		{"format is asserted in 2019-09", `{"$schema":"https://json-schema.org/draft/2019-09/schema","format":"regex"}`, `"(a"`, []string{`: is "(a"; want the format "regex"`}},
+		{"format describes in 2020-12", `{"$schema":"https://json-schema.org/draft/2020-12/schema","format":"date"}`, `"x"`, nil},
+		{"format describes where no draft is named", `{"properties":{"at":{"format":"date-time"}}}`, `{"at":"yesterday"}`, nil},
+		{"empty enum", `{"properties":{"m":{"enum":[]}}}`, `{"m":1}`, []string{`m: is not allowed here`}},
+		{"empty enum that is not used", `{"properties":{"m":{"enum":[]}}}`, `{}`, nil},
+		{"pattern with spaces of ECMA-262", `{"pattern":"^a\\sb[^\\S]$"}`, "\"a\u00a0b\ufeff\"", nil},
 		{"not", `{"not":{"type":"string"}}`, `"a"`, []string{`: is "a", which is excluded`}},
 		{"forms by type", `{"properties":{"v":{"anyOf":[{"type":"string"},{"type":"null"},{"type":["integer","null"]}]}}}`, `{"v":true}`, []string{`v: is true; want a string or null or an integer`}},
 		{"the one form that is near", `{"anyOf":[{"type":"null"},{"type":"object","required":["a"]}]}`, `{}`, []string{`a: is required`}},
@@ -93,6 +97,17 @@ func TestViolations(t *testing.T) {
 				t.Errorf("violations (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// The operator may have formats asserted in 2020-12, too.
+func TestFormatsAreAsserted(t *testing.T) {
+	s, err := registry.New(registry.Config{AssertFormats: true}).CompileSchema(json.RawMessage(`{"format":"date"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Validate("2026-01-02") != nil || s.Validate("yesterday") == nil || !s.Surely("2026-01-02") || s.Surely("yesterday") {
+		t.Error("the format is not asserted")
 	}
 }
 

@@ -177,9 +177,10 @@ type Bash struct {
 	BackgroundTime time.Duration `koanf:"background_time"`
 }
 
-// Tools is about what models read of tools.
+// Tools is about what models read of tools, and how their schemas are read.
 type Tools struct {
-	Descriptions []Override `koanf:"descriptions"` // in the place of the tools' own; none: their own
+	AssertFormats bool       `koanf:"assert_formats"` // formats count in schemas of 2020-12, too; false: there they only describe
+	Descriptions  []Override `koanf:"descriptions"`   // in the place of the tools' own; none: their own
 }
 
 // Override is a description in the place of a tool's own.

@@ -63,7 +63,7 @@ func (noSecrets) Resolve(context.Context, string, string, string, string) (strin
 
 // checkManifests finds out what the registry will not take, and which secrets there are none of, and where a manifest says it.
 func (c *Config) checkManifests(set *command.Set) error {
-	tools := registry.New(registry.Config{})
+	tools := registry.New(registry.Config{AssertFormats: c.Tools.AssertFormats})
 	var problems []error
 	for _, t := range set.Tools() {
 		for _, name := range t.Descriptor().RequiredSecrets {

@@ -252,7 +252,7 @@ func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error
 	if err != nil {
 		return nil, nil, err
 	}
-	tools = registry.New(registry.Config{})
+	tools = registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
 	_, err = registerTools(tools, cfg, path, root, needs{exec: noExec{}})
 	if err == nil {
 		err = registerSubagents(tools, cfg, nil, nil, nil)

@@ -169,6 +169,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	d.tools = registry.New(registry.Config{
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
 		NamespaceOf:   worker.NamespaceOf,
+		AssertFormats: d.cfg.Tools.AssertFormats,
 		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
 	})
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {

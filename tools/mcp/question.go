@@ -111,7 +111,13 @@ func formSchema(foreign any) (json.RawMessage, error) {
 			required = append(required, name)
 		}
 	}
-	return encode(map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}), nil
+	schema := map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	for _, f := range properties {
+		if _, there := f.(map[string]any)["format"]; there {
+			schema["$schema"] = "http://json-schema.org/draft-07/schema#" // in 2020-12 formats only describe
+		}
+	}
+	return encode(schema), nil
 }
 
 // choice is one of the options of a field.
