@@ -132,19 +132,21 @@ func examined(sockets bool) map[uint32][]bpf.Instruction {
 // arg loads the low half of an argument.
 func arg(n uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: dataArgs + 8*n, Size: 4} }
 
-// modeRules refuse to make a program that runs with the rights of its owner: on the machine it would be the daemon's user, for
-// whoever lives there. Directories give their group to what is made in them, so chmod may still say that.
+// ownerBits make a program run with the rights of its owner or its group: outside these are the daemon's user, for whoever has an
+// account on the machine. No call shows whether a path is a directory, where the group's bit means something else.
+const ownerBits = unix.S_ISUID | unix.S_ISGID
+
+// modeRules refuse ownerBits wherever a mode is an argument.
 func modeRules() map[uint32][]bpf.Instruction {
-	unless := func(n, bits uint32) []bpf.Instruction {
-		return []bpf.Instruction{arg(n), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1}, refuseWith(unix.EPERM), allow}
+	plain := func(n uint32) []bpf.Instruction {
+		return []bpf.Instruction{arg(n), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: ownerBits, SkipFalse: 1}, refuseWith(unix.EPERM), allow}
 	}
 	rules := map[uint32][]bpf.Instruction{
-		unix.SYS_FCHMOD: unless(1, unix.S_ISUID), unix.SYS_FCHMODAT: unless(2, unix.S_ISUID), unix.SYS_FCHMODAT2: unless(2, unix.S_ISUID),
-		unix.SYS_MKNODAT: unless(2, unix.S_ISUID|unix.S_ISGID), unix.SYS_OPENAT: creates(2),
+		unix.SYS_FCHMOD: plain(1), unix.SYS_FCHMODAT: plain(2), unix.SYS_FCHMODAT2: plain(2), unix.SYS_MKNODAT: plain(2), unix.SYS_OPENAT: creates(2),
 		unix.SYS_OPENAT2: {refuseWith(unix.ENOSYS)}, // its mode is out of sight; everybody falls back to openat
 	}
 	for number, mode := range archModes() {
-		rules[number] = unless(mode.arg, mode.bits)
+		rules[number] = plain(mode)
 	}
 	for number, flags := range archOpens() {
 		rules[number] = creates(flags)
@@ -152,15 +154,12 @@ func modeRules() map[uint32][]bpf.Instruction {
 	return rules
 }
 
-// modeOf says which argument of a call is a mode, and which bits it may not have.
-type modeOf struct{ arg, bits uint32 }
-
 // creates looks at the mode of an open, the argument behind the flags, if it makes a file: else there is none.
 func creates(flags uint32) []bpf.Instruction {
 	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	return []bpf.Instruction{
 		arg(flags), bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: makes, SkipTrue: 3},
-		arg(flags + 1), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.S_ISUID | unix.S_ISGID, SkipFalse: 1}, refuseWith(unix.EPERM), allow,
+		arg(flags + 1), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: ownerBits, SkipFalse: 1}, refuseWith(unix.EPERM), allow,
 	}
 }
 

@@ -18,10 +18,9 @@ func archCalls() []uint32 {
 	}
 }
 
-func archModes() map[uint32]modeOf {
-	return map[uint32]modeOf{
-		unix.SYS_CHMOD: {1, unix.S_ISUID}, unix.SYS_CREAT: {1, unix.S_ISUID | unix.S_ISGID}, unix.SYS_MKNOD: {1, unix.S_ISUID | unix.S_ISGID},
-	}
+// archModes has the place of the mode of calls that only this architecture has.
+func archModes() map[uint32]uint32 {
+	return map[uint32]uint32{unix.SYS_CHMOD: 1, unix.SYS_CREAT: 1, unix.SYS_MKNOD: 1}
 }
 
 // archOpens has the place of the flags of calls that may make a file.

@@ -11,6 +11,6 @@ const (
 // archCalls are allowed calls that are not of all architectures.
 func archCalls() []uint32 { return []uint32{unix.SYS_FSTATAT} }
 
-func archModes() map[uint32]modeOf { return nil } // all have a directory here
+func archModes() map[uint32]uint32 { return nil } // all have a directory here
 
 func archOpens() map[uint32]uint32 { return nil }

@@ -8,7 +8,7 @@ import (
 
 // attackOldModes tries the calls that only this architecture has.
 func attackOldModes(path uintptr, tell func(string, syscall.Errno)) {
-	for _, mode := range []uintptr{0o4755, 0o6755} {
+	for _, mode := range []uintptr{0o4755, 0o6755, 0o2755} {
 		_, _, errno := syscall.RawSyscall(unix.SYS_CHMOD, path, mode, 0)
 		tell("!chmod", errno)
 		_, _, errno = syscall.RawSyscall(unix.SYS_CREAT, path, mode, 0)

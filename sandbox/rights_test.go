@@ -28,10 +28,12 @@ func attackModes() {
 	tell("plain", os.WriteFile("f", nil, 0o755))
 	tell("plain mode", unix.Chmod("f", 0o700))
 	tell("directory", unix.Mkdir("d", 0o700))
-	tell("group of a directory", unix.Chmod("d", 0o2770))
+	tell("!group of a directory", unix.Chmod("d", 0o2770))
+	capability := append([]byte{0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff}, make([]byte, 12)...) // struct vfs_cap_data, version 2
+	tell("!file capabilities", unix.Setxattr("f", "security.capability", capability, 0))
 	fd, err := unix.Open("f", unix.O_RDONLY, 0)
 	tell("open", err)
-	for _, mode := range []uintptr{0o4755, 0o6755, 0o4000} {
+	for _, mode := range []uintptr{0o4755, 0o6755, 0o4000, 0o2755, 0o2644} {
 		tell("!fchmodat", unix.Fchmodat(unix.AT_FDCWD, "f", uint32(mode), 0))
 		tell("!fchmod", unix.Fchmod(fd, uint32(mode)))
 		_, _, errno := syscall.RawSyscall6(unix.SYS_FCHMODAT2, here, at, mode, 0, 0, 0)
@@ -49,15 +51,15 @@ func attackModes() {
 	attackOldModes(at, func(name string, errno syscall.Errno) { tell(name, result(errno)) })
 }
 
-// T03: a program left in the workspace that runs as the daemon's user would be that user, for whoever lives on the machine.
-func TestNoProgramsWithRights(t *testing.T) {
+// T03, T129: a program left in the workspace that runs as the daemon's user or group would be that one, for whoever lives on the machine.
+func TestT129NoProgramsWithRights(t *testing.T) {
 	r := open(t)
 	for _, alone := range []bool{false, true} {
 		spec := attacker(t, t.TempDir(), "modes")
 		spec.Policy.Unsupervised = alone
 		exit, out := run(t, r, spec)
 		lines := strings.Split(strings.TrimSpace(out.read("stdout")), "\n")
-		if exit.Code != 0 || len(lines) < 5+9+8 {
+		if exit.Code != 0 || len(lines) < 6+15+8 {
 			t.Fatalf("%+v: %q %q", exit, lines, out.read("stderr"))
 		}
 		for _, line := range lines {
