@@ -7,9 +7,9 @@ func (ev *Event) Weight() int {
 	case ev.Output != nil:
 		n = max(ev.Output.Length, len(ev.Output.Bytes))
 	case ev.Activity != nil:
-		n = len(ev.Activity.Content) + len(ev.Activity.Patch)
+		n = len(ev.Activity.ID) + len(ev.Activity.Type) + len(ev.Activity.Content) + len(ev.Activity.Patch)
 	case ev.Progress != nil:
-		n = len(ev.Progress.Message)
+		n = len(ev.Progress.Status) + len(ev.Progress.Message)
 	case ev.Suspension != nil:
 		s := ev.Suspension
 		n = len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.Pending.Arguments)

@@ -122,13 +122,15 @@ func (p *pass) documentChanges(out *end) ([]store.DocumentChange, []call.Event) 
 		return nil, nil
 	}
 	w := writing{p: p}
-	w.add(p.commands, true)
-	w.add(out.commands, p.l.e.mayWriteNamespace(p.l.peek().Tool))
-	w.add(out.hooked, true)
+	w.add(p.commands, true, false)
+	w.add(out.commands, p.l.e.mayWriteNamespace(p.l.peek().Tool), true)
+	w.add(out.hooked, true, false)
 	return w.changes, w.events
 }
 
-func (w *writing) add(commands []tool.Command, namespace bool) {
+// add adds commands. namespace says that they may be about the namespace's documents; counted, that they are a tool's, which
+// count in the call's quota.
+func (w *writing) add(commands []tool.Command, namespace, counted bool) {
 	l := w.p.l
 	for i := range commands {
 		c := &commands[i]
@@ -139,6 +141,8 @@ func (w *writing) add(commands []tool.Command, namespace bool) {
 			err = errors.New("the call has no such scope")
 		case len(w.events) >= maxCommands:
 			err = fmt.Errorf("there are more than %d", maxCommands)
+		case err == nil && counted && !l.takeCommand(c):
+			err = errors.New("the call has printed, reported and saved what it may")
 		}
 		if err != nil {
 			l.e.log.Warn("document command dropped", zap.String("call_id", l.key.ID), zap.String("scope", string(c.Scope)), zap.String("key", c.Key), zap.Error(err))

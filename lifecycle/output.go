@@ -96,6 +96,9 @@ func (r *reporter) SaveCheckpoint(b []byte) error {
 	if err := checkCheckpoint(b); err != nil {
 		return err
 	}
+	if err := r.p.l.takeCheckpoint(len(b)); err != nil {
+		return err
+	}
 	kept := append([]byte(nil), b...)
 	return r.p.l.commit(step{apply: func(c *call.Call) { c.Checkpoint = kept }, durability: store.Full})
 }

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,10 +12,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// quota is what a call has in its spool, guarded by live.order. Earlier attempts count: what they printed is still there.
+// quota is what a call has in its spool and what its tool reported, guarded by live.order. Earlier attempts count: what they
+// printed and reported is still there.
 type quota struct {
-	streams map[string]struct{} // whose size is in total
-	total   int64
+	streams    map[string]struct{} // whose size is in total
+	reports    bool                // those of earlier attempts are in total
+	checkpoint int                 // size of the largest, which is in total
+	total      int64
 	// cut is why nothing more is kept of what the call prints: its thread or namespace has as much as it may. It stays so
 	// until the attempt's end, or there would be a hole in the output. It is read without live.order.
 	cut atomic.Pointer[store.QuotaError]
@@ -34,12 +38,98 @@ func (l *live) spend(stream string, n int) error {
 		q.streams[stream] = struct{}{}
 		q.total += size
 	}
-	most := l.e.cfg.OutputQuota
+	return l.take(n)
+}
+
+// take counts n bytes, or stops the call.
+func (l *live) take(n int) error {
+	q, most := &l.printed, l.e.cfg.OutputQuota
 	if q.total+int64(n) > most {
-		return l.exhausted("OUTPUT_QUOTA", fmt.Sprintf("Stopped: a call may print and save %d bytes, and this one had more", most))
+		return l.exhausted("OUTPUT_QUOTA", fmt.Sprintf("Stopped: a call may print, report and save %d bytes, and this one had more", most))
 	}
 	q.total += int64(n)
 	return nil
+}
+
+// eventWeight is about what an event takes in the journal beside its content.
+const eventWeight = 64
+
+// reportWeight is what a report of the tool counts; 0 of what the engine itself tells.
+func reportWeight(ev *call.Event) int {
+	if ev.Progress == nil && ev.Activity == nil {
+		return 0
+	}
+	return ev.Weight() + eventWeight
+}
+
+// takeReport counts a report of the tool, or stops the call.
+func (l *live) takeReport(ev *call.Event) error {
+	n := reportWeight(ev)
+	if n == 0 {
+		return nil
+	}
+	if err := l.countReports(); err != nil {
+		return err
+	}
+	return l.take(n)
+}
+
+// countReports counts, once, what the journal has of the reports of earlier attempts.
+func (l *live) countReports() error {
+	q := &l.printed
+	if q.reports {
+		return nil
+	}
+	if c := l.peek(); len(c.Attempts) <= 1 && len(c.Rounds) == 0 {
+		q.reports = true
+		return nil
+	}
+	for after := int64(0); ; {
+		events, _, err := l.e.store.Events(context.Background(), l.key, after, 1000)
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			q.reports = true
+			return nil
+		}
+		for i := range events {
+			q.total += int64(reportWeight(&events[i]))
+		}
+		after = events[len(events)-1].Sequence
+	}
+}
+
+// takeCheckpoint counts a checkpoint as far as it is larger than those before, whose place it takes, or stops the call.
+func (l *live) takeCheckpoint(n int) error {
+	l.order.Lock()
+	defer l.order.Unlock()
+	q := &l.printed
+	if q.checkpoint == 0 {
+		q.checkpoint = len(l.peek().Checkpoint)
+		q.total += int64(q.checkpoint)
+	}
+	if n <= q.checkpoint {
+		return nil
+	}
+	if err := l.take(n - q.checkpoint); err != nil {
+		return err
+	}
+	q.checkpoint = n
+	return nil
+}
+
+// takeCommand counts a document command of a tool and reports whether there was room for it. The tool has ended: its result
+// stays.
+func (l *live) takeCommand(c *tool.Command) bool {
+	l.order.Lock()
+	defer l.order.Unlock()
+	n := int64(len(c.Key) + len(c.Value) + eventWeight)
+	if l.printed.total+n > l.e.cfg.OutputQuota {
+		return false
+	}
+	l.printed.total += n
+	return true
 }
 
 // print appends to a stream of the spool. On a full disk it does not: what is left is for the ends of calls.

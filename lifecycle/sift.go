@@ -60,14 +60,18 @@ func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 	return events, records, err
 }
 
-// spool appends the bytes of output events and says in the events where they are. The caller has l.order, so offsets
-// have the order of the events.
+// spool appends the bytes of output events and says in the events where they are; what else the tool reports it counts. The
+// caller has l.order, so offsets have the order of the events.
 func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
-	if !printed(events) {
+	if !reported(events) {
 		return events, nil
 	}
 	kept = events[:0:len(events)]
 	for _, ev := range events {
+		if full := l.takeReport(&ev); full != nil {
+			err = fmt.Errorf("a report of the tool: %w", full)
+			continue
+		}
 		if ev.Output != nil {
 			offset, appendErr := l.print(ev.Output.Stream, ev.Output.Bytes)
 			if told, cut := l.cut(appendErr, &ev); told {
@@ -89,9 +93,10 @@ func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
 	return kept, err
 }
 
-func printed(events []call.Event) bool {
+// reported reports whether there is something among the events that counts in the call's quota.
+func reported(events []call.Event) bool {
 	for i := range events {
-		if events[i].Output != nil {
+		if events[i].Output != nil || events[i].Progress != nil || events[i].Activity != nil {
 			return true
 		}
 	}

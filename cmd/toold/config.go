@@ -89,7 +89,7 @@ type Limits struct {
 	QueueLength  int `koanf:"queue_length"`  // calls that wait for a place; more are refused
 	Arguments    int `koanf:"arguments"`     // bytes of a call's arguments; at most 1 MiB
 	OutputBudget int `koanf:"output_budget"` // bytes that a result keeps of output; at most 256 KiB
-	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print and save in all
+	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print, report and save in all
 	Watchers     int `koanf:"watchers"`      // streams that watch at once
 	WatchersEach int `koanf:"watchers_each"` // those of one principal
 

@@ -119,7 +119,7 @@ func usageOf(key string) string {
 		"limits.queue_length":           "calls that wait for a place",
 		"limits.arguments":              "bytes of a call's arguments",
 		"limits.output_budget":          "bytes that a result keeps of output",
-		"limits.output_quota":           "bytes that a call may print and save",
+		"limits.output_quota":           "bytes that a call may print, report and save",
 		"limits.watchers":               "streams that watch at once",
 		"limits.watchers_each":          "streams that one principal watches at once",
 		"limits.concurrency_namespace":  "calls of one namespace that run at once; 0 is off",

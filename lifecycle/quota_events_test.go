@@ -1,0 +1,139 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// What a tool reports counts in the quota of what it prints, whatever its form: the journal grows by no more.
+func TestT124ReportsCountAsOutput(t *testing.T) {
+	text := strings.Repeat("x", 10_000)
+	floods := map[string]func(c *tool.Call) error{
+		"activities":          func(c *tool.Call) error { return c.Activity("a", "text", text) },
+		"ids of activities":   func(c *tool.Call) error { return c.Activity(text, "text", 1) },
+		"types of activities": func(c *tool.Call) error { return c.Activity("a", text, 1) },
+		"deltas":              func(c *tool.Call) error { return c.ActivityDelta("a", text) },
+		"messages":            func(c *tool.Call) error { return c.Progress(tool.ProgressRunning, 0, text) },
+		"states":              func(c *tool.Call) error { return c.ReportProgress(tool.Progress{Status: tool.ProgressStatus(text)}) },
+		"empty progress":      func(c *tool.Call) error { return c.Progress(tool.ProgressRunning, 0, "") },
+	}
+	for name, report := range floods {
+		size := 10_000
+		if name == "empty progress" {
+			size = 64
+		}
+		for _, e := range []tool.Effects{mutating, reading} {
+			run := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+				for n := 0; ctx.Err() == nil && n < 4*quotaBytes; n += size {
+					_ = report(c)
+				}
+				return nil, context.Cause(ctx)
+			}
+			inBubble(t, []tool.Tool{made("flood", e, run)}, smallQuota, func(t *testing.T, w *world) {
+				c := w.do(spec("flood", ""))
+				wantExhausted(t, w, c, "OUTPUT_QUOTA")
+				size := 0
+				for _, ev := range logOf(w, c) {
+					size += ev.Weight()
+				}
+				if size > quotaBytes+1000 {
+					t.Errorf("%s: the journal has %d bytes; the quota is %d", name, size, quotaBytes)
+				}
+			})
+		}
+	}
+}
+
+// What was reported in an earlier attempt counts, also after a restart.
+func TestT124ReportsOfEarlierAttemptsCount(t *testing.T) {
+	asks := made("asks", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		for range 60 {
+			if err := c.Activity("a", "text", strings.Repeat("x", 10_000)); err != nil {
+				return nil, err
+			}
+		}
+		if c.Resume == nil {
+			return tool.Suspended("go on?"), nil
+		}
+		return tool.Text("done"), nil
+	})
+	for _, restart := range []bool{false, true} {
+		inBubble(t, []tool.Tool{asks}, smallQuota, func(t *testing.T, w *world) {
+			c := w.do(spec("asks", ""))
+			if restart {
+				w.crash()
+			}
+			wantExhausted(t, w, w.answer(alice, c, tool.Decision{Action: tool.Resume, Result: "1"}), "OUTPUT_QUOTA")
+		})
+	}
+}
+
+// A checkpoint takes the place of the one before: the largest counts.
+func TestT124CheckpointsCount(t *testing.T) {
+	saves := made("saves", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		if err := c.Output("stdout", make([]byte, quotaBytes-150_000)); err != nil {
+			return nil, err
+		}
+		for range 100 {
+			if err := c.SaveCheckpoint(make([]byte, 100_000)); err != nil {
+				return nil, fmt.Errorf("a checkpoint that takes the place of another: %w", err)
+			}
+		}
+		return nil, c.SaveCheckpoint(make([]byte, 200_000))
+	})
+	inBubble(t, []tool.Tool{saves}, smallQuota, func(t *testing.T, w *world) {
+		c := w.do(spec("saves", ""))
+		wantExhausted(t, w, c, "OUTPUT_QUOTA")
+		if len(c.Checkpoint) != 100_000 {
+			t.Errorf("the checkpoint has %d bytes", len(c.Checkpoint))
+		}
+	})
+}
+
+// What a tool writes into documents counts. It comes with the result, which stays; what is beyond the quota is dropped.
+func TestT124DocumentCommandsCount(t *testing.T) {
+	writes := made("writes", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		r := tool.Text("done")
+		for i := range 100 {
+			r.Documents = append(r.Documents, tool.Command{Op: tool.OpSet, Scope: tool.ThreadScope, Key: fmt.Sprintf("key-%d", i), Value: `"` + strings.Repeat("x", 50_000) + `"`})
+		}
+		return r, nil
+	})
+	inBubble(t, []tool.Tool{writes}, smallQuota, func(t *testing.T, w *world) {
+		c := w.do(spec("writes", ""))
+		if c.Status != call.Succeeded {
+			t.Fatalf("%s %+v", c.Status, c.Result)
+		}
+		written := 0
+		for _, ev := range logOf(w, c) {
+			if ev.Type == call.EventDocumentChanged {
+				written++
+			}
+		}
+		if written != quotaBytes/50_100 {
+			t.Errorf("%d documents of 50,000 bytes were written; the quota is %d", written, quotaBytes)
+		}
+	})
+}
+
+// logOf returns what the journal has of a call that has ended.
+func logOf(w *world, c *call.Call) (list []call.Event) {
+	w.t.Helper()
+	time.Sleep(time.Second) // of the bubble: until what is written behind is written
+	for {
+		events, _, err := w.store.Events(w.t.Context(), c.Key(), int64(len(list)), 1000)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if len(events) == 0 {
+			return list
+		}
+		list = append(list, events...)
+	}
+}
