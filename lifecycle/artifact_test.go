@@ -2,8 +2,10 @@ package lifecycle_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +19,34 @@ import (
 func prints(text *string) tool.Tool {
 	return made("prints", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		return tool.Text("ok"), c.Output("stdout", []byte(*text))
+	})
+}
+
+// T125: an artifact, or a stream of output, has no name that people or programs take for another one, or for a path elsewhere.
+func TestT125ArtifactNames(t *testing.T) {
+	var refused []string
+	strange := []string{"../../x", "a/../../b", "/etc/passwd", `..\x`, "a\u202egnp.exe", "a\u009b2J", "a\nb", "a\u200b", "\xff", strings.Repeat("x", 257)}
+	names := tool.Func(tool.Descriptor{ID: "names", Effects: mutating}, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+		for _, name := range strange {
+			_, err := c.SaveArtifact(name, "text/plain", []byte("x"))
+			if refusal, ok := errors.AsType[*tool.Error](errors.Join(err, c.Output(name, []byte("x")))); ok && refusal.Reason == "ARTIFACT_NAME" && !strings.ContainsAny(refusal.Message, "\u202e\u009b\n") {
+				refused = append(refused, name)
+			}
+		}
+		for _, name := range []string{"report.csv", "out/report 1.csv", "b\u00fcro.txt", "..."} {
+			if _, err := c.SaveArtifact(name, "text/plain", []byte("x")); err != nil {
+				return nil, err
+			}
+		}
+		return tool.Text("done"), c.Output("stdout", []byte("x"))
+	})
+	inBubble(t, []tool.Tool{names}, nil, func(t *testing.T, w *world) {
+		if c := w.do(spec("names", "")); c.Status != call.Succeeded {
+			t.Errorf("plain names: %+v", c.Result)
+		}
+		if !slices.Equal(refused, strange) {
+			t.Errorf("refused %q", refused)
+		}
 	})
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
@@ -74,7 +76,9 @@ func (r *reporter) ActivityDelta(id, patch string) error {
 const outputPiece = 64 << 10
 
 func (r *reporter) Output(stream string, b []byte) error {
-	stream = readable(stream)
+	if err := checkStoredName(stream); err != nil {
+		return err
+	}
 	r.p.l.e.stats.outputBytes.Add(int64(len(b)))
 	r.order.Lock()
 	defer r.order.Unlock()
@@ -107,6 +111,9 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 	if r.closed.Load() {
 		return tool.Artifact{}, errEnded
 	}
+	if err := checkStoredName(name); err != nil {
+		return tool.Artifact{}, err
+	}
 	if !r.p.scrub(func(s hook.Scrubber) { b = s.Artifact(mimeType, b) }) {
 		b = []byte(notShown)
 	}
@@ -115,6 +122,19 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 		return tool.Artifact{}, err
 	}
 	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, nil
+}
+
+const maxStoredName = 256
+
+// checkStoredName refuses the name of an artifact or an output stream that a person could take for another one, or that a program
+// could take for a path out of its folder.
+func checkStoredName(name string) error {
+	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
+	if strange || len(name) > maxStoredName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {
+		return &tool.Error{Code: tool.ExecutionFailed, Reason: "ARTIFACT_NAME", Aborted: true,
+			Message: fmt.Sprintf("The name %+.80q cannot be kept: want at most %d bytes of printable characters that lead to no other folder", name, maxStoredName)}
+	}
+	return nil
 }
 
 // The names under which the engine keeps what did not fit into a result.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/tool"
@@ -86,6 +88,13 @@ const (
 	maxWhy       = 2 << 10 // it is kept, logged and told to operators
 )
 
+// plainName is what a worker may be called: nothing that logs, terminals or file names read otherwise than people do.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._:@/+()-]*$`)
+
+func isPlain(name string) bool {
+	return name == "" || plainName.MatchString(name) && !strings.Contains(name, "..")
+}
+
 var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 func (o *Offer) check() error {
@@ -94,6 +103,8 @@ func (o *Offer) check() error {
 		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool, maxName))}
 	case len(o.Name) > maxText, len(o.Version) > maxText:
 		return &InvalidError{"register.name", fmt.Sprintf("and version have at most %d bytes", maxText)}
+	case !isPlain(o.Name), !isPlain(o.Version):
+		return &InvalidError{"register.name", fmt.Sprintf("is %+q, the version %+q; want letters, digits, spaces and ._:@/+()- without ..", clip(o.Name, maxName), clip(o.Version, maxName))}
 	case len(o.Labels) > maxLabels:
 		return &InvalidError{"register.labels", fmt.Sprintf("has %d entries; at most %d are accepted", len(o.Labels), maxLabels)}
 	case o.Limit < 0 || o.Limit > maxLimit:
@@ -106,6 +117,9 @@ func (o *Offer) check() error {
 	for key, value := range o.Labels {
 		if key == "" || len(key) > maxText || len(value) > maxText {
 			return &InvalidError{"register.labels", fmt.Sprintf("keys have 1 to %d bytes, values at most as many", maxText)}
+		}
+		if strings.ContainsFunc(key+value, func(c rune) bool { return !unicode.IsPrint(c) }) {
+			return &InvalidError{"register.labels", fmt.Sprintf("%+q: %+q has a character that cannot be printed", clip(key, maxName), clip(value, maxName))}
 		}
 	}
 	seen := map[string]bool{}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"strconv"
 
 	"go.uber.org/zap"
 
@@ -18,7 +19,7 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 	for _, o := range offers {
 		t, err := h.offeredOf(s.source, o)
 		if err != nil {
-			refused = append(refused, Refusal{clip(o.Descriptor.ID, maxName), Invalid, err.Error()})
+			refused = append(refused, Refusal{shown(o.Descriptor.ID), Invalid, err.Error()})
 			continue
 		}
 		switch known, other := h.known(s.source, t); {
@@ -52,6 +53,12 @@ func (h *Hub) register(s *Session, offers []ToolOffer) []Refusal {
 		refused[i].Message = clip(refused[i].Message, maxWhy)
 	}
 	return refused
+}
+
+// shown is the name of a refused tool for logs and people.
+func shown(id string) string {
+	quoted := strconv.Quote(clip(id, maxName)) // what cannot be printed is escaped
+	return clip(quoted[1:len(quoted)-1], maxName)
 }
 
 // room is how many more tools the workers of a namespace may have.

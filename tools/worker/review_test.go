@@ -11,6 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
@@ -198,4 +202,34 @@ func TestRefusalsAreShort(t *testing.T) {
 			}
 		}
 	})
+}
+
+// T125: a worker whose name passes for another one, or for a path, does not come in, and no such text is logged or told raw.
+func TestT125WorkerNames(t *testing.T) {
+	core, logged := observer.New(zapcore.DebugLevel)
+	inBubble(t, worker.Config{Log: zap.New(core)}, func(t *testing.T, w *world) {
+		for _, strange := range []string{"../../etc/cron.d/evil", "a/../b", "/etc/x", "a\u009b2J", "a\u202egnp", "a\u200b", "a\nb", "\u0430dmin", " a"} {
+			for field, o := range map[string]worker.Offer{
+				"name": {Pool: "p", Name: strange}, "version": {Pool: "p", Version: strange}, "pool": {Pool: strange},
+			} {
+				o.Tools = offer("t").Tools
+				if _, _, _, err := w.hub.Connect(tool.Principal{Namespace: "n"}, o, &line{}); !errors.As(err, new(*worker.InvalidError)) || strings.ContainsAny(err.Error(), "\u009b\u202e\u200b\n") {
+					t.Errorf("%s %+q: %v", field, strange, err)
+				}
+			}
+		}
+		for _, plain := range []string{"", "host.example/4711", "buero", "py 3.12 (linux)", "1.2.3-rc.1+build"} {
+			o := offer("t")
+			o.Name, o.Version = plain, plain
+			w.connect(o)
+		}
+		if _, _, answer := w.connect(offer("t", "evil\u202e\u009b", "../../x")); len(answer.Refused) != 2 {
+			t.Errorf("refused %+v", answer.Refused)
+		}
+	})
+	for _, entry := range logged.All() {
+		if text := fmt.Sprint(entry.ContextMap()); strings.ContainsAny(text, "\u009b\u202e\u200b") {
+			t.Errorf("the log says %+q", text)
+		}
+	}
 }
