@@ -127,3 +127,35 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 		w.checkLog(s.ID)
 	})
 }
+
+// P4: a record that a crash may forget says so, of each class: while its gate takes its time no journal has the call.
+func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
+	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
+		time.Sleep(20 * time.Millisecond)
+		return hook.Allow(), nil
+	})}
+	for name, effects := range map[string]tool.Effects{"mutating": mutating, "read-only": reading} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, []tool.Tool{echo("t", effects)}, gates(slow), func(t *testing.T, w *world) {
+				s := spec("t", "")
+				watcher := w.start(s, lifecycle.ExecuteOptions{})
+				defer watcher.Close()
+				again := w.start(s, lifecycle.ExecuteOptions{})
+				defer again.Close()
+				f, err := again.Next(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for what, c := range map[string]*call.Call{"record": w.get(s.ID), "snapshot": f.Snapshot, "answer": again.Call()} {
+					if c.Revision != 0 || c.Class != call.Behind {
+						t.Errorf("the %s of a call that is not stored: revision %d, %s", what, c.Revision, c.Class)
+					}
+				}
+				time.Sleep(time.Second)
+				if c := w.get(s.ID); c.Revision == 0 {
+					t.Errorf("the record of a stored call: revision %d", c.Revision)
+				}
+			})
+		})
+	}
+}

@@ -143,6 +143,14 @@ func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
 
 // feedFrame hands out an entry, or the next part of one that is larger than a frame.
 func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
+	if entry.Corrupt {
+		w.after, w.part = entry.Position, 0
+		gap := &Gap{Corrupt: true, Epoch: entry.Epoch}
+		if entry.Last > 0 {
+			gap.FirstKept = entry.Last + 1
+		}
+		return Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
+	}
 	if entry.Position != w.after+1 { // the one that was begun was trimmed or purged
 		w.part = 0
 	}

@@ -315,3 +315,54 @@ func TestListsHaveWhatWasTold(t *testing.T) {
 		}
 	})
 }
+
+// damagedStore is a journal that cannot read the events of one call for its feeds.
+type damagedStore struct {
+	store.Store
+	id string
+}
+
+func (s *damagedStore) Feed(ctx context.Context, f store.Feed, after int64, limit int) ([]store.FeedEntry, int64, error) {
+	entries, newest, err := s.Store.Feed(ctx, f, after, limit)
+	for i := range entries {
+		if e := &entries[i]; e.Key.ID == s.id {
+			e.Corrupt, e.Last, e.Events = true, e.Events[len(e.Events)-1].Sequence, nil
+		}
+	}
+	return entries, newest, err
+}
+
+// P4: a feed whose rows are damaged has a gap there and goes on behind it.
+func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
+		broken, sound := w.do(spec("t", "")), w.do(spec("t", ""))
+		cfg := w.cfg
+		cfg.Store = &damagedStore{w.store, broken.ID}
+		e, err := lifecycle.New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer drain(e)
+		watcher, err := e.WatchFeed(t.Context(), carol, "", "", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, controls := events(t, watcher)
+		types(t, 1, list)
+		if len(list) != int(sound.LastSequence) {
+			t.Errorf("%d events of the sound call", len(list))
+		}
+		var last int64
+		for _, f := range controls {
+			if f.Gap == nil {
+				continue
+			}
+			if last = f.Gap.FirstKept - 1; !f.Gap.Corrupt || f.Key.ID != broken.ID || f.Cursor == "" {
+				t.Errorf("gap %+v of %s", f.Gap, f.Key.ID)
+			}
+		}
+		if last != broken.LastSequence {
+			t.Errorf("the gaps end with event %d of %d", last, broken.LastSequence)
+		}
+	})
+}

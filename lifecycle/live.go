@@ -165,13 +165,16 @@ func (l *live) snapshot() *call.Call {
 }
 
 func (l *live) snapshotLocked() *call.Call {
-	if l.c.LastSequence == l.told && l.told <= l.written {
+	if l.stored && l.c.LastSequence == l.told && l.told <= l.written {
 		l.lent = true // most that is looked at waits or has ended: a thousand watchers need no copy each
 		return l.c
 	}
 	c := *l.c
 	c.LastSequence = l.told
-	if l.told > l.written { // a crash could still forget it: it is on its way to SYNC at most
+	if !l.stored {
+		c.Revision = 0 // by which clients are told; a change may be on its way
+	}
+	if !l.stored || l.told > l.written { // a crash could still forget it: it is on its way to SYNC at most
 		c.Class = call.Behind
 	}
 	return &c

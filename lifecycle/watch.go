@@ -39,7 +39,8 @@ type Frame struct {
 // A Gap says that events are missing.
 type Gap struct {
 	LostTail  bool  // a crash took events that the cursor knew; else retention trimmed the beginning
-	FirstKept int64 // the event with which it goes on
+	Corrupt   bool  // the row of the events is damaged; of feeds alone
+	FirstKept int64 // the event with which it goes on; 0 when a damaged row does not tell it
 	Epoch     int64 // of what follows
 }
 

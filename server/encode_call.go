@@ -54,6 +54,7 @@ func (w *encoder) call(c *call.Call) {
 	w.number(26, c.EpochOf(c.LastSequence))
 	w.text(28, c.RetryOf)
 	w.flag(31, c.Detached)
+	w.flag(34, notStored(c))
 	w.text(40, c.BatchID)
 	w.number(41, int64(int32(c.BatchPosition)))
 	if rare(c) {

@@ -131,7 +131,8 @@ type Frame struct {
 // A Gap says that events are missing.
 type Gap struct {
 	LostTail  bool  // a crash took them; else retention trimmed them
-	FirstKept int64 // the next event that there is
+	Corrupt   bool  // their row is damaged
+	FirstKept int64 // the next event that there is; 0 when nobody knows
 	Epoch     int64 // of what follows
 }
 

@@ -115,8 +115,11 @@ func plainFrame(f *Frame) *tooldv1.Frame {
 
 func fromGap(callID string, g *Gap) *tooldv1.Gap {
 	out := &tooldv1.Gap{Reason: tooldv1.GapReason_GAP_REASON_TRIMMED, CallId: callID, FirstKept: g.FirstKept, Epoch: g.Epoch}
-	if g.LostTail {
+	switch {
+	case g.LostTail:
 		out.Reason = tooldv1.GapReason_GAP_REASON_LOST_TAIL
+	case g.Corrupt:
+		out.Reason = tooldv1.GapReason_GAP_REASON_CORRUPT
 	}
 	return out
 }

@@ -47,7 +47,7 @@ func fromCall(c *call.Call) *tooldv1.Call {
 		Namespace: c.Namespace, Caller: fromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
 		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt),
 		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf,
-		Detached: c.Detached, BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
+		Detached: c.Detached, NotStored: notStored(c), BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
 		Run: fromRunOf(c), Isolation: fromIsolation(&c.Isolation),
 	}
 	if c.Status.Terminal() {
@@ -62,6 +62,9 @@ func fromCall(c *call.Call) *tooldv1.Call {
 	fillRare(out, c)
 	return out
 }
+
+// notStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has an id alone.
+func notStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 
 // fillRare translates what few records have.
 func fillRare(out *tooldv1.Call, c *call.Call) {

@@ -213,9 +213,12 @@ type Feed struct {
 // A FeedEntry is consecutive events of one call, at the position at which they were committed.
 type FeedEntry struct {
 	Position int64
-	Key      call.Key
+	Key      call.Key // without an ID when a corrupt entry does not tell it
 	Epoch    int64
 	Events   []call.Event
+	// Corrupt means that the events cannot be read. Last is the sequence of the last of them; 0 when it cannot be read either.
+	Corrupt bool
+	Last    int64
 }
 
 // Identity is what makes a store this one.
@@ -266,7 +269,8 @@ type Store interface {
 	Due(ctx context.Context, limit int) ([]*call.Call, error)
 	// NextExpiry returns when the next open suspension expires; zero when there is none.
 	NextExpiry(ctx context.Context) (time.Time, error)
-	// Feed returns at most limit entries above the position after, in order, and the newest position there is.
+	// Feed returns at most limit entries above the position after, in order, and the newest position there is. A row that
+	// cannot be read is an entry that says so.
 	Feed(ctx context.Context, f Feed, after int64, limit int) (entries []FeedEntry, newest int64, err error)
 	// Documents returns all documents of these scopes as they are at one moment, sorted by key in each.
 	Documents(ctx context.Context, namespace string, scopes ...DocumentScope) ([]tool.Document, error)

@@ -51,6 +51,16 @@ func TestFlippedBits(t *testing.T) {
 	if events, _, err := s.Events(ctx, key("long"), 0, 10); err != nil || len(events) != 2 {
 		t.Errorf("what stands before a broken chunk: %d events, %v", len(events), err)
 	}
+	entries, _, err := s.Feed(ctx, store.Feed{Namespace: "ns"}, 0, 1000)
+	damaged := map[string]int64{}
+	for _, e := range entries {
+		if e.Corrupt {
+			damaged[e.Key.ID] = e.Last
+		}
+	}
+	if err != nil || len(damaged) != 2 || damaged["packed-09"] == 0 || damaged["long"] != 3 {
+		t.Errorf("damaged rows of the feed: %v, %v", damaged, err)
+	}
 	page, err := s.Calls(ctx, store.Query{Namespace: "ns", Run: "packed", Limit: 100})
 	if err != nil || len(page.Calls) != 39 || len(page.Corrupt) != 1 || page.Corrupt[0] != key("packed-07") {
 		t.Errorf("page: %d calls, corrupt %v, %v", len(page.Calls), page.Corrupt, err)

@@ -14,7 +14,7 @@ import (
 // among them; who is far behind in a quiet run is better served by the run's own calls.
 const nearby = 512
 
-// Feed returns the events of many calls. Broken chunks are left out; reading the log of their call tells.
+// Feed returns the events of many calls.
 func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
 	for {
 		r := feedReader{f: f, limit: limit - len(entries)}
@@ -28,9 +28,11 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		}
 		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
 		for _, c := range r.found {
-			if events, err := c.decode(0, 1<<30); err == nil {
-				entries = append(entries, store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch, Events: events})
+			entry := store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch}
+			if entry.Events, err = c.decode(0, 1<<30); err != nil {
+				entry.Corrupt, entry.Last = true, c.last
 			}
+			entries = append(entries, entry)
 		}
 		after = r.after
 		if newest = r.newest; r.complete || len(entries) >= limit {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -232,4 +233,65 @@ func TestRandomBits(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 150 were refused as a whole", refused)
+}
+
+// P4, P9: the feed of a namespace names each row of events that it cannot read, and goes on.
+func TestP4FeedNamesDamagedRows(t *testing.T) {
+	const zero = "%[1]s = zeroblob(length(%[1]s))"
+	tests := []struct {
+		name, script string
+		corrupt      int
+		last         int64
+	}{
+		{"sound", "SELECT 1", 0, 0},
+		{"first events", "UPDATE calls SET " + fmt.Sprintf(zero, "events") + " WHERE call_id = 'broken'", 1, 1},
+		{"later events", "UPDATE events SET " + fmt.Sprintf(zero, "events") + " WHERE last = 3 AND call = (SELECT position FROM calls WHERE call_id = 'broken')", 1, 3},
+		{"a pack", "UPDATE packs SET " + fmt.Sprintf(zero, "members"), 3, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			populate(t, dir)
+			s := open(t, sqlite.Config{Dir: dir})
+			commitPack(t, s, "packed-1", "packed-2", "packed-3")
+			closeStore(t, s)
+			script(t, dir, tt.script)
+			s = open(t, sqlite.Config{Dir: dir})
+			entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, 0, 100)
+			if err != nil || len(entries) != 9 || entries[8].Position != newest {
+				t.Fatalf("%d entries up to %d: %+v, %v", len(entries), newest, entries, err)
+			}
+			corrupt := 0
+			for _, e := range entries {
+				if !e.Corrupt {
+					continue
+				}
+				corrupt++
+				if e.Last != tt.last || len(e.Events) > 0 || e.Key.Namespace != "ns" || e.Key.ID == "" || e.Key.ID == "sound" {
+					t.Errorf("entry %+v", e)
+				}
+			}
+			if corrupt != tt.corrupt {
+				t.Errorf("%d corrupt entries", corrupt)
+			}
+		})
+	}
+}
+
+// commitPack makes read-only calls that ended as they were created, which one group holds.
+func commitPack(t *testing.T, s *sqlite.Store, ids ...string) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, id := range ids {
+		c := newCall(id)
+		c.Class, c.Status, c.Executed, c.LastSequence = call.Behind, call.Succeeded, call.Finished, 1
+		all.Add(1)
+		s.Submit(&store.Change{Call: c, Create: true, Durability: store.Normal, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}, func(err error) {
+			defer all.Done()
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
 }

@@ -16,7 +16,7 @@ import (
 // there is among them; who is far behind in a quiet run is better served by the run's own calls.
 const nearby = 512
 
-// Feed returns the events of many calls. Broken chunks are left out; reading the log of their call tells.
+// Feed returns the events of many calls.
 func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error) {
 	for {
 		r := feedReader{f: f, after: after, limit: limit - len(entries), began: time.Now()}
@@ -25,9 +25,11 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		}
 		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
 		for _, c := range r.found {
-			if events, err := c.decode(0, 1<<30); err == nil {
-				entries = append(entries, store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch, Events: events})
+			entry := store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch}
+			if entry.Events, err = c.decode(0, 1<<30); err != nil {
+				entry.Corrupt, entry.Last = true, c.last
 			}
+			entries = append(entries, entry)
 		}
 		after = r.after
 		if newest = r.newest; r.complete || len(entries) >= limit {
@@ -117,7 +119,11 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	return query(conn, scanPacks, func(st *sqlite.Stmt) error {
 		p.read(st)
 		for at := max(p.position, r.after+1); at <= min(p.last, to) && found < r.limit; at++ {
-			if m := p.member(at); m.in(r.f) {
+			m, err := p.named(conn, at)
+			if err != nil {
+				return err
+			}
+			if m.in(r.f) {
 				r.found = append(r.found, m.chunk())
 				found++
 			}
@@ -129,10 +135,10 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.after, to, r.f.Namespace)
 }
 
-// in reports whether a call is of a feed. One that cannot be read is of none.
+// in reports whether a call is of a feed. One that cannot be read is of the feed of its namespace alone.
 func (m *packed) in(f store.Feed) bool {
 	if f.Run+f.Thread+f.Caller == "" || !m.speaksOf(f.Run, f.Thread, f.Caller) {
-		return f.Run+f.Thread+f.Caller == "" && m.record != nil
+		return f.Run+f.Thread+f.Caller == ""
 	}
 	r := m.row()
 	return r.call != nil && (f.Run == "" || f.Run == r.call.Run.ID) && (f.Thread == "" || f.Thread == r.call.Run.Thread) &&

@@ -1326,6 +1326,9 @@ type Call struct {
 	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could hold some are empty, its log
 	// has no events, and its result has nothing but status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
+	// True while the journal does not have the call yet, whatever else the record says: a crash may forget the call, and the same
+	// call_id then runs it anew. It is soon stored, a SYNC call before anything of it is told or done.
+	NotStored bool `protobuf:"varint,34,opt,name=not_stored,json=notStored,proto3" json:"not_stored,omitempty"`
 	// The batch that it belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// From 1 within the batch.
@@ -1593,6 +1596,13 @@ func (x *Call) GetPurge() *Purge {
 		return x.Purge
 	}
 	return nil
+}
+
+func (x *Call) GetNotStored() bool {
+	if x != nil {
+		return x.NotStored
+	}
+	return false
 }
 
 func (x *Call) GetBatchId() string {
@@ -1895,7 +1905,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\"i\n" +
 	"\x05Purge\x120\n" +
 	"\tpurged_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\bpurgedBy\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xc2\v\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xe1\v\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -1939,7 +1949,9 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x0ecancel_request\x18\x1e \x01(\v2\x17.toold.v1.CancelRequestR\rcancelRequest\x12\x1a\n" +
 	"\bdetached\x18\x1f \x01(\bR\bdetached\x12\x19\n" +
 	"\bleft_out\x18  \x03(\tR\aleftOut\x12%\n" +
-	"\x05purge\x18! \x01(\v2\x0f.toold.v1.PurgeR\x05purge\x12\x19\n" +
+	"\x05purge\x18! \x01(\v2\x0f.toold.v1.PurgeR\x05purge\x12\x1d\n" +
+	"\n" +
+	"not_stored\x18\" \x01(\bR\tnotStored\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xca\x02\n" +
 	"\n" +

@@ -223,6 +223,9 @@ const (
 	GapReason_GAP_REASON_TRIMMED GapReason = 1
 	// A crash took events of a read-only call that were told but not yet written.
 	GapReason_GAP_REASON_LOST_TAIL GapReason = 2
+	// The stored row of the events is damaged. Feeds of runs, threads and namespaces go on behind it; the watch of the call
+	// itself ends as DATA_LOSS.
+	GapReason_GAP_REASON_CORRUPT GapReason = 3
 )
 
 // Enum value maps for GapReason.
@@ -231,11 +234,13 @@ var (
 		0: "GAP_REASON_UNSPECIFIED",
 		1: "GAP_REASON_TRIMMED",
 		2: "GAP_REASON_LOST_TAIL",
+		3: "GAP_REASON_CORRUPT",
 	}
 	GapReason_value = map[string]int32{
 		"GAP_REASON_UNSPECIFIED": 0,
 		"GAP_REASON_TRIMMED":     1,
 		"GAP_REASON_LOST_TAIL":   2,
+		"GAP_REASON_CORRUPT":     3,
 	}
 )
 
@@ -1932,9 +1937,9 @@ type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
 	Reason GapReason `protobuf:"varint,1,opt,name=reason,proto3,enum=toold.v1.GapReason" json:"reason,omitempty"`
-	// The call; in feeds of runs, threads and namespaces, too.
+	// The call; in feeds of runs, threads and namespaces, too. Empty when a damaged row does not tell it.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The sequence of the next event that is kept.
+	// The sequence of the next event that is kept; 0 when a damaged row does not tell it.
 	FirstKept int64 `protobuf:"varint,3,opt,name=first_kept,json=firstKept,proto3" json:"first_kept,omitempty"`
 	// The epoch of what follows.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -2269,11 +2274,12 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x1aSTATE_CONFLICT_REASON_ROOM\x10\x06\x12\x1f\n" +
 	"\x1bSTATE_CONFLICT_REASON_SCOPE\x10\a\x12 \n" +
 	"\x1cSTATE_CONFLICT_REASON_BROKEN\x10\b\x12!\n" +
-	"\x1dSTATE_CONFLICT_REASON_JOURNAL\x10\t*Y\n" +
+	"\x1dSTATE_CONFLICT_REASON_JOURNAL\x10\t*q\n" +
 	"\tGapReason\x12\x1a\n" +
 	"\x16GAP_REASON_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12GAP_REASON_TRIMMED\x10\x01\x12\x18\n" +
-	"\x14GAP_REASON_LOST_TAIL\x10\x02*f\n" +
+	"\x14GAP_REASON_LOST_TAIL\x10\x02\x12\x16\n" +
+	"\x12GAP_REASON_CORRUPT\x10\x03*f\n" +
 	"\rClosingReason\x12\x1e\n" +
 	"\x1aCLOSING_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CLOSING_REASON_DEADLINE\x10\x01\x12\x18\n" +
