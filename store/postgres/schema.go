@@ -34,6 +34,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 			return err
 		}
 		switch {
+		case version < 0:
+			return fmt.Errorf("%w: version %d in toold_journal", ErrForeign, version)
 		case version > len(files):
 			return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, len(files))
 		case version == len(files):

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -294,4 +295,27 @@ func commitPack(t *testing.T, s *sqlite.Store, ids ...string) {
 		})
 	}
 	all.Wait()
+}
+
+// P9: a flipped bit of user_version, by which the schema is known, is an error with its name.
+func TestP9FlippedVersion(t *testing.T) {
+	dir := t.TempDir()
+	closeStore(t, open(t, sqlite.Config{Dir: dir}))
+	path := filepath.Join(dir, "journal.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range 32 {
+		const at = 60 // where the header has user_version
+		damaged := bytes.Clone(whole)
+		damaged[at+bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir})
+		if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, sqlite.ErrNewer) {
+			t.Errorf("bit %d: Open = %v, %v", bit, s, err)
+		}
+	}
 }

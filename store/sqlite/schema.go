@@ -43,6 +43,8 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	switch {
 	case id != applicationID && (id != 0 || version != 0):
 		return fmt.Errorf("%w: application id %#x", ErrForeign, id)
+	case version < 0 || version == 0 && id == applicationID:
+		return fmt.Errorf("%w: user_version %d in the header of the database", store.ErrCorrupt, version)
 	case version > latest:
 		return fmt.Errorf("%w: version %d, this one knows %d", ErrNewer, version, latest)
 	}
@@ -58,7 +60,9 @@ func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 		fmt.Fprintf(&script, "%s\n", text)
 	}
 	fmt.Fprintf(&script, "PRAGMA application_id = %d;\nPRAGMA user_version = %d;\n", applicationID, latest)
-	if err := sqlitex.ExecScript(conn, script.String()); err != nil {
+	if err := sqlitex.ExecScript(conn, script.String()); sqlite.ErrCode(err) == sqlite.ResultError {
+		return fmt.Errorf("%w: user_version %d in the header of the database is not what its tables have: %w", store.ErrCorrupt, version, err)
+	} else if err != nil {
 		return fmt.Errorf("schema %d to %d: %w", version, latest, known(&failure{err}))
 	}
 	return nil
