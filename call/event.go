@@ -42,7 +42,7 @@ type Event struct {
 	Progress   *tool.Progress  `json:"progress,omitempty"`
 	Activity   *Activity       `json:"activity,omitempty"`
 	Output     *Output         `json:"output,omitempty"`
-	Suspension *Suspension     `json:"suspension,omitempty"`
+	Suspension *Suspension     `json:"suspension,omitempty"` // of resumed: its id and round
 	Decision   *tool.Decision  `json:"decision,omitempty"`
 	Vote       *VoteRecorded   `json:"vote,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`

@@ -10,11 +10,11 @@ func (ev *Event) Weight() int {
 		n = len(ev.Activity.ID) + len(ev.Activity.Type) + len(ev.Activity.Content) + len(ev.Activity.Patch)
 	case ev.Progress != nil:
 		n = len(ev.Progress.Status) + len(ev.Progress.Message)
+	case ev.Decision != nil:
+		n = len(ev.Decision.Result) + len(ev.Decision.Arguments)
 	case ev.Suspension != nil:
 		s := ev.Suspension
 		n = len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.Pending.Arguments)
-	case ev.Decision != nil:
-		n = len(ev.Decision.Result) + len(ev.Decision.Arguments)
 	case ev.Outcome != nil && ev.Outcome.Result != nil:
 		n = len(ev.Outcome.Result.Data) + len(ev.Outcome.Result.Message)
 		for _, c := range ev.Outcome.Result.Content {

@@ -40,7 +40,7 @@ func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, 
 	}
 	l, fill := e.unfilled(call.Key{Namespace: p.Namespace, ID: spec.ID})
 	if fill {
-		fresh, err := e.admitNew(ctx, l, generated, p, &spec)
+		fresh, err := e.admitNew(ctx, l, generated, p, &spec, o.Cursor)
 		if err != nil {
 			l.release()
 			return nil, err
@@ -69,7 +69,7 @@ func (e *Engine) unfilled(key call.Key) (*live, bool) {
 }
 
 // admitNew fills the place of a call that is not in memory. It reports whether the call is new.
-func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec) (bool, error) {
+func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.Principal, spec *call.Spec, cursor string) (bool, error) {
 	ctx = context.WithoutCancel(ctx)
 	if !generated {
 		c, err := e.store.Call(ctx, l.key)
@@ -78,7 +78,10 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 			return false, nil // attach tells what was found
 		}
 	}
-	err := e.roomToLend(&p, spec)
+	_, err := e.gapBefore(cursor)
+	if err == nil {
+		err = e.roomToLend(&p, spec)
+	}
 	if err == nil {
 		err = e.room(l, &spec.Run, e.wantOf(&p, spec))
 	}
@@ -97,6 +100,21 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		l.fill(nil, err)
 	}
 	return err == nil, err
+}
+
+// gapBefore returns what a caller with a cursor misses of a call that the journal does not know: a crash took all of it. It is
+// nil when that is nothing.
+func (e *Engine) gapBefore(cursor string) (*Gap, error) {
+	if cursor == "" {
+		return nil, nil //nolint:nilnil // most callers miss nothing
+	}
+	cur, err := parseCursor(cursor)
+	if err != nil {
+		return nil, err
+	}
+	w := Watcher{l: &live{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
+	err = w.placeLocked(cur)
+	return w.gap, err
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
@@ -135,6 +153,10 @@ func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, err
 func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
 	c := e.newCall(p, spec, digest)
 	c.Detached = !o.Attended
+	gap, _ := e.gapBefore(o.Cursor) // admitNew has checked it
+	if gap != nil {
+		c.Executed = call.ExecutedUnknown
+	}
 	pass := &pass{l: l, hooks: e.hooks.Load(), fresh: true, arguments: arguments}
 	pass.def = e.pin(l, c)
 	if pass.def != nil && pass.def.Descriptor.Effects.Mutability == tool.ReadOnly {
@@ -157,6 +179,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		l.tellLocked(l.unwritten)
 	}
 	w := freshWatcher(l, o)
+	w.gap = gap
 	ctx := l.started(base)
 	l.ready.give()
 	pass.ahead = c.Class == call.Behind && pass.hooks.quick && !describes(pass.def)

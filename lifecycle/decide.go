@@ -124,7 +124,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 		if errors.As(err, &replay) {
 			l.unslot()
 			slotted = false
-			return newWatcher(l, ExecuteOptions{Cursor: r.Cursor, WaitForDecision: r.WaitForDecision}, true)
+			return e.rewatch(ctx, l, r)
 		}
 		return nil, err
 	}
@@ -139,6 +139,42 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 		l.resumeRun(ctx, a.decision)
 	}
 	return w, err
+}
+
+// rewatch returns the watcher of a decision that was stored before: it sees what the first one saw, from the decision on. Of
+// a log without it, which retention trimmed or which was erased, it gets a snapshot.
+func (e *Engine) rewatch(ctx context.Context, l *live, r *ResumeRequest) (*Watcher, error) {
+	from := r.Cursor
+	if from == "" {
+		at, err := e.decidedAt(ctx, l, r.Decision.ID)
+		if err != nil {
+			return nil, err
+		}
+		if at > 0 {
+			from = cursor{l.epochOf(at), at - 1}.String()
+		}
+	}
+	return newWatcher(l, ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
+}
+
+// decidedAt returns the number of the event that published a decision or a vote; 0 when the log does not have it.
+func (e *Engine) decidedAt(ctx context.Context, l *live, decisionID string) (int64, error) {
+	for after := int64(0); ; {
+		page, _, err := e.store.Events(ctx, l.key, after, readAhead)
+		if err != nil {
+			return 0, storeRefusal(err, l.key.ID)
+		}
+		if len(page) == 0 {
+			return 0, nil
+		}
+		for i := range page {
+			ev := &page[i]
+			if ev.Decision != nil && ev.Decision.ID == decisionID || ev.Vote != nil && ev.Vote.Vote.DecisionID == decisionID {
+				return ev.Sequence, nil
+			}
+		}
+		after = page[len(page)-1].Sequence
+	}
 }
 
 // A considered is an answer that may be stored.

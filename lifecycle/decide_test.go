@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -445,6 +446,39 @@ func TestT100RepeatedDecisions(t *testing.T) {
 		late := tool.Decision{ID: "decision-of-bob-2", Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
 		_, err = w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: late})
 		wantRefusal(t, err, call.FailedPrecondition, "ALREADY_DECIDED")
+	})
+}
+
+// A decision that is sent again streams what followed it, also when later rounds came since.
+func TestRepeatedDecisionOfAnEarlierRound(t *testing.T) {
+	inBubble(t, []tool.Tool{made("twice", mutating, askTwice)}, nil, func(t *testing.T, w *world) {
+		c := w.do(spec("twice", ""))
+		first := c.Open()
+		send := func(wait bool) *lifecycle.Watcher {
+			watcher, err := w.e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: first.ID, WaitForDecision: wait,
+				Decision: tool.Decision{ID: "decision-of-alice", Action: tool.Resume, Result: "1"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return watcher
+		}
+		original, _ := events(t, send(false))
+		again := send(true)
+		second := w.get(c.ID).Open()
+		w.answer(alice, w.get(c.ID), tool.Decision{Action: tool.Resume, Result: "2"})
+		repeat, controls := events(t, again)
+		if got, want := types(t, original[0].Sequence, repeat), types(t, original[0].Sequence, original)+" resumed attempt_started finished"; got != want || len(controls) > 1 {
+			t.Errorf("the repeat told %s and %+v, want %s", got, controls, want)
+		}
+		var answered []string
+		for _, ev := range repeat {
+			if ev.Type == call.EventResumed {
+				answered = append(answered, ev.Suspension.ID)
+			}
+		}
+		if want := []string{first.ID, second.ID}; !slices.Equal(answered, want) {
+			t.Errorf("answers to %v, want %v", answered, want)
+		}
 	})
 }
 

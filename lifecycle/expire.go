@@ -147,7 +147,7 @@ func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 	d.AppliesTo = s.Digest
 	return l.commitSlotted(step{
 		durability: store.Full, notBefore: s.ExpiresAt,
-		events:   []call.Event{{Type: call.EventResumed, Decision: &d}},
+		events:   []call.Event{{Type: call.EventResumed, Decision: &d, Suspension: answeredBy(s)}},
 		decision: &store.Decision{Namespace: l.key.Namespace, ID: d.ID, CallID: l.key.ID, SuspensionID: s.ID, Content: decisionContent(s.ID, &d), Decision: d},
 		apply: func(c *call.Call) {
 			c.Status = call.Resuming

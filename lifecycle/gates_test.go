@@ -323,7 +323,7 @@ func TestPolicyVersionIsRecorded(t *testing.T) {
 			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Suspension)
 		}
 		for _, ev := range w.checkLog(c.ID) {
-			if ev.Suspension != nil && ev.Suspension.Policy != "rules 1" {
+			if ev.Type == call.EventSuspended && ev.Suspension.Policy != "rules 1" {
 				t.Errorf("told %+v", ev.Suspension)
 			}
 		}

@@ -325,11 +325,7 @@ func (p *pass) stopped(ctx context.Context) *end {
 	if ctx.Err() == nil {
 		return nil
 	}
-	executed := call.NotStarted
-	if began(p.l.record()) { // an earlier attempt did, and a crash took its end
-		executed = call.ExecutedUnknown
-	}
-	out := endOf(context.Cause(ctx), executed)
+	out := endOf(context.Cause(ctx), p.l.begun())
 	return &out
 }
 

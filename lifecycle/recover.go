@@ -84,6 +84,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 	if err := l.findTail(ctx); err != nil {
 		return err
 	}
+	l.noteUnseen()
 	if e.hold.keep(l) {
 		found.Left++
 		l.retain()
@@ -103,7 +104,7 @@ func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, lat
 	case c.Cancel != nil:
 		found.Cancelled++
 		out := endOf(wished(c.Cancel), call.NotStarted)
-		if began(c) {
+		if l.begun() != call.NotStarted {
 			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
 		}
 		if p.stopper() == nil {
@@ -172,6 +173,26 @@ func (l *live) findTail(ctx context.Context) error {
 		l.c = &next
 		l.mu.Unlock()
 	}
+}
+
+// noteUnseen marks a call whose attempts are written behind: it may have run although the journal has none of them. The next
+// step of the call stores the mark.
+func (l *live) noteUnseen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.c.Class == call.Behind {
+		next := *l.c
+		next.Executed = call.ExecutedUnknown
+		l.c = &next
+	}
+}
+
+// begun is how far the tool of a call came of which no attempt runs.
+func (l *live) begun() call.Executed {
+	if c := l.record(); began(c) || c.Executed == call.ExecutedUnknown {
+		return call.ExecutedUnknown
+	}
+	return call.NotStarted
 }
 
 // began reports whether an attempt started whose end is not known.
@@ -243,7 +264,7 @@ func (l *live) awaitCaller(p *pass, linger time.Duration) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			l.finishFound(context.Background(), p, endOf(wished(wish), call.NotStarted))
+			l.finishFound(context.Background(), p, endOf(wished(wish), l.begun()))
 			return
 		}
 		if back {
@@ -259,8 +280,12 @@ func (l *live) awaitCaller(p *pass, linger time.Duration) {
 			return
 		}
 	}
-	l.finishFound(context.Background(), p, end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "RESTART", Message: "Not run", Retryable: true, Aborted: true,
+	executed, message := l.begun(), "Not run"
+	if executed != call.NotStarted {
+		message = "It is not known whether this ran"
+	}
+	l.finishFound(context.Background(), p, end{status: call.Failed, executed: executed, result: failure(&tool.Error{
+		Code: tool.Interrupted, Reason: "RESTART", Message: message, Retryable: true, Aborted: true,
 	})})
 }
 

@@ -8,11 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"fmt"
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
+	"sync/atomic"
 )
 
 // crashAt kills the daemon when a call reaches a named point, and opens the next one.
@@ -219,6 +221,51 @@ func TestRecoverNew(t *testing.T) {
 				}
 				if tt.runs == 0 {
 					ending{status: call.Failed, code: tool.Interrupted, reason: "RESTART", executed: call.NotStarted, aborted: true, retryable: true, text: "Not run"}.check(t, endingOf(c, &afterHook{}))
+				}
+				w.checkLog(s.ID)
+			})
+		})
+	}
+}
+
+// Attempts of a read-only call are written behind: the journal of a daemon that was killed may not have the one that ran.
+func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
+	ends := map[string]func(w *world, id string){
+		"nobody comes":       func(*world, string) { time.Sleep(time.Minute) },
+		"it is cancelled":    func(w *world, id string) { _, _ = w.e.Cancel(w.t.Context(), alice, id, "", time.Minute) },
+		"nobody runs it now": func(w *world, id string) { w.log(id); time.Sleep(time.Minute) },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			var gone atomic.Bool
+			runs, slow := held(), held()
+			read := made("t", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+				if gone.Load() {
+					return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, tool.Errorf(tool.Upstream, "nobody is there"))
+				}
+				return runs.run(ctx, c)
+			})
+			inBubble(t, []tool.Tool{read, slow.tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
+				w.begin(apart(spec("slow", "")))
+				s := spec("t", "")
+				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+				time.Sleep(time.Second) // it waits, and the journal has it
+				slow.free()
+				synctest.Wait()
+				if runs.runs.Load() != 1 {
+					t.Fatal("the tool has not begun")
+				}
+				gone.Store(true)
+				w.crash()
+				watcher.Close()
+				if name == "nobody runs it now" {
+					again := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+					defer again.Close()
+				}
+				end(w, s.ID)
+				synctest.Wait()
+				if c := w.get(s.ID); !c.Status.Terminal() || c.Executed != call.ExecutedUnknown || strings.Contains(c.Result.ModelText(), "Not run") {
+					t.Errorf("call %s %s %q", c.Status, c.Executed, c.Result.ModelText())
 				}
 				w.checkLog(s.ID)
 			})

@@ -116,5 +116,5 @@ func (w *Watcher) shownEvents(events []call.Event) []call.Event {
 
 // asks reports whether there is a question among events, which not everybody may see whole.
 func asks(events []call.Event) bool {
-	return slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Suspension != nil })
+	return slices.ContainsFunc(events, func(ev call.Event) bool { return ev.Type == call.EventSuspended })
 }

@@ -70,6 +70,11 @@ func says(d *tool.Decision) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// answeredBy names a question beside its answer.
+func answeredBy(s *call.Suspension) *call.Suspension {
+	return &call.Suspension{ID: s.ID, Round: s.Round}
+}
+
 // storeAnswer is the compare-and-set; the caller has the slot.
 func (l *live) storeAnswer(a *considered, sent *tool.Decision) error {
 	d, s, t := a.decision, a.to, a.tally
@@ -81,7 +86,7 @@ func (l *live) storeAnswer(a *considered, sent *tool.Decision) error {
 		}
 		kept = append(kept, p)
 	}
-	told := call.Event{Type: call.EventResumed, Decision: &d}
+	told := call.Event{Type: call.EventResumed, Decision: &d, Suspension: answeredBy(s)}
 	if !t.decided {
 		told = call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
 			SuspensionID: s.ID, Vote: t.votes[len(t.votes)-1], Votes: t.same, Needed: votesNeeded(s),

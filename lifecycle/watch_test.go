@@ -289,16 +289,19 @@ func TestT110ForgottenCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, _ := events(t, again)
+		list, controls := events(t, again)
 		if got := types(t, 1, list); got != "accepted attempt_started finished" || again.Cursor() != "c1.2.3" {
 			t.Errorf("events %s up to %s", got, again.Cursor())
+		}
+		if len(controls) != 1 || controls[0].Gap == nil || *controls[0].Gap != (lifecycle.Gap{LostTail: true, FirstKept: 1, Epoch: 2}) || controls[0].Cursor != "c1.2.0" {
+			t.Errorf("the call began again with %+v", controls)
 		}
 		time.Sleep(time.Second)
 		late, err := w.e.Watch(t.Context(), alice, s.ID, f.Cursor, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, controls := events(t, late)
+		list, controls = events(t, late)
 		if len(controls) != 1 || controls[0].Gap == nil || !controls[0].Gap.LostTail || types(t, 1, list) != "accepted attempt_started finished" {
 			t.Errorf("with the old cursor: %+v, %s", controls, types(t, 1, list))
 		}

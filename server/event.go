@@ -172,7 +172,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 			SuspensionId: e.Vote.SuspensionID, Vote: fromVote(&e.Vote.Vote), Votes: int32(e.Vote.Votes), Needed: int32(e.Vote.Needed),
 		}}
 	case call.EventResumed:
-		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: fromDecision(e.Decision, nil)}}
+		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: fromDecision(e.Decision, e.Suspension)}}
 	case call.EventCancelRequested:
 		b.event.Event = &tooldv1.CallEvent_CancelRequested{CancelRequested: &tooldv1.CancelRequested{Request: fromCancel(e.Cancel)}}
 	case call.EventDocumentChanged:

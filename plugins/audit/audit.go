@@ -42,7 +42,7 @@ type Entry struct {
 	Gate    string `json:"gate,omitempty"` // of gate_decided
 	Verdict string `json:"verdict,omitempty"`
 
-	Suspension string `json:"suspension_id,omitempty"` // of suspended and vote_recorded
+	Suspension string `json:"suspension_id,omitempty"` // of suspended, vote_recorded and resumed
 	Action     string `json:"action,omitempty"`        // of the question, or of the decision
 	Digest     string `json:"digest,omitempty"`        // what is asked about, and what the answer counts for
 
@@ -135,6 +135,9 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 		d := ev.Decision
 		by := d.DecidedBy
 		e.Decision, e.Action, e.Digest, e.By = d.ID, string(d.Action), d.AppliesTo, &by
+		if ev.Suspension != nil { // earlier versions did not name it
+			e.Suspension = ev.Suspension.ID
+		}
 		e.Arguments, e.Result, e.Remember = digest(d.Arguments), digest(d.Result), d.Remember
 	case call.EventCancelRequested:
 		by := ev.Cancel.By

@@ -81,8 +81,8 @@ type ExecuteToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required; the same again to attach.
 	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that was seen of this call; empty is a new call, or a snapshot and what is new. A cursor
-	// for a call that the daemon does not know any more starts nothing but what the same call_id without cursor would.
+	// Frame.cursor of the last frame that was seen of this call; empty is a new call, or a snapshot and what is new. With a
+	// cursor of a read-only call that a crash made the daemon forget, the call begins again, after `gap` with LOST_TAIL.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open over suspensions.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`

@@ -1377,7 +1377,7 @@ func (x *VoteRecorded) GetNeeded() int32 {
 // CallResumed says that a decision was committed; from now on no other one counts.
 type CallResumed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With the fields that the server sets. A CANCEL is followed by `finished`.
+	// With the fields that the server sets, suspension_id among them. A CANCEL is followed by `finished`.
 	Decision      *Decision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
