@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), a
-# soak of 100,000 calls, power loss and failing disks at every write, then each fuzz target for the given time. A failing
+# soak of 100,000 calls, power loss and failing disks at every write, MCP conformance, then each fuzz target for the given time. A failing
 # part does not hide the parts after it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,6 +29,11 @@ if bin/testsum -ci -must store/sqlite -- -count=1 -timeout 2h ./store/sqlite/...
 else
 	failed+=("power loss and failing disks")
 fi
+if scripts/mcp-conformance.sh; then
+	passed=$((passed + 1))
+else
+	failed+=("MCP conformance of the client")
+fi
 
 # Minimising what is only interesting would take most of the time.
 while IFS=: read -r file name; do
@@ -42,7 +47,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, a thousand isolated processes, and $((passed + ${#failed[@]} - 3)) fuzz targets for $fuzztime each"
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, a thousand isolated processes, MCP conformance, and $((passed + ${#failed[@]} - 4)) fuzz targets for $fuzztime each"
 for part in "${failed[@]}"; do echo "FAILED: $part"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))

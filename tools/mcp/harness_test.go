@@ -31,6 +31,13 @@ func TestMain(m *testing.M) {
 		mcptest.Main(mode)
 		return
 	}
+	if os.Getenv(asConformance) != "" {
+		if err := conform(os.Args[len(os.Args)-1]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	// A session of a server that the tests play, begun by a request that was on its way when they ended it, lasts: the SDK's server has
 	// nothing that closes all. What is tested is a client and never has one.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/modelcontextprotocol/go-sdk/mcp.(*streamableServerConn).Read"))

@@ -107,6 +107,8 @@ type memo struct {
 	Given map[string]answer `json:"given,omitempty"` // by the id that the question had in its round
 	Visit *visit            `json:"visit,omitempty"` // that somebody was asked to sign in by
 
+	Visits int `json:"visits,omitempty"` // how often somebody was asked to sign in
+
 	arrived bool // the decision is about the visit
 }
 
@@ -124,6 +126,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 		last.arrived = true
 		return &last, nil
 	}
+	m.Visits = last.Visits
 	if last.Key != m.Key || len(last.Open) == 0 || c.Resume.Reason != ticket("", last.Open).Action {
 		return m, nil // other arguments, or somebody else's question
 	}

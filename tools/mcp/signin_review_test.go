@@ -205,3 +205,30 @@ func TestHostsThatLookLikeOthers(t *testing.T) {
 		}
 	}
 }
+
+// A server that refuses whoever signed in does not have people asked for ever.
+func TestSigninsOfACallAreBounded(t *testing.T) {
+	t.Parallel()
+	i, end := mcptest.NewIssuer("good", false)
+	t.Cleanup(end)
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Vault, c.Wait = &vault{text: map[string]string{}}, hangs }, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
+	w.eventually("somebody can sign in", func() bool { _, ok := w.tools.Lookup("w__sign_in"); return ok })
+	i.Admit(func(string) int { return http.StatusUnauthorized })
+	c, rep := newCall(t, `{}`)
+	asked := 0
+	for ; asked < 10; asked++ {
+		r, err := w.do("w__sign_in", c)
+		if err != nil {
+			if e := tool.AsError(err); e.Reason != "SIGN_IN_REFUSED" {
+				t.Errorf("the call ended with %v", err)
+			}
+			break
+		}
+		at, err := i.Visit(page(t, r))
+		must(t, err)
+		c = answered(c, rep, r, addressed(at))
+	}
+	if asked != 3 {
+		t.Errorf("somebody was asked to sign in %d times", asked)
+	}
+}

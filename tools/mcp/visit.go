@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/toold-dev/toold/tool"
@@ -62,10 +63,19 @@ func (s *server) offerSignin() {
 	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&door{s, d}})
 }
 
+// maxVisits is how often people are asked to sign in for one call.
+const maxVisits = 3
+
 // visit suspends a call until somebody has signed in.
 func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result, error) {
 	if s = s.newest(); s.signin == nil { // a reload made it another one meanwhile
 		return nil, s.away("nobody can sign in to it any more")
+	}
+	if m.Visits++; m.Visits > maxVisits {
+		return nil, &tool.Error{
+			Code: tool.Upstream, Reason: "SIGN_IN_REFUSED",
+			Message: fmt.Sprintf("Not run: the server still refuses the call, although somebody signed in %d times for it", maxVisits),
+		}
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
