@@ -131,23 +131,19 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 
 // identify says who sent a request: whom its token stands for, else who is at the other end of the unix socket.
 func (a *Auth) identify(ctx context.Context) (*identity, error) {
-	var local *identity
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(peerInfo); ok {
-			if info.identity == nil {
-				return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket", info.uid)
-			}
-			local = info.identity
-		}
-	}
 	header := metadata.ValueFromIncomingContext(ctx, "authorization")
 	switch {
 	case len(header) == 1:
 		return a.verify(header[0])
 	case len(header) > 1:
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
-	case local != nil:
-		return local, nil
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		if info, ok := p.AuthInfo.(peerInfo); ok && info.identity != nil {
+			return info.identity, nil
+		} else if ok {
+			return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", info.uid)
+		}
 	}
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "a token is required: send it as `authorization: Bearer <token>`; `toold token` shows the daemon's own")
 }
