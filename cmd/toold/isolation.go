@@ -208,8 +208,12 @@ func (d *daemon) prove(policy *sandbox.Policy) sandbox.Facts {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	facts, err := d.runner.Prove(ctx, *policy)
-	if err != nil && !errors.Is(err, sandbox.ErrClosed) {
+	if errors.Is(err, sandbox.ErrClosed) {
+		return facts // the daemon ends: nothing was found out
+	}
+	if err != nil {
 		d.log.Error("it is not known what isolation holds; commands that need one will not run", zap.Error(err))
+		return facts
 	}
 	for _, f := range facts.List() {
 		if !f.Held && (f.Name == "fs_read" || f.Name == "fs_write" || f.Name == "net" && policy.Network != sandbox.NetworkOpen || f.Name == "processes_killed") {

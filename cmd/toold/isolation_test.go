@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,5 +120,17 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 	if e.GetReason() != "OOM" || !strings.Contains(e.GetMessage(), "out of memory") || !strings.Contains(e.GetMessage(), "begun") || !held(c.GetIsolation(), "cpu_limit") {
 		t.Errorf("%v: %v, %v", c.GetStatus(), c.GetResult(), c.GetIsolation())
+	}
+}
+
+// A daemon that ends before it has found out what isolation holds says nothing of it.
+func TestTakenPortSaysNothingOfIsolation(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer lis.Close()
+	s := newSite(t, "")
+	out, err := s.command("--listen-tcp", lis.Addr().String()).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "address already in use") || strings.Contains(string(out), `"detail":""`) {
+		t.Errorf("serve on a taken port: %v\n%s", err, out)
 	}
 }
