@@ -166,7 +166,7 @@ func markCopy(ctx context.Context, conn *sqlite.Conn, mark string, now time.Time
 	if err := exec(conn, "UPDATE meta SET file = ?, clean = 0, epoch = max(epoch, ?)", mark, now.Unix()); err != nil {
 		return err
 	}
-	return query(conn, "SELECT count(*) FROM calls", func(st *sqlite.Stmt) error {
+	return query(conn, "SELECT (SELECT count(*) FROM calls) + (SELECT count(*) FROM packed)", func(st *sqlite.Stmt) error {
 		copied.Calls = st.ColumnInt64(0)
 		return nil
 	})

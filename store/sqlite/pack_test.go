@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,25 @@ func impliedCall(id string) *store.Change {
 func newPack(t testing.TB, s *Store, records ...store.Record) (p pack) {
 	t.Helper()
 	return newPackOf(t, s, packedCall, records...)
+}
+
+// A backup, and what is made of it, counts the calls in packs as any other.
+func TestBackupCountsPackedCalls(t *testing.T) {
+	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	newPack(t, s)
+	saved, restored := filepath.Join(t.TempDir(), "saved"), filepath.Join(t.TempDir(), "restored")
+	copied, err := s.Backup(t.Context(), saved)
+	if err != nil || copied.Calls != 6 {
+		t.Errorf("the backup has %+v, %v, want 6 calls", copied, err)
+	}
+	copied, err = Restore(t.Context(), saved, restored)
+	if err != nil || copied.Calls != 6 {
+		t.Errorf("the restored store has %+v, %v, want 6 calls", copied, err)
+	}
 }
 
 func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, records ...store.Record) (p pack) {
