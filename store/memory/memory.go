@@ -36,6 +36,7 @@ type Store struct {
 	durable *state
 	pending []*effect
 	clock   time.Time
+	machine time.Time // what the machine's clock was then
 	moved   bool
 	clean   bool
 	ended   error // why every call is refused
@@ -102,7 +103,12 @@ func (s *Store) Now() time.Time {
 }
 
 func (s *Store) nowLocked() time.Time {
-	if now := s.cfg.Now().Round(0).UTC(); now.After(s.clock) {
+	read := s.cfg.Now()
+	if passed := read.Sub(s.machine); !s.machine.IsZero() && passed > 0 {
+		s.clock = s.clock.Add(passed)
+	}
+	s.machine = read
+	if now := read.Round(0).UTC(); now.After(s.clock) {
 		s.clock = now
 	}
 	return s.clock

@@ -17,7 +17,8 @@ func boot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A clock goes on from the last time that the database told, and never runs back.
+// A clock goes on from the last time that the database told, and never runs back. While it is ahead of the database's, because
+// that ran ahead once, it goes on with the time that passes.
 type clock struct {
 	machine func() time.Time // in the place of the database, for tests
 
@@ -25,6 +26,7 @@ type clock struct {
 	told time.Time // by the database
 	at   time.Time // when it was told, by this machine
 	last time.Time
+	read time.Time // when that was read, by this machine
 }
 
 // set takes what the database says.
@@ -44,10 +46,16 @@ func (c *clock) resume(last time.Time) {
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.told.Add(time.Since(c.at))
+	read := time.Now()
+	now := c.told.Add(read.Sub(c.at))
 	if c.machine != nil {
-		now = c.machine()
+		read = c.machine()
+		now = read
 	}
+	if passed := read.Sub(c.read); !c.read.IsZero() && passed > 0 {
+		c.last = c.last.Add(passed)
+	}
+	c.read = read
 	if now = now.Round(0).UTC(); now.After(c.last) {
 		c.last = now
 	}

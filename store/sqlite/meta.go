@@ -79,12 +79,14 @@ func (s *Store) endEpoch() error {
 	return known(err)
 }
 
-// A clock is the machine's, except that it never runs back.
+// A clock is the machine's, except that it never runs back. While it is ahead of the machine's, because that ran ahead once, it
+// goes on with the time that passes.
 type clock struct {
 	machine func() time.Time
 
 	mu   sync.Mutex
 	last time.Time
+	read time.Time // what the machine's was then, with its monotonic part
 }
 
 func newClock(machine func() time.Time, last time.Time) *clock {
@@ -92,10 +94,14 @@ func newClock(machine func() time.Time, last time.Time) *clock {
 }
 
 func (c *clock) now() time.Time {
-	now := c.machine().Round(0).UTC()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.After(c.last) {
+	read := c.machine()
+	if passed := read.Sub(c.read); !c.read.IsZero() && passed > 0 {
+		c.last = c.last.Add(passed)
+	}
+	c.read = read
+	if now := read.Round(0).UTC(); now.After(c.last) {
 		c.last = now
 	}
 	return c.last

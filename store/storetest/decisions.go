@@ -132,6 +132,24 @@ func testClockNeverBack(t *testing.T, f *fixture) {
 	}
 }
 
+// A machine's clock that ran ahead once does not stop the store's: questions expire, and what waits has its turn.
+func testClockGoesOn(t *testing.T, f *fixture) {
+	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
+		f.clock.move(24 * time.Hour)
+		c := f.suspended("c-"+name, f.Now().Add(time.Minute))
+		f.clock.move(-24 * time.Hour)
+		after()
+		ahead := f.Now()
+		f.clock.move(2 * time.Minute)
+		if passed := f.Now().Sub(ahead); passed < 2*time.Minute {
+			t.Errorf("%s: %v passed in two minutes", name, passed)
+		}
+		if err := f.Commit(t.Context(), decide(c, "d-"+name, "x")); !errors.Is(err, store.ErrExpired) {
+			t.Errorf("%s: %v, want ErrExpired", name, err)
+		}
+	}
+}
+
 func testDue(t *testing.T, f *fixture) {
 	if at, err := f.NextExpiry(t.Context()); err != nil || !at.IsZero() {
 		t.Errorf("NextExpiry of nothing = %v, %v", at, err)

@@ -63,6 +63,7 @@ func promises() []promise {
 		{"DecisionIDsByNamespace", testDecisionNamespaces},
 		{"NotAfter", testNotAfter},
 		{"ClockNeverBack", testClockNeverBack},
+		{"ClockGoesOn", testClockGoesOn},
 		{"DueAndNextExpiry", testDue},
 		{"CallBySuspension", testCallBySuspension},
 		{"Events", testEvents},
