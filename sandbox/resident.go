@@ -286,6 +286,9 @@ func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) erro
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
+	if err == nil && r.own != nil {
+		err = r.own(ctx)
+	}
 	if err == nil {
 		if _, err = run.inner.control.Write(helper.Go()); errors.Is(err, syscall.EPIPE) {
 			err = nil // likewise

@@ -120,7 +120,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		}
 	default:
 		done := make(chan error)
-		r.starts <- func() { done <- r.fork(run, theirs) }
+		r.starts <- func() { done <- r.fork(ctx, run, theirs) }
 		err = <-done
 	}
 	for _, f := range theirs {
@@ -158,11 +158,16 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	return nil
 }
 
-func (r *Runner) fork(run *run, files []*os.File) error {
+func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	if err := closeOnExec(); err != nil {
 		return err
+	}
+	if r.own != nil {
+		if err := r.own(ctx); err != nil {
+			return err
+		}
 	}
 	run.began = time.Now()
 	attr := &os.ProcAttr{

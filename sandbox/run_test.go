@@ -267,3 +267,19 @@ func TestThreadsOfTheDaemonEnd(t *testing.T) {
 	}
 	<-done
 }
+
+// TestT126NoProcessOfAFencedDaemon: what may not start any more, because another daemon has the store, does not start, isolated or
+// not.
+func TestT126NoProcessOfAFencedDaemon(t *testing.T) {
+	taken, asked := errors.New("taken over"), 0
+	r := open(t, func(c *sandbox.Config) { c.Own = func(context.Context) error { asked++; return taken } })
+	dir := t.TempDir()
+	for _, spec := range []sandbox.Spec{bash(dir, "echo $$ > pids"), confined(dir, "echo $$ > pids")} {
+		if _, err := r.Run(t.Context(), spec); !errors.Is(err, taken) {
+			t.Errorf("Run = %v, want why nothing may start", err)
+		}
+	}
+	if n := len(pids(t, dir)); n > 0 || asked != 2 {
+		t.Errorf("%d processes began, asked %d times", n, asked)
+	}
+}

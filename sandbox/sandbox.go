@@ -78,6 +78,9 @@ type Config struct {
 	ControlGroup string
 	// Gateway serves the processes with [NetworkProxy]; nil: there can be none.
 	Gateway Gateway
+	// Own is asked right before a process begins, and an error keeps it from that: what it is started for may be another daemon's by
+	// now. nil: it always may.
+	Own func(context.Context) error
 }
 
 // Spec is one process to run.
@@ -148,6 +151,7 @@ type Runner struct {
 	children    *os.File // of the first thread; nil where the kernel does not list them
 	program     *os.File // the helper's
 	gateway     Gateway
+	own         func(context.Context) error
 	landlock    int    // version; 0: none
 	filter      []byte // of system calls; filterAlone is for where there are no namespaces
 	filterAlone []byte
@@ -210,6 +214,7 @@ func New(cfg Config) (*Runner, error) {
 		stateDir: cfg.StateDir,
 		homes:    homes{dir: cfg.Homes},
 		gateway:  cfg.Gateway,
+		own:      cfg.Own,
 		bootID:   strings.TrimSpace(string(boot)),
 		self:     self,
 		starts:   make(chan func()),
