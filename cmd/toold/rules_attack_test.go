@@ -1,6 +1,9 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/toold-dev/toold/hook"
@@ -57,21 +60,100 @@ func TestT122ExpressionsAboutCommands(t *testing.T) {
 	}
 }
 
+// Rules about paths meet the file, however its path was sent.
+func TestT122PathsOfTheWorkspace(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "secret"), 0o700))
+	must(t, os.MkdirAll(filepath.Join(dir, "src"), 0o700))
+	must(t, os.Symlink("secret", filepath.Join(dir, "link")))
+	must(t, os.Symlink("../secret/x", filepath.Join(dir, "src", "x")))
+	must(t, os.Symlink("/etc", filepath.Join(dir, "src", "out")))
+	paths, closePaths, err := workspacePaths(&Config{Workspace: dir})
+	must(t, err)
+	defer closePaths()
+	tests := map[string]struct{ rule, allowed, refused string }{
+		"deny": {
+			rule:    `{name: x, action: deny, tools: ['*(path ~ "secret/*")']}`,
+			allowed: "src/y|secrets/x|" + dir + "/src/y|/elsewhere/secret/x|src/../y",
+			refused: "secret/x|./secret/x|secret//x|a/../secret/x|" + dir + "/secret/x|" + dir + "//./secret/x|link/x|./link/y|src/x|" + dir + "/link/x|src/../secret/x",
+		},
+		"deny of an absolute path": {
+			rule:    `{name: x, action: deny, tools: ['*(path ~ "` + dir + `/secret/*")']}`,
+			allowed: "src/y|/elsewhere/secret/x",
+			refused: "secret/x|link/x|" + dir + "/secret/x|" + dir + "/./secret/x",
+		},
+		"deny by an expression": {
+			rule:    `{name: x, action: deny, tools: [read], when: 'arguments.path.startsWith("secret/")'}`,
+			allowed: "src/y|" + dir + "/src/y",
+			refused: "secret/x|./secret/x|" + dir + "/secret/x|link/x|src/x",
+		},
+		"deny of all others": {
+			rule:    `{name: x, action: deny, tools: ['*(path !~ "src/*")']}`,
+			allowed: "src/y|./src/y|" + dir + "/src/y",
+			refused: "secret/x|src/x|link/x|src/../y|src/out/passwd|/etc/passwd",
+		},
+		"a list": {
+			rule:    `{name: x, action: deny, tools: ['*(paths[*] ~ "secret/*")']}`,
+			allowed: "src/y",
+			refused: "secret/x|link/x|" + dir + "/secret/x",
+		},
+	}
+	for name, tt := range tests {
+		for want, list := range map[string]string{"allow": tt.allowed, "deny": tt.refused} {
+			for p := range strings.SplitSeq(list, "|") {
+				rules := "rules:\n  - {name: all, action: allow, tools: [read]}\n  - " + tt.rule + "\n"
+				if got := ruledPath(t, rules, paths, p); got != want {
+					t.Errorf("%s: %q: %s, want %s", name, p, got, want)
+				}
+			}
+		}
+	}
+	for _, rule := range []string{
+		`{name: x, action: allow, tools: ["read(src/*)"]}`, `{name: x, action: allow, tools: ["read(` + dir + `/src/*)"]}`, `{name: x, action: allow, tools: ['read(path !~ "secret/*", path ~ "s*")']}`,
+		`{name: x, action: allow, tools: [read], when: 'arguments.path.startsWith("src/")'}`,
+	} {
+		for p, want := range map[string]string{
+			"src/y": "allow", "./src/y": "allow", dir + "/src/y": "allow", "src/x": "ask", "src/out/passwd": "ask", "link/x": "ask", "secret/x": "ask", "src/../secret/x": "ask", "/etc/passwd": "ask",
+		} {
+			if strings.Contains(rule, "!~") && p == dir+"/src/y" {
+				continue
+			}
+			if got := ruledPath(t, "rules:\n  - "+rule+"\n", paths, p); got != want {
+				t.Errorf("%s: %q: %s, want %s", rule, p, got, want)
+			}
+		}
+	}
+}
+
+// ruledPath returns what rules make of a call that names a path, both as the one argument and in a list.
+func ruledPath(t *testing.T, rules string, paths permission.Paths, p string) string {
+	t.Helper()
+	return verdictOf(t, rules, permission.Config{Paths: paths}, &hook.Input{
+		Descriptor: &tool.Descriptor{ID: "read", Parameters: []byte(`{"properties":{"path":{"type":"string"},"paths":{"type":"array"}},"required":["path"]}`)},
+		Arguments:  typed.Args(map[string]any{"path": p, "paths": []string{"a", p}}),
+	})
+}
+
 // ruled returns what rules make of a command.
 func ruled(t *testing.T, rules, command, run string) string {
 	t.Helper()
-	parsed, err := permission.Parse("rules.yaml", []byte(rules))
-	if err != nil {
+	return verdictOf(t, rules, permission.Config{Commands: commands()}, &hook.Input{
+		Descriptor: &tool.Descriptor{ID: "bash", Parameters: []byte(`{"properties":{"command":{"type":"string"}},"required":["command"]}`)},
+		Arguments:  typed.Args(map[string]any{"command": command}), Run: tool.Run{ID: run},
+	})
+}
+
+func verdictOf(t *testing.T, rules string, cfg permission.Config, in *hook.Input) string {
+	t.Helper()
+	var err error
+	if cfg.Rules, err = permission.Parse("rules.yaml", []byte(rules)); err != nil {
 		t.Fatal(err)
 	}
-	gate := permission.New(permission.Config{Rules: parsed, Commands: commands()})
-	v, err := gate.Check(t.Context(), &hook.Input{
-		Descriptor: &tool.Descriptor{ID: "bash", Parameters: []byte(`{"properties":{"command":{"type":"string"}},"required":["command"]}`)},
-		Arguments:  typed.Args(map[string]any{"command": command}), Caller: tool.Principal{Subject: "agent", Roles: []string{"caller"}}, Run: tool.Run{ID: run},
-	})
+	in.Caller = tool.Principal{Subject: "agent", Roles: []string{"caller"}}
+	v, err := permission.New(cfg).Check(t.Context(), in)
 	switch {
 	case err != nil:
-		t.Fatalf("%q: %v", command, err)
+		t.Fatalf("%s: %v", in.Arguments.Text(), err)
 	case v.Result().IsError():
 		return "deny"
 	case v.Kind() == hook.KindSuspend:

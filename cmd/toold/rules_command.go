@@ -133,7 +133,12 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 	if err != nil {
 		return nil, err
 	}
-	gate := permission.New(permission.Config{Rules: rules, SingleUser: cfg.SingleUser, Commands: commands(), Modes: oneMode(s.mode)})
+	paths, closePaths, err := workspacePaths(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = closePaths() }() // nothing was written
+	gate := permission.New(permission.Config{Rules: rules, SingleUser: cfg.SingleUser, Commands: commands(), Paths: paths, Modes: oneMode(s.mode)})
 	v, err := gate.Check(ctx, in)
 	if err != nil {
 		return nil, err

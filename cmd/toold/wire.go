@@ -200,8 +200,13 @@ func (d *daemon) openEngine(context.Context) error {
 	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
+	paths, closePaths, err := workspacePaths(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.onClose(closePaths)
 	d.gate = permission.New(permission.Config{
-		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
 	})
 	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {

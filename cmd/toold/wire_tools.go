@@ -136,6 +136,19 @@ func readRules(cfg *Config) (*permission.Rules, []byte, error) {
 	return rules, text, nil
 }
 
+// workspacePaths says which files of the workspace paths in arguments name, until closed.
+func workspacePaths(cfg *Config) (paths permission.Paths, closed func() error, err error) {
+	at, root, err := openWorkspace(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	workspace := &files.Local{Root: root}
+	return func(_, text string) (clean, actual, root string, ok bool) {
+		clean, actual, ok = files.Place(context.Background(), workspace, at, text)
+		return clean, actual, at, ok
+	}, root.Close, nil
+}
+
 // commands says how the calls of tools that take commands are split into simple ones.
 func commands() map[string]permission.Splitter {
 	return map[string]permission.Splitter{"bash": splitCommand, "bash_input": splitTyped}

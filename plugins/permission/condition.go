@@ -92,29 +92,34 @@ func number(text string) *big.Rat {
 	return r
 }
 
-// holds reports whether the condition holds for a value of the arguments. A value may be read in two ways, as it is and,
-// when it looks like a path, without its detours: what gives must hold for both, what takes away for one.
-func (c *condition) holds(v any, gives bool) bool {
+// holds reports whether the condition holds for a value of the arguments. A value may be read in several ways, as it is and,
+// when it looks like a path, without its detours: what gives must hold for all of a family, what takes away for one.
+func (c *condition) holds(v any, s *subject, gives bool) bool {
 	text, isText := v.(string)
 	if !isText {
 		return c.says(textOf(v), v, gives)
 	}
-	if c.says(text, v, gives) != gives {
+	if c.isLong(text) {
 		return !gives
 	}
-	if cleaned := withoutDetours(text); cleaned != text {
-		return c.says(cleaned, v, gives)
+	f, test := s.formsOf(c.place, text), func(text string) bool { return c.test(text, v) }
+	if gives != c.not {
+		return f.all(test) != c.not
 	}
-	return gives
+	return f.some(test) != c.not
 }
 
 // says reports what the condition says of one reading of a value. What is too long to be looked at counts for what takes
 // away and not for what gives.
 func (c *condition) says(text string, v any, gives bool) bool {
-	if c.regex != nil && len(text)*c.regex.size > maxWork {
+	if c.isLong(text) {
 		return !gives
 	}
 	return c.test(text, v) != c.not
+}
+
+func (c *condition) isLong(text string) bool {
+	return c.regex != nil && len(text)*c.regex.size > maxWork
 }
 
 // holdsIn reports whether the condition holds for a call; of a compound command for the simple one at hand.
@@ -122,7 +127,7 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 	value := s.in.Arguments.Value()
 	isPrimary := len(c.place) == 0 || len(c.place) == 1 && c.place[0].name == s.primary
 	if !isPrimary {
-		return c.place.holds(value, gives, func(v any) bool { return c.holds(v, gives) })
+		return c.place.holds(value, gives, func(v any) bool { return c.holds(v, s, gives) })
 	}
 	v, there := value[s.primary]
 	whole, isText := v.(string)
@@ -130,7 +135,7 @@ func (c *condition) holdsIn(s *subject, gives bool) bool {
 	case !there || s.primary == "":
 		return false
 	case !s.isCommand || !isText:
-		return c.holds(v, gives)
+		return c.holds(v, s, gives)
 	case s.unclear:
 		return !gives
 	case gives:

@@ -38,7 +38,7 @@ func fieldsOf(d *tool.Descriptor) fields {
 		}
 	}
 	f.path = only(schema.Properties.all, func(name string) bool {
-		return ends(name, "path", "paths", "file", "files", "filename", "dir", "directory", "folder", "source", "destination", "target")
+		return ends(name, pathNames...)
 	}, texts)
 	f.url = only(schema.Properties.all, func(name string) bool {
 		return ends(name, "url", "urls", "uri", "uris", "link", "href", "host", "endpoint")

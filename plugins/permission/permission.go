@@ -32,6 +32,8 @@ type Config struct {
 	// Commands says by tool id how a call is split into simple commands. Rules and kept answers hold for one of these; a
 	// call of another tool is one whole.
 	Commands map[string]Splitter
+	// Paths says which files of the workspace paths in arguments name; nil: rules see paths as they were sent, and clean.
+	Paths Paths
 	// Modes says which permission modes were chosen; nil means that none ever is.
 	Modes Modes
 	// Above returns the modes of the runs and threads above a call, such as those in which a subagent was asked that makes it. What
@@ -44,6 +46,7 @@ type Gate struct {
 	singleUser bool
 	remembered Remembered
 	commands   map[string]Splitter
+	paths      Paths
 	modes      Modes
 	above      func(in *hook.Input) []string
 	rules      atomic.Pointer[Rules]
@@ -51,7 +54,7 @@ type Gate struct {
 
 // New returns a gate.
 func New(cfg Config) *Gate {
-	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, modes: cfg.Modes, above: cfg.Above}
+	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, paths: cfg.Paths, modes: cfg.Modes, above: cfg.Above}
 	g.Swap(cfg.Rules)
 	return g
 }
@@ -128,7 +131,7 @@ func (g *Gate) judge(in *hook.Input) decision {
 }
 
 func (g *Gate) subject(c *candidates, in *hook.Input) subject {
-	s := subject{in: in, tier: in.Assessment.Normal().Tier, primary: c.fields.primary}
+	s := subject{in: in, tier: in.Assessment.Normal().Tier, primary: c.fields.primary, paths: g.paths}
 	if !slices.Contains(tiers, s.tier) { // the strictest that there is
 		s.tier = tool.Escalate
 	}

@@ -92,17 +92,19 @@ func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 }
 
 // covers reports whether an option that is not about commands holds for a whole call.
-func covers(option string, in *hook.Input, f fields) bool {
+func covers(option string, s *subject, f fields) bool {
 	kind, value, ok := cutOption(option)
 	if !ok {
 		return false
 	}
+	in := s.in
 	switch kind {
 	case optionExact:
 		return option == exact(in.Arguments)
 	case optionPath:
 		at := in.Arguments.String(f.path)
-		return f.path != "" && plainPath(at) && below(value, path.Clean(at))
+		readings := s.formsOf(place{{name: f.path}}, at)
+		return f.path != "" && plainPath(at) && readings.all(func(p string) bool { return below(value, path.Clean(p)) })
 	case optionOrigin:
 		return f.url != "" && value != "" && origin(in.Arguments.String(f.url)) == value
 	}
@@ -144,7 +146,7 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
 	})
 	kept = slices.DeleteFunc(slices.Clone(kept), func(r RememberedRule) bool { return !mayAnswer(r.By, d) })
-	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, in, c.fields) }); i >= 0 {
+	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, &s, c.fields) }); i >= 0 {
 		return kept[i].ID
 	}
 	if len(kept) == 0 || g.commands[in.Descriptor.ID] == nil {

@@ -96,12 +96,14 @@ type subject struct {
 	in         *hook.Input
 	tier       tool.Tier
 	primary    string
-	isCommand  bool // the primary argument is a command
-	understood bool // and all that it does is in its parts
+	paths      Paths // nil: nobody knows
+	isCommand  bool  // the primary argument is a command
+	understood bool  // and all that it does is in its parts
 	hasPart    bool
 	part       Part // the simple command at hand
 	alsoWhole  bool // what takes away is held against the whole command too
 	asPart     bool // expressions see the part in the place of the whole
+	reading    int  // of paths, which expressions see: 0 as they were sent, 1 clean, 2 without links
 	unclear    bool // what else the command does, which nobody can read: it may be whatever a rule takes away
 }
 

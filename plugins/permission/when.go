@@ -158,8 +158,10 @@ var errNotBool = errors.New("the expression is neither true nor false")
 // holds evaluates the expression for a call, of a compound command for the simple one at hand.
 func (e *expression) holds(s *subject, gives bool) bool {
 	switch {
-	case !s.isCommand:
+	case !s.isCommand && s.paths == nil:
 		return e.evaluate(*s, gives)
+	case !s.isCommand:
+		return e.holdsForPaths(*s, gives)
 	case s.unclear && e.readsCommand(s.primary):
 		return !gives && e.couldHold(s)
 	case gives && !s.understood: // nobody knows what the command is
@@ -170,6 +172,39 @@ func (e *expression) holds(s *subject, gives bool) bool {
 	part := *s
 	part.asPart = s.hasPart
 	return s.hasPart && e.evaluate(part, gives)
+}
+
+// holdsForPaths evaluates the expression for each reading of the paths in the arguments: what gives must hold for those from the
+// workspace, or as they were sent when they name no file of it.
+func (e *expression) holdsForPaths(s subject, gives bool) bool {
+	first := 0
+	if gives && s.namesFile() {
+		first = 1
+	}
+	for s.reading = first; s.reading <= 2; s.reading++ {
+		if e.evaluate(s, gives) != gives {
+			return !gives
+		}
+	}
+	return gives
+}
+
+// namesFile reports whether an argument is a path in the workspace.
+func (s *subject) namesFile() bool {
+	for name, v := range s.in.Arguments.Value() {
+		if text, isText := v.(string); isText && s.reads(name, text) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// reads returns the readings of an argument that is a path in the workspace: clean, and without links; nil for any other.
+func (s *subject) reads(name, text string) []string {
+	if f := s.formsOf(place{{name: name}}, text); len(f.sent) > 0 {
+		return f.families[0][:]
+	}
+	return nil
 }
 
 func (e *expression) readsCommand(primary string) bool {
@@ -235,10 +270,20 @@ func (a *activation) arguments() map[string]any {
 	if value == nil {
 		value = map[string]any{}
 	}
-	if !a.s.asPart {
+	if !a.s.asPart && a.s.reading == 0 {
 		return value
 	}
 	value = maps.Clone(value)
-	value[a.s.primary] = a.s.part.Text
+	if a.s.asPart {
+		value[a.s.primary] = a.s.part.Text
+		return value
+	}
+	for name, v := range value {
+		if text, isText := v.(string); isText {
+			if readings := a.s.reads(name, text); readings != nil {
+				value[name] = readings[a.s.reading-1]
+			}
+		}
+	}
 	return value
 }
