@@ -1,6 +1,5 @@
 /** What an approver agrees to, recomputed: canonical form v1 and the approval digest. */
 import { createHash } from "node:crypto";
-import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { type Call } from "../gen/toold/v1/call_pb.js";
 import { IsolationLevel, NetworkMode } from "../gen/toold/v1/isolation_pb.js";
 import { ResumeMode } from "../gen/toold/v1/suspension_pb.js";
@@ -100,7 +99,7 @@ export function ofCall(c: Call): string {
     namespace: c.namespace, call_id: c.callId, suspension_id: s.suspensionId, caller: c.caller?.subject ?? "", on_behalf_of: c.run?.onBehalfOf ?? "",
     tool: c.tool, tool_digest: c.toolDigest, arguments: c.effectiveArguments, resume_mode: ResumeMode[s.resumeMode],
     required_isolation: IsolationLevel[c.isolation?.required ?? 0].toLowerCase(), required_network: NetworkMode[c.isolation?.network ?? 0].toLowerCase(),
-    expires_at: timestampDate(s.expiresAt!).toISOString().slice(0, 19) + "." + micros + "Z",
+    expires_at: new Date(Number(s.expiresAt!.seconds) * 1000).toISOString().slice(0, 19) + "." + micros + "Z", // timestampDate rounds
     message: s.message, parameters: s.parameters, response_schema: s.responseSchema,
   });
 }
