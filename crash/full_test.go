@@ -276,3 +276,47 @@ func (l *life) agree(it *item) error {
 	}
 	return l.follow(it, s, it.Open("resume", l.epoch, nil), nil)
 }
+
+// TestP7StartsOnAFullDisk: a daemon that was killed while its disk was full starts on it, from the reserve or to be read alone.
+// It answers what is stored, refuses new calls, and goes on by itself when there is space.
+func TestP7StartsOnAFullDisk(t *testing.T) {
+	for n, reserve := range []bool{true, false} {
+		t.Run(fmt.Sprintf("reserve %t", reserve), func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			l := newLoop(t, uint64(2000+n))
+			l.kinds = append(l.kinds, &kind{name: "silent", tool: "bash", caller: auto, once: true, counts: counts, arguments: command(original, silent)})
+			d := mountSmall(t, l.data)
+			if d == nil {
+				return
+			}
+			waits, runs, ended, other := l.one("gated"), l.one("silent"), l.one("noop"), l.one("noop")
+			l.live(t, "", func(life *life, _ *rand.Rand) {
+				must(t, life.run(ended))
+				must(t, life.begun(waits))
+				must(t, life.begun(runs))
+				if d.fill(); !reserve {
+					d.takeReserve()
+				}
+			})
+			l.live(t, "", func(life *life, rng *rand.Rand) {
+				for _, it := range []*item{waits, runs, ended} {
+					ctx, cancel := as(life.ctx, operator)
+					_, err := life.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: it.ID})
+					cancel()
+					must(t, err)
+				}
+				if err := life.run(other); !full(err) {
+					t.Errorf("a new call on a full disk: %v, want STORAGE_FULL", err)
+				}
+				d.free()
+				must(t, untilRoom(func() error { return life.run(other) }))
+				must(t, untilRoom(func() error { return life.agree(waits) }))
+				must(t, life.verify(rng, true))
+			})
+			l.live(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
+			for _, v := range l.led.Broken() {
+				t.Error(v)
+			}
+		})
+	}
+}

@@ -27,8 +27,8 @@ func (l *live) doubt(ctx context.Context, p *pass, later *parents) {
 		} else {
 			go run()
 		}
-	case p.stopper() != nil:
-		if !p.asksDoubt() {
+	case p.stopper() != nil || l.e.cfg.Full():
+		if p.stopper() != nil && !p.asksDoubt() {
 			l.warnBelow(ctx, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether the call that made it ran", Cause: "PARENT", Time: time.Now()}, later)
 		}
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) {

@@ -74,7 +74,8 @@ func (s parents) end() {
 	}
 }
 
-// recoverCall takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up.
+// recoverCall takes one call up. What ends a call whose tool makes calls is left to the caller, for when all were taken up; so
+// are all ends on a full disk, which wait for space.
 func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered, later *parents) error {
 	l, err := e.acquire(ctx, key)
 	if err != nil {
@@ -107,11 +108,13 @@ func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, lat
 		if l.begun() != call.NotStarted {
 			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
 		}
-		if p.stopper() == nil {
+		if p.stopper() == nil && !e.cfg.Full() {
 			l.finishFound(ctx, p, out)
 			break
 		}
-		l.warnBelow(ctx, *c.Cancel, later)
+		if p.stopper() != nil {
+			l.warnBelow(ctx, *c.Cancel, later)
+		}
 		*later = append(*later, l.counted(context.Background(), func(ctx context.Context) { l.finishFound(context.WithoutCancel(ctx), p, out) }))
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
 		found.Resumed++ // with its batch

@@ -38,6 +38,9 @@ func (d *daemon) openStore(ctx context.Context) error {
 	}
 	d.store = opened
 	d.onClose(opened.Close)
+	if opened.Full() {
+		d.log.Error("the disk of the store is full: what is stored can be read, new calls are refused, and what waits is stored when there is space")
+	}
 	if opened.Identity().Clean && opened.SpoolCounted() {
 		return nil
 	}

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/store/sqlite/faultfs"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -321,5 +323,60 @@ func TestFullOfOutput(t *testing.T) {
 	}
 	if err := s.Commit(t.Context(), creation(newCall("c"))); err != nil {
 		t.Errorf("Commit = %v", err)
+	}
+}
+
+// P7: a journal on a full disk opens: from its reserve, or to be read alone until there is space.
+func TestP7OpensOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	var full, reserved atomic.Bool
+	disk, err := faultfs.New(faultfs.Config{Dir: dir, SkipSync: true, Fail: func(op faultfs.Op) faultfs.Fault {
+		_, err := os.Stat(filepath.Join(dir, "reserve"))
+		if full.Load() && (op.Kind == faultfs.Write || op.Kind == faultfs.Create) && (err == nil || !reserved.Load()) {
+			return faultfs.NoSpace
+		}
+		return faultfs.None
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	s := open(t, sqlite.Config{Dir: dir})
+	commit(t, s, creation(newCall("before")))
+	closeStore(t, s)
+
+	full.Store(true)
+	reserved.Store(true)
+	s = open(t, sqlite.Config{Dir: dir})
+	if s.Identity().Epoch != 2 {
+		t.Errorf("epoch %d", s.Identity().Epoch)
+	}
+	commit(t, s, creation(newCall("from the reserve")))
+	full.Store(false)
+	closeStore(t, s)
+
+	full.Store(true)
+	reserved.Store(false)
+	for range 2 { // a start that stored nothing leaves no trace
+		s = open(t, sqlite.Config{Dir: dir})
+		if _, err := s.Call(t.Context(), key("before")); err != nil {
+			t.Errorf("read: %v", err)
+		}
+		for range 2 {
+			if err := s.Commit(t.Context(), creation(newCall("later"))); !errors.Is(err, store.ErrFull) {
+				t.Errorf("Commit = %v, want ErrFull", err)
+			}
+		}
+		closeStore(t, s)
+	}
+	s = open(t, sqlite.Config{Dir: dir})
+	full.Store(false)
+	commit(t, s, creation(newCall("later")))
+	if s.Identity().Epoch != 3 {
+		t.Errorf("epoch %d", s.Identity().Epoch)
+	}
+	closeStore(t, s)
+	if s = open(t, sqlite.Config{Dir: dir}); s.Identity().Epoch != 4 {
+		t.Errorf("epoch %d behind one that began late", s.Identity().Epoch)
 	}
 }

@@ -28,7 +28,7 @@ func readMeta(conn *sqlite.Conn) (m meta, err error) {
 	return m, known(err)
 }
 
-// beginEpoch makes the start of this daemon durable before anything else is done in it.
+// beginEpoch makes the start of this daemon durable before anything else is stored in it.
 func (s *Store) beginEpoch(conn *sqlite.Conn, m meta) error {
 	file, err := s.files.inode()
 	if err != nil {
@@ -44,6 +44,12 @@ func (s *Store) beginEpoch(conn *sqlite.Conn, m meta) error {
 		}
 	}
 	s.id.Store(&id)
+	s.writer.first = m
+	return s.storeEpoch(conn)
+}
+
+func (s *Store) storeEpoch(conn *sqlite.Conn) error {
+	m, id := s.writer.first, s.Identity()
 	return known(exec(conn, `INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, ?, 0)
 		ON CONFLICT DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, file = excluded.file, clean = 0`,
 		id.StoreID, id.Epoch, s.clock.now().UnixNano(), m.position, m.file))

@@ -79,7 +79,9 @@ var _ interface {
 
 const readerCount = 4
 
-// Open opens the journal in cfg.Dir, or makes it, and begins an epoch. The caller closes it.
+// Open opens the journal in cfg.Dir, or makes it, and begins an epoch. Without space for that, the reserve included, the
+// journal can be read, changes are refused with ErrFull, and the first change that finds space begins the epoch. The caller
+// closes it.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -114,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen, Limits: cfg.Output}); err != nil {
 		return nil, err
 	}
-	s.room = newRoom(filepath.Join(cfg.Dir, "reserve"), cfg.Now)
+	s.room = newRoom(s.reserve(), cfg.Now)
 	go s.writer.run()
 	go s.learn()
 	return s, nil
@@ -140,11 +142,17 @@ func (s *Store) openWriter(ctx context.Context) error {
 		}
 	}
 	s.clock = newClock(s.cfg.Now, m.clock)
-	if err := s.beginEpoch(conn, m); err != nil {
+	err = s.beginEpoch(conn, m)
+	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
+		err = s.beginEpoch(conn, m) // the reserve is for this, too
+	}
+	if s.writer.begun = err == nil; err != nil && !errors.Is(err, store.ErrFull) {
 		return err
 	}
 	return s.writer.recall(m)
 }
+
+func (s *Store) reserve() string { return filepath.Join(s.cfg.Dir, "reserve") }
 
 // afterUncleanEnd looks through the database and empties the log that the last epoch left: each start reads the whole
 // log, and a daemon that is killed before it has written enough for a checkpoint would leave a longer one each time.
@@ -207,7 +215,7 @@ func (s *Store) Close() error { return s.shutdown() }
 func (s *Store) close() error {
 	s.writer.stop()
 	err := s.cfg.FailPoint("close")
-	if err == nil && s.refusal() == nil {
+	if err == nil && s.refusal() == nil && s.writer.begun {
 		err = s.endEpoch()
 	}
 	s.refuse(store.ErrClosed)

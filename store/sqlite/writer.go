@@ -54,6 +54,8 @@ type writer struct {
 	stopped  chan struct{}
 
 	// The rest belongs to the goroutine that writes.
+	first       meta // what the epoch begins with
+	begun       bool // the journal has the epoch
 	position    int64
 	synchronous store.Durability
 	block       int64             // that members speaks of
