@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -167,6 +169,32 @@ func TestT81ManifestSecrets(t *testing.T) {
 	}
 	if c = p.runManifest("no", "notmine", ""); c.GetResult().GetError().GetReason() != "SECRET_UNAVAILABLE" || c.GetExecuted() != tooldv1.Executed_EXECUTED_NOT_STARTED {
 		t.Errorf("%v", c)
+	}
+}
+
+// The digests of all tools are the same in two data directories: an answer that waits is not void after a takeover.
+func TestDigestsOfTwoDataDirectories(t *testing.T) {
+	var first map[string]string
+	for range 2 {
+		s := newSite(t, "")
+		_, flag := s.manifests(map[string]string{
+			"touch.yaml": "id: touch\nrun: {program: /usr/bin/touch, args: [made]}\n",
+			"own.yaml":   "id: own\nrun: {program: ./own.sh, digest: load, output: lines}\n",
+			"none.yaml":  "id: none\nrun: {program: ./own.sh, profile: none}\n",
+			"own.sh":     "#!/bin/sh\n",
+		})
+		p := s.start(flag)
+		list, err := tooldv1.NewToolServiceClient(p.conn).ListTools(within(t), &tooldv1.ListToolsRequest{})
+		must(t, err)
+		digests := map[string]string{}
+		for _, one := range list.GetTools() {
+			digests[one.GetId()] = one.GetDigest()
+		}
+		if first == nil {
+			first = digests
+		} else if diff := cmp.Diff(first, digests); diff != "" || digests["own"] == "" {
+			t.Errorf("digests differ (-first +second):\n%s", diff)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
+	"path/filepath"
 )
 
 const echo = "id: x\nrun: {program: /bin/echo, "
@@ -146,6 +147,40 @@ run: {program: /bin/echo, args: ["{action}", "{n}"]}
 	}
 	if other := s.load(strings.Replace(manifest, `"{n}"]`, `"{n}", more]`, 1), "").Descriptor(); other.Version == d.Version {
 		t.Error("another command has the same version: an approval of the one would count for the other")
+	}
+}
+
+// The digest of a tool is the same on every machine that has the same manifest, programs and profile.
+func TestDigestNamesNoPlace(t *testing.T) {
+	manifest := "id: t\nversion: 1.2.0\nrun:\n  program: ./run\n  digest: load\n"
+	digests := map[string]string{} // by what differs
+	digest := func(script string, change func(*sandbox.Policy)) string {
+		s := newSite(t)
+		must(t, os.WriteFile(filepath.Join(s.dir, "run"), []byte(script), 0o755))
+		s.cfg.Policy = func(string) (*sandbox.Policy, error) {
+			p := &sandbox.Policy{Workspace: s.workspace, Read: []string{s.dir}, Hide: []string{filepath.Dir(s.dir)}}
+			change(p)
+			return p, nil
+		}
+		d, err := s.load(manifest, "").Descriptor().Digest()
+		must(t, err)
+		return d
+	}
+	same := func(*sandbox.Policy) {}
+	digests["the place"] = digest("#!/bin/sh\n", same)
+	if first := digest("#!/bin/sh\n", same); digests["the place"] != first {
+		t.Errorf("two machines have the digests %s and %s", first, digests["the place"])
+	}
+	digests["the program"] = digest("#!/bin/sh\nrm -rf .\n", same)
+	digests["the network"] = digest("#!/bin/sh\n", func(p *sandbox.Policy) { p.Network = sandbox.NetworkOpen })
+	digests["the hosts"] = digest("#!/bin/sh\n", func(p *sandbox.Policy) { p.Network, p.Hosts = sandbox.NetworkProxy, []string{"example.com"} })
+	digests["the limits"] = digest("#!/bin/sh\n", func(p *sandbox.Policy) { p.Limits.Memory = 1 << 30 })
+	seen := map[string]string{}
+	for what, d := range digests {
+		if other := seen[d]; other != "" {
+			t.Errorf("%s and %s make no difference", what, other)
+		}
+		seen[d] = what
 	}
 }
 

@@ -192,21 +192,38 @@ func ofSystem(path string) bool {
 	return slices.ContainsFunc([]string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt"}, func(dir string) bool { return strings.HasPrefix(path, dir+"/") })
 }
 
-// describeTool makes the descriptor. Its version names all that the manifest says, and the programs as they are pinned, so that an
-// approval never covers another command.
+// identify sets the key, by which a reload finds a manifest that did not change, and returns what the version says of the tool:
+// all that the manifest says, its profile, and the programs as they are pinned, so that an approval never covers another command.
+// The places of this machine are in the key alone: an answer that waits holds on another one, which has other places.
+func (t *scripted) identify(r *reader) (version string) {
+	var profile sandbox.Policy
+	if t.policy != nil {
+		profile = *t.policy
+	}
+	profile.Workspace, profile.Read, profile.Hide, profile.Protect = "", nil, nil, nil
+	version = fmt.Sprintf("%s\x00%v\x00%t", r.shape, profile, t.policy != nil)
+	key := fmt.Sprintf("%s\x00%v\x00%s", r.file, t.policy, version)
+	for _, p := range t.pins {
+		version += "\x00" + p.digest
+		key += "\x00" + p.path + "=" + p.digest
+	}
+	t.key = hexSum(key)
+	return hexSum(version)[:12]
+}
+
+func hexSum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// describeTool makes the descriptor.
 func (t *scripted) describeTool(r *reader) {
 	m := t.m
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00%s\x00%v\x00", r.file, r.shape, t.policy)
-	for _, p := range t.pins {
-		fmt.Fprintf(h, "%s=%s\x00", p.path, p.digest)
-	}
-	t.key = hex.EncodeToString(h.Sum(nil))
 	d := tool.Descriptor{
 		ID: m.ID, DisplayName: m.DisplayName, Description: m.Description, Category: m.Category, Parameters: m.Parameters, ResultSchema: m.ResultSchema,
 		Idempotent: m.Idempotent, OnDoubt: tool.OnDoubt(m.OnDoubt), Timeouts: tool.Timeouts(m.Timeouts), MaxArguments: m.MaxArguments, OutputBudget: m.OutputBudget,
 		RequiredIsolation: tool.IsolationNone, RequiredNetwork: "open", RequiredSecrets: m.secretNames(),
-		Guidance: m.Guidance, Annotations: m.Annotations, Aliases: m.Aliases, Version: strings.TrimPrefix(m.Version+"+"+t.key[:12], "+"), Metadata: maps.Clone(m.Metadata),
+		Guidance: m.Guidance, Annotations: m.Annotations, Aliases: m.Aliases, Version: strings.TrimPrefix(m.Version+"+"+t.identify(r), "+"), Metadata: maps.Clone(m.Metadata),
 	}
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
