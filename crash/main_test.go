@@ -1,6 +1,7 @@
 // Package crash_test kills the real daemon, at random moments and at named points, and holds it to what it told before.
 //
-// TOOLD_CRASH_KILLS says how often it is killed (40), TOOLD_CRASH_SEED repeats the choices of an earlier run: what is asked
+// TOOLD_CRASH_KILLS says how often it is killed (40), TOOLD_CRASH_STOPS how often the owner of a PostgreSQL store is stopped (2),
+// TOOLD_CRASH_SEED repeats the choices of an earlier run: what is asked
 // for and when it dies. The order in which the daemon does things is its own, so that a seed makes a failure likely again
 // and not certain.
 package crash_test

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), a
+# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), 500 owners of
+# PostgreSQL stores stopped beyond their lock (TOOLD_CRASH_STOPS), a
 # soak of 100,000 calls, power loss and failing disks at every write, MCP conformance, then each fuzz target for the given time. A failing
 # part does not hide the parts after it.
 set -euo pipefail
@@ -8,7 +9,7 @@ cd "$(dirname "$0")/.."
 scripts/need.sh git bash gcc make initdb=postgresql python3 jq protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
 	/usr/include/google/protobuf/duration.proto=libprotobuf-dev \
 	/usr/lib/python3/dist-packages/grpc=python3-grpcio
-export TOOLD_NIGHTLY=1 TOOLD_CRASH_KILLS=${TOOLD_CRASH_KILLS:-2000}
+export TOOLD_NIGHTLY=1 TOOLD_CRASH_KILLS=${TOOLD_CRASH_KILLS:-2000} TOOLD_CRASH_STOPS=${TOOLD_CRASH_STOPS:-500}
 fuzztime=${1:-60s}
 failed=()
 passed=0
@@ -17,7 +18,7 @@ go build -o bin/testsum ./build/testsum
 if bin/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
 	passed=$((passed + 1))
 else
-	failed+=("crash loop with $TOOLD_CRASH_KILLS kills, soak")
+	failed+=("crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, soak")
 fi
 if bin/testsum -ci -must sandbox -- -count=1 -timeout 1h ./sandbox; then
 	passed=$((passed + 1))
@@ -47,7 +48,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, the soak, power loss and failing disks, a thousand isolated processes, MCP conformance, and $((passed + ${#failed[@]} - 4)) fuzz targets for $fuzztime each"
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, the soak, power loss and failing disks, a thousand isolated processes, MCP conformance, and $((passed + ${#failed[@]} - 4)) fuzz targets for $fuzztime each"
 for part in "${failed[@]}"; do echo "FAILED: $part"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))
