@@ -227,6 +227,33 @@ func TestManifestsReload(t *testing.T) {
 	}
 }
 
+// A reload puts a new profile of the sandbox in force with the manifests that use it; one that is another needs a restart, and the
+// answer says so.
+func TestReloadOfProfiles(t *testing.T) {
+	s := newSite(t, "")
+	_, flag := s.manifests(map[string]string{"a.yaml": "id: a\n" + observed + "run: {program: /bin/echo, args: [a]}\n"})
+	config := filepath.Join(filepath.Dir(s.data), "toold.yaml")
+	profile := func(text string) {
+		must(t, os.WriteFile(config, []byte("sandbox:\n  profiles:\n    - {name: old}\n"+text), 0o600))
+	}
+	profile("")
+	p := s.start(flag, "--config", config)
+	s.manifests(map[string]string{"b.yaml": "id: b\n" + observed + "run: {program: /bin/sh, args: [-c, 'touch x || echo no'], profile: fresh}\n"})
+	profile("    - {name: fresh, read_only: true}\n")
+	done, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	if err != nil || strings.Join(done.GetChanged(), " ") != "command sandbox.profiles" || len(done.GetNeedsRestart()) != 0 {
+		t.Fatalf("%v, %v", done, err)
+	}
+	if c := p.runManifest("b", "profile", ""); !strings.Contains(c.GetResult().GetMessage(), "no\n") {
+		t.Errorf("the new profile does not hold: %v", c.GetResult())
+	}
+	profile("    - {name: fresh}\n")
+	done, err = p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	if err != nil || len(done.GetChanged()) != 0 || strings.Join(done.GetNeedsRestart(), " ") != "sandbox.profiles" {
+		t.Errorf("another profile: %v, %v", done, err)
+	}
+}
+
 func TestManifestsCheck(t *testing.T) {
 	s := newSite(t, "")
 	dir, _ := s.manifests(map[string]string{"a.yaml": "id: a\nrun: {program: /bin/echo}\n"})

@@ -177,7 +177,7 @@ func (d *daemon) readSecrets(cfg *Config) (func(), error) {
 
 // reloads reports whether a setting holds without a restart.
 func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || strings.HasPrefix(key, "mcp.") || key == "command.directory" || d.plugins.reloads(key) ||
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || strings.HasPrefix(key, "mcp.") || key == "command.directory" || key == "sandbox.profiles" || d.plugins.reloads(key) ||
 		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
 }
 
@@ -226,12 +226,18 @@ type fresh struct {
 	hooks       outsiders
 	servers     nextMCP
 	manifests   *command.Set
+	restart     bool // an existing profile of the sandbox is another
 }
 
 func (d *daemon) readAll() (*fresh, error) {
 	n := &fresh{}
 	for _, read := range []func() error{
-		func() (err error) { n.cfg, err = d.cfg.Reload(); return err },
+		func() (err error) {
+			if n.cfg, err = d.cfg.Reload(); err == nil {
+				n.cfg.Sandbox.Profiles, n.restart = d.cfg.withProfiles(n.cfg.Sandbox.Profiles)
+			}
+			return err
+		},
 		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
 		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
 		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
@@ -262,6 +268,12 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
 	}
 	done.NeedsRestart = d.needRestart(n.cfg)
+	if n.restart {
+		done.NeedsRestart = append(done.NeedsRestart, "sandbox.profiles")
+	}
+	if d.addProfiles(n.cfg.Sandbox.Profiles) {
+		done.Changed = append(done.Changed, "sandbox.profiles")
+	}
 	for _, part := range []struct {
 		name, key string
 		swap      func() (bool, error)

@@ -2,11 +2,48 @@ package main
 
 import (
 	"path/filepath"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 )
+
+// withProfiles returns the profiles in force with those of a later configuration that are new. An existing profile stays as it is
+// until a restart, because tools and the records of their calls were made with it; restart reports whether one is another.
+func (c *Config) withProfiles(later []Profile) (all []Profile, restart bool) {
+	named := func(list []Profile, name string) int {
+		return slices.IndexFunc(list, func(p Profile) bool { return p.Name == name })
+	}
+	all = slices.Clone(c.Sandbox.Profiles)
+	for _, p := range c.Sandbox.Profiles {
+		i := named(later, p.Name)
+		restart = restart || i < 0 || !reflect.DeepEqual(p, later[i])
+	}
+	for _, p := range later {
+		if named(all, p.Name) < 0 {
+			all = append(all, p)
+		}
+	}
+	return all, restart
+}
+
+// profilesInForce returns the profiles of the configuration, with those that reloads added.
+func (d *daemon) profilesInForce() []Profile {
+	d.profiles.mu.Lock()
+	defer d.profiles.mu.Unlock()
+	return d.cfg.Sandbox.Profiles
+}
+
+// addProfiles puts profiles in force, and reports whether some are new.
+func (d *daemon) addProfiles(all []Profile) bool {
+	d.profiles.mu.Lock()
+	defer d.profiles.mu.Unlock()
+	added := len(all) > len(d.cfg.Sandbox.Profiles)
+	d.cfg.Sandbox.Profiles = all
+	return added
+}
 
 // profileProofs are what canaries have shown of profiles, beside that of commands.
 type profileProofs struct {

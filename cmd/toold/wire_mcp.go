@@ -95,10 +95,11 @@ type nextMCP struct {
 	entries []mcp.Entry
 }
 
-// readNextMCP reads what a later configuration says of MCP servers. What else isolates them holds after a restart alone.
+// readNextMCP reads what a later configuration says of MCP servers and of new profiles. What else isolates them holds after a
+// restart alone.
 func (d *daemon) readNextMCP(later *Config) (nextMCP, error) {
 	cfg := *d.cfg
-	cfg.MCP = later.MCP
+	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles
 	servers, err := readMCP(&cfg)
 	return nextMCP{&cfg, servers.Entries}, err
 }

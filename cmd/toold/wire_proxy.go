@@ -72,18 +72,19 @@ func (p *Profile) network(policy *sandbox.Policy) error {
 
 // addedHeaders gives the proxy what profiles add to plain requests.
 type addedHeaders struct {
-	profiles []Profile
+	profiles func() []Profile
 	secrets  func() *secret.Resolver // nil before there are any
 }
 
 // Headers implements [proxy.Headers]. What serves a profile serves all namespaces, so the secret has to be everybody's.
 func (a addedHeaders) Headers(ctx context.Context, r proxy.Plain) (http.Header, error) {
-	i := slices.IndexFunc(a.profiles, func(p Profile) bool { return p.Name == r.Policy.Name })
+	profiles := a.profiles()
+	i := slices.IndexFunc(profiles, func(p Profile) bool { return p.Name == r.Policy.Name })
 	if i < 0 {
 		return nil, nil //nolint:nilnil // nothing is added for the daemon's own profiles
 	}
 	added := http.Header{}
-	for _, h := range a.profiles[i].Headers {
+	for _, h := range profiles[i].Headers {
 		if h.check() != nil || h.Host != r.Host {
 			continue
 		}
@@ -103,7 +104,7 @@ func (a addedHeaders) Headers(ctx context.Context, r proxy.Plain) (http.Header, 
 // gateway is the proxy of the daemon's processes.
 func (d *daemon) gateway() *proxy.Proxy {
 	return proxy.New(proxy.Config{
-		Headers: addedHeaders{d.cfg.Sandbox.Profiles, func() *secret.Resolver { return d.references }},
+		Headers: addedHeaders{d.profilesInForce, func() *secret.Resolver { return d.references }},
 		Report: func(e proxy.Event) {
 			level := zap.InfoLevel
 			if e.Tag == sandbox.CanaryTag {
