@@ -35,6 +35,7 @@ const (
 // path. It has no capability and gets none, makes only the system calls of a list, and cannot reach a process outside.
 type Policy struct {
 	Name      string // what the operator calls it; the gateway may want to know
+	Source    string // the one program that it is for, such as mcp:memory; the gateway may want to know. Empty: none
 	Workspace string // absolute; required; not "/"
 	ReadOnly  bool   // the workspace; false: it may be written
 	// Read lists more paths to show read-only at their own places; what does not exist is left out.

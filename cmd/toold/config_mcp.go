@@ -151,6 +151,7 @@ func (c *Config) mcpPolicy(profile string, e *mcp.Entry, workspace string) (*san
 	if policy == nil || err != nil {
 		return nil, err
 	}
+	policy.Source = mcp.SourcePrefix + e.Key
 	if filepath.IsAbs(e.Command) {
 		policy.Read = append(slices.Clone(policy.Read), filepath.Clean(e.Command))
 	}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,5 +210,56 @@ func TestMCPSignIn(t *testing.T) {
 	}))
 	if kept != 1 || strings.Contains(p.log.String(), "Access-0123456789abcdef") {
 		t.Errorf("the token is in %d files, or in the log", kept)
+	}
+}
+
+// A server that fetches its program from a place that its profile does not name says which place that is, and runs with a profile
+// that names it.
+func TestRefusedRegistryIsNamed(t *testing.T) {
+	t.Parallel()
+	registry := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer registry.Close()
+	_, port, err := net.SplitHostPort(registry.Listener.Addr().String())
+	must(t, err)
+	s := newSite(t, "")
+	dir := filepath.Dir(s.rules)
+	exe, err := os.Executable()
+	must(t, err)
+	file, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"w": map[string]any{
+		"command": "sh", "args": []string{"-c", `curl -sS --fail --noproxy '' "$0" && exec "$1"`, registry.URL, exe}, "env": map[string]string{mcptest.Mode: "good"},
+	}}})
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "mcp.json"), file, 0o600))
+	config := filepath.Join(dir, "toold.yaml")
+	with := func(profile string) {
+		must(t, os.WriteFile(config, []byte(`
+mcp:
+  files: [`+filepath.Join(dir, "mcp.json")+`]
+  servers: [{name: w, profile: `+profile+`}]
+sandbox:
+  profiles:
+    - {name: public, network: proxy, ports: [`+port+`], read: [`+exe+`]}
+    - {name: private, network: proxy, ports: [`+port+`], read: [`+exe+`], hosts: [127.0.0.1], addresses: [127.0.0.1]}
+`), 0o600))
+	}
+	with("public")
+	p := s.start("--config", config)
+	source := func() *tooldv1.Source {
+		list, err := p.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
+		must(t, err)
+		return list.GetSources()[1]
+	}
+	eventually(t, "the refused place is named", func() bool {
+		return strings.Contains(source().GetError(), "its sandbox refused the network: 127.0.0.1:"+port+" (the address 127.0.0.1 is not among the hosts")
+	})
+	if s := source(); !strings.Contains(s.GetError(), "mcp.servers") {
+		t.Errorf("the source is %v", s)
+	}
+	with("private")
+	_, err = p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	must(t, err)
+	eventually(t, "the server runs", func() bool { return p.hasTool("w__echo") })
+	if s := source(); s.GetError() != "" {
+		t.Errorf("the source is %v", s)
 	}
 }

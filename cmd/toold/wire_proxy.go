@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -113,6 +115,9 @@ func (d *daemon) gateway() *proxy.Proxy {
 				level = zap.WarnLevel
 			}
 			d.log.Log(level, "proxy", eventFields(&e)...)
+			if e.Source != "" && e.Tag != sandbox.CanaryTag && e.Verdict == proxy.Refused && e.Host != "" {
+				d.mcp.Blocked(e.Source, fmt.Sprintf("%s (%s)", net.JoinHostPort(e.Host, strconv.Itoa(int(e.Port))), e.Why))
+			}
 		},
 		Summary: func(s proxy.Summary) {
 			if s.Untold > 0 {

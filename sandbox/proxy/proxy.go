@@ -65,7 +65,8 @@ const (
 
 // An Event is one request of a process.
 type Event struct {
-	Tag     string // of the run
+	Tag     string // of the run, which a caller may have chosen
+	Source  string // of the run's policy
 	Method  string // CONNECT, or that of a plain request; empty when the request could not be read
 	Host    string // in its one form; empty when there is none
 	Port    uint16
@@ -179,7 +180,7 @@ func (s *session) attend(ctx context.Context, conn net.Conn) {
 	}
 	defer func() { <-s.Proxy.room }()
 	began := time.Now()
-	e := &Event{Tag: s.tag, Verdict: Allowed}
+	e := &Event{Tag: s.tag, Source: s.policy.Source, Verdict: Allowed}
 	defer func() {
 		if r := recover(); r != nil { // what comes here was written by whoever wrote the process
 			e.Verdict, e.Why = Failed, "the proxy failed"

@@ -256,12 +256,23 @@ type Source struct {
 	Trust    Trust
 	Tools    int
 	Starts   int       // connections that were made or tried
-	Error    string    // the last one, with the process's last words
+	Error    string    // the last one, with the process's last words, and where its processes may not go
 	Refused  []Refusal // tools that are not taken
 }
 
 // A Refusal says why a tool is not taken.
 type Refusal struct{ Tool, Why string }
+
+// Blocked notes why a process of a source was refused a place in the network.
+func (h *Hub) Blocked(source, why string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.servers {
+		if s.source.Name == source { // never changed
+			s.block(why)
+		}
+	}
+}
 
 // Sources returns the health of all servers, by name.
 func (h *Hub) Sources() []Source {

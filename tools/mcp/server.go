@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,6 +42,7 @@ type server struct {
 	gone    bool          // a reload took it away
 	next    *server       // the reload's other one
 	source  Source
+	blocked []string        // where its processes wanted to go and may not, since it was last ready
 	kept    []byte          // of the memory
 	shown   map[string]bool // ids that were listed; used by one goroutine at a time
 }
@@ -66,7 +68,23 @@ func (s *server) health() Source {
 	defer s.mu.Unlock()
 	out := s.source
 	out.Refused = slices.Clone(out.Refused)
+	if len(s.blocked) > 0 {
+		out.Error = strings.TrimPrefix(out.Error+"; ", "; ") + "its sandbox refused the network: " + strings.Join(s.blocked, "; ") +
+			". To allow that, name a profile with such hosts, ports or addresses in mcp.servers"
+	}
 	return out
+}
+
+// maxBlocked is how many refused places are kept.
+const maxBlocked = 8
+
+// block notes a place that the server's processes may not reach.
+func (s *server) block(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why = cleanLine(why, maxTitle*5); len(s.blocked) < maxBlocked && !slices.Contains(s.blocked, why) {
+		s.blocked = append(s.blocked, why)
+	}
 }
 
 func (s *server) note(change func(*Source)) {
@@ -175,7 +193,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 	}
 	s.signin.admitted()
 	s.publish(next)
-	s.become(Ready, func(h *Source) { h.Error = "" })
+	s.become(Ready, func(h *Source) { h.Error, s.blocked = "", nil })
 	defer s.publish(nil)
 	return true, s.follow(ctx, next, l.lost)
 }

@@ -18,6 +18,8 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 			state = cell{"connecting", dim}
 		case tooldv1.SourceState_SOURCE_STATE_DOWN:
 			state, last = cell{"down", bad}, s.GetError()
+		}
+		if s.GetError() != "" {
 			wrong.WriteString("  " + v.paint(bad, Line(s.GetName())) + "  " + Line(s.GetError()) + "\n")
 		}
 		age := ""
@@ -33,7 +35,7 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 	}
 	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER, OR WHAT IS WRONG"}, 24, rows)
 	if wrong.Len() > 0 {
-		text += "\ndown:\n" + wrong.String() // the table has no room for all of it
+		text += "\nwhat is wrong:\n" + wrong.String() // the table has no room for all of it
 	}
 	if refused.Len() > 0 {
 		text += "\nnot taken:\n" + refused.String()
