@@ -40,6 +40,8 @@ func attack(args []string) {
 	case "abstract":
 		_, err := net.Dial("unix", "\x00"+args[1])
 		fmt.Println("dial", errorName(err))
+	case "later":
+		attackLater(args[1])
 	case "modes":
 		attackModes()
 	case "int80":
@@ -48,6 +50,30 @@ func attack(args []string) {
 	case "x32":
 		syscall.RawSyscall(unix.SYS_GETPID|0x40000000, 0, 0, 0)
 		fmt.Println("alive")
+	}
+}
+
+// attackLater waits for a line and tries to reach what was bound meanwhile.
+func attackLater(dir string) {
+	fmt.Println("ready")
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	_, err := net.Dial("unix", filepath.Join(dir, "stream"))
+	fmt.Println("stream", errorName(err))
+	to := &unix.SockaddrUnix{Name: filepath.Join(dir, "datagram")}
+	if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0); err == nil {
+		fmt.Println("datagram", errorName(unix.Sendto(fd, []byte("x"), 0, to)))
+	}
+	for _, kind := range []int{unix.SOCK_DGRAM, unix.SOCK_RAW, unix.SOCK_STREAM, unix.SOCK_SEQPACKET} {
+		pair, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			fmt.Println("pair", kind, err)
+			continue
+		}
+		fmt.Println("pair", kind, errorName(unix.Sendto(pair[0], []byte("x"), 0, to)))
+		_ = unix.Close(pair[1])
+		for _, name := range []string{"datagram", "stream"} {
+			fmt.Println("pair to", name, kind, errorName(unix.Connect(pair[0], &unix.SockaddrUnix{Name: filepath.Join(dir, name)})))
+		}
 	}
 }
 
@@ -623,5 +649,106 @@ func TestRefusedPolicies(t *testing.T) {
 	spec.Dir = t.TempDir() // there, but not to be seen
 	if exit, err := r.Run(t.Context(), spec); exit != nil || err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("directory elsewhere: %+v, %v", exit, err)
+	}
+}
+
+// T129: a socket that was bound by a relative path, or whose directory was renamed since, is covered when a command starts.
+func TestT129SocketsWithOtherNames(t *testing.T) {
+	r := open(t)
+	dir := t.TempDir()
+	listen := func(at string) {
+		t.Helper()
+		lis, err := net.Listen("unix", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { lis.Close() })
+	}
+	for _, sub := range []string{"relative", "before", "again"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(dir, "relative"))
+	listen("s")
+	for from, to := range map[string]string{"before": "after", "again": "other"} {
+		listen(filepath.Join(dir, from, "s"))
+		if err := os.Rename(filepath.Join(dir, from), filepath.Join(dir, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "again"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	listen(filepath.Join(dir, "again/s")) // the old name leads to another socket
+	for _, at := range []string{"relative/s", "after/s", "other/s", "again/s"} {
+		if _, err := net.Dial("unix", filepath.Join(dir, at)); err != nil {
+			t.Fatalf("%s: nothing is tested: %v", at, err)
+		}
+		_, out := run(t, r, attacker(t, dir, "dial", filepath.Join(dir, at)))
+		if got := out.read("stdout"); !strings.HasPrefix(got, "dial dial unix") {
+			t.Errorf("%s: %q %q", at, got, out.read("stderr"))
+		}
+	}
+}
+
+// T129: where unix sockets come in pairs alone, what the machine binds while a command runs is out of reach, by streams and datagrams.
+func TestT129SocketsOfLater(t *testing.T) {
+	r := open(t)
+	for name, policy := range map[string]sandbox.Policy{"pairs": {NoUnixSockets: true}, "landlock": {Unsupervised: true}} {
+		dir := t.TempDir()
+		spec := attacker(t, dir, "later", dir)
+		spec.Policy.NoUnixSockets, spec.Policy.Unsupervised = policy.NoUnixSockets, policy.Unsupervised
+		in, begin := io.Pipe()
+		spec.Stdin = in
+		received := make(chan string, 8)
+		bind := func() error {
+			streams, err := net.Listen("unix", filepath.Join(dir, "stream"))
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { streams.Close() })
+			datagrams, err := net.ListenPacket("unixgram", filepath.Join(dir, "datagram"))
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { datagrams.Close() })
+			go func() { // until the socket is closed
+				for b := make([]byte, 8); ; received <- "datagram" {
+					if _, _, err := datagrams.ReadFrom(b); err != nil {
+						return
+					}
+				}
+			}()
+			_, err = begin.Write([]byte("\n"))
+			return err
+		}
+		var out screen
+		begun := false
+		spec.Output = func(stream string, chunk []byte) error {
+			out.output(stream, chunk)
+			if begun || stream != "stdout" {
+				return nil
+			}
+			begun = true
+			return bind()
+		}
+		exit, err := r.Run(t.Context(), spec)
+		begin.Close()
+		text := out.read("stdout")
+		if err != nil || exit.Code != 0 || !strings.Contains(text, "pair 1") {
+			t.Fatalf("%s: %+v, %v: %q %q", name, exit, err, text, out.read("stderr"))
+		}
+		for line := range strings.Lines(text) {
+			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // to its other end
+			if strings.HasSuffix(line, " none\n") && !stays {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
+		select {
+		case got := <-received:
+			t.Errorf("%s: a %s came through", name, got)
+		default:
+		}
 	}
 }

@@ -20,6 +20,9 @@ const (
 const namespaceFlags = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET | unix.CLONE_NEWNS | unix.CLONE_NEWPID |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWUTS
 
+// typeOfSocket is the type in an argument that has flags, too.
+const typeOfSocket = 0xf
+
 func refuseWith(errno unix.Errno) bpf.Instruction {
 	return bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(errno)}
 }
@@ -29,11 +32,19 @@ var (
 	kill  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 )
 
+// socketKinds says which sockets a command may make beside IP and routing ones.
+type socketKinds int
+
+const (
+	unixSockets socketKinds = iota
+	unixPairs               // unix sockets in pairs alone, which lead to no path
+	pairsAlone              // and no IP or routing ones
+)
+
 // filter returns the system calls that a command may make, as the kernel takes it: what is not listed is refused with
 // EPERM, and with ENOSYS when it is newer than the list, so that programs fall back to what they did before there was
-// such a call. A call of another architecture (int 0x80, x32) kills the process. Without sockets there are none but unix
-// ones in pairs.
-func filter(sockets bool) ([]byte, error) {
+// such a call. A call of another architecture (int 0x80, x32) kills the process.
+func filter(sockets socketKinds) ([]byte, error) {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: dataArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1},
@@ -60,7 +71,7 @@ type span struct {
 }
 
 // spans returns the rules for all numbers, by number.
-func spans(sockets bool) (list []span) {
+func spans(sockets socketKinds) (list []span) {
 	allowed, refused := []bpf.Instruction{allow}, []bpf.Instruction{refuseWith(unix.EPERM)}
 	rules := examined(sockets)
 	for _, number := range slices.Concat(commonCalls(), archCalls()) {
@@ -95,7 +106,7 @@ func tree(list []span) []bpf.Instruction {
 }
 
 // examined has the calls whose arguments decide. Each rule begins with the number loaded and ends with a verdict.
-func examined(sockets bool) map[uint32][]bpf.Instruction {
+func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	unless := func(cond bpf.JumpTest, val uint32) []bpf.Instruction {
 		return []bpf.Instruction{bpf.JumpIf{Cond: cond, Val: val, SkipFalse: 1}, refuseWith(unix.EPERM)}
 	}
@@ -105,6 +116,10 @@ func examined(sockets bool) map[uint32][]bpf.Instruction {
 		}
 		return list
 	}
+	families := []uint32{unix.AF_INET, unix.AF_INET6}
+	if sockets == unixSockets {
+		families = append(families, unix.AF_UNIX)
+	}
 	rules := map[uint32][]bpf.Instruction{
 		unix.SYS_CLONE:  slices.Concat([]bpf.Instruction{arg(0)}, unless(bpf.JumpBitsSet, namespaceFlags), []bpf.Instruction{allow}),
 		unix.SYS_CLONE3: {refuseWith(unix.ENOSYS)}, // its flags are out of sight; everybody falls back to clone
@@ -112,7 +127,7 @@ func examined(sockets bool) map[uint32][]bpf.Instruction {
 			[]bpf.Instruction{allow}),
 		unix.SYS_PERSONALITY: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(0, 0x0008, 0x20000, 0x20008, 0xffffffff), []bpf.Instruction{refuseWith(unix.EPERM)}),
 		// NETLINK_ROUTE is how a program learns its addresses.
-		unix.SYS_SOCKET: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(unix.AF_UNIX, unix.AF_INET, unix.AF_INET6),
+		unix.SYS_SOCKET: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(families...),
 			[]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_NETLINK, SkipFalse: 3}, arg(2)}, oneOf(unix.NETLINK_ROUTE),
 			[]bpf.Instruction{refuseWith(unix.EPERM)}),
 		unix.SYS_SOCKETPAIR: slices.Concat([]bpf.Instruction{arg(0)}, oneOf(unix.AF_UNIX), []bpf.Instruction{refuseWith(unix.EPERM)}),
@@ -123,8 +138,15 @@ func examined(sockets bool) map[uint32][]bpf.Instruction {
 	for number, rule := range coreRules() {
 		rules[number] = rule
 	}
-	if !sockets {
+	if sockets == pairsAlone {
 		rules[unix.SYS_SOCKET] = []bpf.Instruction{refuseWith(unix.EPERM)}
+	}
+	if sockets != unixSockets {
+		// A pair for datagrams can still send one to a path; the others stay connected for ever.
+		rules[unix.SYS_SOCKETPAIR] = slices.Concat([]bpf.Instruction{
+			arg(0), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.AF_UNIX, SkipTrue: 1}, refuseWith(unix.EPERM),
+			arg(1), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: typeOfSocket},
+		}, oneOf(unix.SOCK_STREAM, unix.SOCK_SEQPACKET), []bpf.Instruction{refuseWith(unix.EPERM)})
 	}
 	return rules
 }

@@ -97,7 +97,7 @@ func orderFile(o *helper.Order) (*os.File, error) {
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary
-	o.Home, o.HomeAt = run.home, run.homeAt
+	o.Home, o.HomeAt, o.Sockets = run.home, run.homeAt, run.sockets
 	run.inner = nil
 	file, err := orderFile(o)
 	if err != nil {

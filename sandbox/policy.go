@@ -52,6 +52,9 @@ type Policy struct {
 	Hosts     []string       // names, or addresses; a leading dot: all names below it too; none: every name of the public network
 	Ports     []uint16       // none: 80 and 443
 	Addresses []netip.Prefix // to which names may lead beside those of the public network
+	// NoUnixSockets leaves unix sockets in pairs alone: then a socket that somebody on the machine binds in the workspace while a command
+	// runs is out of reach, too. Those that are there at the start are covered in any case.
+	NoUnixSockets bool
 	// Unsupervised gives up everything that needs namespaces: files and network are isolated by Landlock and the list of
 	// system calls alone, which leaves no socket but pairs. Processes are then looked after as those without Policy. It is
 	// for places without user namespaces.
@@ -231,13 +234,16 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 			{Resource: unix.RLIMIT_CORE, Value: noDump}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},
 			{Resource: unix.RLIMIT_FSIZE, Value: uint64(cmp.Or(l.FileSize, 4<<30))}, {Resource: unix.RLIMIT_NOFILE, Value: uint64(cmp.Or(l.OpenFiles, 4096))},
 		},
-		Landlock: r.landlock, Filter: r.filter,
+		Landlock: r.landlock, Filter: r.filters[unixSockets],
+	}
+	if p.NoUnixSockets {
+		o.Filter = r.filters[unixPairs]
 	}
 	if p.Network == NetworkProxy {
 		o.Proxy = ProxyPort
 	}
 	if p.Unsupervised {
-		o.Filter = r.filterAlone
+		o.Filter = r.filters[pairsAlone]
 	} else {
 		// Without a namespace of users this limit would count all processes of the daemon's user.
 		o.Limits = append(o.Limits, helper.Limit{Resource: unix.RLIMIT_NPROC, Value: uint64(processes)})

@@ -44,6 +44,7 @@ type run struct {
 	cut      error          // why the run is to end, when that came before the command was seen to begin
 	clerk    bool           // it is no run but a helper, with nothing but processes 1 to be in its session
 	guarded  []place        // to be given back to guards
+	sockets  []string       // paths in the workspace that the helper does not find by itself
 	home     string         // directory to be given back to homes; empty: none
 	homeAt   string         // where the process finds its home; empty: it has none of this Runner
 	group    *cgroup.Group  // nil: there are none
@@ -112,12 +113,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	switch {
 	case err != nil:
 	case run.spec.Policy != nil:
-		if err = r.guard(run); err == nil {
-			err = r.group(run)
-		}
-		if err == nil {
-			err = r.launch(ctx, run, theirs)
-		}
+		err = r.isolate(ctx, run, theirs)
 	default:
 		done := make(chan error)
 		r.starts <- func() { done <- r.fork(ctx, run, theirs) }
@@ -134,6 +130,7 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 		r.dropRecord(run, nil)
 		return err
 	}
+	run.spec.Control.attach(run) // before Output gets something, which may use it
 	for _, s := range run.streams {
 		go s.read(run.spec.Output, run.broken)
 	}
@@ -147,7 +144,6 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	for _, left := range run.rests {
 		go feed(left.pipe, strings.NewReader(left.text))
 	}
-	run.spec.Control.attach(run)
 	if run.spec.Started != nil {
 		run.spec.Started()
 	}
@@ -156,6 +152,21 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	default:
 	}
 	return nil
+}
+
+// isolate makes process 1 of a run, after what is made for it outside.
+func (r *Runner) isolate(ctx context.Context, run *run, theirs []*os.File) error {
+	err := r.guard(run)
+	if err == nil {
+		err = run.findSockets()
+	}
+	if err == nil {
+		err = r.group(run)
+	}
+	if err == nil {
+		err = r.launch(ctx, run, theirs)
+	}
+	return err
 }
 
 func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {

@@ -144,28 +144,27 @@ type Process struct {
 // A Runner starts processes. Its methods may be called concurrently. A process that is a subreaper has one Runner
 // only, because that one waits for every orphan.
 type Runner struct {
-	owner       string
-	stateDir    string
-	bootID      string
-	self        process
-	children    *os.File // of the first thread; nil where the kernel does not list them
-	program     *os.File // the helper's
-	gateway     Gateway
-	own         func(context.Context) error
-	landlock    int    // version; 0: none
-	filter      []byte // of system calls; filterAlone is for where there are no namespaces
-	filterAlone []byte
-	pidMax      atomic.Bool // a namespace may have a highest process number of its own
-	guards      guards
-	homes       homes
-	resident    resident
-	groups      *cgroup.Pool
-	shelf       shelf
-	starts      chan func()
-	life        context.Context // until Close
-	over        context.CancelFunc
-	wake        chan struct{}
-	done        sync.WaitGroup // the two goroutines of New
+	owner    string
+	stateDir string
+	bootID   string
+	self     process
+	children *os.File // of the first thread; nil where the kernel does not list them
+	program  *os.File // the helper's
+	gateway  Gateway
+	own      func(context.Context) error
+	landlock int                    // version; 0: none
+	filters  map[socketKinds][]byte // of system calls
+	pidMax   atomic.Bool            // a namespace may have a highest process number of its own
+	guards   guards
+	homes    homes
+	resident resident
+	groups   *cgroup.Pool
+	shelf    shelf
+	starts   chan func()
+	life     context.Context // until Close
+	over     context.CancelFunc
+	wake     chan struct{}
+	done     sync.WaitGroup // the two goroutines of New
 
 	// starting is held for writing from before a fork until its run has the pid, and for reading by whoever judges
 	// children of this process: a main process must never be taken for an orphan.
@@ -236,11 +235,11 @@ func New(cfg Config) (*Runner, error) {
 func (r *Runner) prepare(path string) (err error) {
 	r.landlock = landlockVersion()
 	r.pidMax.Store(ownPidMax())
-	if r.filter, err = filter(true); err != nil {
-		return err
-	}
-	if r.filterAlone, err = filter(false); err != nil {
-		return err
+	r.filters = map[socketKinds][]byte{}
+	for _, kinds := range []socketKinds{unixSockets, unixPairs, pairsAlone} {
+		if r.filters[kinds], err = filter(kinds); err != nil {
+			return err
+		}
 	}
 	if r.program, err = openHelper(path); err != nil {
 		return fmt.Errorf("sandbox helper: %w", err)

@@ -36,15 +36,16 @@ type Profile struct {
 	Ports   []int    `koanf:"ports"`   // of proxy; none: 80 and 443
 	// Addresses are what names may lead to beside the public network, of proxy; none: that alone.
 	Addresses []string      `koanf:"addresses"`
-	Headers   []ProxyHeader `koanf:"headers"`   // of proxy: added to plain requests; none: nothing
-	ReadOnly  bool          `koanf:"read_only"` // the workspace; false: it may be written
-	Read      []string      `koanf:"read"`      // more that is visible, read-only; none: programs and libraries of the system alone
-	Hide      []string      `koanf:"hide"`      // what is not visible all the same; none: the data directory
-	Protect   []string      `koanf:"protect"`   // in the workspace, read-only; none: what makes others run something later
-	Landlock  bool          `koanf:"landlock"`  // files and network alone are isolated, not processes, for places without namespaces
-	Tmp       int64         `koanf:"tmp"`       // bytes of /tmp; 0: 512 MiB
-	Procs     int           `koanf:"processes"` // and threads, of one command; 0: 4096
-	Memory    int64         `koanf:"memory"`    // bytes of data of each process; 0: 4 GiB
+	Headers   []ProxyHeader `koanf:"headers"`         // of proxy: added to plain requests; none: nothing
+	ReadOnly  bool          `koanf:"read_only"`       // the workspace; false: it may be written
+	Read      []string      `koanf:"read"`            // more that is visible, read-only; none: programs and libraries of the system alone
+	Hide      []string      `koanf:"hide"`            // what is not visible all the same; none: the data directory
+	Protect   []string      `koanf:"protect"`         // in the workspace, read-only; none: what makes others run something later
+	NoSockets bool          `koanf:"no_unix_sockets"` // but pairs; false: those that the machine binds in the workspace during a command are in reach
+	Landlock  bool          `koanf:"landlock"`        // files and network alone are isolated, not processes, for places without namespaces
+	Tmp       int64         `koanf:"tmp"`             // bytes of /tmp; 0: 512 MiB
+	Procs     int           `koanf:"processes"`       // and threads, of one command; 0: 4096
+	Memory    int64         `koanf:"memory"`          // bytes of data of each process; 0: 4 GiB
 	// Total is bytes of all processes of a command together, CPUs their share of the processors; where there are control groups.
 	Total    int64         `koanf:"memory_total"` // 0: 8 GiB
 	CPUs     float64       `koanf:"cpus"`         // such as 1.5; 0: no limit
@@ -85,7 +86,7 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	}
 	p := all[i]
 	policy := &sandbox.Policy{
-		Workspace: workspace, ReadOnly: p.ReadOnly, Unsupervised: p.Landlock,
+		Workspace: workspace, ReadOnly: p.ReadOnly, NoUnixSockets: p.NoSockets, Unsupervised: p.Landlock,
 		Read: p.Read, Hide: slices.Clone(p.Hide),
 		Limits: sandbox.Limits{Tmp: p.Tmp, Processes: p.Procs, Memory: p.Memory, FileSize: p.FileSize, OpenFiles: p.Files, CPU: p.CPU, MemoryTotal: p.Total, CPUs: p.CPUs},
 	}

@@ -148,7 +148,7 @@ func (p *program) hide(o *Order, all []view) error {
 	if err != nil {
 		return fmt.Errorf("sockets in the workspace: %w", err)
 	}
-	for _, real := range found {
+	for _, real := range slices.Compact(slices.Sorted(slices.Values(append(found, o.Sockets...)))) {
 		for _, v := range all {
 			if beneath(real, v.real) && !slices.ContainsFunc(hidden, func(h string) bool { return beneath(real, h) }) {
 				l := p.at(&p.setup, "hide: "+real)

@@ -28,7 +28,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 6
+const Version = 7
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -79,6 +79,7 @@ type Order struct {
 	Home       string   `json:"home"`      // the directory shown there; empty: one in memory, of TmpSize
 	Protect    []string `json:"protect"`   // in the workspace, read-only, with every directory above pinned; left out when it does not exist
 	Hide       []string `json:"hide"`      // covered where they would be visible
+	Sockets    []string `json:"sockets"`   // without links; covered with those that the helper finds by their names
 	TmpSize    int64    `json:"tmp_size"`  // bytes, of /tmp; /dev/shm has as much
 
 	PidMax   int     `json:"pid_max,omitempty"` // highest process number in the namespace; 0: the machine's

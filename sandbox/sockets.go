@@ -1,0 +1,222 @@
+package sandbox
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// searchBound is for the search of a workspace for sockets.
+const searchBound = 10 * time.Second
+
+// A boundSocket is a unix socket with a place among the files, as the kernel lists it.
+type boundSocket struct {
+	name string // as it was bound: perhaps relative, or not right any more
+	file file
+}
+
+// A file is a device and the low half of an inode's number.
+type file struct{ device, inode uint32 }
+
+// strayed returns where in a workspace those sockets of the machine are that their names do not lead to: they were bound by a
+// relative path, or a directory was renamed. The helper covers the others by their names. The workspace is searched only when there
+// is such a socket on one of its file systems.
+func strayed(workspace string) (found []string, err error) {
+	all, err := boundSockets()
+	if err != nil {
+		return nil, nil //nolint:nilerr // a kernel or a container without this list; then those with right names are covered
+	}
+	lost := map[file]bool{}
+	for _, s := range all {
+		if !s.isThere() {
+			lost[s.file] = true
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	top := real(workspace)
+	devices, err := devicesBelow(top)
+	if err != nil {
+		return nil, err
+	}
+	for at := range lost {
+		if !devices[at.device] {
+			delete(lost, at)
+		}
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	return search(top, lost)
+}
+
+// findSockets notes what strayed into the workspace of a run.
+func (run *run) findSockets() (err error) {
+	if !run.supervised() {
+		return nil // it has no sockets but pairs
+	}
+	if run.sockets, err = strayed(filepath.Clean(run.spec.Policy.Workspace)); err != nil {
+		return &RefusedError{Fact: "ipc", Step: "sockets in the workspace", Err: err}
+	}
+	return nil
+}
+
+// isThere reports whether the name leads to the socket.
+func (s *boundSocket) isThere() bool {
+	var stat unix.Stat_t
+	return filepath.IsAbs(s.name) && unix.Lstat(s.name, &stat) == nil && uint32(stat.Ino) == s.file.inode && stat.Mode&unix.S_IFMT == unix.S_IFSOCK
+}
+
+// search looks for sockets by their inodes, whatever device a file says that it is on: some file systems name another.
+func search(top string, lost map[file]bool) (found []string, err error) {
+	inodes := map[uint32]bool{}
+	for at := range lost {
+		inodes[at.inode] = true
+	}
+	end := time.Now().Add(searchBound)
+	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if time.Now().After(end) {
+			return os.ErrDeadlineExceeded
+		}
+		if err != nil || d.Type() != fs.ModeSocket {
+			return nil //nolint:nilerr // it is gone, or the command may not see it either
+		}
+		if info, err := d.Info(); err == nil && inodes[uint32(info.Sys().(*syscall.Stat_t).Ino)] {
+			found = append(found, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search for a socket with an unknown path: %w", err)
+	}
+	return found, nil
+}
+
+// devicesBelow returns the devices of the file systems that a directory without links shows.
+func devicesBelow(top string) (map[uint32]bool, error) {
+	table, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	defer table.Close()
+	devices, own, longest := map[uint32]bool{}, uint32(0), -1
+	lines := bufio.NewScanner(table)
+	for lines.Scan() {
+		// 36 35 98:0 /root /mount/point options …
+		fields := strings.Fields(lines.Text())
+		var major, minor uint32
+		if len(fields) < 5 {
+			continue
+		}
+		if _, err := fmt.Sscanf(fields[2], "%d:%d", &major, &minor); err != nil {
+			continue
+		}
+		device, at := major<<20|minor, unescapeMount(fields[4])
+		switch {
+		case strings.HasPrefix(at, top+"/"):
+			devices[device] = true
+		case (at == top || at == "/" || strings.HasPrefix(top, at+"/")) && len(at) >= longest: // the later of two covers the earlier
+			own, longest = device, len(at)
+		}
+	}
+	devices[own] = true
+	return devices, lines.Err()
+}
+
+// unescapeMount returns a path as it is.
+func unescapeMount(path string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(path)
+}
+
+// A unixRequest is the kernel's struct unix_diag_req behind its header.
+type unixRequest struct {
+	unix.NlMsghdr
+	family, protocol uint8
+	_                uint16
+	states           uint32
+	inode            uint32
+	show             uint32
+	cookie           [2]uint32
+}
+
+const (
+	showName, showFile = 1, 2 // UDIAG_SHOW_NAME, UDIAG_SHOW_VFS
+	attrName, attrFile = 0, 1 // UNIX_DIAG_NAME, UNIX_DIAG_VFS
+	unixMessageSize    = 16   // struct unix_diag_msg
+	sockDiagByFamily   = 20   // SOCK_DIAG_BY_FAMILY
+	anyOf              = 1<<32 - 1
+)
+
+// boundSockets asks the kernel for the sockets of the daemon's network that have a file.
+func boundSockets() ([]boundSocket, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	ask := unixRequest{family: unix.AF_UNIX, states: anyOf, show: showName | showFile, cookie: [2]uint32{anyOf, anyOf}}
+	ask.Len, ask.Type, ask.Flags = uint32(unsafe.Sizeof(ask)), sockDiagByFamily, unix.NLM_F_REQUEST|unix.NLM_F_DUMP
+	text := unsafe.Slice((*byte)(unsafe.Pointer(&ask)), unsafe.Sizeof(ask))
+	if err := unix.Sendto(fd, text, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	var found []boundSocket
+	for answer := make([]byte, 64<<10); ; {
+		n, _, err := unix.Recvfrom(fd, answer, 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		messages, err := syscall.ParseNetlinkMessage(answer[:n])
+		if err != nil {
+			return nil, err
+		}
+		for i := range messages {
+			m := &messages[i]
+			switch m.Header.Type {
+			case unix.NLMSG_DONE:
+				return found, nil
+			case unix.NLMSG_ERROR:
+				if len(m.Data) < 4 {
+					return nil, unix.EBADMSG
+				}
+				return nil, unix.Errno(-int32(binary.NativeEndian.Uint32(m.Data)))
+			case sockDiagByFamily:
+				if s, ok := parseSocket(m.Data); ok {
+					found = append(found, s)
+				}
+			}
+		}
+	}
+}
+
+// parseSocket reads the attributes of a socket, and reports whether it has a file.
+func parseSocket(data []byte) (s boundSocket, ok bool) {
+	for data = data[min(len(data), unixMessageSize):]; len(data) >= unix.SizeofRtAttr; {
+		size, kind := int(binary.NativeEndian.Uint16(data)), binary.NativeEndian.Uint16(data[2:])
+		if size < unix.SizeofRtAttr || size > len(data) {
+			break
+		}
+		switch value := data[unix.SizeofRtAttr:size]; {
+		case kind == attrName:
+			s.name = strings.TrimRight(string(value), "\x00")
+		case kind == attrFile && len(value) >= 8:
+			s.file, ok = file{binary.NativeEndian.Uint32(value[4:]), binary.NativeEndian.Uint32(value)}, true
+		}
+		data = data[min(len(data), (size+3)&^3):]
+	}
+	return s, ok
+}
