@@ -34,9 +34,16 @@ type sample struct {
 
 var serial atomic.Int64
 
+// sharedConnections is how many connections the clients share where a row does not say otherwise.
+const sharedConnections = 4
+
 // load calls from many clients for a while.
 func load(ctx context.Context, p *process, clients int, d time.Duration, do op) (sample, error) {
-	conns, err := p.dial(min(clients, 4))
+	return loadOver(ctx, p, clients, sharedConnections, d, do)
+}
+
+func loadOver(ctx context.Context, p *process, clients, connections int, d time.Duration, do op) (sample, error) {
+	conns, err := p.dial(min(clients, connections))
 	if err != nil {
 		return sample{}, err
 	}
@@ -150,7 +157,18 @@ func finished[T interface{ GetFrame() *tooldv1.Frame }](recv func() (T, error)) 
 
 // unary is the op that gets one call in one message.
 func unary(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
-	r, err := c.CallTool(ctx, &tooldv1.CallToolRequest{Spec: callSpec("bench_noop", n)})
+	return inOneMessage(ctx, c, callSpec("bench_noop", n))
+}
+
+// readLine reads a file of one line with the built-in tool, all in one thread, as a conversation does.
+func readLine(ctx context.Context, c tooldv1.CallServiceClient, n int64) error {
+	spec := callSpec("bench_noop", n)
+	spec.Tool, spec.Arguments = "read", `{"path":"`+lineFile+`"}`
+	return inOneMessage(ctx, c, spec)
+}
+
+func inOneMessage(ctx context.Context, c tooldv1.CallServiceClient, spec *tooldv1.CallSpec) error {
+	r, err := c.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec})
 	if err != nil {
 		return err
 	}

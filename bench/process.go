@@ -117,6 +117,9 @@ func startDaemon(ctx context.Context, s *settings, further ...string) (*process,
 	if err := os.Mkdir(workspace, 0o700); err != nil {
 		return nil, err
 	}
+	if err := os.WriteFile(filepath.Join(workspace, lineFile), []byte("one line\n"), 0o600); err != nil {
+		return nil, err
+	}
 	rules := filepath.Join(dir, "rules.yaml")
 	if err := os.WriteFile(rules, []byte(benchRules), 0o600); err != nil {
 		return nil, err
@@ -136,11 +139,14 @@ func startDaemon(ctx context.Context, s *settings, further ...string) (*process,
 	return p, err
 }
 
+// lineFile is a file of one line in the workspace.
+const lineFile = "line.txt"
+
 // benchRules are a small rule file as an operator would have it.
 const benchRules = `version: 1
 rules:
   - action: allow
-    tools: [bench_noop, bench_write, bench_progress, bench_log, bench_beat, bash]
+    tools: [bench_noop, bench_write, bench_progress, bench_log, bench_beat, bash, read]
   - action: ask
     tools: [bench_ask]
 `

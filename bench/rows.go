@@ -14,6 +14,9 @@ func rows() []row {
 	return []row{
 		{"ExecuteTool, read-only no-op / bare", "≥ 0.65", againstBare(execute("bench_noop"), rateRatio)},
 		{"CallTool / bare unary", "≥ 0.65", againstBare(unary, rateRatio)},
+		{"CallTool, 256 connections / bare unary", "≥ 0.65", manyConnections},
+		{"read of one line / bare unary", "≥ 0.5", againstBare(readLine, rateRatio)},
+		{"server CPU of read / bare unary", "≤ 2.5", againstBare(readLine, cpuRatio)},
 		{"server CPU of ExecuteTool / bare", "≤ 2.0", againstBare(execute("bench_noop"), cpuRatio)},
 		{"p50 of ExecuteTool, one client / bare", "≤ 1.30", oneClient},
 		{"Session / bare", "≥ 1.2", session},
@@ -57,12 +60,21 @@ func oneClient(ctx context.Context, s *settings) (result, error) {
 	return pair(ctx, s, 1, execute("bench_noop"), p50Ratio)
 }
 
+// manyConnections gives each of 256 clients a connection of its own.
+func manyConnections(ctx context.Context, s *settings) (result, error) {
+	return pairOver(ctx, s, 256, 256, unary, rateRatio)
+}
+
 // pair alternates daemon and reference.
 func pair(ctx context.Context, s *settings, clients int, do op, of ratio) (result, error) {
+	return pairOver(ctx, s, clients, sharedConnections, do, of)
+}
+
+func pairOver(ctx context.Context, s *settings, clients, connections int, do op, of ratio) (result, error) {
 	return besideBare(ctx, s, func(daemon, reference *process) (result, error) {
 		return alternate(s, of,
-			func(d time.Duration) (sample, error) { return load(ctx, daemon, clients, d, do) },
-			func(d time.Duration) (sample, error) { return load(ctx, reference, clients, d, do) })
+			func(d time.Duration) (sample, error) { return loadOver(ctx, daemon, clients, connections, d, do) },
+			func(d time.Duration) (sample, error) { return loadOver(ctx, reference, clients, connections, d, do) })
 	})
 }
 

@@ -35,7 +35,7 @@ func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 	if !ok {
 		return nil
 	}
-	err, failed := bounded(ctx, 0, func(context.Context) (error, error) { return v.Validate(args), nil })
+	err, failed := bounded(ctx, p.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
 	if failed != nil {
 		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: failed.Error()}
 	}

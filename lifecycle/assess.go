@@ -74,7 +74,7 @@ func (p *pass) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {
 		var err error
-		d, err = bounded(ctx, describeDeadline, func(ctx context.Context) (tool.Description, error) {
+		d, err = bounded(ctx, p.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
 			return t.Describe(ctx, p.call(nil))
 		})
 		if err != nil {

@@ -54,7 +54,8 @@ type snapshot struct {
 	thread    string
 
 	mu   sync.Mutex
-	docs map[store.DocumentKey]tool.Document // nil: not read yet
+	read bool
+	docs []tool.Document
 }
 
 // see gives a pass the snapshot that its hooks and its tool see.
@@ -75,7 +76,7 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.docs == nil {
+	if !s.read {
 		scopes := []store.DocumentScope{{Scope: tool.NamespaceScope}}
 		for _, scope := range [...]tool.Scope{tool.RunScope, tool.ThreadScope} {
 			if id, ok := s.scopeID(scope); ok {
@@ -86,13 +87,14 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 		if err != nil {
 			return tool.Document{}, false, err
 		}
-		s.docs = make(map[store.DocumentKey]tool.Document, len(list))
-		for _, d := range list {
-			s.docs[store.DocumentKey{Scope: d.Scope, ScopeID: d.ScopeID, Key: d.Key}] = d
+		s.docs, s.read = list, true
+	}
+	for _, d := range s.docs {
+		if d.Key == key && d.Scope == scope && d.ScopeID == id {
+			return d, true, nil
 		}
 	}
-	d, ok := s.docs[store.DocumentKey{Scope: scope, ScopeID: id, Key: key}]
-	return d, ok, nil
+	return tool.Document{}, false, nil
 }
 
 // scopeID returns the id of a scope, if there is such a scope here.

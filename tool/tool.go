@@ -34,6 +34,12 @@ type Describer interface {
 	Describe(ctx context.Context, call *Call) (Description, error)
 }
 
+// A Prompt tool's Validate and Describe only compute: they read nothing and wait for nobody. The engine asks them in the
+// goroutine of the call, which is cheaper, and nothing bounds their time.
+type Prompt interface {
+	Prompt()
+}
+
 // A Claimer has a descriptor in which the operator has a say too. What its source alone says of it is held against what was
 // trusted: the operator's own change needs nobody's consent.
 type Claimer interface {

@@ -43,6 +43,7 @@ func (r documentsOf) Room(in store.DocumentScope) (room store.DocumentRoom, err 
 }
 
 func (w *writer) writeDocuments(namespace string, writes map[store.DocumentKey]store.DocumentState, now time.Time) error {
+	w.documents = w.documents || len(writes) > 0
 	for k, d := range writes {
 		err := exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
@@ -64,6 +65,12 @@ const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE n
 // Documents returns all documents of these scopes. A broken one refuses them all: a snapshot without it would be read as
 // if it were not there.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
+	k, mayKeep := keyOfDocuments(namespace, scopes)
+	docs, age, ok := s.documents.get(k)
+	if ok && mayKeep {
+		return docs, s.refusal()
+	}
+	docs = nil
 	read := s.readAll
 	if len(scopes) == 1 {
 		read = s.read
@@ -84,5 +91,8 @@ func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store
 		}
 		return nil
 	})
+	if err == nil && mayKeep {
+		s.documents.put(k, docs, age)
+	}
 	return docs, err
 }

@@ -58,6 +58,7 @@ type Store struct {
 	room     *room
 
 	shelf      shelf
+	documents  documentCache
 	ids        *idFilter
 	learned    chan struct{} // closed when learn has ended
 	tombstones atomic.Bool   // there may be some

@@ -64,7 +64,8 @@ type writer struct {
 	kept        []kept            // of the group
 	// insertPacked are the statements for packs of 1, 2, ... calls
 	insertPacked [packCalls]string
-	written      int // bytes since the last checkpoint
+	written      int  // bytes since the last checkpoint
+	documents    bool // the group changes some
 }
 
 func newWriter(s *Store, conn *sqlite.Conn) *writer {
@@ -262,6 +263,7 @@ func (w *writer) take() []*op {
 
 // writeGroup commits a group. What fails as a whole for the sake of one is tried again one by one.
 func (w *writer) writeGroup(group []*op) {
+	defer w.tellDocuments(group)
 	err := w.transaction(group)
 	if errors.Is(err, store.ErrFull) && !group[0].bare && w.s.room.release() {
 		err = w.transaction(group) // the reserve is for this
@@ -279,4 +281,12 @@ func (w *writer) writeGroup(group []*op) {
 			w.writeGroup(group[i : i+1])
 		}
 	}
+}
+
+// tellDocuments forgets the lists of documents when the group may have changed one. What is no change of a call may change all.
+func (w *writer) tellDocuments(group []*op) {
+	if w.documents || group[0].admin != nil {
+		w.s.documents.changed()
+	}
+	w.documents = false
 }

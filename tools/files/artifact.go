@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +58,8 @@ func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, err
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(reader{ctx, content}, 64<<10)
+	in := borrowReader(reader{ctx, content})
+	defer returnReader(in)
 	head, err := in.Peek(sniffLength)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(p.path, err)

@@ -45,6 +45,9 @@ func (t *glob) Descriptor() tool.Descriptor {
 	}
 }
 
+// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+func (*glob) Prompt() {}
+
 // Validate implements [tool.Validator].
 func (t *glob) Validate(args tool.Arguments) error {
 	if err := checkPattern("pattern", args.String("pattern")); err != nil {

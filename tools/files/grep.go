@@ -130,6 +130,9 @@ func hasTextAnchor(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, hasTextAnchor)
 }
 
+// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+func (*grep) Prompt() {}
+
 // Validate implements [tool.Validator].
 func (t *grep) Validate(args tool.Arguments) error {
 	if _, err := t.target(text(args, "path", ".")); err != nil {

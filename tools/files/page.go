@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -37,7 +38,8 @@ func (p *page) read(in io.Reader, whole, most int64) error {
 		in = io.TeeReader(in, p.sum)
 	}
 	counted := &counter{r: in}
-	lines := bufio.NewReaderSize(counted, 64<<10)
+	lines := borrowReader(counted)
+	defer returnReader(lines)
 	for full := false; ; {
 		if p.seen+1 >= p.first+p.count || p.cost > textBudget {
 			full = true
@@ -68,6 +70,21 @@ func (p *page) read(in io.Reader, whole, most int64) error {
 			return nil //nolint:nilerr // io.EOF, the only error that comes here, is the end of the page
 		}
 	}
+}
+
+// readers are buffers that no call uses: a new one for each would be most of what a short file costs.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+
+func borrowReader(in io.Reader) *bufio.Reader {
+	r := readers.Get().(*bufio.Reader) //nolint:forcetypeassert // nothing else is in the pool
+	r.Reset(in)
+	return r
+}
+
+// returnReader gives a buffer back. Nothing that was read may point into it any more.
+func returnReader(r *bufio.Reader) {
+	r.Reset(nil)
+	readers.Put(r)
 }
 
 // nextLine returns the beginning of the next line, which holds all that may be shown of it, and the whole line's length

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +38,9 @@ func (t *read) Descriptor() tool.Descriptor {
 		RequiredIsolation: tool.IsolationNone,
 	}
 }
+
+// Prompt implements [tool.Prompt]: Validate and Describe look at letters alone.
+func (*read) Prompt() {}
 
 // Validate implements [tool.Validator].
 func (t *read) Validate(args tool.Arguments) error {
@@ -99,7 +101,8 @@ func (t *read) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	if info.IsDir() {
 		return t.list(ctx, p, file, w)
 	}
-	in := bufio.NewReaderSize(reader{ctx, file}, 64<<10)
+	in := borrowReader(reader{ctx, file})
+	defer returnReader(in)
 	head, err := in.Peek(sniffLength)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, explain(p.path, err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -185,5 +186,21 @@ func TestReadGivesImagesAndPDFsAsContent(t *testing.T) {
 				t.Errorf("%s of %d bytes: got %d bytes", tt.name, size, len(got))
 			}
 		}
+	}
+}
+
+// A short file costs no buffers of its own: they were most of what such a read took.
+func TestReadOfALineAllocatesLittle(t *testing.T) {
+	b := newBench(t, files.Config{})
+	b.put("line.txt", "one line\n")
+	const reads = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range reads {
+		b.ok("read", object{"path": "line.txt"})
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 96<<10 { // the race detector drops some buffers
+		t.Errorf("%d bytes for each read", each)
 	}
 }
