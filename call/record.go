@@ -117,6 +117,7 @@ type Attempt struct {
 	Epoch   int64     `json:"epoch"`
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended,omitzero"`
+	Saved   bool      `json:"saved,omitempty"` // it saved a checkpoint other than the one before: it got further
 	// Operation is set when the tool started work that goes on elsewhere. The attempt is open as long as that.
 	Operation *Operation `json:"operation,omitempty"`
 }

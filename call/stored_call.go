@@ -109,6 +109,7 @@ func attemptFields(w *wire, a *Attempt) {
 	instant(w, 3, &a.Started)
 	instant(w, 4, &a.Ended)
 	pointer(w, 5, &a.Operation, operationFields)
+	flag(w, 6, &a.Saved)
 }
 
 func operationFields(w *wire, o *Operation) {

@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -74,6 +75,41 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 				}
 				w.checkLog(s.ID)
 				time.Sleep(time.Minute) // until the gate has returned
+			})
+		})
+	}
+}
+
+// P3: what an attempt saved before it was lost shows that the call is not what kills the daemon. Saving the same again shows nothing.
+func TestP3CallThatGetsFurtherRunsAgain(t *testing.T) {
+	for name, tt := range map[string]struct {
+		saves func(run int32) string
+		runs  int32
+	}{
+		"further each time": {func(run int32) string { return fmt.Sprint(run) }, 21},
+		"the same again":    {func(int32) string { return "begun" }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var runs atomic.Int32
+			long := &whole{d: tool.Descriptor{ID: "t", Effects: reading}, execute: func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+				if err := c.SaveCheckpoint([]byte(tt.saves(runs.Add(1)))); err != nil {
+					return nil, err
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}}
+			inBubble(t, []tool.Tool{long}, nil, func(t *testing.T, w *world) {
+				s := spec("t", "")
+				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				for range 20 {
+					synctest.Wait()
+					w.crash()
+				}
+				synctest.Wait()
+				if n := runs.Load(); n != tt.runs {
+					t.Errorf("the tool ran %d times, want %d", n, tt.runs)
+				}
+				w.checkLog(s.ID)
 			})
 		})
 	}

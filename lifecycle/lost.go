@@ -11,10 +11,10 @@ import (
 // what kills its worker, or the daemon.
 const maxLost = 3
 
-// lostTooOften reports whether a call has lost as many attempts as it may.
+// lostTooOften reports whether a call has lost as many attempts as it may since one of them got further.
 func lostTooOften(c *call.Call) bool {
 	lost := 0
-	for i := range c.Attempts {
+	for i := len(c.Attempts) - 1; i >= 0 && !c.Attempts[i].Saved; i-- {
 		if c.Attempts[i].Ended.IsZero() {
 			lost++
 		}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,15 @@ func (r *reporter) SaveCheckpoint(b []byte) error {
 		return err
 	}
 	kept := append([]byte(nil), b...)
-	return r.p.l.commit(step{apply: func(c *call.Call) { c.Checkpoint = kept }, durability: store.Full})
+	return r.p.l.commit(step{
+		apply: func(c *call.Call) {
+			if n := len(c.Attempts); n > 0 && !bytes.Equal(kept, c.Checkpoint) {
+				c.Attempts[n-1].Saved = true
+			}
+			c.Checkpoint = kept
+		},
+		durability: store.Full,
+	})
 }
 
 func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact, error) {
