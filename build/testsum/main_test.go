@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 			t.Chdir(writeModule(t, cmp.Or(tt.dir, "part"), tt.code))
 			own, forGo := splitArgs(tt.args)
 			var out, errOut bytes.Buffer
-			args := slices.Concat(own, []string{"--"}, forGo, []string{"./..."})
+			args := slices.Concat(own, []string{"--", "-vet=off"}, forGo, []string{"./..."})
 			exit := run(context.Background(), args, &out, &errOut)
 			if exit != tt.exit {
 				t.Errorf("exit = %d, want %d", exit, tt.exit)
