@@ -54,8 +54,11 @@ func (w *writer) writeGroup(group []*op) {
 func (w *writer) transaction(group []*op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.s.cfg.Patience)
 	defer cancel()
-	if group[0].bare { // it takes as long as it takes
+	if group[0].bare {
 		ctx = context.Background()
+	} else if group[0].slow {
+		ctx, cancel = w.s.owned()
+		defer cancel()
 	}
 	if w.conn == nil {
 		there, err := w.reconnect(ctx)

@@ -219,6 +219,19 @@ func (s *Store) refuse(err error) bool {
 	return first
 }
 
+// owned returns a context that ends when the store does.
+func (s *Store) owned() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { // ends with the first of them
+		select {
+		case <-s.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
 // refusal returns why requests are refused, or nil.
 func (s *Store) refusal() error {
 	if err := s.ended.Load(); err != nil {

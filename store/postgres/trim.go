@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -15,16 +18,45 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	}
 	s.trimming.Lock()
 	defer s.trimming.Unlock()
-	err = s.write(func(ctx context.Context, w *writer) (err error) {
+	err = s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) (err error) {
 		if gone, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
 			return err
 		}
 		return w.trimRest(ctx, callsBefore, tombstonesBefore, documentsBefore)
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
-	return gone, nil
+	if len(gone) == limit {
+		return gone, nil // the last page does what looks at all that there is
+	}
+	return gone, s.trimRuns()
+}
+
+const (
+	// runsAtOnce is of how many runs a transaction looks for calls.
+	runsAtOnce    = 256
+	selectRunsEnd = "SELECT namespace, id FROM runs WHERE (namespace, id) > ($1, $2) ORDER BY namespace, id LIMIT 1 OFFSET $3"
+	deleteRuns    = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($3::bytea IS NULL OR (namespace, id) <= ($3, $4::bytea)) AND state <> 'BLOCKED' AND " + ofRun + "id)"
+)
+
+// trimRuns forgets the state of runs of which no call is left. Who writes waits for a few of them at a time.
+func (s *Store) trimRuns() error {
+	from := [2][]byte{{}, {}}
+	for {
+		var to [2][]byte
+		err := s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error {
+			err := w.conn.QueryRow(ctx, selectRunsEnd, from[0], from[1], runsAtOnce-1).Scan(&to[0], &to[1])
+			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+				return said(err)
+			}
+			return w.exec(ctx, deleteRuns, from[0], from[1], to[0], to[1])
+		}})
+		if err != nil || to[0] == nil {
+			return err
+		}
+		from = to
+	}
 }
 
 const selectOld = "SELECT " + callColumnList + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
@@ -96,7 +128,6 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, do
 		// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
 		{"DELETE FROM documents t WHERE scope = 'RUN' AND " + ofRun + "scope_id)", nil},
 		{"DELETE FROM documents t WHERE scope = 'THREAD' AND " + ofThread + "scope_id)", nil},
-		{"DELETE FROM runs t WHERE state <> 'BLOCKED' AND " + ofRun + "id)", nil},
 	} {
 		if err := w.exec(ctx, s.text, s.args...); err != nil {
 			return err

@@ -30,6 +30,7 @@ type op struct {
 
 	admin func(context.Context, *writer) error // what is no change; it is a group of its own
 	bare  bool                                 // admin does without a transaction around it
+	slow  bool                                 // admin takes as long as it takes
 
 	done func(error)
 	err  error

@@ -54,8 +54,38 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		gone = append(gone, some...)
 		more = len(atOnce) == room && len(gone) < limit // some of them waited
 	}
-	return gone, nil
+	if len(gone) == limit {
+		return gone, nil // the last page does what looks at all that there is
+	}
+	return gone, s.trimRuns()
 }
+
+// trimRuns forgets the state of runs of which no call is left. Who writes waits for a few of them at a time.
+func (s *Store) trimRuns() error {
+	for from := [2]string{}; ; {
+		to := [2]string{}
+		err := s.write(func(w *writer) error {
+			err := query(w.conn, selectRunsEnd, func(st *sqlite.Stmt) error {
+				to = [2]string{st.ColumnText(0), st.ColumnText(1)}
+				return nil
+			}, from[0], from[1], runsAtOnce-1)
+			switch {
+			case err != nil:
+				return err
+			case to == [2]string{}:
+				return exec(w.conn, deleteLastRuns, from[0], from[1])
+			}
+			return exec(w.conn, deleteRuns, from[0], from[1], to[0], to[1])
+		})
+		if err != nil || to == [2]string{} {
+			return err
+		}
+		from = to
+	}
+}
+
+// runsAtOnce is of how many runs a transaction looks for calls.
+const runsAtOnce = 256
 
 const (
 	// waits tells whether a call's thread has an open suspension, or its batch has not ended.
@@ -194,7 +224,7 @@ func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
 		err = exec(w.conn, deleteOldDocuments, nanos(documentsBefore))
 	}
 	// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
-	for _, text := range []string{deleteRunDocuments, deleteThreadDocuments, deleteRuns} {
+	for _, text := range []string{deleteRunDocuments, deleteThreadDocuments} {
 		if err == nil {
 			err = exec(w.conn, text)
 		}
@@ -217,5 +247,7 @@ const (
 		" AND (calls.updated >= ?1 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?1))"
 	deleteRunDocuments    = "DELETE FROM documents WHERE scope = 'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
 	deleteThreadDocuments = "DELETE FROM documents WHERE scope = 'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
-	deleteRuns            = "DELETE FROM runs WHERE state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+	selectRunsEnd         = "SELECT namespace, id FROM runs WHERE (namespace, id) > (?1, ?2) ORDER BY namespace, id LIMIT 1 OFFSET ?3"
+	deleteLastRuns        = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+	deleteRuns            = deleteLastRuns + " AND (namespace, id) <= (?3, ?4)"
 )

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -188,6 +189,33 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	f.wantValues()
 	if len(f.docs(tool.ThreadScope, "r")) != 1 {
 		t.Error("Trim took a document of a thread")
+	}
+}
+
+// The state of an ended run goes when no call of it is left, of however many runs; a blocked one stays, and one with a call.
+func testTrimRuns(t *testing.T, f *fixture) {
+	for i := range 600 {
+		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: store.RunEnded, Changed: f.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.create("c", func(c *call.Call) { c.Run.ID = "r300" })
+	blocked := store.Run{Namespace: "ns", ID: "r301", State: store.RunBlocked, Changed: f.Now()}
+	f.commit(&store.Change{Key: ns("c"), Run: &blocked})
+	if _, err := f.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for i := range 600 {
+		id := fmt.Sprintf("r%03d", i)
+		if _, err := f.Run(t.Context(), "ns", id); err == nil {
+			left = append(left, id)
+		} else if !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if !same(left, []string{"r300", "r301"}) {
+		t.Errorf("runs after the trim: %v", left)
 	}
 }
 

@@ -89,6 +89,7 @@ func promises() []promise {
 		{"TrimPacked", testTrimPacked},
 		{"TrimDocuments", testTrimDocuments},
 		{"TrimLastCall", testTrimLastCall},
+		{"TrimRuns", testTrimRuns},
 		{"TrimChain", testTrimChain},
 		{"Purge", testPurge},
 		{"PurgePacked", testPurgePacked},
