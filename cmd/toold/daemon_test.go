@@ -37,6 +37,7 @@ type script struct {
 	fails       error // of ListTools
 	cancel      *tooldv1.CancelCallResponse
 	quarantined []*tooldv1.QuarantinedTool
+	served      []*tooldv1.Descriptor
 
 	mu    sync.Mutex
 	token string
@@ -94,7 +95,7 @@ func (s *script) ListTools(ctx context.Context, _ *tooldv1.ListToolsRequest) (*t
 	s.mu.Lock()
 	s.token = strings.Join(md.Get("authorization"), ",")
 	s.mu.Unlock()
-	return &tooldv1.ListToolsResponse{}, s.fails
+	return &tooldv1.ListToolsResponse{Tools: s.served}, s.fails
 }
 
 // A run is one command line with what it wrote.

@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/toold-dev/toold/cmd/toold/show"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
@@ -70,12 +75,12 @@ func (a *app) rulesTestCommand() *cobra.Command {
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show which rule decides for a call, and why",
 		Long: `Shows what the configured rules make of a call, which rule decides and why the
-others do not. No daemon is asked and nothing runs: the rule file is read from
-the configuration, and the code that decides is the daemon's. Answers that were
-kept are not looked at.
+others do not. Nothing runs: the rule file is read from the configuration, and
+the code that decides is the daemon's. Answers that were kept are not looked at.
 
-A tool that the daemon does not bring along is supposed to be of the tier
-CONFIRM; --tier and --source say otherwise.
+A running daemon is asked for the tools of its workers and MCP servers. A tool
+that nobody knows is supposed to be of the tier CONFIRM; --tier and --source say
+otherwise.
 
 ` + argumentsHelp,
 		Example: `  toold rules test bash command='git push --force'
@@ -121,11 +126,20 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
 		return nil, usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
 	}
+	if _, err := os.Stat(cfg.Workspace); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
+		at := *cfg
+		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.Remove(at.Workspace) }() // nothing was written
+		cfg = &at
+	}
 	tools, done, err := offlineTools(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
+	a.addServed(ctx, tools)
 	for _, w := range ruleWarnings(cfg, rules, tools) {
 		fmt.Fprintln(a.err, "toold: "+show.Text(w))
 	}
@@ -153,6 +167,44 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 	return ruling, nil
 }
 
+// addServed adds the tools that a running daemon has beside those of the configuration: those of workers and of MCP servers.
+func (a *app) addServed(ctx context.Context, tools *registry.Registry) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	c, err := a.dial()
+	if err != nil {
+		return
+	}
+	defer c.close()
+	for request := (&tooldv1.ListToolsRequest{}); ; {
+		page, err := c.tools.ListTools(ctx, request)
+		if err != nil {
+			return // no daemon answers
+		}
+		for _, d := range page.GetTools() {
+			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // one that is there already is the configuration's
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return
+		}
+	}
+}
+
+// served is what rules look at of a tool that a daemon lists.
+func served(d *tooldv1.Descriptor) tool.Descriptor {
+	e := d.GetEffects()
+	return tool.Descriptor{
+		ID: d.GetId(), DisplayName: d.GetDisplayName(), Description: d.GetDescription(), Aliases: d.GetAliases(),
+		Parameters: json.RawMessage(d.GetParameters()), MaxArguments: int(d.GetMaxArguments()),
+		Effects: tool.Effects{
+			Mutability:      tool.Mutability(strings.TrimPrefix(e.GetMutability().String(), "MUTABILITY_")),
+			Safety:          tool.Safety(strings.TrimPrefix(e.GetSafety().String(), "SAFETY_")),
+			Tier:            tool.Tier(strings.TrimPrefix(e.GetTier().String(), "TIER_")),
+			ConcurrencySafe: e.GetConcurrencySafe(), OpenWorld: e.GetOpenWorld(),
+		},
+	}
+}
+
 // suppose makes the call as the engine would.
 func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
 	entry, known := tools.Lookup(name)
@@ -161,7 +213,7 @@ func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry
 	if known {
 		d, schema = &entry.Descriptor, string(entry.Descriptor.Parameters)
 	} else {
-		fmt.Fprintf(a.err, "toold: the daemon brings along no tool %s; its arguments are not checked\n", show.Line(name))
+		fmt.Fprintf(a.err, "toold: there is no tool %s here; its arguments are not checked\n", show.Line(name))
 	}
 	text, err := s.arguments(a, words, schema)
 	if err != nil {

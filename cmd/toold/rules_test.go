@@ -2,8 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 const tried = `rules:
@@ -54,6 +58,34 @@ func TestRulesTest(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A running daemon says what tools its workers and MCP servers have; a rule for a name that is one character off is named; and
+// there need be no workspace.
+func TestRulesTestAsksTheDaemon(t *testing.T) {
+	s := &script{served: []*tooldv1.Descriptor{{
+		Id: "deploy", Source: "worker:default/p", Parameters: `{"type":"object","properties":{"target":{"type":"string"}},"required":["target"]}`,
+		Effects: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE},
+	}}}
+	dir := s.start(t)
+	rules, nowhere := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "nowhere")
+	must(t, os.WriteFile(rules, []byte("rules:\n  - {name: keys, action: deny, tools: [reed]}\n  - {name: prod, action: deny, tools: ['deploy(target = \"prod\")']}\n"), 0o600))
+	test := func(args ...string) *run {
+		return new(run).do(t, dir, append([]string{"rules", "test", "--rules", rules, "--workspace", nowhere}, args...)...)
+	}
+	r := test("deploy", "target=prod")
+	if r.code != 0 || !strings.Contains(r.out, "DENY") || !strings.Contains(r.err, "rules.yaml:2:5: keys: names no tool reed; did you mean read?") || strings.Contains(r.err, "there is no tool") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	if r = test("deploy", "target=stage"); r.code != 0 || !strings.Contains(r.out, "ALLOW") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	if r = test("deploy", "traget=prod"); r.code != exitUsage || !strings.Contains(r.err, "target: is required") {
+		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	if _, err := os.Stat(nowhere); err == nil {
+		t.Error("a workspace was made")
 	}
 }
 

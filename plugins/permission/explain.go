@@ -158,6 +158,9 @@ func (r *Rules) Warnings(tools []*tool.Descriptor) []Warning {
 
 func (p *pattern) warn(rule *rule, tools []*tool.Descriptor, warn func(string, ...any)) {
 	named := slices.DeleteFunc(slices.Clone(tools), func(d *tool.Descriptor) bool { return !p.names(d, rule.action == allow) })
+	if i := slices.IndexFunc(tools, func(d *tool.Descriptor) bool { return oneOff(p.id.text, d.ID) }); len(named) == 0 && i >= 0 && p.id.regex == nil && !p.id.glob {
+		warn("names no tool %s; did you mean %s?", clip(p.id.text, 60), tools[i].ID)
+	}
 	for i := range p.conditions {
 		c := &p.conditions[i]
 		if rule.action == allow && c.regex != nil && !c.not && !(strings.HasPrefix(c.text, "^") && strings.HasSuffix(c.text, "$")) {
@@ -174,6 +177,21 @@ func (p *pattern) warn(rule *rule, tools []*tool.Descriptor, warn func(string, .
 	if rule.action == allow && p.id.regex != nil && !(strings.HasPrefix(p.id.text, "/^") && strings.HasSuffix(p.id.text, "$/")) {
 		warn("allows tools by %s, which also holds for longer ids; begin it with ^ and end it with $", p.id.text)
 	}
+}
+
+// oneOff reports whether two names differ in one character, or in case alone.
+func oneOff(a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return len(a) == len(b) && a[i+1:] == b[i+1:] || len(a)+1 == len(b) && a[i:] == b[i+1:]
 }
 
 // warnOf warns of an argument that an expression reads and none of the rule's tools has.
