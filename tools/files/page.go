@@ -67,7 +67,7 @@ func (p *page) read(in io.Reader, whole, most int64) error {
 		}
 		if err != nil {
 			p.atEnd = true
-			return nil //nolint:nilerr // io.EOF, the only error that comes here, is the end of the page
+			return nil // io.EOF, the only error that comes here, is the end of the page
 		}
 	}
 }
