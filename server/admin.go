@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"math"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -15,8 +17,9 @@ import (
 // admin is the AdminService.
 type admin struct {
 	tooldv1.UnsafeAdminServiceServer
-	admin  Admin
-	engine Engine
+	admin     Admin
+	engine    Engine
+	guestTime time.Duration
 }
 
 // GetInfo describes the daemon.
@@ -48,6 +51,8 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
 			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
 			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
+			GuestConnections: GuestConnections, GuestStreams: GuestStreams, GuestTime: durationpb.New(s.guestTime), ResetsEachSecond: ResetsEach,
+			Memory: memoryLimit(),
 		},
 	}
 	if p := principal(ctx); p.roles&(operator|viewer|administrator) != 0 {
@@ -59,6 +64,14 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		}
 	}
 	return resp, nil
+}
+
+// memoryLimit is the runtime's, in bytes; 0 when there is none.
+func memoryLimit() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		return limit
+	}
+	return 0
 }
 
 func fromHookState(h *HookState) *tooldv1.HookState {

@@ -83,13 +83,14 @@ func (peerInfo) AuthType() string { return "peer" }
 type door struct {
 	credentials.TransportCredentials // of TCP
 	auth                             *Auth
+	lobby                            *lobby
 }
 
-func newDoor(auth *Auth, tls credentials.TransportCredentials) *door {
+func newDoor(auth *Auth, tls credentials.TransportCredentials, guestTime time.Duration) *door {
 	if tls == nil {
 		tls = insecure.NewCredentials()
 	}
-	return &door{tls, auth}
+	return &door{tls, auth, &lobby{time: guestTime}}
 }
 
 // ServerHandshake implements [credentials.TransportCredentials]. A user that is not let in is told so by each request: a
@@ -97,12 +98,22 @@ func newDoor(auth *Auth, tls credentials.TransportCredentials) *door {
 func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {
-		return d.TransportCredentials.ServerHandshake(conn)
+		g := d.lobby.guard(conn)
+		secured, info, err := d.TransportCredentials.ServerHandshake(conn)
+		if err != nil {
+			_ = g.Close() // the handshake says what is wrong
+			return nil, nil, err
+		}
+		g.Conn = secured
+		return g, info, nil
 	}
 	uid, err := peerUID(local)
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
+	}
+	if d.auth.peers[uid] == nil {
+		conn = d.lobby.guard(conn)
 	}
 	return conn, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
@@ -112,7 +123,7 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 
 // Clone implements [credentials.TransportCredentials].
 func (d *door) Clone() credentials.TransportCredentials {
-	return &door{d.TransportCredentials.Clone(), d.auth}
+	return &door{d.TransportCredentials.Clone(), d.auth, d.lobby}
 }
 
 func peerUID(conn *net.UnixConn) (uint32, error) {

@@ -39,6 +39,8 @@ type Config struct {
 
 	// StreamWorkers is how many requests are served by goroutines that stay: about as many as run at once. 0 means 64.
 	StreamWorkers int
+	// GuestTime is how long a connection may go without a credential that holds; 0 means 10 s.
+	GuestTime time.Duration
 	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
 	MaxStreams int
 	// Watchers bounds the streams that watch, or that have much to send, at once; 0 means 4,096. WatchersEach bounds those
@@ -87,7 +89,7 @@ func New(cfg Config) (*Server, error) {
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
-	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine})
+	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine, guestTime: cfg.GuestTime})
 	tooldv1.RegisterDocumentServiceServer(s.grpc, &documents{documents: cfg.Engine})
 	tooldv1.RegisterWorkerServiceServer(s.grpc, &workerService{workers: cfg.Workers})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
@@ -115,6 +117,9 @@ func (c *Config) fill() {
 	if c.Stall == 0 {
 		c.Stall = 30 * time.Second
 	}
+	if c.GuestTime == 0 {
+		c.GuestTime = 10 * time.Second
+	}
 	if c.MaxHeader == 0 {
 		c.MaxHeader = 16 << 10
 	}
@@ -128,14 +133,14 @@ func (s *Server) options() []grpc.ServerOption {
 		secure = credentials.NewTLS(c)
 	}
 	return []grpc.ServerOption{
-		grpc.Creds(newDoor(s.cfg.Auth, secure)),
+		grpc.Creds(newDoor(s.cfg.Auth, secure, s.cfg.GuestTime)),
 		grpc.ChainUnaryInterceptor(s.unary, recovery.UnaryServerInterceptor()),
 		grpc.ChainStreamInterceptor(s.stream, recovery.StreamServerInterceptor()),
 		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
 		grpc.MaxRecvMsgSize(MaxMessage),
-		grpc.ConnectionTimeout(10 * time.Second), // of the handshake
+		grpc.ConnectionTimeout(s.cfg.GuestTime), // of the handshake and the preface
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),

@@ -41,7 +41,7 @@ func (s *Standby) Serve(lis net.Listener) {
 	for _, name := range services {
 		states.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	}
-	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(standsBy), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage))
+	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(standsBy), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
 	grpc_health_v1.RegisterHealthServer(srv, states)
 	s.mu.Lock()
 	s.servers = append(s.servers, srv)

@@ -37,6 +37,7 @@ func serve(ctx context.Context, cfg *Config, program string, out io.Writer) erro
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	limitMemory()
 	d, err := newDaemon(ctx, cfg, out)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {

@@ -517,8 +517,18 @@ type Limits struct {
 	OutputQuotaThread int64 `protobuf:"varint,21,opt,name=output_quota_thread,json=outputQuotaThread,proto3" json:"output_quota_thread,omitempty"`
 	// Those of one namespace.
 	OutputQuotaNamespace int64 `protobuf:"varint,22,opt,name=output_quota_namespace,json=outputQuotaNamespace,proto3" json:"output_quota_namespace,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Connections over TCP at once that have brought no credential that holds; one more ends the oldest.
+	GuestConnections int32 `protobuf:"varint,23,opt,name=guest_connections,json=guestConnections,proto3" json:"guest_connections,omitempty"`
+	// Streams that such a connection may begin.
+	GuestStreams int32 `protobuf:"varint,24,opt,name=guest_streams,json=guestStreams,proto3" json:"guest_streams,omitempty"`
+	// How long it may go without a credential, its handshake included.
+	GuestTime *durationpb.Duration `protobuf:"bytes,25,opt,name=guest_time,json=guestTime,proto3" json:"guest_time,omitempty"`
+	// Streams that a client may reset in a second on one connection before the connection is read more slowly.
+	ResetsEachSecond int32 `protobuf:"varint,26,opt,name=resets_each_second,json=resetsEachSecond,proto3" json:"resets_each_second,omitempty"`
+	// Bytes of memory from which the daemon collects garbage more often (GOMEMLIMIT); 0 is no limit.
+	Memory        int64 `protobuf:"varint,27,opt,name=memory,proto3" json:"memory,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -701,6 +711,41 @@ func (x *Limits) GetOutputQuotaThread() int64 {
 func (x *Limits) GetOutputQuotaNamespace() int64 {
 	if x != nil {
 		return x.OutputQuotaNamespace
+	}
+	return 0
+}
+
+func (x *Limits) GetGuestConnections() int32 {
+	if x != nil {
+		return x.GuestConnections
+	}
+	return 0
+}
+
+func (x *Limits) GetGuestStreams() int32 {
+	if x != nil {
+		return x.GuestStreams
+	}
+	return 0
+}
+
+func (x *Limits) GetGuestTime() *durationpb.Duration {
+	if x != nil {
+		return x.GuestTime
+	}
+	return nil
+}
+
+func (x *Limits) GetResetsEachSecond() int32 {
+	if x != nil {
+		return x.ResetsEachSecond
+	}
+	return 0
+}
+
+func (x *Limits) GetMemory() int64 {
+	if x != nil {
+		return x.Memory
 	}
 	return 0
 }
@@ -1939,7 +1984,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\aAddress\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x10\n" +
-	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xfe\a\n" +
+	"\x03tls\x18\x03 \x01(\bR\x03tls\"\xd0\t\n" +
 	"\x06Limits\x12\x1c\n" +
 	"\targuments\x18\x01 \x01(\x03R\targuments\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\x03R\x06result\x12\x16\n" +
@@ -1965,7 +2010,13 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\fcircuit_open\x18\x13 \x01(\v2\x19.google.protobuf.DurationR\vcircuitOpen\x124\n" +
 	"\x16stored_bytes_namespace\x18\x14 \x01(\x03R\x14storedBytesNamespace\x12.\n" +
 	"\x13output_quota_thread\x18\x15 \x01(\x03R\x11outputQuotaThread\x124\n" +
-	"\x16output_quota_namespace\x18\x16 \x01(\x03R\x14outputQuotaNamespace\"7\n" +
+	"\x16output_quota_namespace\x18\x16 \x01(\x03R\x14outputQuotaNamespace\x12+\n" +
+	"\x11guest_connections\x18\x17 \x01(\x05R\x10guestConnections\x12#\n" +
+	"\rguest_streams\x18\x18 \x01(\x05R\fguestStreams\x128\n" +
+	"\n" +
+	"guest_time\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\tguestTime\x12,\n" +
+	"\x12resets_each_second\x18\x1a \x01(\x05R\x10resetsEachSecond\x12\x16\n" +
+	"\x06memory\x18\x1b \x01(\x03R\x06memory\"7\n" +
 	"\tToolLimit\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\tR\x05tools\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x05R\x05calls\"\x0f\n" +
@@ -2124,50 +2175,51 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	29, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
 	6,  // 8: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
 	29, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
-	29, // 10: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	27, // 11: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
-	0,  // 12: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
-	0,  // 13: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
-	15, // 14: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	30, // 15: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	30, // 16: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	30, // 17: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	26, // 18: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
-	27, // 19: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
-	27, // 20: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	1,  // 21: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	7,  // 22: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	9,  // 23: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	11, // 24: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	13, // 25: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	16, // 26: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	31, // 27: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
-	32, // 28: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
-	18, // 29: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 30: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 31: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	33, // 32: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	34, // 33: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	24, // 34: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
-	2,  // 35: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 36: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 37: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 38: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 39: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 40: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	35, // 41: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
-	36, // 42: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
-	19, // 43: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 44: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 45: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	37, // 46: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	38, // 47: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	25, // 48: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
-	35, // [35:49] is the sub-list for method output_type
-	21, // [21:35] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 10: toold.v1.Limits.guest_time:type_name -> google.protobuf.Duration
+	29, // 11: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	27, // 12: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	0,  // 13: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
+	0,  // 14: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
+	15, // 15: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
+	30, // 16: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	30, // 17: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	30, // 18: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	26, // 19: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
+	27, // 20: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
+	27, // 21: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	1,  // 22: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	7,  // 23: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	9,  // 24: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	11, // 25: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	13, // 26: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	16, // 27: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	31, // 28: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
+	32, // 29: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
+	18, // 30: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 31: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 32: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	33, // 33: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	34, // 34: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	24, // 35: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	2,  // 36: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 37: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 38: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 39: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 40: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 41: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	35, // 42: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
+	36, // 43: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
+	19, // 44: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 45: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 46: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	37, // 47: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	38, // 48: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	25, // 49: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	36, // [36:50] is the sub-list for method output_type
+	22, // [22:36] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }

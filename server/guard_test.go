@@ -1,0 +1,182 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server"
+)
+
+const getInfo = "/toold.v1.AdminService/GetInfo"
+
+// frame is a frame of HTTP/2 as it is sent.
+func frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	n := len(payload)
+	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
+}
+
+// requests are streams that a client without a credential begins, from the first on, and resets at once if it is told to.
+func requests(first, n uint32, reset bool) (b []byte) {
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text(getInfo), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"), []byte{0x00}, text("te"), text("trailers"))
+	for i := range n {
+		id := 2*(first+i) + 1
+		b = append(b, frame(1, 4, id, headers)...)
+		if reset {
+			b = append(b, frame(3, 0, id, []byte{0, 0, 0, 8})...)
+		} else {
+			b = append(b, frame(0, 1, id, make([]byte, 5))...) // an empty message
+		}
+	}
+	return b
+}
+
+// guest opens a connection of HTTP/2 without a credential.
+func guest(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0, nil)...))
+	must(t, err)
+	return conn
+}
+
+// flood begins and resets 40,000 streams, unless the connection is cut or done is closed, and drains what comes back.
+func flood(conn net.Conn, done <-chan struct{}) {
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	for first := uint32(0); first < 40_000; first += 200 {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if _, err := conn.Write(requests(first, 200, true)); err != nil {
+			return
+		}
+	}
+}
+
+// One connection without a credential that begins and resets streams gets no further than a few of them.
+func TestT119GuestsBeginFewStreams(t *testing.T) {
+	w := newWorld(t, options{config: func(c *server.Config) { c.GuestTime = 2 * time.Second }})
+	conn := guest(t, w.tcp)
+	flood(conn, nil) // until it is cut
+	if n := begun(w); n > server.GuestStreams {
+		t.Errorf("a guest began %d streams", n)
+	}
+	// Whole requests, which are all refused.
+	conn = guest(t, w.tcp)
+	_, _ = conn.Write(requests(0, 2000, false)) // it may be cut meanwhile
+	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a guest whose streams were all refused was not ended")
+	}
+	if n := begun(w); n > 2*server.GuestStreams {
+		t.Errorf("two guests began %d streams", n)
+	}
+}
+
+// There are few guests at once, and the oldest makes room: a client with a credential gets in meanwhile.
+func TestT119GuestsAreFew(t *testing.T) {
+	w := newWorld(t, options{})
+	const conns = server.GuestConnections + 100
+	var open sync.WaitGroup
+	ended := make(chan struct{}, conns)
+	for range conns {
+		conn := guest(t, w.tcp)
+		open.Go(func() {
+			_, _ = io.Copy(io.Discard, conn)
+			ended <- struct{}{}
+		})
+	}
+	for range 100 {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("more guests than there may be stay")
+		}
+	}
+	_, err := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice"))).GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+}
+
+// A client may begin with more streams at once than a guest: they wait for the first credential.
+func TestT119FirstStreamsOfAClient(t *testing.T) {
+	w := newWorld(t, options{})
+	c := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice")))
+	var all sync.WaitGroup
+	for range 20 * server.GuestStreams {
+		all.Go(func() {
+			if _, err := c.GetInfo(within(t), &tooldv1.GetInfoRequest{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A flood of guests takes little memory, and others are served about as fast as before.
+func TestT119FloodLeavesOthersServed(t *testing.T) {
+	w := newWorld(t, options{})
+	c := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice")))
+	slow := func() time.Duration {
+		took := make([]time.Duration, 200)
+		for i := range took {
+			began := time.Now()
+			_, err := c.GetInfo(within(t), &tooldv1.GetInfoRequest{})
+			must(t, err)
+			took[i] = time.Since(began)
+		}
+		slices.Sort(took)
+		return took[len(took)*99/100]
+	}
+	slow()
+	before := heap()
+	const most, tries = 4.0, 50 // the same process attacks and serves: one try in which it was not disturbed suffices
+	var ratio float64
+	for range tries {
+		quiet := slow()
+		ctx, stop := context.WithCancel(t.Context())
+		var attackers sync.WaitGroup
+		attackers.Go(func() {
+			for ctx.Err() == nil { // one core: an attacker that begins anew whenever it is cut
+				conn, err := net.Dial("tcp", w.tcp)
+				if err != nil {
+					continue
+				}
+				_, _ = conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0, nil)...))
+				context.AfterFunc(ctx, func() { conn.Close() })
+				flood(conn, ctx.Done())
+			}
+		})
+		ratio = float64(slow()) / float64(quiet)
+		if grown := heap() - before; grown > 64<<20 {
+			t.Errorf("the flood takes %d MiB", grown>>20)
+		}
+		stop()
+		attackers.Wait()
+		if ratio <= most {
+			t.Logf("p99 of others under the flood: %.1f times that without", ratio)
+			return
+		}
+	}
+	t.Errorf("p99 of others under the flood: %.1f times that without, in each of %d tries", ratio, tries)
+}
+
+// begun returns how many requests of the flooded method began.
+func begun(w *world) (n int64) {
+	m := w.server.Stats()[getInfo]
+	for _, ended := range m.Ended {
+		n += ended
+	}
+	return n + m.Running
+}
