@@ -99,6 +99,7 @@ func (p *pass) admit(ctx context.Context) *end {
 		}
 		if err != nil {
 			e := *refusal
+			e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
 			e.Code, e.Retryable, e.Aborted = tool.ResourceExhausted, true, true
 			e.Reason = or(e.Reason, entry.Name)
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&e)}
@@ -139,7 +140,7 @@ func (p *pass) before(ctx context.Context) *end {
 		}
 		if entry.Required {
 			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-				Code: tool.ExecutionFailed, Reason: entry.Name, Aborted: true, DeveloperMessage: err.Error(),
+				Code: tool.ExecutionFailed, Reason: entry.Name, Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
 				Message: fmt.Sprintf("Not run: the hook %q failed", entry.Name),
 			})}
 		}

@@ -37,13 +37,18 @@ func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 	}
 	err, failed := bounded(ctx, p.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
 	if failed != nil {
-		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: failed.Error()}
+		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: p.forOperators(failed.Error())}
 	}
 	var kinded *tool.Error
 	if err != nil && !errors.As(err, &kinded) {
 		return &tool.Error{Code: tool.InvalidArguments, Message: err.Error()}
 	}
-	return err
+	if kinded != nil {
+		e := *kinded
+		e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
+		return &e
+	}
+	return nil
 }
 
 // invalid is the end of a call whose arguments are wrong; hook names who made them so.

@@ -107,6 +107,7 @@ func (p *pass) outcome(ctx context.Context, a answer) end {
 				e.Code = tool.ExecutionFailed
 			}
 		}
+		e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
 		r.Error = &e
 		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents, actions: r.Actions}
 	case a.result.IsPending() && a.result.Operation != nil:
@@ -154,7 +155,7 @@ func (p *pass) aborted(ctx context.Context, a answer) end {
 		return endOf(context.Cause(ctx), executed)
 	}
 	e := *tool.AsError(a.err)
-	e.Aborted = true
+	e.Aborted, e.DeveloperMessage = true, p.forOperators(e.DeveloperMessage)
 	out := end{status: call.Failed, executed: call.Finished, after: true, result: failure(&e)}
 	switch {
 	case errors.Is(a.err, tool.ErrNotRun):

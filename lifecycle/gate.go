@@ -92,9 +92,8 @@ func (p *pass) askGates(ctx context.Context) asked {
 		}
 		record := call.GateVerdict{Gate: entry.Name, Kind: shownKind(v), Reason: reasonOf(v), Answered: answer != nil}
 		if err != nil {
-			record.Kind, record.Reason = "FAILED", err.Error()
-		}
-		if p.hooks.scrubs {
+			record.Kind, record.Reason = "FAILED", p.forOperators(err.Error())
+		} else if p.hooks.scrubs {
 			record.Reason = p.scrubText(record.Reason)
 		}
 		out.verdicts = append(out.verdicts, record)
@@ -142,7 +141,7 @@ func (p *pass) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) h
 // hookFailed is the end of a call that a failing hook refuses. The model learns the name, the operator the rest.
 func (p *pass) hookFailed(name string, err error) *end {
 	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "HOOK_FAILED", Aborted: true, DeveloperMessage: err.Error(),
+		Code: tool.Denied, Reason: "HOOK_FAILED", Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
 		Message: fmt.Sprintf("Refused: the hook %q failed", name),
 	})}
 }

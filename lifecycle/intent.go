@@ -67,7 +67,7 @@ func (p *pass) unwritten(err error) *end {
 		return &out
 	}
 	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error(),
+		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
 	})}
 }
 
@@ -82,7 +82,7 @@ func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 	}
 	l.unslot()
 	if ran {
-		out = cutOff(err)
+		out = p.cutOff(err)
 	}
 	l.finish(ctx, p, *out)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
 )
 
 // notShown stands for what a filter that failed did not look at.
@@ -35,14 +36,37 @@ func (p *pass) scrubText(text string) string {
 	return notShown
 }
 
+// makeSeen makes what filters see of a call that did not come to that.
+func (p *pass) makeSeen() {
+	if p.in == nil {
+		p.in = newInput(p.l.peek(), p.def)
+	}
+}
+
+// forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id, under which the log has the text.
+// A caller who is an operator reads the text.
+func (p *pass) forOperators(text string) string {
+	if text == "" || p.l == nil {
+		return ""
+	}
+	if p.hooks.scrubs {
+		p.makeSeen()
+		text = p.scrubText(text)
+	}
+	if hasRole(p.l.peek().Caller, "operator") {
+		return text
+	}
+	id := newID()
+	p.l.e.log.Warn("a caller was told the id of an error", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.String("error_text", text))
+	return "the log has the cause under the id " + id
+}
+
 // scrubError looks at why a call that is only described would not run; of one that runs its end is an event, which filters see.
 func (p *pass) scrubError(e *tool.Error) *tool.Error {
 	if !p.hooks.scrubs {
 		return e
 	}
-	if p.in == nil { // it did not come to that
-		p.in = newInput(p.l.peek(), p.def)
-	}
+	p.makeSeen()
 	r := &tool.Result{Status: tool.StatusError, Error: e}
 	if p.scrub(func(s hook.Scrubber) { r = s.Result(r) }) {
 		return r.Error

@@ -171,7 +171,7 @@ func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
 	}
 	switch out.origin {
 	case call.OriginTool:
-		failed = cutOff(err)
+		failed = p.cutOff(err)
 	case call.OriginDoubt:
 		*failed = inDoubt()
 	}
@@ -180,9 +180,9 @@ func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
 
 // cutOff is the end of a call whose tool ran up to a question that could not be stored: nobody may take it for one that
 // did not run.
-func cutOff(err error) *end {
+func (p *pass) cutOff(err error) *end {
 	return &end{status: call.Failed, executed: call.Started, after: true, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: err.Error(),
+		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: p.forOperators(err.Error()),
 	})}
 }
 
@@ -192,7 +192,7 @@ func (p *pass) unaskable(origin string, err error) end {
 		return *p.hookFailed(origin, err)
 	}
 	return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
-		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: err.Error(),
+		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: p.forOperators(err.Error()),
 	})}
 }
 

@@ -39,7 +39,7 @@ type Error struct {
 	TerminateRun     bool          `json:"terminate_run,omitempty"`
 	Retryable        bool          `json:"retryable,omitempty"`
 	RetryAfter       time.Duration `json:"retry_after,omitempty"`
-	DeveloperMessage string        `json:"developer_message,omitempty"` // for the operator, never for the model
+	DeveloperMessage string        `json:"developer_message,omitempty"` // for operators, never for the model: callers get an id
 }
 
 // A Violation names one field of the arguments, as a JSON path such as items[2].name, and what is wrong with it.

@@ -51,7 +51,7 @@ func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error)
 	return s.Validate(v), nil
 }
 
-var alice = tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller"}}
+var alice = tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "operator"}}
 
 func newEngine(t *testing.T, hooks hook.Set, tools ...tool.Tool) *lifecycle.Engine {
 	t.Helper()

@@ -410,7 +410,8 @@ type ToolError struct {
 	Retryable bool `protobuf:"varint,6,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	// With `retryable`: not before this long after the end; absent is any time.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// For those who develop the tool; never for a model.
+	// For operators, never for a model. A caller without the role operator gets an id in place of the cause of an error inside the
+	// daemon, a hook or a tool; the daemon's log has the cause under that id.
 	DeveloperMessage string `protobuf:"bytes,8,opt,name=developer_message,json=developerMessage,proto3" json:"developer_message,omitempty"`
 	// True when the run is blocked: its further calls are refused with RUN_BLOCKED until EndRun.
 	TerminateRun  bool `protobuf:"varint,9,opt,name=terminate_run,json=terminateRun,proto3" json:"terminate_run,omitempty"`
