@@ -161,6 +161,9 @@ func (e *Engine) act(ctx context.Context, a store.Action) bool {
 		return false
 	}
 	defer e.actions.give(key)
+	if e.own(ctx) != nil {
+		return false // the daemon that has the journal does it
+	}
 	got, err := e.handle(ctx, &a)
 	if ctx.Err() != nil {
 		return false // it is nobody's fault

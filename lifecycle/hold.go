@@ -107,10 +107,10 @@ func (p *pass) awaitThread(ctx context.Context) *end {
 // own returns the end of a pass whose effect may not start, because the journal may be another daemon's; nil when it may. What
 // changes nothing may start anyway.
 func (p *pass) own(ctx context.Context) *end {
-	if p.l.e.hold.store == nil || p.l.peek().Class == call.Behind {
+	if p.l.peek().Class == call.Behind {
 		return nil
 	}
-	err := p.l.e.hold.store.Own(ctx)
+	err := p.l.e.own(ctx)
 	switch {
 	case err == nil:
 		return nil
@@ -118,8 +118,17 @@ func (p *pass) own(ctx context.Context) *end {
 		out := endOf(context.Cause(ctx), p.notRun())
 		return &out
 	}
-	if errors.Is(err, store.ErrFatal) {
-		p.l.e.fatal(err)
-	}
 	return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
+}
+
+// own returns why nothing may start because the journal may be another daemon's.
+func (e *Engine) own(ctx context.Context) error {
+	if e.hold.store == nil {
+		return nil
+	}
+	err := e.hold.store.Own(ctx)
+	if errors.Is(err, store.ErrFatal) {
+		e.fatal(err)
+	}
+	return err
 }

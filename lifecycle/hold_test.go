@@ -191,3 +191,19 @@ func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 		}
 	})
 }
+
+// TestT126NoWebhookOfAFencedOwner: what is to be done after a commit is done by the daemon that has the journal.
+func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
+	h := &handler{}
+	inBubble(t, []tool.Tool{asksFor(do(tool.AfterCommit, "1"))}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
+		w.do(spec("t", ""))
+		w.kill()
+		taken := fmt.Errorf("%w: taken", store.ErrFatal)
+		w.takeOver(0, func(context.Context) error { return taken })
+		w.act()
+		h.wantTold(t, "")
+		w.crash()
+		w.act()
+		h.wantTold(t, "AFTER_COMMIT 1 1.1")
+	})
+}
