@@ -73,7 +73,7 @@ func (i *inside) run(ctx context.Context, t *testing.T, p sandbox.Policy, script
 	var out bytes.Buffer
 	p.Workspace = i.dir
 	_, err := i.Run(ctx, sandbox.Spec{
-		Path: "/bin/bash", Args: []string{"-c", script}, Dir: i.dir, Env: []string{"PATH=/usr/bin:/bin", "HOME=" + i.dir, "http_proxy=http://127.0.0.9:9", "ALL_PROXY=x"}, Tag: "call-1", Policy: &p,
+		Path: "/bin/bash", Args: []string{"-c", script}, Dir: i.dir, Env: []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "http_proxy=http://127.0.0.9:9", "ALL_PROXY=x"}, Tag: "call-1", Policy: &p,
 		Output: func(_ string, chunk []byte) error {
 			mu.Lock()
 			defer mu.Unlock()
