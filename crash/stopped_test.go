@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,7 @@ const laborer = "laborer" // a worker
 // paced are the clocks of daemons that lose their store within 300 ms of silence.
 var paced = []string{
 	"--failover-start", "100ms", "--failover-lease", "900ms", "--failover-kill", "200ms", "--failover-hold", "1300ms",
-	"--workers-lease", "600ms", "--timeouts-linger", "never",
+	"--workers-lease", "5s", "--timeouts-linger", "never",
 }
 
 // stops is how often owners are stopped: TOOLD_CRASH_STOPS, else a few in the landing check and 500 in the nightly run.
@@ -45,12 +46,13 @@ func stops(t *testing.T) int {
 	return n
 }
 
-// A shop is one store with an owner and a daemon that stands by, calls that come without a pause, and a worker that counts.
+// A shop is one store with an owner and a daemon that stands by, calls that come without a pause, and a worker for each daemon that
+// counts.
 type shop struct {
 	t      *testing.T
 	rng    *rand.Rand
 	homes  [2]*home
-	front  *front
+	fronts [2]*front // each leads to the daemon of its home
 	owner  atomic.Pointer[daemon]
 	tag    string
 	number atomic.Int64
@@ -77,7 +79,7 @@ type sale struct {
 
 func newShop(t *testing.T, server *pgtest.Server, number int, seed uint64) *shop {
 	t.Helper()
-	s := &shop{t: t, rng: rand.New(rand.NewPCG(seed, uint64(number))), tag: fmt.Sprintf("%05x-%02d", seed&0xfffff, number), sales: map[string]*sale{}, front: newFront(t)}
+	s := &shop{t: t, rng: rand.New(rand.NewPCG(seed, uint64(number))), tag: fmt.Sprintf("%05x-%02d", seed&0xfffff, number), sales: map[string]*sale{}, fronts: [2]*front{newFront(t), newFront(t)}}
 	s.homes[0] = newHome(t)
 	f, err := os.OpenFile(s.homes[0].config, os.O_APPEND|os.O_WRONLY, 0o600)
 	must(t, err)
@@ -132,9 +134,10 @@ func (s *shop) reconcile(_ context.Context, c *worker.Call) (*tooldv1.WorkerResu
 	return nil, nil
 }
 
-// labor serves the tool until ctx ends.
-func (s *shop) labor(ctx context.Context) {
-	w := worker.New(worker.Config{Address: s.front.address(), Token: token(laborer), Pool: "shop", MaxCalls: 16, DrainTime: time.Second})
+// labor serves the tool to the daemon of one home until ctx ends. Its connection outlives a stop: what a daemon says when it goes on
+// arrives.
+func (s *shop) labor(ctx context.Context, at *front) {
+	w := worker.New(worker.Config{Address: at.address(), Token: token(laborer), Pool: "shop", MaxCalls: 16, DrainTime: time.Second})
 	worker.Add(w, worker.Tool{ID: "pay", Description: "Pays.", Observe: true, ConcurrencySafe: true, Reconcile: s.reconcile}, s.pay)
 	if err := w.Run(ctx); err != nil && ctx.Err() == nil {
 		s.t.Errorf("the worker ended: %v", err)
@@ -154,6 +157,7 @@ func (s *shop) sell(ctx context.Context) {
 			err = s.ask(ctx, c, s.order())
 		}
 		c.close()
+		pause(ctx, 5*time.Millisecond)
 	}
 }
 
@@ -235,7 +239,7 @@ func (s *shop) serves(h *home, d *daemon) (_ *daemon, err error) {
 	for {
 		select {
 		case <-d.ready:
-			s.front.lead(d.address)
+			s.fronts[slices.Index(s.homes[:], h)].lead(d.address)
 			s.owner.Store(d)
 			return d, nil
 		case <-d.ended:
@@ -272,7 +276,9 @@ func (s *shop) play(more func() bool) error {
 	defer end()
 	working, leave := context.WithCancel(s.t.Context())
 	defer leave()
-	people.Go(func() { s.labor(working) })
+	for _, f := range s.fronts {
+		people.Go(func() { s.labor(working, f) })
+	}
 	for range 4 {
 		people.Go(func() { s.sell(ctx) })
 	}
