@@ -83,7 +83,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		err = e.roomToLend(&p, spec)
 	}
 	if err == nil {
-		err = e.room(l, &spec.Run, e.wantOf(&p, spec))
+		err = e.room(l, &spec.Run, e.wantOf(&p, spec), 1)
 	}
 	if err != nil {
 		l.fill(nil, err)

@@ -192,7 +192,7 @@ func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
 			return knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(b.lives[0], run, w); err != nil {
+	if err := e.room(b.lives[0], run, w, b.atOnce()); err != nil {
 		e.unreserve(b)
 		return err
 	}

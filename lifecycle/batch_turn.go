@@ -79,6 +79,18 @@ func (at standings) count(what ...standing) (n int) {
 
 func (b *batch) parallel() bool { return b.record.Strategy == call.Parallel }
 
+// atOnce returns how many calls may execute, or wait for that, at the same time.
+func (b *batch) atOnce() int {
+	n := len(b.record.Calls)
+	if b.record.Strategy == call.Sequential {
+		n = 1
+	}
+	if most := b.record.MaxParallel; most > 0 {
+		n = min(n, most)
+	}
+	return n
+}
+
 // room returns how many calls more may execute.
 func (b *batch) room(at standings) int {
 	if b.record.MaxParallel == 0 {

@@ -150,7 +150,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
-	blocked  map[call.Key]string // who began the runs that are blocked, by (namespace, run id)
+	blocked  map[call.Key]blockedRun // by (namespace, run id)
 	draining bool
 	stopping bool          // the drain period is over
 	active   int           // passes that run
@@ -208,7 +208,7 @@ func New(cfg Config) (*Engine, error) {
 		places:   cfg.places(),
 		lanes:    lanes{length: cfg.QueueLength},
 		lives:    map[call.Key]*live{},
-		blocked:  map[call.Key]string{},
+		blocked:  map[call.Key]blockedRun{},
 		purging:  make(chan struct{}, 1),
 		closing:  make(chan struct{}),
 		over:     make(chan struct{}),

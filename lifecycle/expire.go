@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,20 +66,39 @@ func (e *Engine) ExpireDue(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		moved := 0
-		for _, c := range due {
-			if !e.holds(c) && e.expire(ctx, c.Key()) {
-				moved++
-			}
-		}
 		switch {
-		case moved > 0:
+		case e.expireAll(ctx, due) > 0:
 		case len(due) < limit:
 			return nil
 		default: // those that cannot be expired must not hide the others
 			limit *= 4
 		}
 	}
+}
+
+// expiresAtOnce is how many suspensions end at the same time: hooks and tools that take their time over the calls of one
+// tenant do not hold up the others.
+const expiresAtOnce = 64
+
+// expireAll ends the suspensions of calls and returns of how many it did.
+func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {
+	var all sync.WaitGroup
+	var moved atomic.Int64
+	slots := make(chan struct{}, expiresAtOnce)
+	for _, c := range due {
+		if e.holds(c) {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			if e.expire(ctx, c.Key()) {
+				moved.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(moved.Load())
 }
 
 // expire ends one suspension. It reports whether it did.

@@ -63,23 +63,23 @@ func checkID(field, id string, least int) error {
 	return nil
 }
 
-// room refuses new calls that the daemon has no place for. One that it lets in counts as a pass from here on, or a drain
+// room refuses new calls that the daemon has no place for; n of them may wait at the same time. One that it lets in counts as a pass from here on, or a drain
 // could end between the two and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *live, run *tool.Run, w want) error {
+func (e *Engine) room(l *live, run *tool.Run, w want, n int) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
 	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
 	e.active++
 	l.claims = claims{run.ID, run.Thread}
 	e.mu.Unlock()
-	err := e.refusal(run.ID, w, draining, blocked, failed)
+	err := e.refusal(run.ID, w, n, draining, blocked, failed)
 	if err != nil {
 		e.leave()
 	}
 	return err
 }
 
-func (e *Engine) refusal(run string, w want, draining, blocked bool, failed error) (err error) {
+func (e *Engine) refusal(run string, w want, n int, draining, blocked bool, failed error) (err error) {
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
@@ -94,7 +94,7 @@ func (e *Engine) refusal(run string, w want, draining, blocked bool, failed erro
 	case e.behind.full():
 		err = queueFull("too many calls are waiting for the journal; send the call again later")
 	default:
-		err = e.places.full(w)
+		err = e.places.full(w, n)
 	}
 	if err != nil {
 		e.stats.queueRefused.Add(1)

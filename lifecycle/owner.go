@@ -116,7 +116,7 @@ func (e *Engine) findOwner(ctx context.Context, b belonging) (owned, error) {
 	}
 	if len(page.Calls) == 0 {
 		e.mu.Lock()
-		subject := e.blocked[call.Key{Namespace: b.namespace, ID: b.run}]
+		subject := e.blocked[call.Key{Namespace: b.namespace, ID: b.run}].owner
 		e.mu.Unlock()
 		if m := e.policies.mode(b); subject == "" && m != nil {
 			subject = m.Owner

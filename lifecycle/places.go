@@ -96,34 +96,34 @@ func (s *places) count() (taken, waiting int) {
 	return s.taken, s.waiting
 }
 
-// full returns why a call may not wait; nil when it may, or need not.
-func (s *places) full(w want) error {
+// full returns why n calls may not wait; nil when they may, or need not.
+func (s *places) full(w want, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.aside) > 0 {
-		err := s.tooMany(s.aside[holder{}], s.aside[holder{namespace: w.namespace}], s.aside[holder{namespace: w.namespace, principal: w.principal}])
+		err := s.tooMany(s.aside[holder{}], s.aside[holder{namespace: w.namespace}], s.aside[holder{namespace: w.namespace, principal: w.principal}], 1)
 		if err != nil {
 			return err // whether this one would have to wait, too, is not known yet
 		}
 	}
-	if s.freeLocked(&w) {
+	if n -= s.freeLocked(&w); n <= 0 {
 		return nil
 	}
 	c := s.lines[w.namespace]
 	if c == nil {
-		return s.tooMany(s.waiting, 0, 0)
+		return s.tooMany(s.waiting, 0, 0, n)
 	}
-	return s.tooMany(s.waiting, c.waiting, c.principals[w.principal])
+	return s.tooMany(s.waiting, c.waiting, c.principals[w.principal], n)
 }
 
-// tooMany returns which of those that wait are as many as may.
-func (s *places) tooMany(all, ofNamespace, ofPrincipal int) error {
+// tooMany returns which of those that wait would be too many with n more.
+func (s *places) tooMany(all, ofNamespace, ofPrincipal, n int) error {
 	switch {
-	case all >= s.length:
+	case all+n > s.length:
 		return queueFull("too many calls are waiting; send the call again later")
-	case ofNamespace >= s.namespaceQueue:
+	case ofNamespace+n > s.namespaceQueue:
 		return queueFull("too many calls of this namespace are waiting; send the call again later")
-	case ofPrincipal >= s.principalQueue:
+	case ofPrincipal+n > s.principalQueue:
 		return queueFull("too many of your calls are waiting; send the call again later")
 	}
 	return nil
@@ -152,7 +152,7 @@ func countAll(counts *map[holder]int, w want, n int) {
 func (s *places) take(w want) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.freeLocked(&w) {
+	if s.freeLocked(&w) <= 0 {
 		return false
 	}
 	s.holdLocked(&w, 1)
@@ -164,7 +164,7 @@ func (s *places) line(w want) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ready := make(chan struct{})
-	if s.freeLocked(&w) {
+	if s.freeLocked(&w) > 0 {
 		s.holdLocked(&w, 1)
 		close(ready)
 		return ready, func() { s.give(w) }
@@ -201,7 +201,7 @@ func (s *places) passLocked() bool {
 		c := e.Value.(*crowd)
 		for at := c.order.Front(); at != nil; at = at.Next() {
 			next := at.Value.(*line).waiting.Front().Value.(*waiter)
-			if !s.freeLocked(&next.want) {
+			if s.freeLocked(&next.want) <= 0 {
 				continue
 			}
 			c.turnLocked(next)
@@ -216,13 +216,19 @@ func (s *places) passLocked() bool {
 	return false
 }
 
-func (s *places) freeLocked(w *want) bool {
-	if s.taken >= s.most {
-		return false
+// freeLocked returns how many more calls may run; it may be below 0.
+func (s *places) freeLocked(w *want) int {
+	free := s.most - s.taken
+	if s.namespace > 0 {
+		free = min(free, s.namespace-s.held[holder{namespace: w.namespace}])
 	}
-	return (s.namespace == 0 || s.held[holder{namespace: w.namespace}] < s.namespace) &&
-		(s.principal == 0 || s.held[holder{namespace: w.namespace, principal: w.principal}] < s.principal) &&
-		(w.toolMost == 0 || s.held[holder{tool: w.tool}] < w.toolMost)
+	if s.principal > 0 {
+		free = min(free, s.principal-s.held[holder{namespace: w.namespace, principal: w.principal}])
+	}
+	if w.toolMost > 0 {
+		free = min(free, w.toolMost-s.held[holder{tool: w.tool}])
+	}
+	return free
 }
 
 func (s *places) holdLocked(w *want, n int) {

@@ -90,7 +90,7 @@ func (s *places) lentFull(p *tool.Principal, below bool) error {
 	if below {
 		share = 8 // as deep as subagents may be nested: a level has room when those above it are as many as may be
 	}
-	return s.tooMany(s.lent[holder{}]/share, s.lent[holder{namespace: p.Namespace}]/share, s.lent[holder{namespace: p.Namespace, principal: p.Subject}]/share)
+	return s.tooMany(s.lent[holder{}]/share, s.lent[holder{namespace: p.Namespace}]/share, s.lent[holder{namespace: p.Namespace, principal: p.Subject}]/share, 1)
 }
 
 // roomToLend refuses a new call of a tool that makes calls of its own while too many of those work without a place. The calls that they

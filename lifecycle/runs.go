@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -130,7 +131,7 @@ func (e *Engine) noteRun(r *store.Run) {
 	key := call.Key{Namespace: r.Namespace, ID: r.ID}
 	e.mu.Lock()
 	if r.State == store.RunBlocked {
-		e.blocked[key] = r.Owner
+		e.blocked[key] = blockedRun{r.Owner, r.Changed.UnixNano()}
 	} else {
 		delete(e.blocked, key)
 	}
@@ -138,6 +139,34 @@ func (e *Engine) noteRun(r *store.Run) {
 	if r.State == store.RunEnded {
 		e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
 	}
+}
+
+// blockedRun is what memory has of a run that is blocked.
+type blockedRun struct {
+	owner string
+	since int64 // Unix nanoseconds: a run that was blocked anew is another one
+}
+
+// ForgetRuns forgets the blocked runs that the journal has trimmed.
+func (e *Engine) ForgetRuns(ctx context.Context) error {
+	e.mu.Lock()
+	gone := maps.Clone(e.blocked)
+	e.mu.Unlock()
+	err := e.store.BlockedRuns(ctx, func(r store.Run) error {
+		delete(gone, call.Key{Namespace: r.Namespace, ID: r.ID})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, run := range gone {
+		if e.blocked[key] == run {
+			delete(e.blocked, key)
+		}
+	}
+	return nil
 }
 
 // openRun notes that a run goes on, and returns what has to be stored when it had ended.

@@ -33,7 +33,7 @@ func (s *lanes) enter(k lane) (turn <-chan struct{}, leave func(), ok bool) {
 		in = newPlaces(1, s.length)
 		s.of[k] = in
 	}
-	if in.full(want{}) != nil {
+	if in.full(want{}, 1) != nil {
 		return nil, nil, false
 	}
 	turn, giveUp := in.line(want{})

@@ -286,7 +286,7 @@ type Store interface {
 	// Trim turns terminal calls that ended before callsBefore into tombstones, at most limit, forgets tombstones older
 	// than tombstonesBefore, and RUN documents of runs without an event since documentsBefore. The documents of a run or
 	// thread go with its last call, policies that were set before callsBefore for one without calls too, and those that
-	// ended before it. Dead actions go that were stored before callsBefore. Records go that were stored before tombstonesBefore,
+	// ended before it. A blocked run without calls goes that was blocked before tombstonesBefore. Dead actions go that were stored before callsBefore. Records go that were stored before tombstonesBefore,
 	// but of a chain the newest of them stays: what comes later is linked to it. It returns the calls that went, so that their
 	// spools can go too.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)

@@ -291,7 +291,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 			}
 		}
 		if len(gone) < trimPage {
-			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.MeasureStored(ctx))
+			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.ForgetRuns(ctx), d.engine.MeasureStored(ctx))
 		}
 	}
 	return nil

@@ -93,7 +93,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 				e.forgotten = append(e.forgotten, key)
 			}
 		}
-		st.trimRuns(e, documentsBefore)
+		st.trimRuns(e, documentsBefore, tombstonesBefore)
 		st.trimPolicies(e, callsBefore)
 		st.trimBatches(e, callsBefore, now)
 		return e
@@ -101,7 +101,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 	return gone, err
 }
 
-func (st *state) trimRuns(e *effect, documentsBefore time.Time) {
+func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time) {
 	busy, known := map[name]bool{}, map[name]bool{} // runs with something new or unfinished; with any call that stays
 	threads := map[name]bool{}
 	for _, r := range st.calls {
@@ -122,7 +122,7 @@ func (st *state) trimRuns(e *effect, documentsBefore time.Time) {
 		}
 	}
 	for n, r := range st.runs {
-		if r.State != store.RunBlocked && !known[n] {
+		if (r.State != store.RunBlocked || r.Changed.Before(tombstonesBefore)) && !known[n] {
 			e.ended = append(e.ended, n)
 		}
 	}

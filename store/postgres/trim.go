@@ -30,18 +30,18 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // the last page does what looks at all that there is
 	}
-	return gone, s.trimRuns()
+	return gone, s.trimRuns(tombstonesBefore)
 }
 
 const (
 	// runsAtOnce is of how many runs a transaction looks for calls.
 	runsAtOnce    = 256
 	selectRunsEnd = "SELECT namespace, id FROM runs WHERE (namespace, id) > ($1, $2) ORDER BY namespace, id LIMIT 1 OFFSET $3"
-	deleteRuns    = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($3::bytea IS NULL OR (namespace, id) <= ($3, $4::bytea)) AND state <> 'BLOCKED' AND " + ofRun + "id)"
+	deleteRuns    = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($3::bytea IS NULL OR (namespace, id) <= ($3, $4::bytea)) AND (state <> 'BLOCKED' OR changed < $5) AND " + ofRun + "id)"
 )
 
-// trimRuns forgets the state of runs of which no call is left. Who writes waits for a few of them at a time.
-func (s *Store) trimRuns() error {
+// trimRuns forgets the state of runs of which no call is left; a blocked one, when it was blocked before a time. Who writes waits for a few of them at a time.
+func (s *Store) trimRuns(blockedBefore time.Time) error {
 	from := [2][]byte{{}, {}}
 	for {
 		var to [2][]byte
@@ -50,7 +50,7 @@ func (s *Store) trimRuns() error {
 			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 				return said(err)
 			}
-			return w.exec(ctx, deleteRuns, from[0], from[1], to[0], to[1])
+			return w.exec(ctx, deleteRuns, from[0], from[1], to[0], to[1], blockedBefore.UnixNano())
 		}})
 		if err != nil || to[0] == nil {
 			return err

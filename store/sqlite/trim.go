@@ -57,11 +57,11 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // the last page does what looks at all that there is
 	}
-	return gone, s.trimRuns()
+	return gone, s.trimRuns(tombstonesBefore)
 }
 
-// trimRuns forgets the state of runs of which no call is left. Who writes waits for a few of them at a time.
-func (s *Store) trimRuns() error {
+// trimRuns forgets the state of runs of which no call is left; a blocked one, when it was blocked before a time. Who writes waits for a few of them at a time.
+func (s *Store) trimRuns(blockedBefore time.Time) error {
 	for from := [2]string{}; ; {
 		to := [2]string{}
 		err := s.write(func(w *writer) error {
@@ -73,9 +73,9 @@ func (s *Store) trimRuns() error {
 			case err != nil:
 				return err
 			case to == [2]string{}:
-				return exec(w.conn, deleteLastRuns, from[0], from[1])
+				return exec(w.conn, deleteLastRuns, from[0], from[1], nanos(blockedBefore))
 			}
-			return exec(w.conn, deleteRuns, from[0], from[1], to[0], to[1])
+			return exec(w.conn, deleteRuns, from[0], from[1], nanos(blockedBefore), to[0], to[1])
 		})
 		if err != nil || to == [2]string{} {
 			return err
@@ -248,6 +248,6 @@ const (
 	deleteRunDocuments    = "DELETE FROM documents WHERE scope = 'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
 	deleteThreadDocuments = "DELETE FROM documents WHERE scope = 'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
 	selectRunsEnd         = "SELECT namespace, id FROM runs WHERE (namespace, id) > (?1, ?2) ORDER BY namespace, id LIMIT 1 OFFSET ?3"
-	deleteLastRuns        = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND state <> 'BLOCKED' AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
-	deleteRuns            = deleteLastRuns + " AND (namespace, id) <= (?3, ?4)"
+	deleteLastRuns        = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (state <> 'BLOCKED' OR changed < ?3) AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
+	deleteRuns            = deleteLastRuns + " AND (namespace, id) <= (?4, ?5)"
 )

@@ -242,7 +242,7 @@ func testRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// A run that stays blocked outlives its calls, and can be ended without one.
+// A run that stays blocked outlives its calls, and can be ended without one. Without calls it goes as tombstones go.
 func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)
@@ -267,6 +267,20 @@ func testEndRun(t *testing.T, f *fixture) {
 	f.commitTrim(start.Add(2 * time.Hour))
 	if r, err := f.Run(t.Context(), "ns", "r"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Run = %+v, %v, want nothing to be left of it", r, err)
+	}
+	if err := f.EndRun(t.Context(), blocked); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		tombstones time.Time
+		kept       bool
+	}{{start, true}, {start.Add(time.Hour), false}} {
+		if _, err := f.Trim(t.Context(), start, tt.tombstones, start, 10); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := f.Run(t.Context(), "ns", "r"); (err == nil) != tt.kept || err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("blocked run, tombstones before %v: %+v, %v", tt.tombstones, r, err)
+		}
 	}
 }
 

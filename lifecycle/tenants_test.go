@@ -1,0 +1,155 @@
+package lifecycle_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// P11: a batch counts in the queue as many calls as may wait at the same time, and a refused one leaves nothing behind.
+func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
+	tests := []struct {
+		name     string
+		strategy call.Strategy
+		most     int // max_parallel
+		calls    int
+		taken    bool
+	}{
+		{"fits", call.Parallel, 0, 4, true},
+		{"one too many", call.Parallel, 0, 5, false},
+		{"groups of AUTO", call.Auto, 0, 5, false},
+		{"one after the other", call.Sequential, 0, 20, true},
+		{"few at once", call.Parallel, 3, 20, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := held()
+			limits := func(c *lifecycle.Config) {
+				c.Concurrency, c.QueueLength, c.NamespaceQueue, c.PrincipalQueue = 1, 4, 4, 4
+			}
+			inBubble(t, []tool.Tool{p.tool("held", reading), echo("t", reading)}, limits, func(t *testing.T, w *world) {
+				w.begin(apart(spec("held", "")))
+				b := batchOf(tt.strategy)
+				b.MaxParallel = tt.most
+				for range tt.calls {
+					b.Calls = append(b.Calls, spec("t", ""))
+				}
+				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+				if !tt.taken {
+					wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
+					if page, err := w.e.List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
+						t.Errorf("%d calls, %v", len(page.Calls), err)
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				} else {
+					watcher.Close()
+				}
+				p.free()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// P11: a tenant whose calls take their time to expire does not hold up the calls of others.
+func TestP11SlowExpiryLeavesOthersServed(t *testing.T) {
+	slow := hook.Entry[hook.After]{Name: "slow", Deadline: time.Minute, Hook: afterSlow{}}
+	ask := func(c *lifecycle.Config) {
+		gates(namedGate("ask", approval(tool.Ticket{ExpiresIn: time.Hour})))(c)
+		c.Hooks.After = []hook.Entry[hook.After]{slow}
+	}
+	inBubble(t, []tool.Tool{echo("t", mutating)}, ask, func(t *testing.T, w *world) {
+		for range 50 {
+			w.do(spec("t", `{"slow":true}`))
+		}
+		s := spec("t", `{}`)
+		watcher, err := w.e.Execute(t.Context(), eve, s, lifecycle.ExecuteOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := watcher.Wait(t.Context(), time.Minute)
+		if err != nil || c.Status != call.Suspended {
+			t.Fatalf("%v, %v", c, err)
+		}
+		time.Sleep(time.Until(c.Open().ExpiresAt))
+		began := time.Now()
+		go func() { _ = w.e.ExpireDue(context.Background()) }()
+		again, err := w.e.Watch(t.Context(), eve, s.ID, "", true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		events(t, again)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the call of another tenant expired %v after its time", took)
+		}
+		time.Sleep(time.Hour)
+	})
+}
+
+// afterSlow takes 10 s over some calls.
+type afterSlow struct{}
+
+func (afterSlow) After(ctx context.Context, in *hook.Input, _ hook.Outcome) (hook.AfterResult, error) {
+	if in.Arguments.Text() == `{"slow":true}` {
+		select {
+		case <-time.After(10 * time.Second):
+		case <-ctx.Done():
+		}
+	}
+	return hook.AfterResult{}, nil
+}
+
+// P11: a blocked run of which nothing else is kept goes with the tombstones, from memory too.
+func TestP11BlockedRunsAreForgotten(t *testing.T) {
+	refuse := namedGate("g", func(*hook.Input) (hook.Verdict, error) { return hook.Block("never"), nil })
+	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(refuse), func(t *testing.T, w *world) {
+		for i := range 3 {
+			s := spec("t", "")
+			s.Run.ID = fmt.Sprint("run-", i)
+			w.do(s)
+		}
+		blocked := func() (n int) {
+			if err := w.store.BlockedRuns(t.Context(), func(store.Run) error { n++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		time.Sleep(8 * 24 * time.Hour)
+		now := w.store.Now()
+		for _, tombstones := range []time.Time{now.Add(-year), now} {
+			if _, err := w.store.Trim(t.Context(), now, tombstones, now, 100); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.e.ForgetRuns(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s := spec("t", "")
+			s.Run.ID = "run-1"
+			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			if err == nil {
+				watcher.Close()
+			}
+			if kept := tombstones.Before(now); kept {
+				wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED")
+				if blocked() != 3 {
+					t.Errorf("%d blocked runs", blocked())
+				}
+			} else if err != nil {
+				t.Errorf("a call of a run that is forgotten: %v", err)
+			}
+		}
+		synctest.Wait()
+		if n := blocked(); n != 1 { // by the new call
+			t.Errorf("%d blocked runs are left", n)
+		}
+	})
+}
