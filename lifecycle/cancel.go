@@ -158,7 +158,7 @@ func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 		}
 		return l.cancelResting(r, call.NotStarted)
 	}
-	if err := l.wish(r); err != nil && !errors.Is(err, errIllegal) {
+	if err := l.wish(r); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
 	l.stop(wished(&r))
@@ -172,8 +172,8 @@ func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 // the slot, which is given back.
 func (l *live) wish(r call.CancelRequest) error {
 	err := l.commitSlotted(step{
-		durability: store.Full,
-		events:     []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
+		durability: store.Full, late: true,
+		events: []call.Event{{Type: call.EventCancelRequested, Cancel: &r}},
 		apply: func(c *call.Call) {
 			if c.Cancel = &r; c.Status == call.Suspended {
 				c.Status = call.Resuming

@@ -198,6 +198,7 @@ type step struct {
 	apply      func(c *call.Call) // on a copy of the record; nil changes nothing
 	events     []call.Event
 	sifted     bool // the events passed the filters
+	late       bool // it may find that the call has ended: a BEHIND call ends without the slot
 	durability store.Durability
 
 	notAfter, notBefore time.Time
@@ -280,6 +281,9 @@ func (l *live) nextLocked(s *step) (*call.Call, error) {
 func (l *live) legal(before, next *call.Call, s *step) error {
 	if before.Status.CanBecome(next.Status) && (!before.Status.Terminal() || s.apply == nil) {
 		return nil
+	}
+	if s.late && before.Status.Terminal() {
+		return errEnded
 	}
 	l.e.stats.illegal.Add(1)
 	l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
