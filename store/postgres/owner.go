@@ -91,14 +91,19 @@ func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 func acquire(ctx context.Context, s *Store) (*owner, error) {
 	o := &owner{s: s, kept: make(chan struct{}), asked: make(chan struct{}, 1), proof: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
-	told := false
+	told, hurt := false, false
 	for began := time.Now(); ; {
 		holder, err := o.try(ctx)
+		wait := standbyEvery
 		switch {
+		case err == nil && holder == "" && hurt:
+			// The server was away for the owner, too: it comes back first if it lives, as it looks five times meanwhile.
+			hurt, wait = false, s.cfg.Lease/2
+			o.drop()
 		case err == nil && holder == "":
 			return o, nil
 		case err == nil:
-			began = time.Now()
+			began, hurt = time.Now(), false
 			if !told {
 				told = true
 				s.cfg.Waiting(holder)
@@ -106,13 +111,15 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		case !lost(err) || !told && time.Since(began) > s.cfg.Patience:
 			o.cancel()
 			return nil, err
+		default:
+			hurt = told
 		}
 		select {
 		case <-ctx.Done():
 			o.cancel()
 			o.drop()
 			return nil, ctx.Err()
-		case <-time.After(standbyEvery):
+		case <-time.After(wait):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -317,5 +318,31 @@ func waitFor(t *testing.T, at, question string) {
 		if err := conn.QueryRow(t.Context(), question).Scan(&ok); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestP7OwnerOutlivesItsServer: a server that is restarted is away for the owner and for the daemon that stands by. The owner
+// keeps the journal.
+func TestP7OwnerOutlivesItsServer(t *testing.T) {
+	own := startOwn(t)
+	cfg := postgres.Config{URL: own.URL("journal"), Start: 50 * time.Millisecond, Lease: time.Minute}
+	owner := open(t, cfg)
+	waiting, leave := context.WithCancel(t.Context())
+	defer leave()
+	opened := standBy(waiting, t, cfg)
+	if err := errors.Join(own.Stop(syscall.SIGQUIT), own.Resume()); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Commit(t.Context(), creation(newCall("after"))); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(time.Second)                        // four looks of the daemon that stands by, and none of the owner
+	if err := owner.Own(t.Context()); err != nil { // its newest proof, lock included, is from after the restart
+		t.Error(err)
+	}
+	leave()
+	if s := <-opened; s != nil {
+		s.Close()
+		t.Error("the daemon that stood by took the journal")
 	}
 }
