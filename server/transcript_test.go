@@ -270,8 +270,8 @@ func (p *player) steady(v any, field string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			if _, number := member.(string); name == "revision" && number && v["callId"] != nil {
-				delete(v, name) // of a call: one more with each write, and read-only calls are written some time later
+			if _, number := member.(string); (name == "revision" && number || name == "notStored") && v["callId"] != nil {
+				delete(v, name) // of a call: read-only calls are written some time later, and each write counts
 				continue
 			}
 			v[name] = p.steady(member, name)
