@@ -44,6 +44,7 @@ type Splitter func(tool.Arguments) (parts []Part, known Known)
 // Known says how far the parts of a command are all that it does.
 type Known int
 
+// From the least to the most.
 const (
 	Unclear Known = iota // its text may do more: what takes something away holds for it, and nothing gives
 	Open                 // its text does no more, but what will be typed into it may: nothing gives

@@ -42,11 +42,12 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 		if name == "command" && words[1].is("-v", "-V", "-pv", "-pV") {
 			return words, e
 		}
-		next, clear := words[1:], false
+		var next []word
+		var clear bool
 		if name == "env" {
-			next, clear = a.env(next, &e)
+			next, clear = a.env(words[1:], &e)
 		} else {
-			next, clear = w.skip(next)
+			next, clear = w.skip(words[1:])
 		}
 		if !clear {
 			return nil, unreadable("what " + name + " runs is not to be seen")
