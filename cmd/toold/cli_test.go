@@ -273,6 +273,7 @@ func TestApproveEdited(t *testing.T) {
 	if got != nil {
 		t.Errorf("decided: %v", got)
 	}
+	new(run).do(t, dir, "approve", "s-abc", "--edit").expect(t, exitUsage, "", "--edit needs a terminal")
 	new(run).do(t, dir, "approve", "s-abc", "--arguments", `{"to":4}`).expect(t, 0, "")
 	if got.GetArguments() != `{"to":4}` {
 		t.Errorf("decision %v", got)

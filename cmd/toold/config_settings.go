@@ -137,7 +137,7 @@ var usages = map[string]string{
 	"limits.stored_bytes":           "that one namespace may have in all; 0 is off",
 	"limits.output_quota_thread":    "bytes of output that one thread keeps; 0 is off",
 	"limits.output_quota_namespace": "bytes of output that one namespace keeps; 0 is off",
-	"limits.circuit_failures":       "upstream failures in a row that close a source; 0 is off",
+	"limits.circuit_failures":       "upstream failures in a row that open the circuit of a source; 0 is off",
 	"limits.circuit_open":           "for which such a source is not asked",
 	"documents.size":                "bytes of a document",
 	"documents.count":               "documents of a run, thread or namespace",

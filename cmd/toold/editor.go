@@ -16,6 +16,10 @@ import (
 // with the user's rights; nothing of the daemon is in it. It stays in our process group, so that Ctrl-Z stops us both; of
 // Ctrl-C it decides itself what it means.
 func (a *app) edit(ctx context.Context, text string) (string, error) {
+	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"))
+	if editor == "" && !a.inTerminal {
+		return "", usagef("--edit needs a terminal, or an editor that needs none in $VISUAL or $EDITOR; --arguments takes the arguments as JSON")
+	}
 	dir, err := os.MkdirTemp("", "toold-edit-")
 	if err != nil {
 		return "", err
@@ -30,7 +34,7 @@ func (a *app) edit(ctx context.Context, text string) (string, error) {
 	if err := os.WriteFile(file, pretty.Bytes(), 0o600); err != nil {
 		return "", err
 	}
-	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"), "vi")
+	editor = cmp.Or(editor, "vi")
 	// The variable may hold options, so a shell splits it; the file is an argument and no part of the text. The shell
 	// outlives a Ctrl-C, which its trap leaves to the editor as it was.
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)

@@ -53,8 +53,8 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 		b.WriteString(indent(v.paint(dim, r)))
 	}
 	arguments := s.GetPending().GetArguments()
+	b.WriteString(v.describe(s.GetDescription(), arguments)) // a diff says it sooner than its arguments
 	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)))
-	b.WriteString(v.describe(s.GetDescription(), arguments))
 	if p := s.GetParameters(); p != "" {
 		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
 	}
@@ -65,7 +65,7 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 		b.WriteString(fmt.Sprintf("  %d  ", i+1) + cut(OptionTitle(o), tableWidth-6) + "\n")
 	}
 	if r := s.GetResponseSchema(); r != "" {
-		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + "\n" + indent(v.longText("", r)))
+		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + " " + v.announce(r) + "\n" + indent(prettyJSON(r)))
 	}
 	return b.String()
 }
