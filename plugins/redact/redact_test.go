@@ -75,6 +75,49 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// T121: a value is found in encodings that stand in lines, wherever a line ends. Of what stands before the first line end up to
+// three characters are left.
+func TestT121EncodingsInLines(t *testing.T) {
+	long := strings.Repeat("s3cr3t-", 14) + "ab"
+	r := newRedactor(t, redact.Config{Values: []redact.Value{{Name: "long", Text: long}, {Name: "db", Text: secret}}})
+	for _, value := range []string{long, secret} {
+		for before := range 60 {
+			plain := []byte(strings.Repeat("x", before) + value + "yyy")
+			for name, text := range map[string]string{
+				"base64": base64.StdEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain), "HEX": strings.ToUpper(hex.EncodeToString(plain)),
+			} {
+				for _, width := range []int{4, 60, 64, 76} { // xxd -p, openssl base64, base64
+					for _, end := range []string{"\n", "\r\n", "\n  "} {
+						lines := strings.Join(chunk(text, width), end)
+						got := inChunks(r, lines, func() int { return 7 })
+						taken := 2*len(value) - 3
+						if name == "base64" {
+							taken = len(value)*8/6 - 2 - 3 // the characters at both ends are its neighbours', too
+						}
+						if !strings.Contains(got, "[redacted:") || len(got) > len(lines)-taken+len("[redacted:long]") {
+							t.Fatalf("%s behind %d bytes in lines of %d: %q became %q", name, before, width, lines, got)
+						}
+					}
+				}
+			}
+		}
+	}
+	// What is printed is published at once: a line whose last character may begin a value does not wait.
+	s := r.Stream()
+	for _, line := range []string{"done 7\n", "c\n", "cz\n"} {
+		if got := string(s.Next([]byte(line))); got != line {
+			t.Errorf("of %q came %q", line, got)
+		}
+	}
+}
+
+func chunk(s string, n int) (parts []string) {
+	for ; len(s) > n; s = s[n:] {
+		parts = append(parts, s[:n])
+	}
+	return append(parts, s)
+}
+
 func TestText(t *testing.T) {
 	r := newRedactor(t, redact.Config{
 		Values:   []redact.Value{{Name: "a", Text: "abcdefghij"}, {Name: "b", Text: "hijklmnop"}, {Name: "long", Text: "abcdefghijXYZ"}},
@@ -217,6 +260,10 @@ func TestChunks(t *testing.T) {
 	r := newRedactor(t, cfg)
 	pieces := []string{"\n", " ", "plain text ", "ä€😀", "pin=12345", "a", "ab", "correct-", "hunter2", "-----", "ey", "J", "sk-", "Bearer ", "0123456789abcdef"}
 	pieces = append(pieces, values...)
+	for _, v := range values {
+		encoded := base64.StdEncoding.EncodeToString([]byte(v))
+		pieces = append(pieces, encoded[:6]+"\n"+encoded[6:], encoded[:5], hex.EncodeToString([]byte(v))[:8]+"\r\n")
+	}
 	for _, token := range tokens() {
 		pieces = append(pieces, token, token[:len(token)/2])
 	}
@@ -285,6 +332,7 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add(secret+secret, uint8(1))
 	f.Add("pin=1\npin=22", uint8(2))
+	f.Add("Y29ycmVj\r\n dC1ob3JzZQ==\n636f\n7272", uint8(3))
 	f.Add(strings.Repeat("ab", 40)+"\xff", uint8(5))
 	r := newRedactor(f, redact.Config{
 		Values: []redact.Value{{Text: secret}, {Text: "correct-horse"}, {Text: "abababab"}}, Tokens: true, Patterns: []redact.Pattern{{Expr: `pin=\d+`}},

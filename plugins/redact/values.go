@@ -10,8 +10,38 @@ import (
 	"strings"
 )
 
-// A form is a text by which a value is recognised.
-type form struct{ text, mark string }
+// A form is a text by which a value is recognised. A broken one may have line ends between its characters, behind the first
+// four: base64 and others print lines.
+type form struct {
+	text, mark string
+	broken     bool
+}
+
+// mostSpace is how many bytes of white space may stand between two characters of a broken form: a line end, and what the
+// next line is set in by.
+const mostSpace = 4
+
+func space(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// within returns how many bytes of b the form takes from its beginning, white space among them, or 0. cut says that b ends
+// before the form does and is like it so far.
+func (f *form) within(b []byte) (length int, cut bool) {
+	at, spaces := 0, 0
+	for i := range len(b) {
+		switch {
+		case b[i] == f.text[at]:
+			if at++; at == len(f.text) {
+				return i + 1, false
+			}
+			spaces = 0
+		case !f.broken || at < 4 || spaces == mostSpace || !space(b[i]):
+			return 0, false
+		default:
+			spaces++
+		}
+	}
+	return 0, true
+}
 
 // values finds the forms of values at a place of a text.
 type values struct {
@@ -19,7 +49,7 @@ type values struct {
 	first [256]bool
 	pairs pairs
 	from  map[[4]byte][2]uint32 // the forms that begin with four bytes: from, to
-	most  int                   // the length of the longest
+	most  int                   // the length of the longest, with its white space
 }
 
 // pairs are two bytes with which something begins, a bit each.
@@ -31,14 +61,20 @@ func (p *pairs) has(a, b byte) bool { return p[uint(a)<<2|uint(b)>>6]&(1<<(b&63)
 
 func (v *values) add(value Value) {
 	m := mark(value.Name)
-	for _, text := range formsOf(value.Text) {
-		v.forms = append(v.forms, form{text, m})
+	for _, text := range encodingsOf(value.Text) {
+		for from := range 4 { // the characters before may stand at the end of a line
+			v.forms = append(v.forms, form{text[from:], m, true})
+		}
 	}
+	for _, text := range formsOf(value.Text) {
+		v.forms = append(v.forms, form{text, m, false})
+	}
+	v.forms = slices.DeleteFunc(v.forms, func(f form) bool { return len(f.text) < MinValue })
 }
 
 func (v *values) index() {
 	slices.SortStableFunc(v.forms, func(a, b form) int { return strings.Compare(a.text, b.text) })
-	v.forms = slices.CompactFunc(v.forms, func(a, b form) bool { return a.text == b.text })
+	v.forms = slices.CompactFunc(v.forms, func(a, b form) bool { return a.text == b.text && a.broken == b.broken })
 	v.from = map[[4]byte][2]uint32{}
 	for i, f := range v.forms {
 		v.first[f.text[0]] = true
@@ -49,22 +85,25 @@ func (v *values) index() {
 			at[0] = uint32(i)
 		}
 		v.from[key] = [2]uint32{at[0], uint32(i + 1)}
+		if f.broken {
+			v.most = max(v.most, len(f.text)*(1+mostSpace))
+		}
 		v.most = max(v.most, len(f.text))
 	}
 }
 
-// match returns the longest form that b begins with.
+// match returns how many bytes the longest form takes that b begins with.
 func (v *values) match(b []byte) (length int, mark string) {
 	if len(b) < MinValue || !v.pairs.has(b[0], b[1]) {
 		return 0, ""
 	}
 	at := v.from[[4]byte(b[:4])]
-	for i := at[1]; i > at[0]; i-- { // of two that match the longer one sorts behind
-		if f := &v.forms[i-1]; len(f.text) <= len(b) && string(b[:len(f.text)]) == f.text {
-			return len(f.text), f.mark
+	for i := at[0]; i < at[1]; i++ {
+		if n, _ := v.forms[i].within(b); n > length {
+			length, mark = n, v.forms[i].mark
 		}
 	}
-	return 0, ""
+	return length, mark
 }
 
 // begins reports whether b, all of it, is the beginning of a form that is longer.
@@ -78,7 +117,7 @@ func (v *values) begins(b []byte) bool {
 	}
 	at := v.from[[4]byte(b[:4])]
 	for i := at[0]; i < at[1]; i++ {
-		if f := &v.forms[i]; len(f.text) > len(b) && f.text[:len(b)] == string(b) {
+		if _, cut := v.forms[i].within(b); cut {
 			return true
 		}
 	}
@@ -91,16 +130,20 @@ func formsOf(s string) []string {
 	texts := []string{
 		s, escaped, jsonForm(s, true), strings.ReplaceAll(escaped, "/", `\/`), jsonForm(escaped, false), jsonForm(jsonForm(s, true), true),
 		url.QueryEscape(s), url.PathEscape(s), percent(s, "%%%02X"), percent(s, "%%%02x"), lowerPercent(url.QueryEscape(s)), lowerPercent(url.PathEscape(s)),
-		hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))),
-	}
-	for shift := range 3 {
-		texts = append(texts, inBase64(s, shift, base64.RawStdEncoding), inBase64(s, shift, base64.RawURLEncoding))
 	}
 	if strings.Contains(s, "\n") {
 		texts = append(texts, strings.ReplaceAll(s, "\n", "\r\n"))
 	}
-	slices.Sort(texts)
-	return slices.DeleteFunc(slices.Compact(texts), func(t string) bool { return len(t) < MinValue })
+	return texts
+}
+
+// encodingsOf returns the texts by which a value is recognised that programs print in lines of equal length.
+func encodingsOf(s string) []string {
+	texts := []string{hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
+	for shift := range 3 {
+		texts = append(texts, inBase64(s, shift, base64.RawStdEncoding), inBase64(s, shift, base64.RawURLEncoding))
+	}
+	return texts
 }
 
 // jsonForm is a text as it stands between the quotes of a JSON string.
