@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
 )
 
 // Guests are connections of which no request has brought a credential that holds. What they may do is bounded here, because
@@ -98,7 +99,6 @@ func (l *lobby) guard(raw net.Conn) *guarded {
 func (g *guarded) cut() {
 	g.end.Do(func() {
 		close(g.gone)
-		g.timer.Stop()
 		_ = g.raw.Close() // nobody could do anything about it
 	})
 }
@@ -106,6 +106,7 @@ func (g *guarded) cut() {
 // Close implements [net.Conn].
 func (g *guarded) Close() error {
 	err := g.Conn.Close()
+	g.timer.Stop()
 	g.cut()
 	g.lobby.remove(g)
 	return err
@@ -209,28 +210,33 @@ func (g *guarded) wait() error {
 	return nil
 }
 
-// admitted notes what became of the credential of a request: one that holds makes the connection a guest no more. A guest
-// whose every stream was refused is ended.
-func admitted(ctx context.Context, ok bool) {
+// meet looks at the credential of a guest's request as soon as its headers are read: one that holds makes the connection a guest
+// no more. It is too early for the messages, which may stand behind streams that wait for this. A guest whose every stream
+// brought none is ended.
+func (s *Server) meet(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
-		return
+		return ctx, nil
 	}
 	at, isGuarded := p.Addr.(guardedAddr)
 	if !isGuarded || at.guard.known.Load() {
-		return
+		return ctx, nil
 	}
 	g := at.guard
-	if !ok {
-		if g.refused.Add(1) == GuestStreams {
-			time.AfterFunc(time.Second, func() { // the last answer is on its way
-				if !g.known.Load() {
-					g.cut()
-				}
-			})
-		}
-		return
+	if _, err := s.cfg.Auth.identify(ctx); err == nil {
+		g.admit()
+	} else if g.refused.Add(1) == GuestStreams {
+		time.AfterFunc(time.Second, func() { // the last answer is on its way
+			if !g.known.Load() {
+				g.cut()
+			}
+		})
 	}
+	return ctx, nil
+}
+
+// admit makes the connection a guest no more.
+func (g *guarded) admit() {
 	if g.known.CompareAndSwap(false, true) {
 		g.timer.Stop()
 		close(g.passed)

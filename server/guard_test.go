@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,19 +111,24 @@ func TestT119GuestsAreFew(t *testing.T) {
 	must(t, err)
 }
 
-// A client may begin with more streams at once than a guest: they wait for the first credential.
+// A client may begin with more streams at once than a guest, and with messages that do not come before more is read of them all.
 func TestT119FirstStreamsOfAClient(t *testing.T) {
-	w := newWorld(t, options{})
-	c := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice")))
-	var all sync.WaitGroup
-	for range 20 * server.GuestStreams {
-		all.Go(func() {
-			if _, err := c.GetInfo(within(t), &tooldv1.GetInfoRequest{}); err != nil {
-				t.Error(err)
+	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, options{})
+			c := tooldv1.NewCallServiceClient(connect(t, w.tcp, tokenOf("alice")))
+			arguments := `{"text":"` + strings.Repeat("x", size) + `"}`
+			var all sync.WaitGroup
+			for range 4 * server.GuestStreams {
+				all.Go(func() {
+					if _, err := c.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "echo", Arguments: arguments}}); err != nil {
+						t.Error(err)
+					}
+				})
 			}
+			all.Wait()
 		})
 	}
-	all.Wait()
 }
 
 // A flood of guests takes little memory, and others are served about as fast as before.
@@ -143,6 +150,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	before := heap()
 	const most, tries = 4.0, 50 // the same process attacks and serves: one try in which it was not disturbed suffices
 	var ratio float64
+	least := int64(math.MaxInt64)
 	for range tries {
 		quiet := slow()
 		ctx, stop := context.WithCancel(t.Context())
@@ -159,17 +167,20 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 			}
 		})
 		ratio = float64(slow()) / float64(quiet)
-		if grown := heap() - before; grown > 64<<20 {
-			t.Errorf("the flood takes %d MiB", grown>>20)
-		}
+		least = min(least, heap()-before) // what the attacker allocates meanwhile is counted, too
 		stop()
 		attackers.Wait()
 		if ratio <= most {
 			t.Logf("p99 of others under the flood: %.1f times that without", ratio)
-			return
+			break
 		}
 	}
-	t.Errorf("p99 of others under the flood: %.1f times that without, in each of %d tries", ratio, tries)
+	if ratio > most {
+		t.Errorf("p99 of others under the flood: %.1f times that without, in each of %d tries", ratio, tries)
+	}
+	if least > 64<<20 {
+		t.Errorf("the flood takes %d MiB", least>>20)
+	}
 }
 
 // begun returns how many requests of the flooded method began.

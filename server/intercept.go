@@ -31,15 +31,12 @@ var errStopping = &call.Refusal{
 func (s *Server) admit(ctx context.Context, name string) (*method, *identity, error) {
 	m := s.methods[name]
 	if m == nil {
-		admitted(ctx, false)
 		return &s.unknown, nobody, call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", name)
 	}
 	if m.public {
-		admitted(ctx, false)
 		return m, nobody, nil
 	}
 	id, err := s.cfg.Auth.identify(ctx)
-	admitted(ctx, err == nil)
 	if err != nil {
 		return m, nobody, err
 	}

@@ -136,6 +136,7 @@ func (s *Server) options() []grpc.ServerOption {
 		grpc.Creds(newDoor(s.cfg.Auth, secure, s.cfg.GuestTime)),
 		grpc.ChainUnaryInterceptor(s.unary, recovery.UnaryServerInterceptor()),
 		grpc.ChainStreamInterceptor(s.stream, recovery.StreamServerInterceptor()),
+		grpc.InTapHandle(s.meet),
 		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
