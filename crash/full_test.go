@@ -278,7 +278,7 @@ func (l *life) agree(it *item) error {
 }
 
 // TestP7StartsOnAFullDisk: a daemon that was killed while its disk was full starts on it, from the reserve or to be read alone.
-// It answers what is stored, refuses new calls, and goes on by itself when there is space.
+// It answers what is stored, refuses new calls, and resumes by itself when there is space.
 func TestP7StartsOnAFullDisk(t *testing.T) {
 	for n, reserve := range []bool{true, false} {
 		t.Run(fmt.Sprintf("reserve %t", reserve), func(t *testing.T) {

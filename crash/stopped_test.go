@@ -70,11 +70,11 @@ type tally struct {
 
 // A sale is one call, as its caller and its worker see it.
 type sale struct {
-	begun int           // executions that began
-	ended int           // and came to their end
-	told  *tooldv1.Call // its end
-	bash  bool
-	lines int // of its file when its end was told
+	begun     int           // executions that began
+	ended     int           // and came to their end
+	published *tooldv1.Call // its outcome
+	bash      bool
+	lines     int // of its file when its outcome was published
 }
 
 func newShop(t *testing.T, server *pgtest.Server, number int, seed uint64) *shop {
@@ -106,7 +106,7 @@ func (s *shop) pay(ctx context.Context, c *worker.Call, _ struct{}) (string, err
 	return "paid", nil
 }
 
-// begin counts an execution. One after the end of its call was told is a defect, and so is a second one.
+// begin counts an execution. One after the outcome of its call was published is a defect, and so is a second one.
 func (s *shop) begin(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *shop) begin(id string) {
 	if it.begun++; it.begun > 1 {
 		s.t.Errorf("call %s runs %d times", id, it.begun)
 	}
-	if it.told != nil {
-		s.t.Errorf("call %s runs after its end was told: %v", id, it.told.GetStatus())
+	if it.published != nil {
+		s.t.Errorf("call %s runs after its outcome was published: %v", id, it.published.GetStatus())
 	}
 }
 
@@ -134,8 +134,8 @@ func (s *shop) reconcile(_ context.Context, c *worker.Call) (*tooldv1.WorkerResu
 	return nil, nil
 }
 
-// labor serves the tool to the daemon of one home until ctx ends. Its connection outlives a stop: what a daemon says when it goes on
-// arrives.
+// labor serves the tool to the daemon of one home until ctx ends. Its connection outlives a stop: what a daemon sends when it
+// resumes arrives.
 func (s *shop) labor(ctx context.Context, at *front) {
 	w := worker.New(worker.Config{Address: at.address(), Token: token(laborer), Pool: "shop", MaxCalls: 16, DrainTime: time.Second})
 	worker.Add(w, worker.Tool{ID: "pay", Description: "Pays.", Observe: true, ConcurrencySafe: true, Reconcile: s.reconcile}, s.pay)
@@ -197,10 +197,10 @@ func (s *shop) tell(c *tooldv1.Call) (over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it := s.sales[c.GetCallId()]
-	if it.told == nil {
-		it.told, it.lines = c, lines
-	} else if it.told.GetStatus() != c.GetStatus() {
-		s.t.Errorf("call %s was told %v, then %v", c.GetCallId(), it.told.GetStatus(), c.GetStatus())
+	if it.published == nil {
+		it.published, it.lines = c, lines
+	} else if it.published.GetStatus() != c.GetStatus() {
+		s.t.Errorf("call %s has the outcomes %v and %v", c.GetCallId(), it.published.GetStatus(), c.GetStatus())
 	}
 	return true
 }
@@ -356,7 +356,7 @@ func (s *shop) settle(at *home, d *daemon) (*daemon, error) {
 	return d, nil
 }
 
-// check holds the calls to what was told of them, and counts their ends.
+// check compares the calls with what was published of them, and counts their outcomes.
 func (s *shop) check(outcomes map[string]int) {
 	for id, it := range s.sales {
 		begun := it.begun
@@ -364,32 +364,32 @@ func (s *shop) check(outcomes map[string]int) {
 			if begun = s.lines(id); begun > 1 {
 				s.t.Errorf("command %s ran %d times", id, begun)
 			}
-			if it.told != nil && begun > it.lines {
-				s.t.Errorf("command %s ran after its end was told: %v", id, it.told.GetStatus())
+			if it.published != nil && begun > it.lines {
+				s.t.Errorf("command %s ran after its outcome was published: %v", id, it.published.GetStatus())
 			}
 		}
-		if it.told == nil {
+		if it.published == nil {
 			if outcomes["never came to be"]++; begun > 0 {
 				s.t.Errorf("call %s ran, and no daemon knows it", id)
 			}
 			continue
 		}
-		end := it.told.GetStatus().String()
-		if e := it.told.GetResult().GetError(); e != nil {
+		end := it.published.GetStatus().String()
+		if e := it.published.GetResult().GetError(); e != nil {
 			end += " " + e.GetCode().String() + " " + e.GetReason()
 		}
 		outcomes[strings.ReplaceAll(strings.ReplaceAll(end, "CALL_STATUS_", ""), "ERROR_CODE_", "")]++
-		if it.told.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUCCEEDED && begun != 1 {
+		if it.published.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUCCEEDED && begun != 1 {
 			s.t.Errorf("call %s succeeded and ran %d times", id, begun)
 		}
-		if it.told.GetExecuted() == tooldv1.Executed_EXECUTED_NOT_STARTED && begun > 0 {
-			s.t.Errorf("call %s is told as not started and ran %d times", id, begun)
+		if it.published.GetExecuted() == tooldv1.Executed_EXECUTED_NOT_STARTED && begun > 0 {
+			s.t.Errorf("call %s is published as not started and ran %d times", id, begun)
 		}
 	}
 }
 
 // TestT126StoppedOwners stops the owners of several stores for longer than their lock, under load and with starts in flight, and lets
-// them go on. No tool runs twice, and nothing runs after the end of its call was told.
+// them resume. No tool runs twice, and nothing runs after the outcome of its call was published.
 func TestT126StoppedOwners(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)

@@ -134,7 +134,7 @@ type Failover struct {
 type Timeouts struct {
 	Queue   time.Duration `koanf:"queue"`   // waiting for a place
 	Attempt time.Duration `koanf:"attempt"` // from intent to result
-	Linger  time.Duration `koanf:"linger"`  // for which a call goes on unwatched; 0: not at all; negative ("never"): to its end
+	Linger  time.Duration `koanf:"linger"`  // for which a call runs unwatched; 0: not at all; negative ("never"): to its end
 	Grace   time.Duration `koanf:"grace"`   // for a tool to heed its cancellation
 	Expiry  time.Duration `koanf:"expiry"`  // of tickets that say nothing else
 	Drain   time.Duration `koanf:"drain"`   // for running calls when the daemon stops; 0: none

@@ -144,7 +144,7 @@ var usages = map[string]string{
 	"documents.total":               "bytes of these together",
 	"timeouts.queue":                "for which a call waits for a place",
 	"timeouts.attempt":              "from intent to result",
-	"timeouts.linger":               "for which a call goes on unwatched, or never",
+	"timeouts.linger":               "for which a call runs unwatched, or never",
 	"timeouts.grace":                "for a tool to heed its cancellation",
 	"timeouts.expiry":               "of tickets that say nothing else",
 	"timeouts.drain":                "for running calls when the daemon stops",

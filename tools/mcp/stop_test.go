@@ -71,7 +71,7 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 			})
 			contains(t, w.text("w__echo", `{"text":"again"}`), "again")
 			if strings.Contains(w.said(), "wrote") {
-				t.Error("the call went on after its end was told")
+				t.Error("the call continued after its outcome was published")
 			}
 		})
 	}

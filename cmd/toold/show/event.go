@@ -109,7 +109,7 @@ func (v View) Control(f *tooldv1.Frame) string {
 		case tooldv1.GapReason_GAP_REASON_LOST_TAIL:
 			why = "a crash took events that were told; what counts goes on"
 		case tooldv1.GapReason_GAP_REASON_CORRUPT:
-			why = "stored events of call " + Line(g.GetCallId()) + " are damaged; the log goes on"
+			why = "stored events of call " + Line(g.GetCallId()) + " are damaged; the log continues after them"
 		}
 		return v.paint(waits, "gap") + fmt.Sprintf("        %s at event %d, epoch %d\n", why, g.GetFirstKept(), g.GetEpoch())
 	case f.GetLagged() != nil:
