@@ -61,15 +61,19 @@ func (p *pairs) has(a, b byte) bool { return p[uint(a)<<2|uint(b)>>6]&(1<<(b&63)
 
 func (v *values) add(value Value) {
 	m := mark(value.Name)
+	add := func(text string, broken bool) {
+		if len(text) >= MinValue {
+			v.forms = append(v.forms, form{text, m, broken})
+		}
+	}
 	for _, text := range encodingsOf(value.Text) {
 		for from := range 4 { // the characters before may stand at the end of a line
-			v.forms = append(v.forms, form{text[from:], m, true})
+			add(text[from:], true)
 		}
 	}
 	for _, text := range formsOf(value.Text) {
-		v.forms = append(v.forms, form{text, m, false})
+		add(text, false)
 	}
-	v.forms = slices.DeleteFunc(v.forms, func(f form) bool { return len(f.text) < MinValue })
 }
 
 func (v *values) index() {
