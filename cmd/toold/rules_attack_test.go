@@ -27,6 +27,9 @@ func TestT122DeniedCommands(t *testing.T) {
 			`fish -c 'ls'`, `awk 'BEGIN{system("rm x")}'`, `sed '1e rm x' a`, `x='a[$(rm x)]'; echo $((x))`, `read 'a[$(rm x)]' <<< 1`, `printf -v 'a[$(rm x)]' 1`,
 			`PS4='$(rm x)'; set -x; ls`, `BASH_ENV='$(rm x)' bash -c ls`, `EDITOR='rm x' git commit`, `env 'BASH_FUNC_ls%%=() { rm x; }' bash -c ls`, `GIT_PAGER=$x git log`,
 			`chronic rm x`, `unknown-program bash -c 'rm x'`, `coreutils --coreutils-prog=rm x`, `ls (`, "ls\rrm x", `@(rm) x`, `coproc rm x`, `alias ls=rm; ls x`, `find . -exec rm {} +`,
+			`bash -s a <<< 'rm x'`, `trap -- 'rm x' EXIT`, `tar --checkpoint-action=exec='rm x' -cf a b`, `rsync --rsync-path='rm x' a b:`, `go test -exec 'rm x' ./...`, `vim +'!rm x' a`,
+			`fzf --bind 'start:execute(rm x)'`, `socat EXEC:'rm x' -`, `ssh localhost rm x`, `docker run image rm x`, `npx rm x`, `tar ` + strings.Repeat(`'a b' `, 40) + `--to-command='rm x'`,
+			`mytool bash -c 'a;b;c;d;e;f;g;h;i' rm x`,
 		},
 		"ask": {
 			`git push`, `git -C a push`, `git --no-pager push origin`, `git -c user.name=x push`, `$'git' push`, `env -S'git push'`, `{git,push}`,

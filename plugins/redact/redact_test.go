@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -27,7 +28,7 @@ func newRedactor(t testing.TB, cfg redact.Config) *redact.Redactor {
 	return r
 }
 
-const secret = `hunter2-"/+ <ü>&`
+const secret = `hunter2-"/+ <ü>&'$`
 
 func known(t testing.TB) *redact.Redactor {
 	return newRedactor(t, redact.Config{Values: []redact.Value{{Name: "db", Text: secret}, {Text: "correct-horse"}}})
@@ -53,13 +54,25 @@ func TestForms(t *testing.T) {
 		"query in lower case": strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(url.QueryEscape(secret), "%2F", "%2f"), "%2B", "%2b"), "%3C%C3%BC%3E", "%3c%c3%bc%3e"),
 		"hex":                 hex.EncodeToString([]byte(secret)),
 		"HEX":                 strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"JSON in ASCII":       strings.ReplaceAll(strings.ReplaceAll(secret, `"`, `\"`), "ü", `\u00fc`),
+		"URL of jq":           `hunter2-%22%2F%2B%20%3C%C3%BC%3E%26%27%24`,
+		"URL of Python":       `hunter2-%22/%2B%20%3C%C3%BC%3E%26%27%24`,
+		"URL of JavaScript":   `hunter2-%22%2F%2B%20%3C%C3%BC%3E%26'%24`,
+		"whole URL":           `hunter2-%22/+%20%3C%C3%BC%3E&'$`,
+		"export -p":           `hunter2-\"/+ <ü>&'\$`,
+		"quotes of a shell":   `hunter2-"/+ <ü>&'\''$`,
+		"quotes of Python":    `hunter2-"/+ <ü>&'"'"'$`,
+		"printf %q":           `hunter2-\"/+\ \<ü\>\&\'\$`,
+		"HTML":                `hunter2-&#34;/+ &lt;ü&gt;&amp;&#39;$`,
+		"XML":                 `hunter2-&quot;/+ &lt;ü&gt;&amp;&apos;$`,
+		"base32":              base32.StdEncoding.EncodeToString([]byte(secret)),
 		"base64":              base64.StdEncoding.EncodeToString([]byte(secret)),
 		"base64 for URLs":     base64.RawURLEncoding.EncodeToString([]byte(secret)),
 	}
 	r := known(t)
 	for name, form := range forms {
 		got := r.Text("before " + form + " after")
-		if !strings.HasPrefix(got, "before [redacted:db]") || !strings.HasSuffix(got, " after") || len(got) > len("before [redacted:db]xx== after") {
+		if !strings.HasPrefix(got, "before [redacted:db]") || !strings.HasSuffix(got, " after") || len(got) > len("before [redacted:db]xx====== after") {
 			t.Errorf("%s: %q became %q", name, form, got)
 		}
 	}
@@ -85,14 +98,18 @@ func TestT121EncodingsInLines(t *testing.T) {
 			plain := []byte(strings.Repeat("x", before) + value + "yyy")
 			for name, text := range map[string]string{
 				"base64": base64.StdEncoding.EncodeToString(plain), "hex": hex.EncodeToString(plain), "HEX": strings.ToUpper(hex.EncodeToString(plain)),
+				"base32": base32.StdEncoding.EncodeToString(plain),
 			} {
 				for _, width := range []int{4, 60, 64, 76} { // xxd -p, openssl base64, base64
 					for _, end := range []string{"\n", "\r\n", "\n  "} {
 						lines := strings.Join(chunk(text, width), end)
 						got := inChunks(r, lines, func() int { return 7 })
 						taken := 2*len(value) - 3
-						if name == "base64" {
-							taken = len(value)*8/6 - 2 - 3 // the characters at both ends are its neighbours', too
+						switch name { // the characters at both ends are its neighbours', too
+						case "base64":
+							taken = len(value)*8/6 - 2 - 3
+						case "base32":
+							taken = len(value)*8/5 - 2 - 3
 						}
 						if !strings.Contains(got, "[redacted:") || len(got) > len(lines)-taken+len("[redacted:long]") {
 							t.Fatalf("%s behind %d bytes in lines of %d: %q became %q", name, before, width, lines, got)
@@ -200,8 +217,8 @@ func TestJSON(t *testing.T) {
 	})
 	tests := []struct{ in, want string }{
 		{`{"a":1}`, `{"a":1}`},
-		{`{ "a" : "\u0068unter2-\u0022/+ \u003c\u00fc\u003e&!" }`, `{ "a" : "[redacted:db]!" }`}, // however it is written
-		{`{"hunter2-\"/+ <ü>&":true}`, `{"[redacted:db]":true}`},
+		{`{ "a" : "\u0068unter2-\u0022/+ \u003c\u00fc\u003e&'$!" }`, `{ "a" : "[redacted:db]!" }`}, // however it is written
+		{`{"hunter2-\"/+ <ü>&'$":true}`, `{"[redacted:db]":true}`},
 		{`{"pin":12345678,"n":[1,-2.5e3]}`, `{"pin":"[redacted:pin]","n":[1,-2.5e3]}`}, // no longer a number, but JSON
 		{`[{"id":"x","key":"y"}]`, `"[[redacted:account]]"`},
 		{`{"authorization":"Basic dXNlcjpwYXNz","b":"\n"}`, `{"authorization":"Basic [redacted:basic]","b":"\n"}`},

@@ -1,13 +1,16 @@
 package redact
 
 import (
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // A form is a text by which a value is recognised. A broken one may have line ends between its characters, behind the first
@@ -133,7 +136,12 @@ func formsOf(s string) []string {
 	escaped := jsonForm(s, false)
 	texts := []string{
 		s, escaped, jsonForm(s, true), strings.ReplaceAll(escaped, "/", `\/`), jsonForm(escaped, false), jsonForm(jsonForm(s, true), true),
-		url.QueryEscape(s), url.PathEscape(s), percent(s, "%%%02X"), percent(s, "%%%02x"), lowerPercent(url.QueryEscape(s)), lowerPercent(url.PathEscape(s)),
+		percent(s, "%%%02X"), percent(s, "%%%02x"), asciiForm(escaped),
+		shellDouble.Replace(s), strings.ReplaceAll(s, "'", `'\''`), strings.ReplaceAll(s, "'", `'"'"'`), shellBackslashes(s),
+		html.EscapeString(s), xmlEscapes.Replace(s),
+	}
+	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), percentBut(s, ""), percentBut(s, "/"), percentBut(s, "!'()*"), percentBut(s, ";,/?:@&=+$#!'()*")} {
+		texts = append(texts, escaped, lowerPercent(escaped))
 	}
 	if strings.Contains(s, "\n") {
 		texts = append(texts, strings.ReplaceAll(s, "\n", "\r\n"))
@@ -145,7 +153,10 @@ func formsOf(s string) []string {
 func encodingsOf(s string) []string {
 	texts := []string{hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
 	for shift := range 3 {
-		texts = append(texts, inBase64(s, shift, base64.RawStdEncoding), inBase64(s, shift, base64.RawURLEncoding))
+		texts = append(texts, inside(s, shift, 6, base64.RawStdEncoding.EncodeToString), inside(s, shift, 6, base64.RawURLEncoding.EncodeToString))
+	}
+	for shift := range 5 {
+		texts = append(texts, inside(s, shift, 5, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString))
 	}
 	return texts
 }
@@ -182,10 +193,54 @@ func lowerPercent(s string) string {
 	return string(b)
 }
 
-// inBase64 is what of the encoding of a longer text depends on s alone, when shift bytes stand before it in its group of
-// three.
-func inBase64(s string, shift int, enc *base64.Encoding) string {
-	text := enc.EncodeToString([]byte(strings.Repeat("\x00", shift) + s))
-	from := (shift*8 + 5) / 6
-	return text[from : (shift+len(s))*8/6]
+// percentBut is a text with all of its bytes escaped but those that no URL escapes and those of keep. Languages differ in keep.
+func percentBut(s, keep string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-_.~"+keep, c) >= 0:
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// asciiForm is the inside of a JSON string with all characters beyond ASCII escaped.
+func asciiForm(s string) string {
+	var b strings.Builder
+	for _, u := range utf16.Encode([]rune(s)) {
+		if u < 0x80 {
+			b.WriteByte(byte(u))
+		} else {
+			fmt.Fprintf(&b, `\u%04x`, u)
+		}
+	}
+	return b.String()
+}
+
+// shellDouble is how a shell prints a value in double quotes, as export -p does.
+var shellDouble = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`")
+
+var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
+
+// shellBackslashes is how a shell prints a value without quotes, as printf %q does.
+func shellBackslashes(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if strings.IndexByte(" \t'\"\\|&;()<>!{}*[]?^$`,", s[i]) >= 0 {
+			b.WriteByte('\\')
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// inside is what of the encoding of a longer text depends on s alone, when shift bytes stand before it in its group. A character of
+// the encoding has so many bits.
+func inside(s string, shift, bits int, encode func([]byte) string) string {
+	text := encode([]byte(strings.Repeat("\x00", shift) + s))
+	from := (shift*8 + bits - 1) / bits
+	return text[from : (shift+len(s))*8/bits]
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,12 +62,16 @@ func checkGit(args []word) string {
 			return doesMore
 		case w.literal && w.value == "--":
 			return ""
-		case w.open || gitRefuses(reader.refused, w.value) || strings.Contains(w.value, "%G") || strings.Contains(w.value, "%(signature"):
+		case w.open || gitRefuses(reader.refused, w.value) || gitSignature.MatchString(w.value):
 			return doesMore // what shows a signature runs gpg
 		}
 	}
 	return ""
 }
+
+// gitSignature finds what makes git check a signature: %G? and its kin, also with a sign before the letter, and the field of a
+// list of references, by which it can sort, too.
+var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature|^--sort=-?\*?signature`)
 
 // gitAsks reports whether a subcommand that can also write is only asked, as in git config --get user.name.
 func gitAsks(name string, args []word) bool {

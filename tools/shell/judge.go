@@ -96,6 +96,9 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	case "eval":
 		return a.texts(args, destroys("eval runs a text")), true
 	case "trap":
+		if len(args) > 0 && args[0].is("--") {
+			args = args[1:]
+		}
 		if len(args) < 2 || args[0].is("-", "") {
 			return changes("it changes what signals do"), true
 		}
@@ -113,6 +116,9 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 		}
 		return unreadable("shopt changes what words mean"), true
 	case "set":
+		if len(args) == 0 {
+			return effect{safety: reads().safety, outside: true}, true // it shows all variables
+		}
 		if !slices.ContainsFunc(args, func(w word) bool {
 			return !w.is("-e", "-u", "-x", "-eu", "-ue", "-ex", "-eux", "-euo", "-eo", "-o", "+e", "+u", "+x", "pipefail", "errexit", "nounset", "xtrace", "-euxo", "-uo", "-exo")
 		}) {
@@ -197,7 +203,7 @@ func (a *analysis) shell(name string, args []word) effect {
 	if !slices.Contains([]string{"bash", "rbash", "sh", "dash", "ash", "ksh", "mksh"}, name) {
 		reading = unreadable(name + " does not read a text as bash does")
 	}
-	hasText := false
+	hasText, reads := false, false
 	for i := 0; i < len(args); i++ {
 		w := args[i]
 		option := strings.HasPrefix(w.value, "-") || strings.HasPrefix(w.value, "+")
@@ -209,6 +215,8 @@ func (a *analysis) shell(name string, args []word) effect {
 			continue
 		case !option && hasText:
 			return a.texts(args[i:i+1], reading) // the rest are its arguments
+		case !option && reads:
+			return a.input(name, reading) // likewise
 		case !option:
 			return a.file(name, w.value)
 		case strings.HasPrefix(w.value, "--"), strings.Trim(letters, "celuxsoO") != "":
@@ -218,7 +226,7 @@ func (a *analysis) shell(name string, args []word) effect {
 				return unreadable("the options of " + name + " are not read here")
 			}
 		}
-		hasText = hasText || strings.Contains(letters, "c")
+		hasText, reads = hasText || strings.Contains(letters, "c"), reads || strings.Contains(letters, "s")
 	}
 	if hasText {
 		return unreadable("the options of " + name + " are not read here")

@@ -18,6 +18,7 @@ type reader struct {
 	check func(args []word) string
 	// texts says how many operands are texts and no files: 0, 1 or all of them.
 	texts int
+	lists string // letters of options by which a file names what is read
 	// private readers show what does not lie in files: processes, the environment.
 	private bool
 }
@@ -30,7 +31,7 @@ var readers = readingList()
 
 func readingList() map[string]reader {
 	list := map[string]reader{
-		"grep": {texts: 1}, "egrep": {texts: 1}, "fgrep": {texts: 1}, "jq": {texts: 1}, "tr": {texts: allTexts},
+		"grep": {texts: 1}, "egrep": {texts: 1}, "fgrep": {texts: 1}, "tr": {texts: allTexts},
 		"echo": {texts: allTexts}, "true": {texts: allTexts}, "false": {texts: allTexts}, ":": {texts: allTexts}, "seq": {texts: allTexts},
 		"sleep": {texts: allTexts}, "basename": {texts: allTexts}, "dirname": {texts: allTexts}, "expr": {texts: allTexts},
 		"exit": {texts: allTexts}, "return": {texts: allTexts}, "break": {texts: allTexts}, "continue": {texts: allTexts},
@@ -39,15 +40,19 @@ func readingList() map[string]reader {
 		"printf": {texts: allTexts, check: checkPrintf}, "test": {check: checkTest}, "[": {check: checkTest}, "read": {check: checkRead},
 		"date": {texts: allTexts, plain: true, check: checkDate}, "hostname": {plain: true, check: checkHostname},
 		"sort": {short: "oTS", long: "--output --temporary-directory --compress-program"},
-		"uniq": {plain: true, check: oneOperand}, "file": {short: "Cp", long: "--compile --preserve-date"}, "base64": {short: "o", long: "--output"}, "tree": {short: "oR", long: "--output"},
+		"uniq": {plain: true, check: oneOperand}, "file": {short: "Cpf", long: "--compile --preserve-date --files-from"}, "base64": {short: "o", long: "--output"}, "tree": {short: "oR", long: "--output"},
 		"rg": {texts: 1, short: "z", long: "--pre --hostname-bin --search-zip"}, "fd": {texts: 1, short: "xX", long: "--exec"}, "fdfind": {texts: 1, short: "xX", long: "--exec"},
 		"find": {plain: true, check: checkFind}, "sed": {plain: true, check: checkSed, texts: 1}, "git": {plain: true, check: checkGit},
+		"jq":  {texts: 1, short: "fL", long: "--from-file --library-path", check: checkJq},
 		"awk": {plain: true, check: checkAwk, texts: 1}, "gawk": {plain: true, check: checkAwk, texts: 1}, "mawk": {plain: true, check: checkAwk, texts: 1},
 	}
 	for name := range strings.FieldsSeq("cat head tail wc ls cut nl rev tac fold fmt expand unexpand paste join comm diff cmp stat du df realpath readlink " +
-		"pwd cd md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum sum base32 od hexdump strings column numfmt factor whoami id " +
+		"pwd cd sum base32 od hexdump strings column numfmt factor whoami id " +
 		"groups uptime nproc arch free lscpu lsblk tty locale cal getconf") {
 		list[name] = anyReader
+	}
+	for name := range strings.FieldsSeq("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum cksum b2sum") {
+		list[name] = reader{lists: "c"}
 	}
 	return list
 }
@@ -93,7 +98,7 @@ func (r reader) outside(args []word, dir string) bool {
 	texts := r.texts
 	for _, w := range args {
 		option := strings.HasPrefix(w.value, "-") && w.value != "-"
-		if strings.HasPrefix(w.value, "--files0") { // a file names what is read
+		if r.namesFiles(w) {
 			return true
 		}
 		if option && texts == 1 && (!w.literal || strings.ContainsAny(w.value, "ef")) {
@@ -115,6 +120,15 @@ func (r reader) outside(args []word, dir string) bool {
 		}
 	}
 	return false
+}
+
+// listOptions begin the long options by which a file names what is read: those of wc, sort and du, of find, and of checksums.
+var listOptions = strings.Fields("--files0 -files0-from --ch")
+
+// namesFiles reports whether a word is an option by which a file names what is read.
+func (r reader) namesFiles(w word) bool {
+	short := isFlag(w) && !strings.HasPrefix(w.value, "--") && strings.ContainsAny(w.value, r.lists)
+	return short || slices.ContainsFunc(listOptions, func(o string) bool { return strings.HasPrefix(w.value, o) })
 }
 
 const doesMore = "it can do more than read"
@@ -169,6 +183,16 @@ func checkRead(args []word) string {
 	return ""
 }
 
+// checkJq refuses programs that show the environment or load others.
+func checkJq(args []word) string {
+	if slices.ContainsFunc(args, func(w word) bool { return jqLoads.MatchString(w.value) }) {
+		return doesMore
+	}
+	return ""
+}
+
+var jqLoads = regexp.MustCompile(`\$ENV\b|(^|[^.\w"])(env|import|include)\b`)
+
 var testUnary = strings.Fields("-a -b -c -d -e -f -g -h -k -n -p -r -s -t -u -w -x -z -G -L -N -O -S")
 
 var testBinary = strings.Fields("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
@@ -206,7 +230,7 @@ func checkDate(args []word) string {
 			return doesMore
 		case w.is("-d", "--date", "-r", "--reference"):
 			valued = true
-		case strings.HasPrefix(w.value, "--set"), strings.HasPrefix(w.value, "--s"):
+		case strings.HasPrefix(w.value, "--s"), strings.HasPrefix(w.value, "--f"): // sets the clock, or shows a file in errors
 			return doesMore
 		case strings.HasPrefix(w.value, "--"), strings.HasPrefix(w.value, "-I"), strings.HasPrefix(w.value, "+"), w.is("-u", "-R"):
 		default:

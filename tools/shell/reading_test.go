@@ -17,10 +17,11 @@ func TestT123ReadersThatWrite(t *testing.T) {
 	for _, command := range []string{
 		"nohup cat pay.txt", "sort -o a b", "sort --output=a b", "sort --outp a b", "sort -T. a", "sort --compress-program=./x a", "uniq a b", "uniq a*", "uniq -c a b",
 		"find . -fprint a", "find . -fprint0 a", "find . -fprintf a x", "find . -fls a", "find . -delete", "find . -exec touch a ;", "find . -okdir touch a ;",
-		"git log --output=a", "git diff --output a", "git log --outp=a", "git show --ext-diff", "git log --format=%G?", "git log --pretty=format:%GK", "git log --show-signature",
+		"git log --output=a", "git diff --output a", "git log --outp=a", "git show --ext-diff", "git log --format=%G?", "git log --pretty=format:%GK", "git log --format=%+GK", "git log '--format=% GG'", "git for-each-ref --format='%(*signature)'", "git for-each-ref --sort=-signature:key", "git log --show-signature",
 		"git for-each-ref --format='%(signature)'", "git grep -O x", "git branch x", "git tag x", "git reflog expire --all", "git stash", "git config a.b c", "git -c core.pager=x log",
 		"tree -o a", "tree -R -H . -L 1", "file -C -m a", "file -p a", "file --preserve-date a", "base64 -o a b", "date -s 0", "hostname x", "tee a", "sed -i p a", "sed 'w a' b", "sed 's/a/b/w c' d",
 		"awk '{print > \"a\"}' b", "awk -i inplace 1 a", "rg --pre ./x a", "fd -x touch", "fd --exec-batch touch", "jq -n x > a", "printf '12%n' PATH", `printf "a$x" PATH`, "printf -v PATH x", "read PATH",
+		"jq -n env", "jq -n '$ENV.X'", "jq -nf a", "jq --from-f a b", "jq 'import \"a\" as a; .' b", "date --file=/etc/shadow", "file -f a",
 		"make version", "bash version", "python3 version", "gzip version", "ssh version", "curl version", "psql version", "go version", "yarn --version", "pnpm --version", "cargo --version",
 		"mysql -version", "zip -version", "env -u GIT_CONFIG_COUNT git status", "env -i git status", "busybox sort -o a b", "stdbuf -oL sort -o a b", "echo x >> a", "cat <> a", ": ${PATH:=x}",
 	} {
@@ -32,7 +33,7 @@ func TestT123ReadersThatWrite(t *testing.T) {
 	if got := x.(tool.Assessor).Assess(terminal); got.Mutability == tool.ReadOnly {
 		t.Errorf("nohup on a terminal only reads: %+v", got)
 	}
-	for _, command := range []string{"sort --files0-from=list", "wc --files0-from list", "du --files0=list"} {
+	for _, command := range []string{"sort --files0-from=list", "wc --files0-from list", "du --files0=list", "find -files0-from list", "sha256sum -c list", "md5sum --check list", "set", "export", "readonly"} {
 		if got := assess(x, command); got.Tier == tool.Observe {
 			t.Errorf("%q reads in the working directory alone: %+v", command, got)
 		}

@@ -193,23 +193,49 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 			also = append(also, textOf(append(literals(name), words[i:]...)))
 		}
 	}
-	if !e.runs && !writers[name] && !networking[name] {
-		return also, e
+	_, read := readers[name]
+	if !e.runs && (read || name == "git" || slices.Contains(shells, name) || slices.Contains(builtins, name)) {
+		return also, e // what texts these run is looked at elsewhere
 	}
 	for _, w := range words[1:] {
-		_, value, _ := strings.Cut(w.value, "=")
-		for _, text := range []string{w.value, value, strings.TrimLeft(w.value, ":!")} {
-			if len(also) < 2*maxOther && w.literal && strings.Contains(text, " ") {
-				also = append(also, text)
-			}
+		if w.literal {
+			also = append(also, textsIn(w.value)...)
 		}
 	}
-	if e.runs {
+	if len(also) > maxTexts { // what is behind them may be anything
+		also, e.opaque = also[:maxTexts], true
+	}
+	if e.runs || carriers[name] {
 		inner, opaque := a.operands(words[1:])
-		e.opaque = e.opaque || opaque
+		e.opaque = e.opaque || opaque && e.runs
 		also = append(also, inner...)
 	}
 	return also, e
+}
+
+// maxTexts bounds the other spellings that are texts inside of words.
+const maxTexts = 32
+
+// carriers run a command on another machine, in a container, or of a package: the one that their operands name.
+var carriers = set("ssh mosh autossh docker podman kubectl npx bunx uvx pnpx")
+
+// textsIn returns what may be a command with arguments in one word: the word, and what begins behind a sign, as in
+// --checkpoint-action=exec='rm x', +'!rm x' and 'execute(rm x)'.
+func textsIn(value string) (texts []string) {
+	if !strings.Contains(value, " ") {
+		return nil
+	}
+	texts = []string{value}
+	const signs = "=:!+({;|&`\"'"
+	for i := 1; i <= len(value) && len(texts) <= maxTexts; i++ {
+		if strings.IndexByte(signs, value[i-1]) < 0 {
+			continue
+		}
+		if text := strings.TrimLeft(value[i:], signs+" "); strings.Contains(text, " ") && text != texts[len(texts)-1] {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 func isFlag(w word) bool { return strings.HasPrefix(w.value, "-") }
@@ -232,7 +258,8 @@ func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 		if plain++; plain <= 2 || bad || interprets || slices.Contains(shells, name) {
 			inner.command(words[i:])
 		}
-		if len(inner.parts) > maxOther {
+		if len(inner.parts) > maxOther { // what is behind them may be anything
+			opaque = true
 			break
 		}
 	}
@@ -240,7 +267,7 @@ func (a *analysis) operands(words []word) (spellings []string, opaque bool) {
 	for _, p := range inner.parts {
 		spellings = append(spellings, p.Spellings()...)
 	}
-	return spellings, inner.worst.opaque
+	return spellings, opaque || inner.worst.opaque
 }
 
 // and returns what both effects do together.

@@ -143,6 +143,9 @@ func (a *analysis) call(c *syntax.CallExpr, source string) {
 // declare adds export, local and the like: they set variables, which are visited as assignments. Their options turn
 // values into names and expressions.
 func (a *analysis) declare(d *syntax.DeclClause, source string) {
+	if len(d.Args) == 0 { // it shows variables
+		a.note("", effect{safety: reads().safety, outside: true})
+	}
 	for _, arg := range d.Args {
 		if arg.Name != nil {
 			continue
