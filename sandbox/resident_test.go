@@ -212,12 +212,12 @@ func TestHelperForgets(t *testing.T) {
 	if found := searchMemory(t, pid(), canary+`-(argument|variable)-\d`); len(found) > 0 {
 		t.Errorf("the helper keeps %q", found)
 	}
-	if found := searchMemory(t, pid(), "sandbox helper|toold-sandbox"); len(found) == 0 {
+	if len(searchMemory(t, pid(), "toold-sandbox")) == 0 && len(searchMemory(t, pid(), "sandbox helper")) == 0 {
 		t.Error("nothing at all was found: the search is wrong")
 	}
 }
 
-// searchMemory returns what of a process's writable memory matches.
+// searchMemory returns what of a process's readable memory matches. A pattern begins with a literal: the search for one is fast.
 func searchMemory(t *testing.T, pid int, pattern string) (found []string) {
 	t.Helper()
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))

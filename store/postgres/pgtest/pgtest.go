@@ -1,7 +1,8 @@
 // Package pgtest starts a real PostgreSQL server for tests, from the binaries that Debian's package postgresql installs.
 //
 // The server is private: it lives in a directory of its own, listens on a unix socket in it and on no network, and syncs
-// to the disk as any other. It ends with the test process, whatever becomes of that.
+// to the disk as any other. It ends with the test process, whatever becomes of that. TOOLD_TEST_PGDIR says where its directory
+// is; the landing check says a file system in memory, because nothing there cuts the power.
 package pgtest
 
 import (
@@ -53,7 +54,7 @@ func Start(settings ...string) (_ *Server, err error) {
 	if s.bin, err = binaries(); err != nil {
 		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp("", "toold-pg-"); err != nil {
+	if s.dir, err = os.MkdirTemp(os.Getenv("TOOLD_TEST_PGDIR"), "toold-pg-"); err != nil {
 		return nil, err
 	}
 	defer func() {
