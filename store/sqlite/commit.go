@@ -18,7 +18,7 @@ const checkpointBytes = 4 << 20
 // the group is there, or with ErrFatal that nobody knows.
 func (w *writer) transaction(group []*op) error {
 	if o := group[0]; o.bare {
-		if !w.begun {
+		if !w.begun.Load() {
 			return store.ErrFull
 		}
 		return known(o.admin(w))
@@ -31,7 +31,7 @@ func (w *writer) transaction(group []*op) error {
 		err = w.commit()
 	}
 	if err == nil {
-		w.begun = true
+		w.begun.Store(true)
 		w.groups.Observe(int64(len(group)))
 		if err := w.point("committed"); err != nil {
 			return fmt.Errorf("%w: %w", store.ErrFatal, err)
@@ -53,7 +53,7 @@ func (w *writer) transaction(group []*op) error {
 func (w *writer) begin(group []*op) error {
 	need := store.Normal
 	for _, o := range group {
-		if o.admin != nil || o.change.Durability == store.Full || !w.begun {
+		if o.admin != nil || o.change.Durability == store.Full || !w.begun.Load() {
 			need = store.Full
 			break
 		}
@@ -81,7 +81,7 @@ func (w *writer) apply(group []*op) error {
 	clear(w.kept)
 	w.kept = w.kept[:0]
 	w.written += pageSize // a commit costs a page at least
-	if !w.begun {
+	if !w.begun.Load() {
 		if err := w.s.storeEpoch(w.conn); err != nil {
 			return err
 		}

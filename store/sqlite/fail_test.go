@@ -370,6 +370,9 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 		closeStore(t, s)
 	}
 	s = open(t, sqlite.Config{Dir: dir})
+	if !s.Full() {
+		t.Error("a journal that does not have its epoch takes new calls: their events may be published before they are stored")
+	}
 	full.Store(false)
 	commit(t, s, creation(newCall("later")))
 	if s.Identity().Epoch != 3 {
@@ -378,5 +381,39 @@ func TestP7OpensOnAFullDisk(t *testing.T) {
 	closeStore(t, s)
 	if s = open(t, sqlite.Config{Dir: dir}); s.Identity().Epoch != 4 {
 		t.Errorf("epoch %d behind one that began late", s.Identity().Epoch)
+	}
+	closeStore(t, s)
+
+	full.Store(true)
+	s = open(t, sqlite.Config{Dir: dir})
+	full.Store(false)
+	for began := time.Now(); s.Full(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("a journal with space takes no new calls")
+		}
+	}
+	closeStore(t, s)
+	if s = open(t, sqlite.Config{Dir: dir}); s.Identity().Epoch != 6 {
+		t.Errorf("epoch %d behind one that a question for space began", s.Identity().Epoch)
+	}
+}
+
+// TestTrimHoldsNobodyUp: what looks at all documents does it in parts, so that changes wait for one part.
+func TestTrimHoldsNobodyUp(t *testing.T) {
+	var p points
+	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
+	c := creation(newCall("a"))
+	for i := range 600 {
+		c.Documents = append(c.Documents, store.DocumentChange{
+			ScopeID: fmt.Sprintf("r%03d", i), Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: "1"},
+		})
+	}
+	commit(t, s, c)
+	before := p.count("committed")
+	if _, err := s.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.count("committed") - before; n < 4 {
+		t.Errorf("600 documents were looked at in %d transactions", n)
 	}
 }

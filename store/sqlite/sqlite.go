@@ -147,7 +147,8 @@ func (s *Store) openWriter(ctx context.Context) error {
 	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
 		err = s.beginEpoch(conn, m) // the reserve is for this, too
 	}
-	if s.writer.begun = err == nil; err != nil && !errors.Is(err, store.ErrFull) {
+	s.writer.begun.Store(err == nil)
+	if err != nil && !errors.Is(err, store.ErrFull) {
 		return err
 	}
 	return s.writer.recall(m)
@@ -184,8 +185,8 @@ func (s *Store) Identity() store.Identity { return *s.id.Load() }
 func (s *Store) Spool() store.Spool { return output{s.spool, s.room} }
 
 // Full reports that the disk was full and that new calls should be refused, so that the reserve serves those that run.
-// It goes back to false by itself once there is room again.
-func (s *Store) Full() bool { return s.room.full() }
+// It goes back to false by itself once there is room again, and the journal has the epoch.
+func (s *Store) Full() bool { return s.room.full() || !s.writer.mayPublish() }
 
 // SweepSpool removes the output of calls that the journal does not know. It is for the start, before calls run.
 func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
@@ -216,7 +217,7 @@ func (s *Store) Close() error { return s.shutdown() }
 func (s *Store) close() error {
 	s.writer.stop()
 	err := s.cfg.FailPoint("close")
-	if err == nil && s.refusal() == nil && s.writer.begun {
+	if err == nil && s.refusal() == nil && s.writer.begun.Load() {
 		err = s.endEpoch()
 	}
 	s.refuse(store.ErrClosed)

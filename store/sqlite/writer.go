@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"zombiezen.com/go/sqlite"
 
@@ -53,9 +54,11 @@ type writer struct {
 	stopping bool
 	stopped  chan struct{}
 
+	begun     atomic.Bool // the journal has the epoch; set by the goroutine that writes
+	beginning atomic.Bool // a change that begins it is on its way
+
 	// The rest belongs to the goroutine that writes.
 	first       meta // what the epoch begins with
-	begun       bool // the journal has the epoch
 	position    int64
 	synchronous store.Durability
 	block       int64             // that members speaks of
@@ -193,6 +196,21 @@ func (w *writer) submit(o *op, d store.Durability) error {
 	}
 	w.arrived.Signal()
 	return nil
+}
+
+// mayPublish reports whether the journal has the epoch, and tries to store it otherwise. An event that is published before is
+// lost with the epoch: the next start begins the same one, and would publish others under the same numbers.
+func (w *writer) mayPublish() bool {
+	if w.begun.Load() {
+		return true
+	}
+	if w.beginning.CompareAndSwap(false, true) {
+		o := &op{admin: func(*writer) error { return nil }, done: func(error) { w.beginning.Store(false) }}
+		if w.submit(o, store.Full) != nil {
+			w.beginning.Store(false)
+		}
+	}
+	return w.begun.Load()
 }
 
 // stop lets the writer finish what was submitted.
