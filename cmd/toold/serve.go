@@ -282,13 +282,13 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := d.store.Now()
 		gone, err := d.store.Trim(ctx, now.Add(-d.cfg.Retention.Calls), now.Add(-d.cfg.Retention.Tombstones), now.Add(-documents), trimPage)
-		if err != nil {
-			return err
-		}
 		for _, key := range gone {
 			if err := d.store.Spool().Remove(key); err != nil {
 				d.log.Warn("output of a trimmed call not removed", zap.String("call_id", key.ID), zap.Error(err))
 			}
+		}
+		if err != nil {
+			return err
 		}
 		if len(gone) < trimPage {
 			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.ForgetRuns(ctx), d.engine.MeasureStored(ctx))

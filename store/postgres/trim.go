@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,7 +23,13 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		if gone, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
 			return err
 		}
-		return w.trimRest(ctx, callsBefore, tombstonesBefore, documentsBefore)
+		if len(gone) > 0 {
+			err = w.trimOrphans(ctx, wholeTable())
+		}
+		if err != nil {
+			return err
+		}
+		return w.trimRest(ctx, callsBefore, tombstonesBefore)
 	}})
 	if err != nil {
 		return nil, err
@@ -30,33 +37,68 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // the last page does what looks at all that there is
 	}
-	return gone, s.trimRuns(tombstonesBefore)
+	if err := s.inParts(selectRunsEnd, func(ctx context.Context, w *writer, part []any) error {
+		return w.exec(ctx, deleteRuns, append(part, tombstonesBefore.UnixNano())...)
+	}); err != nil {
+		return gone, err
+	}
+	return gone, s.inParts(selectDocumentsEnd, func(ctx context.Context, w *writer, part []any) error {
+		if err := w.exec(ctx, deleteOldDocuments, append(part, documentsBefore.UnixNano())...); err != nil {
+			return err
+		}
+		return w.trimOrphans(ctx, part)
+	})
+}
+
+// trimOrphans forgets the documents of runs and threads of which no call is left. With the last call goes what was known of whose run or
+// thread it was, so nothing may be left to read in it: a transaction that forgets calls does this for all documents.
+func (w *writer) trimOrphans(ctx context.Context, part []any) error {
+	if err := w.exec(ctx, deleteRunDocuments, part...); err != nil {
+		return err
+	}
+	return w.exec(ctx, deleteThreadDocuments, part...)
 }
 
 const (
-	// runsAtOnce is of how many runs a transaction looks for calls.
-	runsAtOnce    = 256
-	selectRunsEnd = "SELECT namespace, id FROM runs WHERE (namespace, id) > ($1, $2) ORDER BY namespace, id LIMIT 1 OFFSET $3"
-	deleteRuns    = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($3::bytea IS NULL OR (namespace, id) <= ($3, $4::bytea)) AND (state <> 'BLOCKED' OR changed < $5) AND " + ofRun + "id)"
+	// partSize is of how many rows of a table a transaction looks for calls: a change waits for one part at most.
+	partSize = 256
+
+	selectRunsEnd      = "SELECT namespace, '', id FROM runs WHERE (namespace, '', id) > ($1, $2, $3) ORDER BY namespace, id LIMIT 1 OFFSET $4"
+	deleteRuns         = "DELETE FROM runs t WHERE (namespace, id) > ($1, $3) AND ($4::bytea IS NULL OR (namespace, id) <= ($4, $6::bytea)) AND $2 = '' AND coalesce($5, '') = '' AND (state <> 'BLOCKED' OR changed < $7) AND " + ofRun + "id)"
+	selectDocumentsEnd = "SELECT namespace, scope, scope_id FROM documents WHERE (namespace, scope, scope_id) > ($1, $2, $3) ORDER BY namespace, scope, scope_id LIMIT 1 OFFSET $4"
+	deleteDocuments    = "DELETE FROM documents t WHERE (namespace, scope, scope_id) > ($1, $2, $3) AND ($4::bytea IS NULL OR (namespace, scope, scope_id) <= ($4, $5, $6::bytea)) AND scope = "
+	deleteOldDocuments = deleteDocuments + "'RUN' AND changed < $7 AND " + ofRun + "scope_id AND (c.updated >= $7 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))"
+	deleteRunDocuments = deleteDocuments + "'RUN' AND " + ofRun + "scope_id)"
+
+	deleteThreadDocuments = deleteDocuments + "'THREAD' AND " + ofThread + "scope_id)"
 )
 
-// trimRuns forgets the state of runs of which no call is left; a blocked one, when it was blocked before a time. Who writes waits for a few of them at a time.
-func (s *Store) trimRuns(blockedBefore time.Time) error {
-	from := [2][]byte{{}, {}}
-	for {
-		var to [2][]byte
+// wholeTable is one part of everything.
+func wholeTable() []any { return []any{[]byte{}, "", []byte{}, nil, nil, nil} }
+
+// inParts runs remove for all of a table whose keys are a namespace, a scope and an id, for some rows in each transaction: those beyond
+// the first three values of a part up to the next three, which are NULL for the last part. end selects the last key of a part.
+func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, part []any) error) error {
+	from, more := wholeTable()[:3], true
+	for more {
+		to := wholeTable()[3:]
 		err := s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error {
-			err := w.conn.QueryRow(ctx, selectRunsEnd, from[0], from[1], runsAtOnce-1).Scan(&to[0], &to[1])
-			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			var namespace, id []byte
+			var scope string
+			err := w.conn.QueryRow(ctx, end, append(slices.Clone(from), partSize-1)...).Scan(&namespace, &scope, &id)
+			if more = err == nil; more {
+				to = []any{namespace, scope, id}
+			} else if !errors.Is(err, pgx.ErrNoRows) {
 				return said(err)
 			}
-			return w.exec(ctx, deleteRuns, from[0], from[1], to[0], to[1], blockedBefore.UnixNano())
+			return remove(ctx, w, slices.Concat(from, to))
 		}})
-		if err != nil || to[0] == nil {
+		if err != nil {
 			return err
 		}
 		from = to
 	}
+	return nil
 }
 
 const selectOld = "SELECT " + callColumnList + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
@@ -112,8 +154,8 @@ const deleteOldRecords = `WITH old (most) AS (
 		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = $2
 			AND later.position > r.position AND later.position < old.most))`
 
-func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time) error {
-	calls, tombstones, documents := callsBefore.UnixNano(), tombstonesBefore.UnixNano(), documentsBefore.UnixNano()
+func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore time.Time) error {
+	calls, tombstones := callsBefore.UnixNano(), tombstonesBefore.UnixNano()
 	for _, s := range []statement{
 		{"DELETE FROM policies WHERE expires < $1", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id)", []any{calls}},
@@ -124,10 +166,6 @@ func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore, do
 		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
 		{deleteOldRecords, []any{tombstones, []byte(store.Chained)}},
-		{"DELETE FROM documents t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id AND (c.updated >= $1 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))", []any{documents}},
-		// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
-		{"DELETE FROM documents t WHERE scope = 'RUN' AND " + ofRun + "scope_id)", nil},
-		{"DELETE FROM documents t WHERE scope = 'THREAD' AND " + ofThread + "scope_id)", nil},
 	} {
 		if err := w.exec(ctx, s.text, s.args...); err != nil {
 			return err

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -45,7 +46,13 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			if err := w.trimBatches(callsBefore); err != nil {
 				return err
 			}
-			return w.trimRest(tombstonesBefore, documentsBefore)
+			if len(some) > 0 {
+				err = w.trimOrphans(wholeTable())
+			}
+			if err != nil {
+				return err
+			}
+			return w.trimRest(tombstonesBefore)
 		})
 		if err != nil {
 			return gone, err
@@ -57,35 +64,58 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if len(gone) == limit {
 		return gone, nil // the last page does what looks at all that there is
 	}
-	return gone, s.trimRuns(tombstonesBefore)
+	if err := s.inParts(selectRunsEnd, func(w *writer, part []any) error {
+		return exec(w.conn, deleteRuns, append(part, nanos(tombstonesBefore))...)
+	}); err != nil {
+		return gone, err
+	}
+	return gone, s.inParts(selectDocumentsEnd, func(w *writer, part []any) error {
+		if err := exec(w.conn, deleteOldDocuments, append(part, nanos(documentsBefore))...); err != nil {
+			return err
+		}
+		return w.trimOrphans(part)
+	})
 }
 
-// trimRuns forgets the state of runs of which no call is left; a blocked one, when it was blocked before a time. Who writes waits for a few of them at a time.
-func (s *Store) trimRuns(blockedBefore time.Time) error {
-	for from := [2]string{}; ; {
-		to := [2]string{}
+// trimOrphans forgets the documents of runs and threads of which no call is left. With the last call goes what was known of whose run or
+// thread it was, so nothing may be left to read in it: a transaction that forgets calls does this for all documents.
+func (w *writer) trimOrphans(part []any) error {
+	if err := exec(w.conn, deleteRunDocuments, part...); err != nil {
+		return err
+	}
+	return exec(w.conn, deleteThreadDocuments, part...)
+}
+
+// partSize is of how many rows of a table a transaction looks for calls: a change waits for one part at most.
+const partSize = 256
+
+// wholeTable is one part of everything: a blob is beyond all texts.
+func wholeTable() []any { return []any{"", "", "", []byte{}, "", ""} }
+
+// inParts runs remove for all of a table whose keys are a namespace and two texts, for some rows in each transaction: those beyond the
+// first three values of a part up to the next three. end selects the last key of a part.
+func (s *Store) inParts(end string, remove func(w *writer, part []any) error) error {
+	from, more := wholeTable()[:3], true
+	for more {
+		to := wholeTable()[3:]
 		err := s.write(func(w *writer) error {
-			err := query(w.conn, selectRunsEnd, func(st *sqlite.Stmt) error {
-				to = [2]string{st.ColumnText(0), st.ColumnText(1)}
+			more = false
+			err := query(w.conn, end, func(st *sqlite.Stmt) error {
+				more, to = true, []any{st.ColumnText(0), st.ColumnText(1), st.ColumnText(2)}
 				return nil
-			}, from[0], from[1], runsAtOnce-1)
-			switch {
-			case err != nil:
+			}, append(slices.Clone(from), partSize-1)...)
+			if err != nil {
 				return err
-			case to == [2]string{}:
-				return exec(w.conn, deleteLastRuns, from[0], from[1], nanos(blockedBefore))
 			}
-			return exec(w.conn, deleteRuns, from[0], from[1], nanos(blockedBefore), to[0], to[1])
+			return remove(w, slices.Concat(from, to))
 		})
-		if err != nil || to == [2]string{} {
+		if err != nil {
 			return err
 		}
 		from = to
 	}
+	return nil
 }
-
-// runsAtOnce is of how many runs a transaction looks for calls.
-const runsAtOnce = 256
 
 const (
 	// waits tells whether a call's thread has an open suspension, or its batch has not ended.
@@ -212,22 +242,13 @@ func (w *writer) forgetSuspensions(c *call.Call) error {
 	return nil
 }
 
-func (w *writer) trimRest(tombstonesBefore, documentsBefore time.Time) error {
+func (w *writer) trimRest(tombstonesBefore time.Time) error {
 	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", nanos(tombstonesBefore))
 	if err == nil {
 		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", nanos(tombstonesBefore))
 	}
 	if err == nil {
 		err = exec(w.conn, deleteOldRecords, nanos(tombstonesBefore), store.Chained)
-	}
-	if err == nil {
-		err = exec(w.conn, deleteOldDocuments, nanos(documentsBefore))
-	}
-	// With the last call goes what was known of whose run or thread it was, so nothing may be left to read in it.
-	for _, text := range []string{deleteRunDocuments, deleteThreadDocuments} {
-		if err == nil {
-			err = exec(w.conn, text)
-		}
 	}
 	return err
 }
@@ -243,11 +264,12 @@ const deleteOldRecords = `WITH old (most) AS (
 const (
 	noCalls            = "NOT EXISTS (SELECT 1 FROM " + membersOf + joinMember + " WHERE m.kind = "
 	ofDocument         = memberBits + memberIs + " AND m.namespace = documents.namespace AND m.name = documents.scope_id"
-	deleteOldDocuments = "DELETE FROM documents WHERE scope = 'RUN' AND changed < ?1 AND " + noCalls + "'run'" + ofDocument +
-		" AND (calls.updated >= ?1 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?1))"
-	deleteRunDocuments    = "DELETE FROM documents WHERE scope = 'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
-	deleteThreadDocuments = "DELETE FROM documents WHERE scope = 'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
-	selectRunsEnd         = "SELECT namespace, id FROM runs WHERE (namespace, id) > (?1, ?2) ORDER BY namespace, id LIMIT 1 OFFSET ?3"
-	deleteLastRuns        = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (state <> 'BLOCKED' OR changed < ?3) AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
-	deleteRuns            = deleteLastRuns + " AND (namespace, id) <= (?4, ?5)"
+	inDocuments        = "(namespace, scope, scope_id) > (?1, ?2, ?3) AND (namespace, scope, scope_id) <= (?4, ?5, ?6) AND scope = "
+	deleteOldDocuments = "DELETE FROM documents WHERE " + inDocuments + "'RUN' AND changed < ?7 AND " + noCalls + "'run'" + ofDocument +
+		" AND (calls.updated >= ?7 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?7))"
+	deleteRunDocuments    = "DELETE FROM documents WHERE " + inDocuments + "'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
+	deleteThreadDocuments = "DELETE FROM documents WHERE " + inDocuments + "'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
+	selectDocumentsEnd    = "SELECT namespace, scope, scope_id FROM documents WHERE (namespace, scope, scope_id) > (?1, ?2, ?3) ORDER BY namespace, scope, scope_id LIMIT 1 OFFSET ?4"
+	selectRunsEnd         = "SELECT namespace, id, '' FROM runs WHERE (namespace, id) > (?1, ?2) AND ?3 = '' ORDER BY namespace, id LIMIT 1 OFFSET ?4"
+	deleteRuns            = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (namespace, id) <= (?4, ?5) AND ?3 = ?6 AND (state <> 'BLOCKED' OR changed < ?7) AND " + noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
 )

@@ -192,7 +192,7 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	}
 }
 
-// The state of an ended run goes when no call of it is left, of however many runs; a blocked one stays, and one with a call.
+// The state and the documents of an ended run go when no call of it is left, of however many runs; a blocked one stays, and one with a call.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {
 		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: store.RunEnded, Changed: f.Now()}); err != nil {
@@ -201,7 +201,13 @@ func testTrimRuns(t *testing.T, f *fixture) {
 	}
 	f.create("c", func(c *call.Call) { c.Run.ID = "r300" })
 	blocked := store.Run{Namespace: "ns", ID: "r301", State: store.RunBlocked, Changed: f.Now()}
-	f.commit(&store.Change{Key: ns("c"), Run: &blocked})
+	change := &store.Change{Key: ns("c"), Run: &blocked}
+	for i := range 600 {
+		d := set("a", "1")
+		d.ScopeID = fmt.Sprintf("r%03d", i)
+		change.Documents = append(change.Documents, d)
+	}
+	f.commit(change)
 	if _, err := f.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10); err != nil {
 		t.Fatal(err)
 	}
@@ -216,6 +222,15 @@ func testTrimRuns(t *testing.T, f *fixture) {
 	}
 	if !same(left, []string{"r300", "r301"}) {
 		t.Errorf("runs after the trim: %v", left)
+	}
+	var documents []string
+	for i := range 600 {
+		if id := fmt.Sprintf("r%03d", i); len(f.docs(tool.RunScope, id)) > 0 {
+			documents = append(documents, id)
+		}
+	}
+	if !same(documents, []string{"r300"}) {
+		t.Errorf("runs with documents after the trim: %v", documents)
 	}
 }
 
