@@ -106,6 +106,9 @@ func TestSourceRulesAreKept(t *testing.T) {
 		{"tools/shell", `package p; import "os"; var f = os.StartProcess`, "os.StartProcess"},
 		{"tools/shell", `package p; import sys "syscall"; var f = sys.ForkExec`, "syscall.ForkExec"},
 		{"sandbox", `package p; import "syscall"; var f = syscall.ForkExec`, ""},
+		{"server", `package p; import "time"; var heard = time.Now().UnixNano()`, "machine's clock"},
+		{"server", `package p; import "time"; func age(now time.Time, last int64) int64 { return now.UnixNano() - last }`, "machine's clock"},
+		{"store", `package p; import "time"; func stored(at time.Time) int64 { return at.UnixNano() }`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.source, func(t *testing.T) {
@@ -168,7 +171,8 @@ func sourceViolations(t *testing.T, p pkg) []string {
 	return bad
 }
 
-// fileViolations looks for init functions and for the ways to start a process that need no os/exec.
+// fileViolations looks for init functions, for the ways to start a process that need no os/exec, and for intervals that count from a
+// number of the machine's clock: somebody may set it, and then they end at once or never.
 func fileViolations(path string, file *ast.File) []string {
 	r, _ := rowOf(path)
 	starts := map[string][]string{
@@ -195,6 +199,16 @@ func fileViolations(path string, file *ast.File) []string {
 			if n.Recv == nil && n.Name.Name == "init" {
 				bad = append(bad, path+" has an init function: wiring is ordinary code in cmd/toold")
 			}
+		case *ast.BinaryExpr:
+			if n.Op == token.SUB && (isNumberOfClock(n.X) || isNumberOfClock(n.Y)) {
+				bad = append(bad, path+wallInterval)
+			}
+		case *ast.CallExpr:
+			if at, ok := n.Fun.(*ast.SelectorExpr); ok && isNumberOfClock(n) && path != "bench" {
+				if now, ok := at.X.(*ast.CallExpr); ok && isTimeNow(now) {
+					bad = append(bad, path+wallInterval)
+				}
+			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
 			if ok && !r.starts && slices.Contains(starts[names[x.Name]], n.Sel.Name) {
@@ -204,4 +218,25 @@ func fileViolations(path string, file *ast.File) []string {
 		return true
 	})
 	return bad
+}
+
+const wallInterval = " has an interval that counts from a number of the machine's clock: keep a time.Time, or nanoseconds after one"
+
+// isNumberOfClock reports whether an expression is a time as a number that is precise enough to measure with.
+func isNumberOfClock(x ast.Expr) bool {
+	c, ok := x.(*ast.CallExpr)
+	if !ok {
+		return false
+	}
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"UnixNano", "UnixMicro", "UnixMilli"}, s.Sel.Name)
+}
+
+func isTimeNow(c *ast.CallExpr) bool {
+	s, ok := c.Fun.(*ast.SelectorExpr)
+	if !ok || s.Sel.Name != "Now" {
+		return false
+	}
+	x, ok := s.X.(*ast.Ident)
+	return ok && x.Name == "time"
 }

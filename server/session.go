@@ -27,8 +27,9 @@ type session struct {
 	ctx      context.Context // of the stream
 	watching context.Context // ends a little earlier when the client has a deadline
 
+	began time.Time     // on the monotonic clock
 	ready chan struct{} // full when something was queued
-	sent  atomic.Int64  // when the send under way began, else when the last one ended; in nanoseconds, negative of the former
+	sent  atomic.Int64  // the age when the send under way began, negative, else when the last one ended
 
 	work chan *item // to a goroutine that has served an item and waits for another
 	idle atomic.Int32
@@ -63,9 +64,9 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	defer cancel()
 	c := &session{
 		calls: s, id: principal(ctx), stream: stream, ctx: ctx, watching: watching,
-		ready: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
+		began: time.Now(), ready: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
 	}
-	c.sent.Store(time.Now().UnixNano())
+	c.sent.Store(int64(c.age()))
 	ended := make(chan error, 1)
 	go func() { // ends with the stream at the latest
 		err := c.receive()
@@ -76,6 +77,9 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	go c.deliver()
 	return c.attend(ended)
 }
+
+// age is how long the session has been open, which a change of the machine's clock does not alter.
+func (c *session) age() time.Duration { return max(time.Since(c.began), 1) }
 
 // attend waits for the end, and cuts off a client that takes nothing or whose credential has expired: what waits for such a
 // client to send or to take something ends with the stream alone.
@@ -94,8 +98,9 @@ func (c *session) attend(ended <-chan error) error {
 			c.stopAll(errStopping)
 			c.items.Wait()
 			return errStopping
-		case now := <-tick.C:
-			if began := -c.sent.Load(); began > 0 && now.UnixNano()-began >= int64(c.watchers.stall) {
+		case <-tick.C:
+			now := c.age()
+			if began := time.Duration(-c.sent.Load()); began > 0 && now-began >= c.watchers.stall {
 				c.stopAll(errLagged)
 				return errLagged
 			}
@@ -202,11 +207,11 @@ func (c *session) stopAll(cause error) {
 }
 
 // endLate ends the items whose frame has waited for half of the time after which a session is cut off.
-func (c *session) endLate(now time.Time) {
+func (c *session) endLate(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, it := range c.open {
-		if since := it.waits.Load(); since > 0 && now.UnixNano()-since >= int64(c.watchers.stall/2) {
+		if since := time.Duration(it.waits.Load()); since > 0 && now-since >= c.watchers.stall/2 {
 			it.stop(errLagged)
 		}
 	}

@@ -26,7 +26,7 @@ func (c *session) tell(ctx context.Context, it *item, says *tooldv1.SessionAnswe
 	if it.sent == nil {
 		it.sent = make(chan error, 1)
 	}
-	it.waits.Store(time.Now().UnixNano())
+	it.waits.Store(int64(c.age()))
 	c.mu.Lock()
 	c.pushLocked(answer{it: it, says: says, size: size})
 	c.mu.Unlock()
@@ -110,9 +110,9 @@ func (c *session) send(message []answer) {
 	for i := range message {
 		resp.Answers[i] = message[i].says
 	}
-	c.sent.Store(-time.Now().UnixNano())
+	c.sent.Store(-int64(c.age()))
 	err := c.stream.Send(resp)
-	c.sent.Store(time.Now().UnixNano())
+	c.sent.Store(int64(c.age()))
 	ended := 0
 	for i := range message {
 		if message[i].last { // a client that went away hears nothing
@@ -134,7 +134,7 @@ func (c *session) send(message []answer) {
 // beat passes a heartbeat on when nothing else was sent for a while: one is enough for all items.
 func (c *session) beat(f *tooldv1.Frame) error {
 	last := c.sent.Load()
-	if last < 0 || time.Now().UnixNano()-last < int64(time.Second) {
+	if last < 0 || int64(c.age())-last < int64(time.Second) {
 		return nil
 	}
 	return c.tell(c.ctx, &item{}, &tooldv1.SessionAnswer{Frame: f}, 0)

@@ -21,7 +21,7 @@ type item struct {
 	req   *tooldv1.SessionItem
 	ctx   context.Context
 	stop  context.CancelCauseFunc
-	waits atomic.Int64 // since when an answer waits for its turn, in nanoseconds; 0: none does
+	waits atomic.Int64 // the age of the session since which an answer waits for its turn; 0: none does
 	sent  chan error   // told when that was sent
 	ended bool         // the last answer is queued
 	leave func()       // counts it out of the watchers when that was sent; nil: it is not counted

@@ -50,6 +50,8 @@ type queue struct {
 // waiting is a letter in memory.
 type waiting struct {
 	Letter
+	read     time.Time     // on the monotonic clock
+	age      time.Duration // when it was read
 	failures int
 	hurried  int // how often a success of another letter brought it forward
 	due      time.Time
@@ -118,6 +120,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 		if len(page) == room {
 			q.unread.Store(true)
 		}
+		now := time.Now()
 		q.mu.Lock()
 		for i := range page {
 			q.after = page[i].Position
@@ -125,7 +128,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 				q.log.Error("a stored letter is damaged and cannot be sent", zap.String("action_id", page[i].ID), zap.String("call_id", page[i].CallID))
 				continue
 			}
-			q.waiting = append(q.waiting, &waiting{Letter: page[i]})
+			q.waiting = append(q.waiting, &waiting{Letter: page[i], read: now, age: max(now.Sub(page[i].Created), 0)})
 		}
 		q.mu.Unlock()
 	}
@@ -228,7 +231,7 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 		q.log.Error("the receiver wants nothing any more: it is told nothing until it is configured anew or the daemon starts again")
 		q.gone.Store(true)
 		return got.err.Error()
-	case w.failures >= leastAttempts && now.Sub(w.Created) >= q.target.GiveUp:
+	case w.failures >= leastAttempts && w.age+now.Sub(w.read) >= q.target.GiveUp:
 		return got.err.Error()
 	}
 	if !q.broken {

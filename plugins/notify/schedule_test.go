@@ -124,6 +124,22 @@ func TestOldLetters(t *testing.T) {
 	})
 }
 
+// A letter of a store whose clock is ahead of the machine's is given up when its time has passed, not when the machine's clock says so.
+func TestLettersOfAClockAhead(t *testing.T) {
+	fails := func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusNotFound) }
+	onSchedule(t, fails, func(o *outbox, n *notify.Notifier, _ func() []time.Duration) {
+		o.mu.Lock()
+		o.letters["ops"] = []notify.Letter{{Namespace: "ns", ID: "a-1", CallID: "call-1", Position: 1, Created: time.Now().AddDate(1, 0, 0), Body: "{}"}}
+		o.mu.Unlock()
+		n.Wake("ops")
+		time.Sleep(4 * 24 * time.Hour)
+		synctest.Wait()
+		if len(o.dead) != 1 {
+			t.Errorf("dead after four days: %v", o.dead)
+		}
+	})
+}
+
 // While a receiver wants to be left alone, nothing is sent.
 func TestRetryAfter(t *testing.T) {
 	busy := func(w http.ResponseWriter, n int) {

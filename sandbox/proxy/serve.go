@@ -50,7 +50,7 @@ func (s *session) serve(ctx context.Context, conn net.Conn, e *Event) {
 	defer out.Close()
 	defer context.AfterFunc(ctx, func() { out.Close() })()
 	e.Address = out.RemoteAddr().String()
-	t := &tunnel{conn: conn, in: in, out: out, idle: s.cfg.Idle}
+	t := &tunnel{conn: conn, in: in, out: out, idle: s.cfg.Idle, began: time.Now()}
 	t.touch()
 	if r.method == http.MethodConnect {
 		t.connect()

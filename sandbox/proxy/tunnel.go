@@ -15,17 +15,19 @@ type tunnel struct {
 	conn, out net.Conn
 	in        *bufio.Reader // of conn: some of it has been read ahead
 	idle      time.Duration
-	touched   atomic.Int64 // when the deadlines were last set
+	began     time.Time    // on the monotonic clock
+	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0: not yet
 	up, down  atomic.Int64
 }
 
 // touch puts the end of an idle tunnel off.
 func (t *tunnel) touch() {
 	now := time.Now()
-	if last := t.touched.Load(); last != 0 && now.UnixNano()-last < int64(t.idle/16) {
+	open := max(now.Sub(t.began), 1)
+	if last := t.touched.Load(); last != 0 && open-time.Duration(last) < t.idle/16 {
 		return
 	}
-	t.touched.Store(now.UnixNano())
+	t.touched.Store(int64(open))
 	_ = t.conn.SetDeadline(now.Add(t.idle))
 	_ = t.out.SetDeadline(now.Add(t.idle))
 }

@@ -38,7 +38,7 @@ func (w *writer) writeGroup(group []*op) {
 		w.s.lose(err)
 		refuse(group, w.s.refusal())
 	case errors.Is(err, store.ErrFull):
-		w.s.fullUntil.Store(time.Now().Add(fullFor).UnixNano())
+		w.s.fullUntil.Store(int64(boot() + fullFor))
 		refuse(group, err)
 	case len(group) == 1:
 		refuse(group, err)
@@ -304,4 +304,7 @@ func (w *writer) next() int64 {
 const fullFor = time.Second
 
 // Full reports that the server's disk was full a moment ago and that new calls should be refused.
-func (s *Store) Full() bool { return time.Now().UnixNano() < s.fullUntil.Load() }
+func (s *Store) Full() bool {
+	until := time.Duration(s.fullUntil.Load())
+	return until != 0 && boot() < until
+}

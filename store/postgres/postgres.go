@@ -111,7 +111,7 @@ type Store struct {
 	owner  *owner
 	pool   *pgxpool.Pool
 
-	fullUntil atomic.Int64 // nanoseconds since 1970
+	fullUntil atomic.Int64 // nanoseconds by boot; 0: not full
 
 	trimming sync.Mutex
 	ended    atomic.Pointer[error] // why every request is refused

@@ -47,8 +47,9 @@ type Session struct {
 	limit  int
 	line   Line
 
-	seen atomic.Int64 // when it was heard last, in nanoseconds
-	busy atomic.Bool  // what it said is being taken: it cannot be heard meanwhile
+	began time.Time    // on the monotonic clock
+	seen  atomic.Int64 // when it was heard last, in nanoseconds after began
+	busy  atomic.Bool  // what it said is being taken: it cannot be heard meanwhile
 
 	// The hub's lock guards these.
 	silence   *time.Timer
@@ -80,7 +81,7 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 		return nil, answer, nil, err
 	}
 	s = &Session{
-		hub: h, id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
+		hub: h, began: time.Now(), id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
 		tools: map[string]*offered{}, later: map[string]ToolOffer{}, leases: map[string]*lease{},
 		questions: map[string]*question{}, draining: true, fresh: true,
 	}
@@ -129,7 +130,7 @@ func (h *Hub) enter(s *Session) error {
 		return fmt.Errorf("%w: %d of this namespace are connected", ErrTooMany, n)
 	}
 	h.sessions[s] = struct{}{}
-	s.seen.Store(time.Now().UnixNano())
+	s.seen.Store(int64(time.Since(s.began)))
 	s.silence = time.AfterFunc(h.cfg.Lease, s.listen)
 	return nil
 }
@@ -183,7 +184,7 @@ func (s *Session) Hear(take func() error) error {
 }
 
 func (s *Session) heard() {
-	s.seen.Store(time.Now().UnixNano())
+	s.seen.Store(int64(time.Since(s.began)))
 	s.busy.Store(false)
 }
 
@@ -207,7 +208,7 @@ func (s *Session) left() time.Duration {
 	if s.busy.Load() {
 		return s.hub.cfg.Lease
 	}
-	return time.Until(time.Unix(0, s.seen.Load()).Add(s.hub.cfg.Lease))
+	return s.hub.cfg.Lease - (time.Since(s.began) - time.Duration(s.seen.Load()))
 }
 
 // Reporter is the way into the log of the call that the worker runs under a lease.

@@ -48,20 +48,12 @@ type saving struct {
 
 func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	j := &job{w: w, lease: s.GetLeaseId(), saving: map[int64]*saving{}}
-	deadline := func(ctx context.Context) (context.Context, context.CancelFunc) { return ctx, func() {} }
-	if d := s.GetCall().GetDeadline(); d != nil {
-		deadline = func(ctx context.Context) (context.Context, context.CancelFunc) {
-			return context.WithDeadline(ctx, d.AsTime())
-		}
-	}
 	j.ctx, j.cancel = context.WithCancelCause(context.Background())
 	w.mu.Lock()
 	w.jobs[j.lease] = j
 	admitted := w.fence.admits(s)
 	w.mu.Unlock()
 	w.running.Go(func() {
-		ctx, stop := deadline(j.ctx)
-		defer stop()
 		done := &tooldv1.WorkerDone{Result: aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")}
 		defer func() { // also of a function that ends its goroutine
 			done.LeaseId = j.lease
@@ -72,7 +64,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 			done = &tooldv1.WorkerDone{NotRun: true}
 			return
 		}
-		done = w.perform(ctx, j, s)
+		done = w.perform(j.ctx, j, s)
 	})
 }
 

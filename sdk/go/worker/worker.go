@@ -195,8 +195,7 @@ func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient
 		return w.away(err)
 	}
 	w.registered(first.GetRegistered())
-	c := &connection{Worker: w, stream: stream, hangUp: hangUp, alive: alive, answers: make(chan *tooldv1.ConnectRequest)}
-	c.heard.Store(time.Now().UnixNano())
+	c := &connection{Worker: w, stream: stream, hangUp: hangUp, alive: alive, answers: make(chan *tooldv1.ConnectRequest), began: time.Now()}
 	var sending sync.WaitGroup
 	sending.Go(func() { c.send(ctx) })
 	err = c.receive()
@@ -253,7 +252,8 @@ type connection struct {
 	stream grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
 	alive  context.Context
 	hangUp func()
-	heard  atomic.Int64
+	began  time.Time    // on the monotonic clock
+	heard  atomic.Int64 // nanoseconds after began
 
 	answers chan *tooldv1.ConnectRequest // to what was asked over it
 
@@ -283,7 +283,7 @@ func (c *connection) send(ctx context.Context) {
 		case m := <-c.answers:
 			ok = say(m)
 		case <-beat.C:
-			if time.Since(time.Unix(0, c.heard.Load())) > lease {
+			if time.Since(c.began)-time.Duration(c.heard.Load()) > lease {
 				c.hangUp()
 				return
 			}
@@ -309,7 +309,7 @@ func (c *connection) receive() error {
 		if err != nil {
 			return err
 		}
-		c.heard.Store(time.Now().UnixNano())
+		c.heard.Store(int64(time.Since(c.began)))
 		switch m := m.GetMessage().(type) {
 		case *tooldv1.ConnectResponse_Start:
 			c.begin(m.Start)

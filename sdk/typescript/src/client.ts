@@ -173,8 +173,8 @@ class Pauses {
   async after(e: unknown): Promise<void> {
     const error = ConnectError.from(e);
     const passes = [Code.Unavailable, Code.DeadlineExceeded, Code.Aborted].includes(error.code) || /WATCHER_LAGGED|ECONN|ENOENT|socket|stream/i.test(String(error.message) + String(error.cause));
-    this.since ||= Date.now();
-    if (!passes || Date.now() - this.since > this.patience) throw e;
+    this.since ||= performance.now();
+    if (!passes || performance.now() - this.since > this.patience) throw e;
     await this.wait();
   }
 

@@ -211,7 +211,7 @@ export class Worker {
 
   private async serve(client: RpcClient<typeof WorkerService>): Promise<void> {
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
-      const began = Date.now();
+      const began = performance.now();
       try {
         if (await this.connection(client)) break;
       } catch (e) {
@@ -221,7 +221,7 @@ export class Worker {
       }
       for (const job of this.jobs.values()) job.wait(this.lease);
       if (this.stopping && this.jobs.size === 0) break;
-      if (Date.now() - began > 10_000) pause = 100;
+      if (performance.now() - began > 10_000) pause = 100;
       await sleep(pause);
     }
     for (const job of [...this.jobs.values()]) job.drop("the worker stops");
@@ -255,10 +255,10 @@ export class Worker {
   /** Serves over one connection. True when the worker has drained. */
   private async connection(client: RpcClient<typeof WorkerService>): Promise<boolean> {
     const end = new AbortController();
-    const state = { up: false, drained: false, heard: Date.now() };
+    const state = { up: false, drained: false, heard: performance.now() };
     try {
       for await (const m of client.connect(this.requests(end, state), { signal: end.signal })) {
-        state.heard = Date.now();
+        state.heard = performance.now();
         this.take(m);
         if (!state.up) {
           state.up = true;
@@ -278,11 +278,11 @@ export class Worker {
       labels: this.options.labels ?? {}, maxCalls: this.options.maxCalls ?? 0, tools: [...this.tools.values()].map((t) => t.offer), held: [...this.jobs.keys()],
       previous: this.last,
     } } });
-    let last = Date.now(), draining = false;
+    let last = performance.now(), draining = false;
     const beat = () => this.lease / 3;
     while (!end.signal.aborted) {
       if (state.up) {
-        if (Date.now() - state.heard > this.lease) {
+        if (performance.now() - state.heard > this.lease) {
           end.abort();
           return;
         }
@@ -301,8 +301,8 @@ export class Worker {
           state.drained = true;
           return;
         }
-        if (Date.now() - last >= beat()) {
-          last = Date.now();
+        if (performance.now() - last >= beat()) {
+          last = performance.now();
           yield create(ConnectRequestSchema, { message: { case: "heartbeat", value: {} } });
         }
       }
