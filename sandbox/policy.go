@@ -84,14 +84,28 @@ const (
 	leastFiles = 256 // the helper itself needs some before it becomes the command
 )
 
-// DefaultProtected are the files by which a workspace makes others run something later, or gives away what they may do: the one list
-// for what is read-only in isolation and for what tools ask about ([Protects]).
+// DefaultProtected are the files by which a workspace makes others run something later, or gives away what they may do. They are
+// read-only in isolation.
 func DefaultProtected() []string {
 	return []string{
 		".aws", ".bash_login", ".bash_logout", ".bash_profile", ".bashrc", ".env", ".envrc", ".git/commondir", ".git/config", ".git/config.worktree",
 		".git/hooks", ".gitconfig", ".gnupg", ".inputrc", ".kube", ".mcp.json", ".netrc", ".npmrc", ".profile", ".pypirc", ".ssh", ".zlogin",
 		".zprofile", ".zshenv", ".zshrc",
 	}
+}
+
+// DefaultAsked are DefaultProtected and further names from which programs run something when they open or enter a directory, or
+// begin to work: tools ask about a change ([Protects]). Isolated commands may change these, since builds and editors do.
+func DefaultAsked() []string {
+	return append(DefaultProtected(),
+		".bash_aliases", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".zlogout", ".config", ".local", ".forward", ".rhosts", // a home's
+		".claude", ".claude.json", ".codex", ".cursor", ".gemini", ".windsurf", // assistants
+		".devcontainer", ".dir-locals.el", ".emacs", ".emacs.d", ".exrc", ".gvimrc", ".idea", ".nvim.lua", ".nvimrc", ".vim", ".vimrc", ".vscode", ".zed", // editors
+		".hg", ".hgrc", ".husky", ".jj", ".pre-commit-config.yaml", ".svn", // version control
+		".bundle", ".cargo", ".mvn", ".pnpmfile.cjs", ".yarnrc", ".yarnrc.yml", // package managers
+		".direnvrc", ".docker", ".gdbinit", ".irbrc", ".lldbinit", ".mise.toml", ".pdbrc", ".pryrc", ".rprofile", ".screenrc", ".sqliterc", ".tmux.conf",
+		".curlrc", ".git-credentials", ".my.cnf", ".pgpass", ".psqlrc", ".wgetrc", // and what gives away
+	)
 }
 
 // Protects reports whether a path with slashes is one of list or lies below one. What begins with a dot counts in every directory,

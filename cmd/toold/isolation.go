@@ -93,7 +93,7 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	if err := p.network(policy); err != nil {
 		return nil, usagef("profile %q: %w", name, err)
 	}
-	policy.Protect = c.protected(p.Protect, workspace)
+	policy.Protect = c.withOwnFiles(p.Protect, sandbox.DefaultProtected(), workspace)
 	data, err := filepath.Abs(c.Data)
 	if err != nil {
 		return nil, err
@@ -105,12 +105,22 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 	return policy, nil
 }
 
-// protected is what commands and file tools may not change unasked: a profile's own list or the usual one, and the files that say what
-// they may do.
-func (c *Config) protected(own []string, workspace string) []string {
+// asked lists what file tools may not change unasked: the own list of the profile of bash, or the usual one.
+func (c *Config) asked(workspace string) []string {
+	var own []string
+	for _, p := range c.Sandbox.Profiles {
+		if p.Name == c.Bash.Profile {
+			own = p.Protect
+		}
+	}
+	return c.withOwnFiles(own, sandbox.DefaultAsked(), workspace)
+}
+
+// withOwnFiles returns an operator's list or the usual one, and the files of the workspace that configure the daemon.
+func (c *Config) withOwnFiles(own, usual []string, workspace string) []string {
 	list := slices.Clone(own)
 	if len(list) == 0 {
-		list = sandbox.DefaultProtected()
+		list = usual
 	}
 	for _, file := range []string{c.Rules, c.loaded.file} {
 		if path, err := filepath.Abs(file); file != "" && err == nil {

@@ -85,11 +85,7 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 	if err != nil {
 		return nil, err
 	}
-	protected := cfg.protected(nil, path)
-	if policy != nil {
-		protected = policy.Protect // one list, however files are changed
-	}
-	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: protected, Artifacts: o.artifacts})
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: cfg.asked(path), Artifacts: o.artifacts})
 	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
 	fromWeb, err := webTools(cfg, o.references, o.secrets)
 	if err != nil {

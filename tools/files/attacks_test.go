@@ -406,6 +406,8 @@ func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	for _, path := range []string{
 		".git/config", ".git/hooks/pre-commit", ".GIT/Config", "./.git//hooks/../config", "/ws/.git/config", "plain/../.git/config", ".git",
 		"sub/.git/hooks/x", "sub/.git/info/attributes", ".bashrc", "a/b/.bashrc", ".envrc", ".env", ".mcp.json", ".npmrc", ".gitconfig", ".ssh/authorized_keys",
+		".vscode/tasks.json", "sub/.idea/x.xml", ".claude/settings.json", ".Cursor/mcp.json", ".husky/pre-commit", ".pre-commit-config.yaml", ".cargo/config.toml", ".Rprofile",
+		".local/lib/python3.11/site-packages/e.pth", ".config/git/config", ".bash_aliases", ".hg/hgrc", ".yarnrc.yml", ".vimrc", ".devcontainer/devcontainer.json",
 		"dir/config", "dir/hooks/x", "plain/up/x", "file", "twice/config", "twice/hooks/x", "absent",
 	} {
 		if got := safety(path); got != tool.SafetyDestructive {

@@ -15,7 +15,7 @@ type Config struct {
 	// Root is the absolute path by which people and models know the workspace. Absolute paths are taken when they lie
 	// under it, by their letters; empty refuses every absolute path. It is never opened.
 	Root string
-	// Protect lists what a change counts as DESTRUCTIVE for, as [sandbox.Protects] takes it; nil means [sandbox.DefaultProtected].
+	// Protect lists what a change counts as DESTRUCTIVE for, as [sandbox.Protects] takes it; nil means [sandbox.DefaultAsked].
 	Protect []string
 	// Artifacts is what earlier calls printed and saved, for read and grep; nil: there is none.
 	Artifacts Artifacts
@@ -72,7 +72,7 @@ func New(cfg Config) []tool.Tool {
 	}
 	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, protect: cfg.Protect, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
 	if f.protect == nil {
-		f.protect = sandbox.DefaultProtected()
+		f.protect = sandbox.DefaultAsked()
 	}
 	if path.IsAbs(cfg.Root) {
 		f.root = path.Clean(cfg.Root)

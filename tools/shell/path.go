@@ -52,7 +52,7 @@ func isSystem(p, dir string, bases []string) bool {
 	if isSink(p) {
 		return false
 	}
-	if sandbox.Protects(sandbox.DefaultProtected(), p) {
+	if sandbox.Protects(sandbox.DefaultAsked(), p) {
 		return true
 	}
 	switch {
