@@ -219,6 +219,7 @@ func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 
 // TestT89StandbyTakesOver kills the daemon that serves while another one stands by.
 func TestT89StandbyTakesOver(t *testing.T) {
+	t.Parallel() // it waits for a lease and a hold most of its time
 	l := newLoop(t, 89)
 	takesOver(t, l, (*daemon).kill, func(_ *daemon, next *life, endless, gated *item) {
 		lookAfter(t, l, next, endless, gated)
@@ -228,6 +229,7 @@ func TestT89StandbyTakesOver(t *testing.T) {
 // TestT89StoppedOwnerIsFenced stops the daemon that serves for longer than its lease, as a machine that is cut off or
 // suspended would be, and lets it go on when another one has taken over: it changes nothing and ends.
 func TestT89StoppedOwnerIsFenced(t *testing.T) {
+	t.Parallel()
 	l := newLoop(t, 8989)
 	stop := func(first *daemon) { must(t, first.cmd.Process.Signal(syscall.SIGSTOP)) }
 	takesOver(t, l, stop, func(first *daemon, next *life, endless, gated *item) {

@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
-# nightly.sh [fuzz time] is the long run: the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), 500 owners of
-# PostgreSQL stores stopped beyond their lock (TOOLD_CRASH_STOPS), a
-# soak of 100,000 calls, power loss and failing disks at every write, MCP conformance, then each fuzz target for the given time. A failing
-# part does not hide the parts after it.
+# nightly.sh [fuzz time] is the long run:
+#
+# - the crash loop with 2,000 kills (TOOLD_CRASH_KILLS says another number), 500 owners of PostgreSQL stores stopped beyond their lock
+#   (TOOLD_CRASH_STOPS), a soak of 131,072 calls;
+# - a thousand isolated processes;
+# - power loss and failing disks at every write, every bit of a pack flipped;
+# - random lives of the model, with PostgreSQL too; a tool that prints 1 GiB; MCP conformance;
+# - then each fuzz target for the given time.
+#
+# A failing part does not hide the parts after it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,26 +21,22 @@ failed=()
 passed=0
 
 go build -o bin/testsum ./build/testsum
-if bin/testsum -ci -must crash -- -count=1 -timeout 4h ./crash/...; then
-	passed=$((passed + 1))
-else
-	failed+=("crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, soak")
-fi
-if bin/testsum -ci -must sandbox -- -count=1 -timeout 1h ./sandbox; then
-	passed=$((passed + 1))
-else
-	failed+=("a thousand isolated processes")
-fi
-if bin/testsum -ci -must store/sqlite -- -count=1 -timeout 2h ./store/sqlite/...; then
-	passed=$((passed + 1))
-else
-	failed+=("power loss and failing disks")
-fi
-if scripts/mcp-conformance.sh; then
-	passed=$((passed + 1))
-else
-	failed+=("MCP conformance of the client")
-fi
+
+# part is a part of the run: what it is, then the command.
+part() {
+	local what=$1
+	shift
+	if "$@"; then passed=$((passed + 1)); else failed+=("$what"); fi
+}
+tests() { bin/testsum -ci -must "$1" -- -count=1 -timeout 4h "${@:2}" "./$1/..."; }
+
+part "crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, soak" tests crash
+part "a thousand isolated processes" tests sandbox
+part "power loss and failing disks, flipped bits" tests store/sqlite
+part "random lives of the model" tests lifecycle -run Model
+part "a tool that prints 1 GiB" tests cmd/toold -run T73
+part "MCP conformance of the client" scripts/mcp-conformance.sh
+parts=$((passed + ${#failed[@]}))
 
 # Minimising what is only interesting would take most of the time.
 while IFS=: read -r file name; do
@@ -48,7 +50,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, the soak, power loss and failing disks, a thousand isolated processes, MCP conformance, and $((passed + ${#failed[@]} - 4)) fuzz targets for $fuzztime each"
-for part in "${failed[@]}"; do echo "FAILED: $part"; done
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, the soak, power loss and failing disks, flipped bits, random lives of the model, a thousand isolated processes, 1 GiB of output, MCP conformance, and $((passed + ${#failed[@]} - parts)) fuzz targets for $fuzztime each"
+for what in "${failed[@]}"; do echo "FAILED: $what"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))

@@ -197,7 +197,7 @@ func TestDiskFails(t *testing.T) {
 	if calm.outcomes["acknowledged"] != 30 {
 		t.Fatalf("without a failure: %v", calm.outcomes)
 	}
-	sample, seed := 0.02, powerSeed(t)
+	sample, seed := 0.01, powerSeed(t)
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		sample = 1
 	}

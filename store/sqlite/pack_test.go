@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,7 +140,11 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 	defer s.Close()
 	p := newPackOf(t, s, created)
 	told := len(created("call").Events)
-	for bit := range 8 * len(p.members) {
+	every := 7 // a bit of each byte; the nightly run flips all
+	if os.Getenv("TOOLD_NIGHTLY") != "" {
+		every = 1
+	}
+	for bit := 0; bit < 8*len(p.members); bit += every {
 		p.members[bit/8] ^= 1 << (bit % 8)
 		refused := 0
 		for i := range int64(5) {

@@ -86,9 +86,9 @@ func (k *known) take(m mark) {
 	}
 }
 
-// outages visits every moment of a log with every fate, until visit returns false. Two that leave the same files and
-// demand the same are visited once.
-func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, visit func(outage) (more bool)) (moments int) {
+// outages visits every moment of a log with every fate that is sampled, until visit returns false. Two that leave the same
+// files and demand the same are visited once.
+func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, sampled func(at int) bool, visit func(outage) (more bool)) (moments int) {
 	power := faultfs.NewPower(base)
 	var k known
 	seen := map[[32]byte]bool{}
@@ -98,11 +98,14 @@ func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, visit func(ou
 			if pending == 0 && !f.killed {
 				continue
 			}
+			moments++
+			if !sampled(n) {
+				continue
+			}
 			o := outage{at: n, fate: f.name, files: power.Cut(f.choose(rng, pending)), floor: k.full, newest: k.submitted, epoch: k.epoch, clock: k.clock}
 			if f.killed {
 				o.floor = k.any
 			}
-			moments++
 			if sum := o.sum(); !seen[sum] {
 				seen[sum] = true
 				if !visit(o) {
@@ -223,18 +226,12 @@ func TestPowerLoss(t *testing.T) {
 		return recovery
 	}
 	for range rounds {
-		moments += outages(base, log, rng, func(o outage) bool {
-			if o.at > birth && rng.Float64() >= sample {
-				return true
-			}
+		moments += outages(base, log, rng, func(at int) bool { return at <= birth || rng.Float64() < sample }, func(o outage) bool {
 			recovery := look(o, "")
 			if rng.Float64() >= deep {
 				return true
 			}
-			outages(o.files, recovery, rng, func(in outage) bool {
-				if rng.Float64() >= within {
-					return true
-				}
+			outages(o.files, recovery, rng, func(int) bool { return rng.Float64() < within }, func(in outage) bool {
 				recoveries++
 				in.floor, in.newest, in.epoch, in.clock = o.floor, o.newest, o.epoch, o.clock
 				look(in, fmt.Sprintf("; again after %d operations of the recovery, %s", in.at, in.fate))
@@ -293,10 +290,7 @@ func TestPowerLossSeesLies(t *testing.T) {
 			rng := rand.New(rand.NewPCG(1, 1))
 			root := t.TempDir()
 			opened, seen := 0, error(nil)
-			outages(base, lie, rng, func(o outage) bool {
-				if rng.IntN(20) > 0 {
-					return true
-				}
+			outages(base, lie, rng, func(int) bool { return rng.IntN(20) == 0 }, func(o outage) bool {
 				opened++
 				_, seen = o.reopen(t, filepath.Join(root, fmt.Sprint("i", opened)), states)
 				return seen == nil
