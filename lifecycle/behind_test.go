@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,6 +138,12 @@ func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 	for name, effects := range map[string]tool.Effects{"mutating": mutating, "read-only": reading} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, []tool.Tool{echo("t", effects)}, gates(slow), func(t *testing.T, w *world) {
+				var wrote atomic.Bool
+				w.useStore(nil, func(*store.Change) error {
+					time.Sleep(20 * time.Millisecond)
+					wrote.Store(true)
+					return nil
+				})
 				s := spec("t", "")
 				watcher := w.start(s, lifecycle.ExecuteOptions{})
 				defer watcher.Close()
@@ -150,6 +157,13 @@ func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 					if c.Revision != 0 || c.Class != call.Behind {
 						t.Errorf("the %s of a call that is not stored: revision %d, %s", what, c.Revision, c.Class)
 					}
+				}
+				for range 50 { // the change that stores the call is on its way for a while
+					stored := wrote.Load()
+					if c := w.get(s.ID); c.Revision != 0 && !stored {
+						t.Errorf("the record of a call that is being stored: %s, revision %d", c.Status, c.Revision)
+					}
+					time.Sleep(5 * time.Millisecond)
 				}
 				time.Sleep(time.Second)
 				if c := w.get(s.ID); c.Revision == 0 {
