@@ -54,9 +54,7 @@ func (w *writer) writeGroup(group []*op) {
 func (w *writer) transaction(group []*op) error {
 	ctx, cancel := context.WithTimeout(context.Background(), w.s.cfg.Patience)
 	defer cancel()
-	if group[0].bare {
-		ctx = context.Background()
-	} else if group[0].slow {
+	if group[0].bare || group[0].slow {
 		ctx, cancel = w.s.owned()
 		defer cancel()
 	}

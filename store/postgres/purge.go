@@ -65,7 +65,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 			return err
 		}
 	}
-	err := s.write(func(ctx context.Context, w *writer) error { return w.shred(ctx, &p) })
+	err := s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error { return w.shred(ctx, &p) }})
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -109,7 +109,7 @@ func (s *Store) shredDecisions(ctx context.Context, namespace string, ids []stri
 			return nil
 		}, namespace, after, shredPage)
 		if err == nil && len(found) > 0 {
-			err = s.write(func(ctx context.Context, w *writer) error { return w.shredDecisions(ctx, namespace, found) })
+			err = s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error { return w.shredDecisions(ctx, namespace, found) }})
 		}
 		if err != nil {
 			return err

@@ -6,12 +6,33 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestTrimMayTakeItsTime: to forget what is old may take longer than the patience with a server that is away. It ended the
+// TestTrimMayTakeItsTime: to forget what is old, or what is purged, may take longer than the patience with a server that is away. It ended the
 // daemon, and the next one, which began with the same.
 func TestTrimMayTakeItsTime(t *testing.T) {
+	for name, work := range map[string]struct {
+		table string
+		do    func(s *postgres.Store) error
+	}{
+		"trim": {"tombstones", func(s *postgres.Store) error {
+			_, err := s.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10)
+			return err
+		}},
+		"purge": {"policies", func(s *postgres.Store) error {
+			return s.Shred(t.Context(), store.Shredding{Namespace: "ns", Runs: []string{"r"}})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			takesItsTime(t, work.table, work.do)
+		})
+	}
+}
+
+func takesItsTime(t *testing.T, table string, work func(s *postgres.Store) error) {
 	const patience = 5 * time.Second
 	cfg := postgres.Config{URL: freshURL(t), Patience: patience}
 	s := open(t, cfg)
@@ -20,20 +41,17 @@ func TestTrimMayTakeItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE tombstones"); err != nil {
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE "+table); err != nil {
 		t.Fatal(err)
 	}
 	trimmed := make(chan error, 1)
-	go func() {
-		_, err := s.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10)
-		trimmed <- err
-	}()
+	go func() { trimmed <- work(s) }()
 	time.Sleep(patience + 500*time.Millisecond)
 	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-trimmed; err != nil {
-		t.Errorf("Trim = %v", err)
+		t.Error(err)
 	}
 	if err := s.Commit(t.Context(), creation(newCall("a"))); err != nil {
 		t.Errorf("Commit afterwards = %v", err)
