@@ -157,12 +157,13 @@ func TestUsedHomesStay(t *testing.T) {
 		if string(chunk) != "ready\n" {
 			return nil
 		}
+		defer end.Close()
 		write(t, filepath.Join(homes, "fresh-marker/f"), "x")
 		if _, err := r.Sweep(t.Context()); err != nil {
 			return err
 		}
 		until(t, "the sweep", func() bool { return len(listing(t, homes)) == 1 })
-		return end.Close()
+		return nil
 	}
 	if _, err := r.Run(t.Context(), spec); err != nil || out.read("stdout") != "ready\nx\n" {
 		t.Errorf("%v, %q, %q", err, out.read("stdout"), out.read("stderr"))

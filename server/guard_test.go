@@ -89,7 +89,7 @@ func TestT119GuestsBeginFewStreams(t *testing.T) {
 
 // There are few guests at once, and the oldest makes room: a client with a credential gets in meanwhile.
 func TestT119GuestsAreFew(t *testing.T) {
-	w := newWorld(t, options{})
+	w := newWorld(t, options{config: func(c *server.Config) { c.GuestTime = time.Hour }}) // none ends for its time
 	const conns = server.GuestConnections + 100
 	var open sync.WaitGroup
 	ended := make(chan struct{}, conns)
