@@ -207,3 +207,29 @@ func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 		h.wantTold(t, "AFTER_COMMIT 1 1.1")
 	})
 }
+
+// TestT126BatchGoesOnAfterTheHold: a batch with a call that the owner before may run still waits for it, and ends after it.
+func TestT126BatchGoesOnAfterTheHold(t *testing.T) {
+	for _, strategy := range strategies {
+		p := held()
+		inBubble(t, []tool.Tool{p.tool("once", mutating)}, nil, func(t *testing.T, w *world) {
+			b := batchOf(strategy, of("once", "once", "once")...)
+			w.launch(b)
+			w.kill()
+			p.free()
+			synctest.Wait()
+			before, want := p.runs.Load(), "FAILED/IN_DOUBT SUCCEEDED SUCCEEDED"
+			if strategy == call.Parallel {
+				want = "FAILED/IN_DOUBT FAILED/IN_DOUBT FAILED/IN_DOUBT"
+			}
+			w.takeOver(40*time.Second, nil)
+			time.Sleep(39 * time.Second)
+			if n := p.runs.Load() - before; n != 0 {
+				t.Errorf("%s: %d runs before the hold is over", strategy, n)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			w.wantBatch(b, want)
+		})
+	}
+}
