@@ -102,8 +102,8 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 	return err == nil, err
 }
 
-// gapBefore returns what a caller with a cursor misses of a call that the journal does not know: a crash took all of it. It is
-// nil when that is nothing.
+// gapBefore returns the gap for a caller with a cursor of a call that a crash removed from the journal; nil when the caller misses
+// nothing.
 func (e *Engine) gapBefore(cursor string) (*Gap, error) {
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // most callers miss nothing

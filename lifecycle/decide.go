@@ -331,7 +331,7 @@ func (e *Engine) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *
 	return out, nil
 }
 
-// stillAsked reports whether the tool, its isolation included, is what the person who answers was shown.
+// stillAsked reports whether the tool and its required isolation are still those that the ticket showed.
 func stillAsked(c *call.Call, def *Definition, s *call.Suspension) bool {
 	shown, err := call.Parse(s.Pending.Arguments).Arguments(def.Descriptor.MaxArguments)
 	return err == nil && s.Digest == approvalDigest(c, def, s, shown)
@@ -392,8 +392,8 @@ func (e *Engine) checkAnswer(s *call.Suspension, result string) error {
 	return nil
 }
 
-// takesNoResult reports whether a ticket asks for yes or no alone. No gate reads a result without a schema, so that a no
-// inside one would be a yes; a tool reads what it asked for.
+// takesNoResult reports whether a ticket asks for yes or no alone. Gates do not read a result without a schema, so a no
+// inside it would count as a yes; a tool reads what it asked for.
 func takesNoResult(s *call.Suspension) bool {
 	return len(s.ResponseSchema) == 0 && s.ResumeMode == tool.ReplayToolCall && (s.Origin != call.OriginTool || s.Action == actionApproval)
 }

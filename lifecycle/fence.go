@@ -63,8 +63,8 @@ func checkID(field, id string, least int) error {
 	return nil
 }
 
-// room refuses new calls that the daemon has no place for; n of them may wait at the same time. One that it lets in counts as a pass from here on, or a drain
-// could end between the two and leave the call without a journal: the caller starts it, or leaves.
+// room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
+// pass from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
 func (e *Engine) room(l *live, run *tool.Run, w want, n int) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed

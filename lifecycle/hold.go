@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A hold is the time for which a daemon that took its journal from another one leaves the attempts of that one alone: they may
-// run still. Nothing reconciles them, runs them again or ends them, and no other call of their threads starts.
+// A hold is how long a daemon that took over a journal leaves the attempts of the earlier owner alone, because they may still
+// run. Nothing reconciles them, runs them again or ends them, and no other call of their threads starts.
 type hold struct {
 	store   store.Owned // nil: nobody can take the journal
 	over    <-chan time.Time
@@ -58,13 +58,13 @@ func (h *hold) holds(c *call.Call) bool {
 	return ok
 }
 
-// awaitHold takes the calls up that are left alone when the hold is over. A daemon that ends before leaves them to the next.
+// awaitHold recovers the calls that were left alone, when the hold is over. A daemon that ends earlier leaves them to the next one.
 func (e *Engine) awaitHold() {
 	if e.hold.free == nil {
 		return
 	}
 	if len(e.hold.calls) > 0 {
-		e.log.Warn("calls of the daemon that had the store before may run still; they are taken up later", zap.Int("calls", len(e.hold.calls)), zap.Duration("hold", e.hold.store.Hold()))
+		e.log.Warn("calls of the earlier owner of the store may still run; they are recovered when the hold is over", zap.Int("calls", len(e.hold.calls)), zap.Duration("hold", e.hold.store.Hold()))
 	}
 	go func() {
 		select {
@@ -80,18 +80,18 @@ func (e *Engine) awaitHold() {
 		var later parents
 		for _, l := range e.hold.calls {
 			if err := e.takeUpFound(context.Background(), l, &found, &later); err != nil {
-				e.log.Error("call not taken up; the next start does it", zap.String("call_id", l.key.ID), zap.Error(err))
+				e.log.Error("call not recovered; the next start tries again", zap.String("call_id", l.key.ID), zap.Error(err))
 			}
 			l.release()
 		}
 		close(e.hold.free)
 		later.end()
-		e.log.Info("calls taken up that may have run still", zap.Any("found", found))
+		e.log.Info("calls of the earlier owner recovered", zap.Any("found", found))
 	}()
 }
 
-// awaitThread waits until a call may start in a thread in which an earlier one is left alone. Its clock of the queue starts
-// behind that.
+// awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
+// then on.
 func (p *pass) awaitThread(ctx context.Context) *end {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
@@ -104,8 +104,8 @@ func (p *pass) awaitThread(ctx context.Context) *end {
 	return out
 }
 
-// own returns the end of a pass whose effect may not start, because the journal may be another daemon's; nil when it may. What
-// changes nothing may start anyway.
+// own returns the end of a pass whose effect may not start, because another daemon may own the journal; nil when it may. A
+// read-only effect always may.
 func (p *pass) own(ctx context.Context) *end {
 	if p.l.peek().Class == call.Behind {
 		return nil
@@ -121,7 +121,7 @@ func (p *pass) own(ctx context.Context) *end {
 	return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
 }
 
-// own returns why nothing may start because the journal may be another daemon's.
+// own returns why nothing may start, because another daemon may own the journal.
 func (e *Engine) own(ctx context.Context) error {
 	if e.hold.store == nil {
 		return nil

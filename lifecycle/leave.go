@@ -42,7 +42,7 @@ func (l *live) lingerLocked() {
 	}
 }
 
-// lingerOf is how long a call goes on when nobody watches it; below 0 it does to its end.
+// lingerOf returns how long a call runs without watchers; below 0 there is no limit.
 func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	if c.Linger != nil {
 		return *c.Linger

@@ -172,9 +172,9 @@ func (l *live) snapshotLocked() *call.Call {
 	c := *l.c
 	c.LastSequence = l.told
 	if !l.stored {
-		c.Revision = 0 // by which clients are told; a change may be on its way
+		c.Revision = 0 // not_stored in the API; the change that stores the call may be under way
 	}
-	if !l.stored || l.told > l.written { // a crash could still forget it: it is on its way to SYNC at most
+	if !l.stored || l.told > l.written { // a crash could still lose it: it becomes SYNC when it is stored, if at all
 		c.Class = call.Behind
 	}
 	return &c

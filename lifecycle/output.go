@@ -141,7 +141,7 @@ func checkStoredName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	if strange || len(name) > maxStoredName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {
 		return &tool.Error{Code: tool.ExecutionFailed, Reason: "ARTIFACT_NAME", Aborted: true,
-			Message: fmt.Sprintf("The name %+.80q cannot be kept: want at most %d bytes of printable characters that lead to no other folder", name, maxStoredName)}
+			Message: fmt.Sprintf("The name %+.80q cannot be stored: use at most %d bytes of printable characters, without .., a backslash or a slash at the beginning", name, maxStoredName)}
 	}
 	return nil
 }

@@ -440,5 +440,5 @@ func endOf(cause error, executed call.Executed) end {
 	return out
 }
 
-// unseenEnd is added to what is told of a stopped call whose end nobody saw.
+// unseenEnd ends the message of a stopped call whose end nobody observed.
 const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"

@@ -54,7 +54,7 @@ func (l *live) take(n int) error {
 // eventWeight is about what an event takes in the journal beside its content.
 const eventWeight = 64
 
-// reportWeight is what a report of the tool counts; 0 of what the engine itself tells.
+// reportWeight returns how much a report of the tool counts in the quota; 0 for events of the engine.
 func reportWeight(ev *call.Event) int {
 	if ev.Progress == nil && ev.Activity == nil {
 		return 0

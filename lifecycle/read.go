@@ -19,8 +19,8 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 	return shown(p, l.snapshot()), nil
 }
 
-// List returns a page of calls. Whoever may not look at others' calls gets its own; approvers get what waits for them. A page has
-// fewer calls than the query's limit where others were left out.
+// List returns a page of calls. A principal without a role for others' calls gets its own; approvers get the questions
+// that they may answer. A page may have fewer calls than the query's limit, because others were left out.
 func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (store.Page, error) {
 	e.settle()
 	q.Namespace = p.Namespace

@@ -14,7 +14,7 @@ import (
 // Recovered counts what a start found.
 type Recovered struct {
 	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
-	Left                                                                                int // alone, for as long as another daemon may run them
+	Left                                                                                int // calls that another daemon may still run, until the hold is over
 }
 
 // Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
@@ -242,7 +242,7 @@ func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
 	return nil
 }
 
-// recoverNew takes up a call that had no attempt: it goes on when it needs no watcher, or when its caller attaches in time.
+// recoverNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
 func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
 	linger := lingerOf(l.record(), e.cfg.Linger)
 	if l.record().Detached || linger < 0 {

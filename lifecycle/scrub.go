@@ -36,15 +36,15 @@ func (p *pass) scrubText(text string) string {
 	return notShown
 }
 
-// makeSeen makes what filters see of a call that did not come to that.
+// makeSeen makes the input for filters of a call that ended before it had one.
 func (p *pass) makeSeen() {
 	if p.in == nil {
 		p.in = newInput(p.l.peek(), p.def)
 	}
 }
 
-// forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id, under which the log has the text.
-// A caller who is an operator reads the text.
+// forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id under which the log has the text.
+// A caller with the role operator reads the text itself.
 func (p *pass) forOperators(text string) string {
 	if text == "" || p.l == nil {
 		return ""
@@ -57,7 +57,7 @@ func (p *pass) forOperators(text string) string {
 		return text
 	}
 	id := newID()
-	p.l.e.log.Warn("a caller was told the id of an error", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.String("error_text", text))
+	p.l.e.log.Warn("error whose caller gets this id", zap.String("id", id), zap.String("call_id", p.l.key.ID), zap.String("error_text", text))
 	return "the log has the cause under the id " + id
 }
 

@@ -40,7 +40,7 @@ type Frame struct {
 type Gap struct {
 	LostTail  bool  // a crash took events that the cursor knew; else retention trimmed the beginning
 	Corrupt   bool  // the row of the events is damaged; of feeds alone
-	FirstKept int64 // the event with which it goes on; 0 when a damaged row does not tell it
+	FirstKept int64 // the sequence of the next event; 0 when a damaged row does not contain it
 	Epoch     int64 // of what follows
 }
 

@@ -47,7 +47,7 @@ var (
 	// a lock or a limit of time. The change is not there and may be tried again.
 	ErrBusy = errors.New("journal not ready")
 	// ErrFatal means that nobody knows what is on the disk (a failed fsync, an unknown COMMIT): stop, and let recovery
-	// decide. A store that returned it refuses everything from then on. Whoever asks is to come to the next daemon.
+	// decide. A store that returned it refuses everything from then on. Clients try the next daemon.
 	ErrFatal error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is not available; the daemon is stopping")
 	// ErrClosed means that the store was closed.
 	ErrClosed error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is closed; the daemon is stopping")
@@ -213,7 +213,7 @@ type Feed struct {
 // A FeedEntry is consecutive events of one call, at the position at which they were committed.
 type FeedEntry struct {
 	Position int64
-	Key      call.Key // without an ID when a corrupt entry does not tell it
+	Key      call.Key // without an ID when a corrupt row does not contain it
 	Epoch    int64
 	Events   []call.Event
 	// Corrupt means that the events cannot be read. Last is the sequence of the last of them; 0 when it cannot be read either.
@@ -319,11 +319,11 @@ type Store interface {
 	Close() error
 }
 
-// An Owned store can be taken over by a daemon on another machine, so that a daemon may act that is not its owner any more. A
-// store with a lock of the machine is no Owned.
+// An Owned store can be taken over by a daemon on another machine while its earlier owner still acts. A store that a lock of
+// the machine protects does not implement Owned.
 type Owned interface {
-	// Own returns nil when it was proven a moment ago that the store is this daemon's, and otherwise when it is proven anew. It
-	// is asked right before an effect starts. An error means that nothing may start: of ctx, or [ErrFatal].
+	// Own returns nil when there is a recent proof that this daemon owns the store, and otherwise waits for a new one. The engine
+	// calls it right before an effect starts. An error means that nothing may start: of ctx, or [ErrFatal].
 	Own(ctx context.Context) error
 	// Hold returns for how long the attempts of earlier epochs must still be left alone, because the owner before this one
 	// may not have ended what it started.

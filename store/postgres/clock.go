@@ -17,8 +17,8 @@ func boot() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// A clock goes on from the last time that the database told, and never runs back. While it is ahead of the database's, because
-// that ran ahead once, it goes on with the time that passes.
+// A clock continues from the last time that the database reported, and never runs back. While it is ahead of the database's
+// clock, which ran ahead once, it advances with the time that passes.
 type clock struct {
 	machine func() time.Time // in the place of the database, for tests
 

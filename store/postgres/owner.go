@@ -30,7 +30,7 @@ type owner struct {
 	holding   bool          // and meta says so; of keep
 
 	mu     sync.Mutex
-	proven time.Duration // by boot, before the newest statement was sent that showed who the owner is
+	proven time.Duration // by boot: when the newest statement was sent that proved who the owner is
 	proof  chan struct{} // closed with the next proof
 }
 
@@ -97,7 +97,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		wait := standbyEvery
 		switch {
 		case err == nil && holder == "" && hurt:
-			// The server was away for the owner, too: it comes back first if it lives, as it looks five times meanwhile.
+			// The owner lost the server, too. If it lives, it takes the lock first: it tries five times in this pause.
 			hurt, wait = false, s.cfg.Lease/2
 			o.drop()
 		case err == nil && holder == "":
@@ -180,7 +180,7 @@ func (o *owner) keep() {
 		case boot()-proven > o.s.cfg.Patience:
 			o.s.lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
 			return
-		case len(o.asked) > 0: // who waits for a proof is not to ask without a pause
+		case len(o.asked) > 0: // a goroutine that waits for a proof does not ask without a pause
 			<-o.asked
 		}
 	}
@@ -188,7 +188,7 @@ func (o *owner) keep() {
 
 const (
 	selectEpoch = "SELECT epoch, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta"
-	// endHold waits for nobody: the writer has the row now and then.
+	// endHold skips a locked row: the writer has it now and then.
 	endHold = "UPDATE meta SET holding = false WHERE id IN (SELECT id FROM meta WHERE epoch = $1 FOR UPDATE SKIP LOCKED)"
 )
 

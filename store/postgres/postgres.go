@@ -9,8 +9,8 @@
 // One daemon owns a journal: it holds an advisory lock on a connection of its own, and each of its transactions locks the
 // one row of meta and looks whether the epoch there is still its own. So a daemon that lost the lock unknowingly, cut off
 // or stopped, can change nothing in the journal once another has begun an epoch. What it can do elsewhere has other bounds:
-// effects ask [Store.Own] right before they start, the owner ends when it has had no proof for its patience, and who comes
-// after it leaves what it had started alone for [Store.Hold].
+// effects ask [Store.Own] right before they start; an owner without a proof for its patience ends; its successor leaves the
+// attempts of that owner alone for [Store.Hold].
 //
 // What calls print stays in files, in the directory of the daemon.
 package postgres

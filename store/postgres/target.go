@@ -119,7 +119,7 @@ func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// selectSettings also lifts the limit that release 17 brought, which older ones refuse to be told of.
+// selectSettings also lifts transaction_timeout, a setting that releases before 17 do not have.
 const selectSettings = `SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
 	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`

@@ -59,7 +59,7 @@ func (c *documentCache) put(k documentsKey, docs []tool.Document, age uint64) {
 	c.bytes += size
 }
 
-// changed forgets all lists. The writer calls it after a commit and before anybody hears of the commit.
+// changed forgets all lists. The writer calls it after a commit and before the commit is acknowledged.
 func (c *documentCache) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -85,8 +85,8 @@ func (s *Store) endEpoch() error {
 	return known(err)
 }
 
-// A clock is the machine's, except that it never runs back. While it is ahead of the machine's, because that ran ahead once, it
-// goes on with the time that passes.
+// A clock is the machine's, except that it never runs back. While it is ahead of the machine's, which ran ahead once, it
+// advances with the time that passes.
 type clock struct {
 	machine func() time.Time
 
