@@ -323,12 +323,12 @@ const (
 	VerdictAction_VERDICT_ACTION_BLOCK VerdictAction = 2
 	// A ticket must be answered first.
 	VerdictAction_VERDICT_ACTION_SUSPEND VerdictAction = 3
-	// The tool does not run; the gate's result stands in its place. A refusal is VERDICT_ACTION_DENY.
+	// The tool does not run; the gate's result replaces its result. A refusal is VERDICT_ACTION_DENY.
 	VerdictAction_VERDICT_ACTION_SET_RESULT VerdictAction = 4
 	// The gate erred, panicked or was late. It refuses the call (DENIED, reason HOOK_FAILED) unless it is configured to allow
 	// or block.
 	VerdictAction_VERDICT_ACTION_FAILED VerdictAction = 5
-	// The call fails with DENIED and its run goes on. It counts as SET_RESULT beside other verdicts.
+	// The call fails with DENIED and its run continues. It counts as SET_RESULT beside other verdicts.
 	VerdictAction_VERDICT_ACTION_DENY VerdictAction = 6
 )
 
@@ -1327,7 +1327,7 @@ type Call struct {
 	// has no events, and its result has nothing but status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
 	// True while the journal does not have the call yet, whatever else the record says: a crash may forget the call, and the same
-	// call_id then runs it anew. It is soon stored, a SYNC call before anything of it is told or done.
+	// call_id then runs it anew. A SYNC call is stored before its first event is published and before its tool starts.
 	NotStored bool `protobuf:"varint,34,opt,name=not_stored,json=notStored,proto3" json:"not_stored,omitempty"`
 	// The batch that it belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`

@@ -808,7 +808,7 @@ func (x *GetCallRequest) GetReadMask() *fieldmaskpb.FieldMask {
 // GetCallResponse is the record.
 type GetCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As committed; as it stands for a BEHIND call that runs, and for a call that the journal does not have yet (not_stored).
+	// As committed. The newest state in memory for a BEHIND call that runs, and for a call that is not_stored.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
 	// The state that `call` shows; WatchCalls from it misses nothing and repeats nothing.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`

@@ -223,8 +223,8 @@ const (
 	GapReason_GAP_REASON_TRIMMED GapReason = 1
 	// A crash took events of a read-only call that were told but not yet written.
 	GapReason_GAP_REASON_LOST_TAIL GapReason = 2
-	// The stored row of the events is damaged. Feeds of runs, threads and namespaces go on behind it; the watch of the call
-	// itself ends as DATA_LOSS.
+	// The stored row of the events is damaged. Feeds of runs, threads and namespaces continue after it; the watch of the call
+	// itself ends with DATA_LOSS.
 	GapReason_GAP_REASON_CORRUPT GapReason = 3
 )
 
@@ -1937,9 +1937,9 @@ type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
 	Reason GapReason `protobuf:"varint,1,opt,name=reason,proto3,enum=toold.v1.GapReason" json:"reason,omitempty"`
-	// The call; in feeds of runs, threads and namespaces, too. Empty when a damaged row does not tell it.
+	// The call; in feeds of runs, threads and namespaces, too. Empty when a damaged row does not contain it.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The sequence of the next event that is kept; 0 when a damaged row does not tell it.
+	// The sequence of the next event that is kept; 0 when a damaged row does not contain it.
 	FirstKept int64 `protobuf:"varint,3,opt,name=first_kept,json=firstKept,proto3" json:"first_kept,omitempty"`
 	// The epoch of what follows.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`

@@ -775,8 +775,8 @@ type WorkerRegistered struct {
 	Input bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
 	// The store of the daemon. Epochs of different stores do not compare.
 	StoreId string `protobuf:"bytes,6,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
-	// Counts the daemons that had the store. A worker refuses work of an epoch below the highest that it has seen of a store: that
-	// daemon lost the store to another one. An older daemon says 0, which refuses nothing.
+	// Counts the starts of daemons on the store. A worker refuses work of an epoch below the highest that it has seen of a store,
+	// because that daemon lost the store to another one. An older daemon sends 0, and its work is taken.
 	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
