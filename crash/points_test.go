@@ -167,7 +167,7 @@ func (l *loop) live(t *testing.T, point string, use func(*life, *rand.Rand)) *da
 // awaitStatus returns the call's record when it ended or waits; nil when the daemon does not know it.
 func (l *life) awaitStatus(t *testing.T, it *item) *tooldv1.Call {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(startWithin); ; time.Sleep(10 * time.Millisecond) {
 		ctx, cancel := as(l.ctx, it.kind.caller)
 		answer, err := l.get(ctx, it.ID)
 		cancel()

@@ -27,7 +27,8 @@ type base struct {
 
 func (b *base) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
 	dead := &atomic.Bool{}
-	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, FailPoint: func(string) error {
+	// On a busy machine the connections may be ended faster than one is made, for longer than the usual patience.
+	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, Patience: 3 * time.Minute, FailPoint: func(string) error {
 		if dead.Load() {
 			return fmt.Errorf("%w: killed", store.ErrFatal)
 		}

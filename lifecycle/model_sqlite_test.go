@@ -109,7 +109,7 @@ func (d *disk) pass(t time.Duration) {
 
 // settle looks until the world is as the model says; it gives up after a while that no right engine needs.
 func (d *disk) settle(check func() error) error {
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+	for until := time.Now().Add(5 * time.Minute); ; time.Sleep(time.Millisecond) {
 		err := check()
 		if err == nil || errors.Is(err, errSentAgain) || time.Now().After(until) {
 			return err

@@ -538,7 +538,7 @@ func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(program, "-test.run", tests, "-test.timeout=100s")
+	cmd := exec.Command(program, "-test.run", tests, "-test.timeout=10m")
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/home", "TMPDIR=" + dir, elsewhereVariable + "=1"}
 	change(cmd)

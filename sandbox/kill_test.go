@@ -224,7 +224,7 @@ func TestCancelThousandProcesses(t *testing.T) {
 	}
 	took := time.Since(asked)
 	t.Logf("%d processes dead after %v", len(exit.Killed), took)
-	if took > 10*time.Second { // far beyond what a busy machine needs; make bench measures it
+	if took > time.Minute { // far beyond what a busy machine needs; make bench measures it
 		t.Errorf("took %v", took)
 	}
 }

@@ -180,7 +180,7 @@ func run(t *testing.T, r *sandbox.Runner, spec sandbox.Spec) (*sandbox.Exit, *sc
 // until waits for something that another process does.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long for %s", what)
 		}

@@ -25,8 +25,8 @@ func stopped(t *testing.T, dir string) (r *sandbox.Runner, helper int) {
 	return r, helper
 }
 
-// soon is far less than the engine gives a tool after a cancel.
-const soon = 3 * time.Second
+// soon is less than the sandbox waits for a helper that says nothing, on a machine that does much else too.
+const soon = 8 * time.Second
 
 // told is how a run ended, and when.
 type told struct {

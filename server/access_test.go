@@ -132,7 +132,7 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 // it is not.
 func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor, allowed bool) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
 	if m.IsStreamingServer() && allowed {
 		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
@@ -291,7 +291,7 @@ func TestT55Tokens(t *testing.T) {
 // T59: a stream does not outlive the token that opened it.
 func TestT59TokenExpiresDuringStream(t *testing.T) {
 	t.Parallel()
-	expires := time.Now().Add(3 * time.Second) // all is open by then
+	expires := time.Now().Add(10 * time.Second) // all is open by then
 	w := newWorld(t, options{tokens: []server.Token{{
 		Hash: hashOf(tokenOf("brief")), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 	}}})
@@ -318,7 +318,7 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 	for _, err := range []error{feedErr, callErr, toolsErr, reflectErr, waitErr} {
 		wantRefusal(t, err, codes.Unauthenticated, "TOKEN_EXPIRED")
 	}
-	if late := time.Since(expires); late < 0 || late > 10*time.Second {
+	if late := time.Since(expires); late < 0 || late > time.Minute {
 		t.Errorf("ended %v after the token", late)
 	}
 }

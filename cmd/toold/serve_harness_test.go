@@ -196,7 +196,7 @@ func (p *proc) logs(t *testing.T, text string) {
 }
 
 // hangs is after what time something will not come any more, on a machine that does much else too.
-const hangs = time.Minute
+const hangs = 3 * time.Minute
 
 // eventually waits until f holds.
 func eventually(t *testing.T, what string, f func() bool) {

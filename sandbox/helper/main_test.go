@@ -92,7 +92,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 // listen reads what is told until nobody tells any more.
 func listen(t *testing.T, status *os.File) (pid int, said []string) {
 	t.Helper()
-	if err := status.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := status.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	for {

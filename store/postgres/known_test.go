@@ -191,7 +191,7 @@ func TestHeapOnlyUpdates(t *testing.T) {
 	}
 	defer conn.Close(t.Context())
 	var updated, hot int
-	for until := time.Now().Add(10 * time.Second); updated < 400 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(2 * time.Minute); updated < 400 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		const count = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE schemaname = current_schema AND relname = 'calls'"
 		if err := conn.QueryRow(t.Context(), count).Scan(&updated, &hot); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 // TestTrimMayTakeItsTime: to forget what is old, or what is purged, may take longer than the patience with a server that is away. It ended the
 // daemon, and the next one, which began with the same.
 func TestTrimMayTakeItsTime(t *testing.T) {
+	t.Parallel() // it waits for longer than the patience
 	for name, work := range map[string]struct {
 		table string
 		do    func(s *postgres.Store) error
@@ -33,7 +34,7 @@ func TestTrimMayTakeItsTime(t *testing.T) {
 }
 
 func takesItsTime(t *testing.T, table string, work func(s *postgres.Store) error) {
-	const patience = 5 * time.Second
+	const patience = 15 * time.Second
 	cfg := postgres.Config{URL: freshURL(t), Patience: patience}
 	s := open(t, cfg)
 	conn, err := pgx.Connect(t.Context(), cfg.URL)

@@ -179,7 +179,7 @@ func TestHotIdle(t *testing.T) {
 	r, err := caller(t, one, "default", "a").run("{}")
 	served(t, r, err)
 	ended := func() bool { text, _ := os.ReadFile(s.workspace + "/ended"); return string(text) == "bye\n" }
-	for deadline := time.Now().Add(20 * time.Second); !ended(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !ended(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it never ends")
 		}

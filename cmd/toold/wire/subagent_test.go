@@ -164,7 +164,7 @@ func (f *farm) begun() string {
 	select {
 	case id := <-f.running:
 		return id
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute):
 		f.t.Fatal("no call runs")
 		return ""
 	}
@@ -173,7 +173,7 @@ func (f *farm) begun() string {
 // rest waits until a call has ended or waits for somebody.
 func (f *farm) rest(w *lifecycle.Watcher) *call.Call {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		if c := w.Call(); c.Status.Terminal() || c.Status == call.Suspended {
@@ -327,7 +327,7 @@ func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
 		return w
 	}
 	until := func(what string, ok func() bool) {
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal(what)
 			}
