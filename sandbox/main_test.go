@@ -86,10 +86,14 @@ func loseFirstThread() {
 	}
 }
 
-// small builds the small helper beside this program, once. Who runs without it, as daemon and an ordinary user do, starts all
-// of this program for the first step of each command.
+// small builds the small helper beside this program, once, unless it is there. A runner without it, as those of the daemon and of
+// other namespaces are, starts all of this program for the first step of each command.
 var small = sync.OnceValue(func() string {
 	exe, err := os.Executable()
+	there := filepath.Join(filepath.Dir(exe), helper.Name)
+	if _, missing := os.Stat(there); err == nil && missing == nil {
+		return there
+	}
 	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") && os.Getuid() == 0 {
 		path := filepath.Join(dir, helper.Name)
 		build := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/toold-sandbox")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -58,10 +59,7 @@ func TestExportPages(t *testing.T) {
 	w := newWorld(t, options{})
 	var many []tool.Tool
 	for i := range 120 {
-		d := tool.Descriptor{ID: fmt.Sprintf("big_%03d", i), Description: "Much. "}
-		for len(d.Description) < 16<<10-20 {
-			d.Description += "many words here, "
-		}
+		d := tool.Descriptor{ID: fmt.Sprintf("big_%03d", i), Description: "Much. " + strings.Repeat("many words here, ", 960)}
 		many = append(many, tool.Func(d, nil))
 	}
 	must(t, w.tools.Register("many", many...))
