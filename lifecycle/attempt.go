@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
 )
 
 // Who owns an attempt. It is claimed once.
@@ -76,6 +77,9 @@ func (p *pass) attempting(ctx context.Context) *attempt {
 	a.cancel, l.attempt = l.cancel, a
 	l.mu.Unlock()
 	a.deadline = time.Now().Add(a.limit)
+	if p.outlived {
+		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
+	}
 	if ctx.Err() != nil { // before it was there to be told
 		a.stopped()
 	}
@@ -90,7 +94,7 @@ func (p *pass) execute(ctx context.Context) end {
 	}
 	attempt := p.attempting(ctx)
 	defer attempt.reporter.close()
-	defer time.AfterFunc(attempt.limit, attempt.expire).Stop()
+	defer time.AfterFunc(time.Until(attempt.deadline), attempt.expire).Stop()
 	a := p.invoke(attempt)
 	p.l.e.cfg.FailPoint("after-tool")
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) {
@@ -111,6 +115,10 @@ func (p *pass) invoke(ctx *attempt) (a answer) {
 	}()
 	c := p.call(&ctx.reporter)
 	c.Deadline = ctx.deadline
+	if p.outlived {
+		a.result, a.err = p.def.Tool.(tool.Continuer).Continue(ctx, c)
+		return a
+	}
 	a.result, a.err = p.def.Tool.Execute(ctx, c)
 	return a
 }

@@ -37,11 +37,16 @@ func (h *hold) keep(l *live) bool {
 	if h.free == nil || !began(c) || c.Operation() != nil {
 		return false
 	}
-	if c.Run.Thread != "" {
-		h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}] = struct{}{}
-	}
+	h.keepThread(c)
 	h.calls = append(h.calls, l)
 	return true
+}
+
+// keepThread leaves the thread of a call alone.
+func (h *hold) keepThread(c *call.Call) {
+	if h.free != nil && c.Run.Thread != "" {
+		h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}] = struct{}{}
+	}
 }
 
 // holds reports whether a call has to wait because an earlier one of its thread is left alone.

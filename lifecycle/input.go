@@ -50,7 +50,7 @@ type keyboard struct {
 
 // Input implements [tool.Interactor].
 func (r *reporter) Input(c tool.Controls) (io.ReadCloser, error) {
-	k := &keyboard{controls: c}
+	k := &keyboard{controls: c, position: c.Position}
 	k.more.L = &k.mu
 	if !r.keys.CompareAndSwap(nil, k) {
 		return nil, errors.New("the call takes input already")

@@ -34,6 +34,7 @@ type pass struct {
 	commands  []tool.Command // of Before hooks, which commit with the call
 	releases  []func()       // of Admit hooks
 	attempt   int
+	outlived  bool         // the attempt began before the daemon started
 	letGo     []call.Event // what filters let go for a question that was not stored
 	process   *tool.ProcessReport
 	found     findings
@@ -171,6 +172,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	default:
 		l.finish(ctx, p, out)
 	}
+	p.settled(ctx)
 	if p.leaveLane != nil { // whoever comes next finds what this one left
 		p.leaveLane()
 	}
@@ -236,6 +238,9 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 			out = p.panicked(r, call.NotStarted)
 		}
 	}()
+	if p.outlived {
+		return p.execute(ctx)
+	}
 	if !p.checked {
 		p.early = p.check(ctx, 0)
 	}

@@ -159,6 +159,13 @@ func (s *places) take(w want) bool {
 	return true
 }
 
+// hold counts a call that runs already, also when there was no place for it.
+func (s *places) hold(w want) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holdLocked(&w, 1)
+}
+
 // line returns what is closed when there is a place, and how to give up waiting.
 func (s *places) line(w want) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()

@@ -15,6 +15,7 @@ import (
 type Recovered struct {
 	Resumed, Rerun, Interrupted, InDoubt, Cancelled, Waiting, Operations, Corrupt, Held int
 	Left                                                                                int // calls that another daemon may still run, until the hold is over
+	Expected                                                                            int // to run still in another program
 }
 
 // Recover takes up what the last daemon left, each call in a transaction of its own, so that it can be interrupted and
@@ -34,19 +35,24 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	if err != nil {
 		return found, err
 	}
-	var keys []call.Key
+	var keys, running []call.Key
 	err = e.store.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
 		if err != nil {
 			found.Corrupt++
 			e.log.Error("call not recovered: its row is damaged", zap.String("call_id", key.ID), zap.Error(err))
 			return nil
 		}
-		keys = append(keys, key)
+		if c.Status == call.Running {
+			running = append(running, key)
+		} else {
+			keys = append(keys, key)
+		}
 		return nil
 	})
 	if err != nil {
 		return found, err
 	}
+	keys = append(running, keys...) // what may run is in its lane before others
 	if e.held.on.Load() {
 		found.Held = len(keys)
 		return found, nil
@@ -86,6 +92,11 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		return err
 	}
 	l.noteUnseen()
+	if l.expect(l.lookupPass()) {
+		e.hold.keepThread(l.record())
+		found.Expected++
+		return nil
+	}
 	if e.hold.keep(l) {
 		found.Left++
 		l.retain()

@@ -24,6 +24,8 @@ type Workers interface {
 type WorkerLine interface {
 	Start(lease, kind string, c *tool.Call, documents []tool.Document)
 	Cancel(lease string, cause error)
+	// Ack says that the end of the work was taken.
+	Ack(lease string)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
 	// Question asks about a call that does not run yet; the answer counts until the time is over.
@@ -43,6 +45,7 @@ type WorkerSession interface {
 	ReadInput(lease string, position int64, most int, done bool) error
 	// Answer answers a question.
 	Answer(id string, a WorkerAnswer)
+	// Finish ends the work of a lease. WorkerLine.Ack follows, when the journal has the outcome.
 	Finish(lease string, r *tool.Result, err error) error
 	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
 	// a question about it.
@@ -192,9 +195,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 		result, failed := toWorkerResult(m.Done)
 		if foreign := c.session.Finish(m.Done.GetLeaseId(), result, failed); foreign != nil {
 			c.Lost(m.Done.GetLeaseId())
-			break
 		}
-		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: m.Done.GetLeaseId()}}})
 	case *tooldv1.ConnectRequest_Heartbeat:
 		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Heartbeat{Heartbeat: &tooldv1.WorkerHeartbeat{}}})
 	case *tooldv1.ConnectRequest_Drain:

@@ -113,6 +113,11 @@ func (l *workerLine) Cancel(lease string, cause error) {
 	}}})
 }
 
+// Ack implements [WorkerLine].
+func (l *workerLine) Ack(lease string) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: lease}}})
+}
+
 // Lost implements [WorkerLine].
 func (l *workerLine) Lost(lease string) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})

@@ -7,6 +7,8 @@ import "io"
 type Controls struct {
 	Resize func(rows, columns int) error
 	Signal func(name string) error // such as SIGINT
+
+	Position int64 // of the first byte: what lies before it was typed before the daemon started again
 }
 
 // An Interactor is a [Reporter] through which the caller can type into a running call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 )
 
 // A Tool is something that a model can call.
@@ -64,6 +65,26 @@ type Stopper interface {
 // makes it be asked again. The call is as the attempt had it, with its last checkpoint, and cannot report.
 type Reconciler interface {
 	Reconcile(ctx context.Context, call *Call) (*Result, error)
+}
+
+// A Continuer is a tool whose attempts run in another program and may outlive the daemon.
+type Continuer interface {
+	// Expect prepares for an attempt that an earlier daemon began and that may run still. It returns at once.
+	Expect(call *Call) Expected
+	// Continue is Execute for an expected attempt whose program has come back: the attempt does not begin anew.
+	Continue(ctx context.Context, call *Call) (*Result, error)
+}
+
+// Expected is an attempt that may run still.
+type Expected struct {
+	Back   <-chan struct{} // closed when the program that runs the attempt has come back; [Continuer.Continue] follows soon
+	Within time.Duration   // how long the program may stay away
+	Forget func()          // the attempt does not count any more; called instead of Continue
+}
+
+// A Settler is a tool that learns when the journal has the outcome of an attempt.
+type Settler interface {
+	Settled(namespace, id string, attempt int)
 }
 
 // ErrNotRun is what a [Reconciler] answers of an attempt that changed nothing, and what a tool returns, or wraps, that never

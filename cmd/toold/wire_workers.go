@@ -54,11 +54,15 @@ func (d *daemon) openWorkers(ctx context.Context) error {
 	if err != nil {
 		d.log.Error("tools of workers that are not known until their workers are back", zap.Error(err))
 	}
+	key, err := wire.WorkerKey(ctx, d.store)
+	if err != nil {
+		d.log.Error("calls of workers do not outlive this daemon: the key of their leases cannot be read", zap.Error(err))
+	}
 	w, id := d.cfg.Workers, d.store.Identity()
 	d.workers, err = worker.New(worker.Config{
 		Registry: wire.WorkerTools(d.tools), Memory: wire.WorkerMemory(d.store), Known: known,
 		Lease: w.Lease, Wait: w.Wait, Workers: w.Each, Log: d.log,
-		StoreID: id.StoreID, Epoch: id.Epoch, Own: d.own(),
+		StoreID: id.StoreID, Epoch: id.Epoch, Own: d.own(), Key: key,
 	})
 	if err != nil {
 		return errors.Join(errors.New("workers"), err)

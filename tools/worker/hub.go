@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/list"
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type Memory interface {
 	// Keep has it durable when it returns.
 	Keep(ctx context.Context, k Known) error
 	Forget(ctx context.Context, source, id string) error
+	// KeepKey keeps [Config.Key] for the next daemon.
+	KeepKey(ctx context.Context, key []byte) error
 }
 
 // A Known tool was offered once.
@@ -50,6 +53,8 @@ type Config struct {
 	StoreID string
 	Epoch   int64
 	Own     func(context.Context) error
+	// Key is the secret in the memory, with which a daemon knows the leases that an earlier one gave. Empty: there is none yet.
+	Key []byte
 
 	Lease   time.Duration // how long a worker may be silent; 0 means 15 s
 	Wait    time.Duration // how long a call waits for a worker; 0 means 30 s
@@ -65,14 +70,18 @@ type Hub struct {
 	log *zap.Logger
 
 	registering sync.Mutex // before mu; held over changes of the registry and of the memory
+	unkept      bool       // the memory lacks the key; guarded by registering
 
 	mu       sync.Mutex
 	closed   bool
 	sources  map[string]*source
 	sessions map[*Session]struct{}
 	leases   map[string]*lease
-	waiting  list.List // of *waiter, the oldest first
-	given    uint64    // leases so far
+	attempts map[attemptKey]*lease // of EXECUTE, until the journal has the outcome
+	answered map[string]*lease     // the same whose workers said how they ended
+	expected map[*lease]struct{}   // of an earlier daemon; nobody has named them yet
+	waiting  list.List             // of *waiter, the oldest first
+	given    uint64                // leases so far
 	stats    Stats
 }
 
@@ -118,7 +127,14 @@ func New(cfg Config) (*Hub, error) {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	h := &Hub{cfg: cfg, log: cfg.Log, sources: map[string]*source{}, sessions: map[*Session]struct{}{}, leases: map[string]*lease{}}
+	unkept := len(cfg.Key) == 0
+	if unkept {
+		cfg.Key = []byte(rand.Text())
+	}
+	h := &Hub{
+		unkept: unkept && cfg.Memory != nil, cfg: cfg, log: cfg.Log, sources: map[string]*source{}, sessions: map[*Session]struct{}{}, leases: map[string]*lease{},
+		attempts: map[attemptKey]*lease{}, answered: map[string]*lease{}, expected: map[*lease]struct{}{},
+	}
 	h.remember(cfg.Known)
 	return h, nil
 }
@@ -191,6 +207,9 @@ func (h *Hub) Close() {
 	defer h.mu.Unlock()
 	h.closed = true
 	for _, l := range h.leases {
+		h.endLocked(l, nil, tool.ErrLost)
+	}
+	for l := range h.expected {
 		h.endLocked(l, nil, tool.ErrLost)
 	}
 	for s := range h.sessions {

@@ -30,7 +30,7 @@ var errElsewhere = errors.New("the input does not go on there")
 // ReadInput lets the caller type into a call and gives the worker that runs it up to so many of the bytes from a position on, by
 // [Line.Input]: once there are some, or at once when it asks for none. The first one is for position 0; done says that the tool takes no more.
 func (s *Session) ReadInput(id string, position int64, most int, done bool) error {
-	l, f, err := s.feed(id)
+	l, f, err := s.feed(id, position)
 	switch {
 	case l == nil:
 		return ErrNotHeld
@@ -61,8 +61,9 @@ func (s *Session) ReadInput(id string, position int64, most int, done bool) erro
 	return nil
 }
 
-// feed is that of a lease, which begins when it is asked for first; no lease: the session does not hold it.
-func (s *Session) feed(id string) (*lease, *feed, error) {
+// feed is that of a lease, which begins when it is asked for first; no lease: the session does not hold it. Of an attempt that an earlier
+// daemon began it begins where the worker is.
+func (s *Session) feed(id string, position int64) (*lease, *feed, error) {
 	h := s.hub
 	h.mu.Lock()
 	l := s.leases[id]
@@ -84,7 +85,10 @@ func (s *Session) feed(id string) (*lease, *feed, error) {
 	if f != nil {
 		return l, f, nil
 	}
-	in, err := l.call.Input(tool.Controls{})
+	if l.back == nil {
+		position = 0
+	}
+	in, err := l.call.Input(tool.Controls{Position: position})
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err != nil {
@@ -94,7 +98,7 @@ func (s *Session) feed(id string) (*lease, *feed, error) {
 		_ = in.Close()
 		return nil, nil, nil
 	}
-	l.feed = &feed{in: in, wake: make(chan struct{}, 1)}
+	l.feed = &feed{in: in, begin: position, wake: make(chan struct{}, 1)}
 	go h.pump(l, l.feed) // ends with the attempt, which closes its input
 	return l, l.feed, nil
 }

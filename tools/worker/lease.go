@@ -19,6 +19,9 @@ type lease struct {
 	call *tool.Call
 	done chan struct{} // closed when it has ended; result and err hold then
 
+	back  chan struct{} // closed when its worker named it; nil: this daemon gave it
+	taken chan struct{} // closed when the call continues after that, or never will
+
 	opening chan struct{} // has room for who asks for input first
 
 	session *Session // nil while its worker is away
@@ -29,6 +32,8 @@ type lease struct {
 	ended   bool
 	result  *tool.Result
 	err     error
+	by      *Session // that said how it ended
+	settled bool     // the journal has the outcome
 }
 
 // The kinds of work, as the API names them.
@@ -40,11 +45,18 @@ const (
 )
 
 func newLease(t *offered, kind string, c *tool.Call) *lease {
-	return &lease{id: rand.Text(), tool: t, kind: kind, call: c, done: make(chan struct{}), opening: make(chan struct{}, 1)}
+	l := &lease{tool: t, kind: kind, call: c, done: make(chan struct{}), opening: make(chan struct{}, 1)}
+	if kind != Execute {
+		l.id = rand.Text()
+	}
+	return l
 }
 
 // giveLocked puts a lease into the hands of a session.
 func (h *Hub) giveLocked(l *lease, s *Session) {
+	if l.id == "" {
+		l.id = h.idOf(l.call, s.owner.Subject)
+	}
 	h.given++
 	s.given = h.given
 	l.session, l.owner = s, s.owner.Subject
@@ -71,6 +83,7 @@ func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	}
 	l.session = nil
 	close(l.done)
+	h.takenLocked(l)
 	if s != nil {
 		h.fillLocked(s)
 	}

@@ -20,6 +20,8 @@ const memoryTime = 30 * time.Second
 type Line interface {
 	Start(lease, kind string, c *tool.Call, documents []tool.Document)
 	Cancel(lease string, cause error)
+	// Ack says that the end of the work was taken: the worker need not keep it.
+	Ack(lease string)
 	// Lost says that a lease is not the worker's.
 	Lost(lease string)
 	// Question asks about a call that does not run yet; [Session.Answer] counts until the time is over.
@@ -92,12 +94,16 @@ func (h *Hub) Connect(p tool.Principal, o Offer, line Line) (s *Session, answer 
 	if err := h.enter(s); err != nil {
 		return nil, answer, nil, err
 	}
+	h.keepKey()
 	answer = Accepted{ID: s.id, StoreID: h.cfg.StoreID, Epoch: h.cfg.Epoch, Lease: h.cfg.Lease, Refused: h.register(s, o.Tools)}
 	h.mu.Lock()
 	s.refused, h.sourceLocked(s.source).since = answer.Refused, time.Now()
 	h.mu.Unlock()
 	cancelled := map[string]error{}
-	answer.Kept = h.takeBack(s, o.Held, cancelled)
+	if answer.Kept, err = h.awaitTaken(h.takeBack(s, o.Held, cancelled)); err != nil {
+		s.Close(false)
+		return nil, answer, nil, err
+	}
 	h.replaced(s, o.Previous)
 	h.log.Info("worker connected", zap.String("worker_id", s.id), zap.String("source", s.source), zap.String("name", o.Name), zap.String("version", o.Version),
 		zap.String("subject", p.Subject), zap.Int("tools", len(o.Tools)-len(answer.Refused)), zap.Any("refused", answer.Refused))
@@ -139,7 +145,23 @@ func (h *Hub) enter(s *Session) error {
 func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (kept []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	var expected map[string]*lease
+	if len(held) > 0 && len(h.expected) > 0 {
+		expected = h.expectedLocked(s)
+	}
 	for _, id := range held {
+		if a := h.answered[id]; a != nil && a.owner == s.owner.Subject {
+			kept = append(kept, id) // the worker says again how it ended
+			continue
+		}
+		if l := expected[id]; l != nil {
+			delete(h.expected, l)
+			close(l.back)
+			l.id = id
+			h.giveLocked(l, s)
+			kept = append(kept, id)
+			continue
+		}
 		l := h.leases[id]
 		if l == nil || l.owner != s.owner.Subject || s.tools[l.tool.offer.Descriptor.ID] != l.tool {
 			continue
@@ -226,17 +248,34 @@ func (s *Session) Reporter(id string) (tool.Reporter, error) {
 // Serves names the namespace and the source whose operations the worker may complete.
 func (s *Session) Serves() (namespace, source string) { return s.owner.Namespace, s.source }
 
-// Finish ends the work of a lease.
+// Finish ends the work of a lease. [Line.Ack] follows: of EXECUTE when the journal has the outcome.
 func (s *Session) Finish(id string, r *tool.Result, err error) error {
-	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	l := s.leases[id]
-	if l == nil {
-		s.hub.stats.Refused++
-		return ErrNotHeld
+	acknowledged, err := s.finish(id, r, err)
+	if acknowledged {
+		s.line.Ack(id)
 	}
-	s.hub.endLocked(l, r, err)
-	return nil
+	return err
+}
+
+func (s *Session) finish(id string, r *tool.Result, err error) (acknowledged bool, _ error) {
+	h := s.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := s.leases[id]
+	if a := h.answered[id]; l == nil && a != nil && a.owner == s.owner.Subject {
+		a.by = s // it was said over an earlier connection
+		return false, nil
+	}
+	if l == nil {
+		h.stats.Refused++
+		return false, ErrNotHeld
+	}
+	h.endLocked(l, r, err)
+	if l.kind != Execute || l.settled {
+		return true, nil
+	}
+	l.by, h.answered[id] = s, l
+	return false, nil
 }
 
 // Drain gives the worker no more work.

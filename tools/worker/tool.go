@@ -73,6 +73,11 @@ func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, erro
 	if err != nil {
 		return nil, err
 	}
+	return t.await(ctx, l)
+}
+
+// await returns how the work of a lease ended.
+func (t *offered) await(ctx context.Context, l *lease) (*tool.Result, error) {
 	defer t.hub.hangUp(l)
 	select {
 	case <-l.done:
@@ -137,6 +142,9 @@ func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease,
 		}
 		t.hub.mu.Lock()
 		s := l.session
+		if kind == Execute {
+			t.hub.attempts[attemptOf(c)] = l
+		}
 		t.hub.mu.Unlock()
 		if s != nil {
 			if err := t.mayStart(ctx, kind); err != nil { // it may have waited long

@@ -52,6 +52,7 @@ func (s *shelf) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.ref
 type memory struct {
 	mu    sync.Mutex
 	known map[string]worker.Known
+	key   []byte
 }
 
 func (m *memory) Keep(_ context.Context, k worker.Known) error {
@@ -65,6 +66,13 @@ func (m *memory) Forget(_ context.Context, _, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, id)
+	return nil
+}
+
+func (m *memory) KeepKey(_ context.Context, key []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.key = key
 	return nil
 }
 
@@ -84,6 +92,7 @@ type line struct {
 	kinds   []string
 	cancels []string
 	lost    []string
+	acks    []string
 	inputs  []string
 	pieces  []piece
 
@@ -102,6 +111,7 @@ func (l *line) Cancel(lease string, _ error) {
 	l.cancels = append(l.cancels, lease)
 	l.mu.Unlock()
 }
+func (l *line) Ack(lease string)  { l.mu.Lock(); l.acks = append(l.acks, lease); l.mu.Unlock() }
 func (l *line) Lost(lease string) { l.mu.Lock(); l.lost = append(l.lost, lease); l.mu.Unlock() }
 func (l *line) Question(id, kind string, c *tool.Call, _ []tool.Document, within time.Duration) {
 	l.mu.Lock()
@@ -136,6 +146,7 @@ type world struct {
 	t     *testing.T
 	shelf *shelf
 	hub   *worker.Hub
+	calls int
 }
 
 func inBubble(t *testing.T, cfg worker.Config, run func(t *testing.T, w *world)) {
@@ -186,7 +197,8 @@ type outcome struct {
 func (w *world) call(ctx context.Context, id string, labels map[string]string) <-chan outcome {
 	done := make(chan outcome, 1)
 	t := w.shelf.get(id)
-	c := &tool.Call{ID: "c", Tool: id, Reporter: &tooltest.Recorder{}, Run: tool.Run{Labels: labels}}
+	w.calls++
+	c := &tool.Call{ID: fmt.Sprint("c", w.calls), Tool: id, Reporter: &tooltest.Recorder{}, Run: tool.Run{Labels: labels}}
 	go func() {
 		r, err := t.Execute(ctx, c)
 		done <- outcome{r, err}
@@ -218,6 +230,7 @@ func TestT61OnlyTheHolderCounts(t *testing.T) {
 		if err := holder.Finish(lease, tool.Text("done"), nil); err != nil {
 			t.Error(err)
 		}
+		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0)
 		if err := holder.Finish(lease, tool.Text("twice"), nil); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("it ended twice: %v", err)
 		}

@@ -107,6 +107,21 @@ func taken(err error) error {
 // workerKind is the kind of the records of what workers offered. They belong to no namespace.
 const workerKind = "worker_tool"
 
+// workerKeyKind is the kind of the record with the key of the leases that workers get. It belongs to no namespace.
+const workerKeyKind = "worker_key"
+
+// WorkerKey returns the key of leases of a store; none when no worker has come yet.
+func WorkerKey(ctx context.Context, s PinStore) ([]byte, error) {
+	records, err := s.Records(ctx, "", workerKeyKind, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	return records[0].Bytes, nil
+}
+
 // WorkerMemory keeps what workers offered in a store.
 func WorkerMemory(s PinStore) worker.Memory { return workerMemory{s} }
 
@@ -131,6 +146,10 @@ func (m workerMemory) Keep(ctx context.Context, k worker.Known) error {
 
 func (m workerMemory) Forget(ctx context.Context, source, id string) error {
 	return m.put(ctx, source, id, workerRecord{})
+}
+
+func (m workerMemory) KeepKey(ctx context.Context, key []byte) error {
+	return m.store.PutRecord(ctx, "", store.Record{Kind: workerKeyKind, Key: "leases", Bytes: key})
 }
 
 // KnownWorkerTools reads what workers offered. One that cannot be read is left out, and named in the error.

@@ -1513,7 +1513,7 @@ func (x *WorkerLost) GetLeaseId() string {
 	return ""
 }
 
-// WorkerAck says that a checkpoint is in the journal, that an artifact is kept, or that the end of work counts. Until then a worker keeps both, to say them again
+// WorkerAck says that a checkpoint is in the journal, that an artifact is kept, or that the end of work counts: of EXECUTE, that the journal has the call's outcome. Until then a worker keeps both, to say them again
 // when it has dialled again and still holds the lease.
 type WorkerAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`

@@ -33,8 +33,8 @@ type WorkerServiceClient interface {
 	// piece under a lease, and tells how that goes and ends. Roles: worker, operator.
 	//
 	// A lease holds while its worker is heard: every message counts, and a worker with nothing to say sends `heartbeat`. One that
-	// loses its connection has the rest of the lease to dial in again and name the leases it `held`. After that the call is taken
-	// up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
+	// loses its connection has the rest of the lease to dial in again and name the leases it `held`, also when the daemon was killed
+	// meanwhile or another one took its store: the call continues then. After that the call is taken up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
 	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
 	//
 	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what
@@ -75,8 +75,8 @@ type WorkerServiceServer interface {
 	// piece under a lease, and tells how that goes and ends. Roles: worker, operator.
 	//
 	// A lease holds while its worker is heard: every message counts, and a worker with nothing to say sends `heartbeat`. One that
-	// loses its connection has the rest of the lease to dial in again and name the leases it `held`. After that the call is taken
-	// up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
+	// loses its connection has the rest of the lease to dial in again and name the leases it `held`, also when the daemon was killed
+	// meanwhile or another one took its store: the call continues then. After that the call is taken up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
 	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
 	//
 	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what

@@ -1,0 +1,98 @@
+package lifecycle
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+	"go.uber.org/zap"
+)
+
+// expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
+// Meanwhile nobody settles the attempt, and the call keeps its lane.
+func (l *live) expect(p *pass) bool {
+	c := l.record()
+	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
+		return false
+	}
+	t, ok := p.def.Tool.(tool.Continuer)
+	if !ok {
+		return false
+	}
+	p.attempt, p.resume, p.outlived = len(c.Attempts), l.lastInput(c), true
+	if p.alone() {
+		_, p.leaveLane, _ = l.e.lanes.enter(lane{l.key.Namespace, p.in.Run.Thread, p.in.Run.ParentCall})
+	}
+	x := t.Expect(p.call(nil))
+	l.retain()
+	go l.awaitRunner(p, x)
+	return true
+}
+
+// awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
+func (l *live) awaitRunner(p *pass, x tool.Expected) {
+	defer l.release()
+	back := l.awaitBack(x)
+	if l.e.enterOpen() != nil {
+		return // it drains: the next daemon finds the call as this one did
+	}
+	if back {
+		ctx := l.started(l.e.follow(context.Background(), l.record()))
+		l.unwatched()
+		p.want = l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		l.e.places.hold(p.want)
+		p.placed = true
+		l.run(ctx, p)
+		return
+	}
+	defer l.e.leave()
+	x.Forget()
+	if p.leaveLane != nil {
+		p.leaveLane()
+	}
+	var found Recovered
+	var later parents
+	if err := l.e.takeUpFound(context.Background(), l, &found, &later); err != nil {
+		l.e.log.Error("call not taken up; the next start does it", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
+	later.end()
+}
+
+// awaitBack reports whether the program of an expected attempt came back in time. A wish to end the call ends the wait, unless another
+// daemon may run the call.
+func (l *live) awaitBack(x tool.Expected) bool {
+	within := x.Within
+	if l.e.hold.free != nil {
+		within = max(within, l.e.hold.store.Hold())
+	}
+	over := time.NewTimer(within)
+	defer over.Stop()
+	for {
+		l.mu.Lock()
+		wish, changed := l.c.Cancel != nil, l.waitLocked()
+		l.mu.Unlock()
+		if wish && l.e.hold.free == nil {
+			return false
+		}
+		select {
+		case <-x.Back:
+			return true
+		case <-over.C:
+			return false
+		case <-changed:
+		case <-l.e.closing:
+			return false // and it drains
+		}
+	}
+}
+
+// settled lets the tool of an attempt know that the journal has what came of it.
+func (p *pass) settled(ctx context.Context) {
+	if p.attempt == 0 || p.def == nil {
+		return
+	}
+	if s, ok := p.def.Tool.(tool.Settler); ok && p.l.unstored(ctx) == nil {
+		s.Settled(p.l.key.Namespace, p.l.key.ID, p.attempt)
+	}
+}

@@ -1,0 +1,161 @@
+package lifecycle_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// remote is a tool whose attempts run in another program, which may come back to the next daemon.
+type remote struct {
+	probe
+	within    time.Duration
+	back      chan struct{}
+	forgotten atomic.Int32 // how often
+	continued atomic.Int32 // attempt
+	settled   atomic.Int32 // how many
+	stored    func(id string) bool
+	unstored  atomic.Bool // an outcome was settled that was not stored
+}
+
+func (r *remote) Descriptor() tool.Descriptor {
+	return tool.Descriptor{ID: "t", Effects: mutating, Parameters: []byte(anyObject)}
+}
+
+func (r *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	return r.run(ctx, c)
+}
+
+func (r *remote) Expect(*tool.Call) tool.Expected {
+	return tool.Expected{Back: r.back, Within: r.within, Forget: func() { r.forgotten.Add(1) }}
+}
+
+func (r *remote) Continue(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	r.continued.Store(int32(c.Attempt))
+	_ = c.Reporter.Progress(tool.Progress{Message: "still here"})
+	select {
+	case <-r.opened():
+		return tool.Text("continued"), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (r *remote) Settled(_, id string, _ int) {
+	r.settled.Add(1)
+	if !r.stored(id) {
+		r.unstored.Store(true)
+	}
+}
+
+// overRestart kills a daemon while a remote attempt runs, and opens the next one.
+func overRestart(t *testing.T, hold time.Duration, run func(w *world, r *remote, id, next string)) {
+	t.Helper()
+	r := &remote{probe: probe{hold: true}, within: 15 * time.Second}
+	inBubble(t, []tool.Tool{r}, nil, func(_ *testing.T, w *world) {
+		r.back = make(chan struct{})
+		r.stored = func(id string) bool { return w.get(id).Status.Terminal() }
+		id := w.begin(spec("t", ""))
+		w.kill()
+		synctest.Wait()
+		w.takeOver(hold, nil)
+		next := w.begin(spec("t", ""))
+		run(w, r, id, next)
+	})
+}
+
+// TestT84AttemptOutlivesTheDaemon: what runs in another program continues when that comes back, whether or not another daemon may live,
+// and is not begun again. Its thread waits for it.
+func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
+	for _, hold := range []time.Duration{0, 40 * time.Second} {
+		overRestart(t, hold, func(w *world, r *remote, id, next string) {
+			time.Sleep(5 * time.Second)
+			close(r.back)
+			synctest.Wait()
+			if c := w.get(id); c.Status != call.Running || r.continued.Load() != 1 || r.runs.Load() != 1 {
+				t.Errorf("the call is %s, attempt %d continues, %d runs", c.Status, r.continued.Load(), r.runs.Load())
+			}
+			if c := w.get(next); len(c.Attempts) > 0 {
+				t.Error("the next call of the thread runs beside it")
+			}
+			r.free()
+			synctest.Wait()
+			c := w.get(id)
+			if c.Status != call.Succeeded || c.Result.Message != "continued" || len(c.Attempts) != 1 || c.Attempts[0].Ended.IsZero() {
+				t.Errorf("the call is %s %+v", c.Status, c.Result)
+			}
+			if got := types(t, 1, w.checkLog(id)); got != "accepted attempt_started progress finished" {
+				t.Errorf("events %s", got)
+			}
+			time.Sleep(hold)
+			synctest.Wait()
+			if c := w.get(next); c.Status != call.Succeeded || r.runs.Load() != 2 || r.forgotten.Load() > 0 {
+				t.Errorf("the next call is %s, %d runs", c.Status, r.runs.Load())
+			}
+			if r.settled.Load() != 2 || r.unstored.Load() {
+				t.Errorf("settled %d, before it was stored: %t", r.settled.Load(), r.unstored.Load())
+			}
+		})
+	}
+}
+
+// TestT84AttemptDoesNotOutlive: recovery decides of what does not come back in time. Its time is the longer one of the lease and of
+// the hold; a wish to end the call shortens the lease alone.
+func TestT84AttemptDoesNotOutlive(t *testing.T) {
+	tests := []struct {
+		hold, until time.Duration
+		cancel      bool
+		ends        string
+	}{
+		{0, 15 * time.Second, false, "FAILED IN_DOUBT"},
+		{40 * time.Second, 40 * time.Second, false, "FAILED IN_DOUBT"},
+		{0, 0, true, "CANCELLED CANCELLED"},
+		{40 * time.Second, 40 * time.Second, true, "CANCELLED CANCELLED"},
+	}
+	for _, tt := range tests {
+		overRestart(t, tt.hold, func(w *world, r *remote, id, _ string) {
+			if tt.cancel {
+				if _, err := w.e.Cancel(t.Context(), alice, id, "", 0); err != nil {
+					t.Error(err)
+				}
+			}
+			synctest.Wait()
+			if tt.until > 0 {
+				time.Sleep(tt.until - time.Second)
+				if c := w.get(id); c.Status != call.Running || r.forgotten.Load() > 0 {
+					t.Errorf("%+v: the call is %s", tt, c.Status)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+			}
+			c := w.get(id)
+			if got := string(c.Status) + " " + string(c.Result.Error.Code); got != tt.ends || c.Executed != call.ExecutedUnknown || r.forgotten.Load() != 1 || r.continued.Load() > 0 {
+				t.Errorf("%+v: the call is %s, %s, forgotten %d times", tt, got, c.Executed, r.forgotten.Load())
+			}
+			r.free()
+		})
+	}
+}
+
+// TestT84OutlivedAttemptKeepsItsTime: the clock of an attempt does not begin anew with a daemon.
+func TestT84OutlivedAttemptKeepsItsTime(t *testing.T) {
+	overRestart(t, 0, func(w *world, r *remote, id, _ string) {
+		time.Sleep(10 * time.Second)
+		close(r.back)
+		time.Sleep(10*time.Minute - 11*time.Second)
+		if c := w.get(id); c.Status != call.Running {
+			t.Errorf("before its time is over the call is %s", c.Status)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if c := w.get(id); c.Result == nil || c.Result.Error.Code != tool.Timeout {
+			t.Errorf("after its time the call is %s", c.Status)
+		}
+		r.free()
+	})
+}
