@@ -134,6 +134,19 @@ func TestNotifySurvivesKills(t *testing.T) {
 
 // P6: a receiver that does not answer has its last moment beside a client that does not hear, not after it.
 func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
+	const after = 2*closeDoors - 150*time.Millisecond // had it waited for the client
+	var took time.Duration
+	for range 10 { // a busy machine delays some
+		if took = endsBesideTheDoors(t); took <= after {
+			return
+		}
+	}
+	t.Errorf("it had %v", took)
+}
+
+// endsBesideTheDoors returns how long the receiver had after SIGTERM.
+func endsBesideTheDoors(t *testing.T) time.Duration {
+	t.Helper()
 	arrived, cut := make(chan struct{}, 1), make(chan time.Time, 1)
 	e := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -156,9 +169,7 @@ func TestP6NotifyEndsBesideTheDoors(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	asked := time.Now()
 	p.wait(hangs)
-	if took := (<-cut).Sub(asked); took > 2*closeDoors-150*time.Millisecond {
-		t.Errorf("it had %v", took)
-	}
+	return (<-cut).Sub(asked)
 }
 
 // TestNotifyReload: targets and secrets are read again, and what is said of targets that are gone.

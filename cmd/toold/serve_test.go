@@ -174,14 +174,20 @@ func lastFinished(f *tooldv1.Frame) *tooldv1.CallFinished {
 // P6, T90: a second signal ends at once, and the next start finds what was left.
 func TestP6SecondSignal(t *testing.T) {
 	s := newSite(t, bashAllowed)
-	p := s.start("--timeouts-drain", "1m")
-	long := execute(t, p, bash("long", "echo $$; sleep 60 & wait"))
+	p := s.start("--timeouts-drain", "10m")
+	long := execute(t, p, bash("long", "echo $$; sleep 600 & wait"))
 	pid := pidFrom(t, long)
 	p.signal(syscall.SIGTERM)
 	eventually(t, "draining", func() bool { return strings.Contains(p.log.String(), "draining") })
-	time.Sleep(300 * time.Millisecond) // the first signal is through
-	p.signal(syscall.SIGTERM)
-	p.wait(20 * time.Second) // not the minute
+	eventually(t, "the second signal ends it", func() bool { // one that comes right after the first may be taken for the same
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-p.ended:
+			return true
+		case <-time.After(300 * time.Millisecond):
+			return false
+		}
+	})
 	again := s.start()
 	eventually(t, "the process of the call is gone", func() bool { return !alive(pid) })
 	resp, err := again.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "serve-tests-call-long"})
