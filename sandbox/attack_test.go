@@ -701,6 +701,44 @@ func TestT129SocketsWithOtherNames(t *testing.T) {
 	}
 }
 
+// T129: so is a socket that has another name in the workspace, or that was bound through another mount of it.
+func TestT129SocketsByOtherWays(t *testing.T) {
+	r := open(t)
+	base := t.TempDir()
+	dir, other := filepath.Join(base, "ws"), filepath.Join(base, "other")
+	for _, d := range []string{filepath.Join(dir, "sub"), other} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ways := map[string]string{"link": filepath.Join(base, "s")}
+	if err := unix.Mount(dir, other, "", unix.MS_BIND, ""); err == nil {
+		t.Cleanup(func() { _ = unix.Unmount(other, unix.MNT_DETACH) })
+		ways["mounted"], ways["sub/mounted"] = filepath.Join(other, "mounted"), filepath.Join(other, "sub/mounted")
+	} else if os.Getuid() == 0 {
+		t.Logf("without another mount: %v", err)
+	}
+	for at, bound := range ways {
+		lis, err := net.Listen("unix", bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { lis.Close() })
+		if at == "link" {
+			if err := os.Link(bound, filepath.Join(dir, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := net.Dial("unix", filepath.Join(dir, at)); err != nil {
+			t.Fatalf("%s: nothing is tested: %v", at, err)
+		}
+		_, out := run(t, r, attacker(t, dir, "dial", filepath.Join(dir, at)))
+		if got := out.read("stdout"); !strings.HasPrefix(got, "dial dial unix") {
+			t.Errorf("%s: %q %q", at, got, out.read("stderr"))
+		}
+	}
+}
+
 // T129: where unix sockets come in pairs alone, what the machine binds while a command runs is out of reach, by streams and datagrams.
 func TestT129SocketsOfLater(t *testing.T) {
 	r := open(t)

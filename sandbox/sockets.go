@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,36 +31,53 @@ type boundSocket struct {
 type file struct{ device, inode uint32 }
 
 // strayed returns where in a workspace those sockets of the machine are that their names do not lead to: they were bound by a
-// relative path, or a directory was renamed. The helper covers the others by their names. The workspace is searched only when there
-// is such a socket on one of its file systems.
+// relative path, a directory was renamed, they have further names, or they were bound through another mount of the same files. The
+// helper covers the others by their names. The workspace is searched only when one of its file systems has a socket of the first three
+// kinds.
 func strayed(workspace string) (found []string, err error) {
 	all, err := boundSockets()
 	if err != nil {
 		return nil, nil //nolint:nilerr // a kernel or a container without this list; then those with right names are covered
 	}
-	lost := map[file]bool{}
+	top := real(workspace)
+	var own unix.Stat_t
+	if err := unix.Stat(top, &own); err != nil {
+		return nil, err
+	}
+	lost, elsewhere := map[file]bool{}, []string{}
 	for _, s := range all {
-		if !s.isThere() {
+		stat, there := s.look()
+		if !there || stat.Nlink > 1 {
 			lost[s.file] = true
 		}
+		if there && stat.Dev == own.Dev && !strings.HasPrefix(s.name, top+"/") {
+			elsewhere = append(elsewhere, filepath.Join(real(filepath.Dir(s.name)), filepath.Base(s.name)))
+		}
 	}
-	if len(lost) == 0 {
+	if len(lost)+len(elsewhere) == 0 {
 		return nil, nil
 	}
-	top := real(workspace)
-	devices, err := devicesBelow(top)
+	table, err := mounts()
 	if err != nil {
 		return nil, err
 	}
-	for at := range lost {
-		if !devices[at.device] {
-			delete(lost, at)
+	shown := shownIn(table, top)
+	for _, path := range elsewhere {
+		for _, other := range otherNames(table, shown, path) {
+			var stat unix.Stat_t // a mount may cover it
+			if unix.Lstat(other, &stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFSOCK {
+				found = append(found, other)
+			}
 		}
 	}
+	maps.DeleteFunc(lost, func(at file, _ bool) bool {
+		return !slices.ContainsFunc(shown, func(m mount) bool { return m.device == at.device })
+	})
 	if len(lost) == 0 {
-		return nil, nil
+		return found, nil
 	}
-	return search(top, lost)
+	more, err := search(top, lost)
+	return append(found, more...), err
 }
 
 // findSockets notes what strayed into the workspace of a run.
@@ -72,10 +91,10 @@ func (run *run) findSockets() (err error) {
 	return nil
 }
 
-// isThere reports whether the name leads to the socket.
-func (s *boundSocket) isThere() bool {
-	var stat unix.Stat_t
-	return filepath.IsAbs(s.name) && unix.Lstat(s.name, &stat) == nil && uint32(stat.Ino) == s.file.inode && stat.Mode&unix.S_IFMT == unix.S_IFSOCK
+// look reports whether the name leads to the socket.
+func (s *boundSocket) look() (stat unix.Stat_t, there bool) {
+	there = filepath.IsAbs(s.name) && unix.Lstat(s.name, &stat) == nil && uint32(stat.Ino) == s.file.inode && stat.Mode&unix.S_IFMT == unix.S_IFSOCK
+	return stat, there
 }
 
 // search looks for sockets by their inodes, whatever device a file says that it is on: some file systems name another.
@@ -103,14 +122,19 @@ func search(top string, lost map[file]bool) (found []string, err error) {
 	return found, nil
 }
 
-// devicesBelow returns the devices of the file systems that a directory without links shows.
-func devicesBelow(top string) (map[uint32]bool, error) {
+// A mount shows a directory of a file system at a place.
+type mount struct {
+	device   uint32
+	root, at string
+}
+
+// mounts returns the mounts of the daemon, a later one behind the one that it covers.
+func mounts() (list []mount, err error) {
 	table, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
 	defer table.Close()
-	devices, own, longest := map[uint32]bool{}, uint32(0), -1
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		// 36 35 98:0 /root /mount/point options …
@@ -122,16 +146,50 @@ func devicesBelow(top string) (map[uint32]bool, error) {
 		if _, err := fmt.Sscanf(fields[2], "%d:%d", &major, &minor); err != nil {
 			continue
 		}
-		device, at := major<<20|minor, unescapeMount(fields[4])
-		switch {
-		case strings.HasPrefix(at, top+"/"):
-			devices[device] = true
-		case (at == top || at == "/" || strings.HasPrefix(top, at+"/")) && len(at) >= longest: // the later of two covers the earlier
-			own, longest = device, len(at)
+		list = append(list, mount{major<<20 | minor, unescapeMount(fields[3]), unescapeMount(fields[4])})
+	}
+	return list, lines.Err()
+}
+
+// below returns what follows a directory in a path, with its slash.
+func below(path, dir string) (rest string, inside bool) {
+	rest, inside = strings.CutPrefix(path, strings.TrimSuffix(dir, "/"))
+	return rest, inside && (rest == "" || rest[0] == '/')
+}
+
+// mountOf returns the mount that a path without links leads through.
+func mountOf(list []mount, path string) (found mount) {
+	for _, m := range list {
+		if _, inside := below(path, m.at); inside && len(m.at) >= len(found.at) {
+			found = m
 		}
 	}
-	devices[own] = true
-	return devices, lines.Err()
+	return found
+}
+
+// shownIn returns the mounts that a directory without links shows: its own, from the directory on, and those below it.
+func shownIn(list []mount, top string) []mount {
+	own := mountOf(list, top)
+	rest, _ := below(top, own.at)
+	shown := []mount{{own.device, filepath.Join(own.root, rest), top}}
+	for _, m := range list {
+		if strings.HasPrefix(m.at, top+"/") {
+			shown = append(shown, m)
+		}
+	}
+	return shown
+}
+
+// otherNames returns where the mounts shown have the file of a path without links.
+func otherNames(list, shown []mount, path string) (found []string) {
+	m := mountOf(list, path)
+	rest, _ := below(path, m.at)
+	for _, s := range shown {
+		if in, ok := below(filepath.Join(m.root, rest), s.root); ok && s.device == m.device && s.at+in != path {
+			found = append(found, s.at+in)
+		}
+	}
+	return found
 }
 
 // unescapeMount returns a path as it is.
