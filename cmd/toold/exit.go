@@ -123,6 +123,9 @@ func (a *app) reportStatus(st *status.Status) int {
 	}
 	fmt.Fprintln(a.err, text)
 	for _, v := range violations {
+		if st.Message() == v.GetField()+": "+v.GetDescription() {
+			continue // it is what the message says
+		}
 		fmt.Fprintf(a.err, "  %s: %s\n", show.Line(v.GetField()), show.Line(v.GetDescription()))
 	}
 	if retry != "" {

@@ -82,7 +82,7 @@ func (c *Config) mayHoldBackup(dir string) error {
 	if err != nil {
 		return c.unclear("workspace", err)
 	}
-	if err := c.apart(workspace, "directory", dir); err != nil {
+	if err := c.apart(workspace, "the copy", dir); err != nil {
 		return err
 	}
 	at, err := settle(dir)
@@ -98,7 +98,7 @@ func (c *Config) mayHoldBackup(dir string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is not below a folder for backups: %s (setting backup.directories)", at, strings.Join(folders, ", "))
+	return fmt.Errorf("%s is not below %s; name a directory there, or add a folder to the setting backup.directories", at, strings.Join(folders, " or "))
 }
 
 // apart refuses what callers can read or change, or lead elsewhere.

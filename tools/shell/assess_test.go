@@ -214,11 +214,12 @@ func TestT122WordsAreReadAsBashDoes(t *testing.T) {
 		`$'rm'`, `$'\x72\155\u0020\U00000041\'\"\\\?\n\t'`, `$'a'b"c"'d'`, `{rm,-rf,x}`, `{r,x}m`, `a{b,c}d{e,f}`, `{a,{b,c},d}`, `{{a,b},c}`, `"{a,b}"`, `{a,"b c"}`, `x{,y}`, `{$'a b',c}`, `\{a,b\}`,
 	}
 	for _, w := range words {
-		out, err := exec.Command("bash", "-c", `printf "%q\0" `+w).Output()
+		out, err := exec.Command("bash", "-c", `printf "%s\0" `+w).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		fromBash, ok := shell.Split("x " + strings.ReplaceAll(strings.TrimSuffix(string(out), "\x00"), "\x00", " "))
+		words := strings.Split(strings.ReplaceAll(strings.TrimSuffix(string(out), "\x00"), "'", `'\''`), "\x00")
+		fromBash, ok := shell.Split("x '" + strings.Join(words, "' '") + "'")
 		got, gotOK := shell.Split("x " + w)
 		if !ok || !gotOK || got[0].Text != fromBash[0].Text {
 			t.Errorf("%s: %+v, bash has %q", w, got, out)

@@ -47,13 +47,18 @@ func TestT123DirectoryThatPosesAsARepository(t *testing.T) {
 	marker := filepath.Join(dir, "ran")
 	x := bash(t, shell.Config{Dir: dir})
 	for _, command := range []string{
-		"git init -q --bare x",
-		"printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = touch " + marker + " #\\n\\tpager = touch " + marker + "\\n' > x/config",
+		"git init -q --bare x && echo a > f && git --git-dir=x --work-tree=. add f && echo b > f",
+		"printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tworktree = ..\\n\\tfsmonitor = touch " + marker + " #\\n\\tpager = touch " + marker + "\\n[diff]\\n\\texternal = touch " + marker + " #\\n' > x/config",
+		"cd x && git diff",
 		"cd x && git status", "git -C x status", "git -C x log", "cd x && git diff --stat",
 	} {
 		run(t, x, object{"command": command})
 	}
 	run(t, x, object{"command": "cd x && git ls-files", "pty": object{}, "input": false})
+	// A repository proper may name them: these two are not started.
+	run(t, x, object{"command": "git init -q y && git -C y -c user.name=x -c user.email=x commit -q --allow-empty -m x && " +
+		"printf '[core]\\n\\tfsmonitor = touch " + marker + " #\\n\\tpager = touch " + marker + "\\n' >> y/.git/config"})
+	run(t, x, object{"command": "git -C y status && git -C y log", "pty": object{}, "input": false})
 	if _, err := os.Stat(marker); err == nil {
 		t.Error("git ran what a directory of the workspace names")
 	}

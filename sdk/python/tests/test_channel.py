@@ -1,14 +1,18 @@
 """Where a token may go, and how an address is read."""
+import os
 import pathlib
+import select
+import socket
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import grpc  # noqa: E402
 
 from toold import Client, Worker  # noqa: E402
-from toold.channel import _target  # noqa: E402
+from toold.channel import _target, connect  # noqa: E402
 
 NEAR = ["127.0.0.1:7130", "localhost:7130", "[::1]:7130", "127.9.9.9:1", "unix:/run/toold.sock", "/run/toold.sock", "./toold.sock",
         "http://127.0.0.1:7130", "http://[::1]:7130", "https://toold.example", "https://toold.example:7130"]
@@ -27,6 +31,14 @@ class Channel(unittest.TestCase):
                 Worker("pool", address=address, token="secret").run()
         Client("toold.example:7130").close()
         Client("toold.example:7130", "secret", credentials=grpc.ssl_channel_credentials()).close()
+
+    def test_tokens_pass_no_proxy(self):
+        with socket.create_server(("127.0.0.1", 0)) as daemon, socket.create_server(("127.0.0.1", 0)) as proxy:
+            with unittest.mock.patch.dict(os.environ, http_proxy=f"http://127.0.0.1:{proxy.getsockname()[1]}", no_proxy="", no_grpc_proxy=""):
+                with connect(f"127.0.0.1:{daemon.getsockname()[1]}", token="secret") as channel:
+                    channel.subscribe(lambda state: None, try_to_connect=True)
+                    ready, _, _ = select.select([daemon, proxy], [], [], 60)
+        self.assertEqual(ready, [daemon])
 
     def test_addresses(self):
         for address, target in {

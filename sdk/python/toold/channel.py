@@ -22,9 +22,12 @@ def connect(address, credentials=None, token=""):
     target, credentials = _target(address, credentials)
     if credentials is not None:
         return grpc.secure_channel(target, credentials, options=OPTIONS)
+    if not address:
+        raise ValueError("the address is empty; give host:port or the path of a socket")
     if token and not _local(target):
         raise ValueError(f"the token would travel to {target} for everybody to read; use https:// or credentials=grpc.ssl_channel_credentials(...)")
-    return grpc.insecure_channel(target, options=OPTIONS)
+    # Without TLS no proxy of the environment (http_proxy) comes between: it would read the token.
+    return grpc.insecure_channel(target, options=[*OPTIONS, ("grpc.enable_http_proxy", 0 if token else 1)])
 
 
 def _target(address, credentials):
