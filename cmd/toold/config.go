@@ -17,6 +17,7 @@ type Config struct {
 	Data       string        `koanf:"data"`        // directory of the store; "" is refused
 	Store      string        `koanf:"store"`       // postgres://role@host/database; "": SQLite in Data
 	Workspace  string        `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
+	Workspaces Workspaces    `koanf:"workspaces"`  // of namespaces that have one of their own; none: all have Workspace
 	Listen     Listen        `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
 	TLS        TLS           `koanf:"tls"`         // of the TCP listener; zero: none
 	Auth       Auth          `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket

@@ -117,11 +117,15 @@ func elementsText[T any](margin string, list []T) string {
 
 // listText writes a list without what is secret in it: hashes of tokens, values of variables.
 func listText(line, margin string, v any) (head, below string) {
-	if reflect.ValueOf(v).Len() == 0 {
+	if at := reflect.ValueOf(v); at.Len() == 0 && at.Kind() == reflect.Map {
+		return line + "{}", ""
+	} else if at.Len() == 0 {
 		return line + "[]", ""
 	}
 	var b strings.Builder
 	switch list := v.(type) {
+	case Workspaces:
+		b.WriteString(workspacesText(margin, list))
 	case []Token:
 		for _, t := range list {
 			fmt.Fprintf(&b, "%s  - name: %s\n%s    namespace: %s\n%s    roles: [%s]\n%s    hash: %s\n", margin, quote(t.Name), margin, quote(t.Namespace),

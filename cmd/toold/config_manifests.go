@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/registry"
-	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/shell"
@@ -27,13 +25,18 @@ const profileMark = command.ProfileMark
 
 // manifestConfig is what programs are started with.
 func (c *Config) manifestConfig(exec command.Exec, secrets command.Secrets, log *zap.Logger) (command.Config, error) {
-	workspace, err := filepath.Abs(c.Workspace)
+	workspace, err := c.workspacePath(sharing)
 	if err != nil {
 		return command.Config{}, err
 	}
+	own := map[string]string{}
+	for _, namespace := range c.withWorkspaces() {
+		if own[namespace], err = c.workspacePath(namespace); err != nil {
+			return command.Config{}, err
+		}
+	}
 	return command.Config{
-		Exec: exec, Workspace: workspace, Env: shell.DefaultEnv(), Secrets: secrets, Log: log,
-		Policy: func(profile string) (*sandbox.Policy, error) { return c.policy(profile, workspace) },
+		Exec: exec, Workspace: workspace, Workspaces: own, Env: shell.DefaultEnv(), Secrets: secrets, Log: log, Policy: c.policy,
 	}, nil
 }
 

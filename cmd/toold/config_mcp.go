@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -53,18 +54,94 @@ func (c *Config) validateMCP(wrong complaint) {
 	}
 }
 
-// mcpEntries reads the files.
-func (c *Config) mcpEntries(workspace string) ([]mcp.Entry, error) {
+// mcpEntries reads the files. An entry that says something else in the workspace of a namespace has a process there.
+func (c *Config) mcpEntries() ([]mcp.Entry, error) {
+	texts := make([][]byte, len(c.MCP.Files))
+	for i, path := range c.MCP.Files {
+		var err error
+		if texts[i], err = os.ReadFile(path); err != nil {
+			return nil, usagef("mcp.files: %w", err)
+		}
+	}
+	entries, err := c.mcpEntriesIn(sharing, texts)
+	for i := range entries {
+		if err == nil && len(c.Workspaces) > 0 {
+			err = c.apartFromOthers(&entries[i], sharing)
+		}
+	}
+	for _, namespace := range c.withWorkspaces() {
+		if err != nil {
+			return nil, err
+		}
+		var own []mcp.Entry
+		if own, err = c.mcpEntriesIn(namespace, texts); err == nil {
+			err = c.splitMCP(entries, own, namespace)
+		}
+	}
+	return entries, err
+}
+
+// splitMCP gives the entries that are others in the workspace of a namespace a process there, and refuses those that would show
+// a namespace the workspace of another.
+func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
+	for i := range entries { // the same servers in the same order
+		e, shared := &own[i], entries[i]
+		shared.In = nil
+		same := reflect.DeepEqual(shared, *e)
+		if e.Command == "" && !same {
+			return usagef("mcp.files: server %q: it has one address and the same headers for all namespaces; take ${workspaceFolder} out", e.Key)
+		}
+		if err := c.apartFromOthers(e, namespace); err != nil {
+			return err
+		}
+		if same {
+			continue
+		}
+		if entries[i].In == nil {
+			entries[i].In = map[string]mcp.Entry{}
+		}
+		if e.Policy != nil {
+			e.Policy.Source = mcp.OwnSource(e.Key, namespace)
+		}
+		entries[i].In[namespace] = *e
+	}
+	return nil
+}
+
+// apartFromOthers refuses a server that starts where a namespace's callers would reach the workspace of another.
+func (c *Config) apartFromOthers(e *mcp.Entry, namespace string) error {
+	if e.Command == "" {
+		return nil
+	}
+	at, err := settle(e.Dir)
+	if err != nil {
+		return c.unclear("mcp.files: server "+e.Key, err)
+	}
+	for _, other := range append([]string{sharing}, c.withWorkspaces()...) {
+		workspace, err := settle(filepath.Clean(c.workspaceOf(other)))
+		if err != nil {
+			return c.unclear(workspaceKey(other), err)
+		}
+		if other != namespace && (holds(workspace, at) || holds(at, workspace)) {
+			return usagef("mcp.files: server %q: with its cwd %s callers of one namespace reach the workspace of another, %s (%s); use ${workspaceFolder}, or another directory",
+				e.Key, at, workspace, workspaceKey(other))
+		}
+	}
+	return nil
+}
+
+// mcpEntriesIn makes the entries of texts as they are in the workspace of a namespace.
+func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, error) {
+	workspace, err := c.workspacePath(namespace)
+	if err != nil {
+		return nil, err
+	}
 	home, _ := os.UserHomeDir() // a reference to it is refused then
 	vars := mcp.Variables{Environment: os.LookupEnv, Home: home, Workspace: workspace}
 	var entries []mcp.Entry
 	from := map[string]string{}
-	for _, path := range c.MCP.Files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, usagef("mcp.files: %w", err)
-		}
-		list, err := mcp.Parse(text, vars)
+	for i, path := range c.MCP.Files {
+		list, err := mcp.Parse(texts[i], vars)
 		if err != nil {
 			return nil, usagef("mcp.files: %s: %w", path, err)
 		}
@@ -110,8 +187,11 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		}
 		e.Trust, e.Tools, e.OnCancel = mcpTrust[said.Trust], said.Tools, mcp.OnCancel(said.OnCancel)
 		if e.Command != "" {
+			if !filepath.IsAbs(e.Dir) {
+				e.Dir = filepath.Join(workspace, e.Dir)
+			}
 			var err error
-			if e.Policy, err = c.mcpPolicy(said.Profile, &e, workspace); err != nil {
+			if e.Policy, err = c.mcpPolicy(said.Profile, &e); err != nil {
 				return nil, fmt.Errorf("mcp.servers: %s: %w", e.Key, err)
 			}
 		}
@@ -140,14 +220,8 @@ func checkReferences(e *mcp.Entry) error {
 }
 
 // mcpPolicy isolates a server: it sees the directory that it starts in, and its own program.
-func (c *Config) mcpPolicy(profile string, e *mcp.Entry, workspace string) (*sandbox.Policy, error) {
-	dir := workspace
-	if filepath.IsAbs(e.Dir) {
-		dir = filepath.Clean(e.Dir)
-	} else if e.Dir != "" {
-		dir = filepath.Join(workspace, e.Dir)
-	}
-	policy, err := c.policy(profile, dir)
+func (c *Config) mcpPolicy(profile string, e *mcp.Entry) (*sandbox.Policy, error) {
+	policy, err := c.policy(profile, filepath.Clean(e.Dir))
 	if policy == nil || err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ func settings() []setting {
 	return found
 }
 
-func (s setting) isList() bool { return s.typ.Kind() == reflect.Slice }
+// isList reports whether a setting has many values, which stand in the file only.
+func (s setting) isList() bool { return s.typ.Kind() == reflect.Slice || s.typ.Kind() == reflect.Map }
 
 func (s setting) variable() string {
 	return "TOOLD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))

@@ -100,9 +100,7 @@ func (c *Config) validatePlaces(wrong complaint) {
 			wrong("store", "%v", err)
 		}
 	}
-	if c.Workspace == "" {
-		wrong("workspace", "is empty")
-	}
+	c.validateWorkspaces(wrong)
 	if c.Listen.TCP == "" && c.Listen.Unix == "" {
 		wrong("listen", "neither tcp nor unix: nobody could reach the daemon")
 	}

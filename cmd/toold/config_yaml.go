@@ -96,6 +96,23 @@ func (r *yamlReader) value(n *yaml.Node, t reflect.Type, key string) {
 		if !strings.Contains(key, "[") {
 			r.values[key] = list
 		}
+	case t.Kind() == reflect.Map: // of texts
+		if n.Kind != yaml.MappingNode {
+			r.complain(n, "%s is a list of names with a value each", key)
+			return
+		}
+		r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
+		values := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			name, value := n.Content[i], n.Content[i+1]
+			if value.Kind != yaml.ScalarNode || value.Tag != "!!str" || name.Tag != "!!str" {
+				r.complain(name, "%s: %s and its value are no texts; write them in quotes", key, name.Value)
+				continue
+			}
+			values[name.Value] = value.Value
+			r.from[key+"."+name.Value] = fmt.Sprintf("%s:%d", r.file, name.Line)
+		}
+		r.values[key] = values
 	default:
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 			r.complain(n, "%s wants a value", key)

@@ -99,6 +99,11 @@ func (c *Config) policy(name, workspace string) (*sandbox.Policy, error) {
 		return nil, err
 	}
 	policy.Hide = append(policy.Hide, data)
+	others, err := c.others(workspace)
+	if err != nil {
+		return nil, err
+	}
+	policy.Hide = append(policy.Hide, others...)
 	if c.Sandbox.Homes != "" {
 		policy.Hide = append(policy.Hide, c.Sandbox.Homes)
 	}
@@ -141,13 +146,8 @@ func (c *Config) validateProfiles(wrong complaint) {
 		wrong("sandbox.control_group", "%q is no absolute path", g)
 	}
 	if h := c.Sandbox.Homes; h != "" {
-		workspace, err := filepath.Abs(c.Workspace)
-		inside, far := filepath.Rel(workspace, h)
-		switch {
-		case filepath.Clean(h) != h || !filepath.IsAbs(h) || h == "/":
+		if filepath.Clean(h) != h || !filepath.IsAbs(h) || h == "/" {
 			wrong("sandbox.homes", "%q is no absolute path, or not a clean one", h)
-		case err == nil && far == nil && filepath.IsLocal(inside):
-			wrong("sandbox.homes", "%q lies in the workspace, where callers write", h)
 		}
 	}
 	for i, p := range c.Sandbox.Profiles {

@@ -10,26 +10,48 @@ import (
 	"syscall"
 )
 
-// separatePlaces refuses a workspace that holds what is the daemon's own. Tools show and change what is in the workspace
+// separatePlaces refuses workspaces that hold what is the daemon's own, or each other. Tools show and change what is in the workspace
 // for every caller, mostly without asking anybody: a token there makes each of them an operator, and rules there are
 // theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made. Whoever can change
 // a link on the way changes the place, so the way counts too.
 func (c *Config) separatePlaces() error {
-	workspace, err := settle(filepath.Clean(c.Workspace)) // as everybody uses it: dots after a link undo its name
+	problems := []error{c.separate(sharing)}
+	for _, namespace := range c.withWorkspaces() {
+		problems = append(problems, c.separate(namespace))
+	}
+	if err := errors.Join(problems...); err != nil || len(c.Workspaces) == 0 {
+		return err
+	}
+	return c.separateWorkspaces()
+}
+
+// separate is separatePlaces for the workspace of a namespace.
+func (c *Config) separate(namespace string) error {
+	key := workspaceKey(namespace)
+	workspace, err := settle(filepath.Clean(c.workspaceOf(namespace))) // as everybody uses it: dots after a link undo its name
 	if err != nil {
-		return c.unclear("workspace", err)
+		return c.unclear(key, err)
 	}
 	toData, err := way(filepath.Clean(c.Data))
 	if err != nil {
 		return c.unclear("data", err)
 	}
 	data := toData[len(toData)-1]
-	const advice = "; keep them apart, as ./data and ./workspace are, with --data and --workspace"
+	advice := "; keep them apart, as ./data and ./workspace are, with --data and --workspace"
+	if namespace != sharing {
+		advice = "; keep them apart: name another directory in workspaces"
+	}
+	homes, err := settle(filepath.Clean(c.homes()))
+	if err != nil {
+		return c.unclear("sandbox.homes", err)
+	}
 	switch {
 	case holds(workspace, data):
 		return usagef("data: %s is in the workspace %s, where every caller could read the token and the journal%s", data, workspace, advice)
 	case holds(data, workspace):
-		return usagef("workspace: %s is in the data directory %s, which is the daemon's alone%s", workspace, data, advice)
+		return usagef("%s: %s is in the data directory %s, which is the daemon's alone%s", key, workspace, data, advice)
+	case holds(homes, workspace):
+		return usagef("%s: %s is in sandbox.homes %s, which holds the home directories of all namespaces; keep them apart", key, workspace, homes)
 	}
 	var problems []error
 	if err := lentWay(workspace, "data", toData); err != nil {
@@ -38,6 +60,7 @@ func (c *Config) separatePlaces() error {
 	places := []struct{ what, path string }{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
 		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
+		{"sandbox.homes", c.Sandbox.Homes},
 	}
 	for i := range c.Hooks {
 		for _, path := range c.Hooks[i].files() {
@@ -78,12 +101,14 @@ func (c *Config) separatePlaces() error {
 // mayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers
 // could read.
 func (c *Config) mayHoldBackup(dir string) error {
-	workspace, err := settle(filepath.Clean(c.Workspace))
-	if err != nil {
-		return c.unclear("workspace", err)
-	}
-	if err := c.apart(workspace, "the copy", dir); err != nil {
-		return err
+	for _, namespace := range append([]string{sharing}, c.withWorkspaces()...) {
+		workspace, err := settle(filepath.Clean(c.workspaceOf(namespace)))
+		if err != nil {
+			return c.unclear(workspaceKey(namespace), err)
+		}
+		if err := c.apart(workspace, "the copy", dir); err != nil {
+			return err
+		}
 	}
 	at, err := settle(dir)
 	if err != nil {

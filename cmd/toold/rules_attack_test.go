@@ -71,9 +71,9 @@ func TestT122PathsOfTheWorkspace(t *testing.T) {
 	must(t, os.Symlink("secret", filepath.Join(dir, "link")))
 	must(t, os.Symlink("../secret/x", filepath.Join(dir, "src", "x")))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "src", "out")))
-	paths, closePaths, err := workspacePaths(&Config{Workspace: dir})
+	all, err := openWorkspaces(&Config{Workspace: dir})
 	must(t, err)
-	defer closePaths()
+	defer all.Close()
 	tests := map[string]struct{ rule, allowed, refused string }{
 		"deny": {
 			rule:    `{name: x, action: deny, tools: ['*(path ~ "secret/*")']}`,
@@ -105,7 +105,7 @@ func TestT122PathsOfTheWorkspace(t *testing.T) {
 		for want, list := range map[string]string{"allow": tt.allowed, "deny": tt.refused} {
 			for p := range strings.SplitSeq(list, "|") {
 				rules := "rules:\n  - {name: all, action: allow, tools: [read]}\n  - " + tt.rule + "\n"
-				if got := ruledPath(t, rules, paths, p); got != want {
+				if got := ruledPath(t, rules, all.paths, p); got != want {
 					t.Errorf("%s: %q: %s, want %s", name, p, got, want)
 				}
 			}
@@ -121,7 +121,7 @@ func TestT122PathsOfTheWorkspace(t *testing.T) {
 			if strings.Contains(rule, "!~") && p == dir+"/src/y" {
 				continue
 			}
-			if got := ruledPath(t, "rules:\n  - "+rule+"\n", paths, p); got != want {
+			if got := ruledPath(t, "rules:\n  - "+rule+"\n", all.paths, p); got != want {
 				t.Errorf("%s: %q: %s, want %s", rule, p, got, want)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -126,19 +127,20 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
 		return nil, usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
 	}
-	if _, err := os.Stat(cfg.Workspace); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
+	if _, err := os.Stat(cfg.workspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
 		at := *cfg
 		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
 			return nil, err
 		}
 		defer func() { _ = os.Remove(at.Workspace) }() // nothing was written
+		at.Workspaces = nil
 		cfg = &at
 	}
-	tools, done, err := offlineTools(cfg)
+	tools, all, err := offlineTools(cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer func() { _ = all.Close() }() // nothing was written
 	a.addServed(ctx, tools)
 	for _, w := range ruleWarnings(cfg, rules, tools) {
 		fmt.Fprintln(a.err, "toold: "+show.Text(w))
@@ -147,12 +149,7 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 	if err != nil {
 		return nil, err
 	}
-	paths, closePaths, err := workspacePaths(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = closePaths() }() // nothing was written
-	gate := permission.New(permission.Config{Rules: rules, SingleUser: cfg.SingleUser, Commands: commands(), Paths: paths, Modes: oneMode(s.mode)})
+	gate := permission.New(permission.Config{Rules: rules, SingleUser: cfg.SingleUser, Commands: commands(), Paths: all.paths, Modes: oneMode(s.mode)})
 	v, err := gate.Check(ctx, in)
 	if err != nil {
 		return nil, err
@@ -235,7 +232,8 @@ func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry
 	}
 	if known {
 		in.ToolDigest = entry.Digest
-		in.Assessment, in.Description = assess(entry.Tool, d, args), describe(ctx, entry.Tool, in)
+		t := wire.Of(entry.Tool, s.namespace)
+		in.Assessment, in.Description = assess(t, d, args), describe(ctx, t, in)
 	}
 	if s.tier != "" {
 		in.Assessment.Tier = tool.Tier(s.tier)
@@ -303,26 +301,26 @@ func ruleWarnings(cfg *Config, rules *permission.Rules, tools *registry.Registry
 	return texts
 }
 
-// offlineTools registers the tools with nothing to run them. They may look at the workspace until done is called.
-func offlineTools(cfg *Config) (tools *registry.Registry, done func(), err error) {
-	path, root, err := openWorkspace(cfg)
+// offlineTools registers the tools with nothing to run them. They may look at the workspaces until the caller closes these.
+func offlineTools(cfg *Config) (*registry.Registry, workspaces, error) {
+	all, err := openWorkspaces(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	tools = registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
-	_, err = registerTools(tools, cfg, path, root, needs{exec: noExec{}})
+	tools := registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
+	_, err = registerTools(tools, cfg, all, needs{exec: noExec{}})
 	if err == nil {
 		err = registerSubagents(tools, cfg, nil, nil, nil)
 	}
-	if err != nil {
-		return nil, nil, errors.Join(err, root.Close())
+	var set *command.Set
+	if err == nil {
+		set, err = cfg.readManifests(noExec{}, noSecrets{}, nil, nil)
 	}
-	set, err := cfg.readManifests(noExec{}, noSecrets{}, nil, nil)
 	if err == nil {
 		err = tools.Register(command.Source, set.Tools()...)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, root.Close())
+		return nil, nil, errors.Join(err, all.Close())
 	}
-	return tools, func() { _ = root.Close() }, nil // nothing was written
+	return tools, all, nil
 }

@@ -30,7 +30,7 @@ what the profiles give.`,
 }
 
 func (a *app) sandboxCheckCommand() *cobra.Command {
-	var profile string
+	var profile, namespace string
 	c := &cobra.Command{
 		Use: "check", Short: "Show what isolation holds, and why", Args: noArgs,
 		Example: "  toold sandbox check\n  toold sandbox check --profile landlock -o json",
@@ -38,7 +38,7 @@ func (a *app) sandboxCheckCommand() *cobra.Command {
 what holds. Exit code 1 when files, network or processes are not isolated as the
 profile says.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.inSandbox(c, profile, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+			return a.inSandbox(c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				facts := r.Facts()
 				if policy != nil {
 					var err error
@@ -64,6 +64,7 @@ profile says.`,
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to try; bash.profile when left out")
+	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
 	configFlags(c.Flags())
 	a.outputFlag(c, formTable, formJSON)
 	return c
@@ -81,7 +82,7 @@ func gives(f sandbox.Facts, p *sandbox.Policy) bool {
 }
 
 func (a *app) sandboxRunCommand() *cobra.Command {
-	var profile string
+	var profile, namespace string
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command under a profile",
 		Example: "  toold sandbox run -- ls -la /\n  toold sandbox run --profile network -- curl -sI https://example.com",
@@ -90,12 +91,12 @@ bash. Exit code and output are the program's. Under a profile with the network
 proxy, standard error also says what it reached and what was refused.`,
 		Args: atLeast("a command"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.inSandbox(c, profile, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+			return a.inSandbox(c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				cfg, err := a.config(c)
 				if err != nil {
 					return err
 				}
-				dir, err := filepath.Abs(cfg.Workspace)
+				dir, err := cfg.workspacePath(namespace)
 				if err != nil {
 					return err
 				}
@@ -126,6 +127,7 @@ proxy, standard error also says what it reached and what was refused.`,
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to run under; bash.profile when left out")
+	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
 	configFlags(c.Flags())
 	return c
 }
@@ -140,7 +142,7 @@ func (a *app) copyOut(stream string, chunk []byte) error {
 }
 
 // inSandbox makes a runner for one command line.
-func (a *app) inSandbox(c *cobra.Command, profile string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
+func (a *app) inSandbox(c *cobra.Command, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
 	cfg, err := a.config(c)
 	if err != nil {
 		return err
@@ -148,12 +150,12 @@ func (a *app) inSandbox(c *cobra.Command, profile string, do func(context.Contex
 	if profile == "" {
 		profile = cfg.Bash.Profile
 	}
-	path, root, err := openWorkspace(cfg)
+	w, err := openWorkspace(cfg, namespace)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	policy, err := cfg.policy(profile, path)
+	defer w.root.Close()
+	policy, err := cfg.policy(profile, w.path)
 	if err != nil {
 		return err
 	}

@@ -64,10 +64,10 @@ func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
 	if hooksErr == nil && pluginsErr == nil {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
 	}
-	tools, done, toolsErr := offlineTools(cfg)
+	tools, all, toolsErr := offlineTools(cfg)
 	_, mcpErr := readMCP(cfg)
 	if toolsErr == nil {
-		defer done()
+		defer func() { _ = all.Close() }() // nothing was written
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
 	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)

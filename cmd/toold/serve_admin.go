@@ -219,6 +219,7 @@ func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte)
 // A fresh is all that a reload reads before it changes anything.
 type fresh struct {
 	cfg         *Config
+	kept        *Config // cfg with the workspaces that are in force until a restart
 	rules       *permission.Rules
 	text        []byte // of the rules
 	swapSecrets func() // nil: nothing new
@@ -235,6 +236,8 @@ func (d *daemon) readAll() (*fresh, error) {
 		func() (err error) {
 			if n.cfg, err = d.cfg.Reload(); err == nil {
 				n.cfg.Sandbox.Profiles, n.restart = d.cfg.withProfiles(n.cfg.Sandbox.Profiles)
+				n.kept = n.cfg.inWorkspaces(d.cfg)
+				err = n.kept.separatePlaces()
 			}
 			return err
 		},
@@ -243,10 +246,10 @@ func (d *daemon) readAll() (*fresh, error) {
 		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
 		func() error { _, err := newPlugins(n.cfg, nil); return err },
 		func() error { return d.plugins.takes(n.cfg) },
-		func() (err error) { n.hooks, err = d.readHooks(n.cfg); return err },
+		func() (err error) { n.hooks, err = d.readHooks(n.kept); return err },
 		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },
 		func() (err error) {
-			n.manifests, err = n.cfg.readManifests(d.runner, d.references, d.log, d.manifests)
+			n.manifests, err = n.kept.readManifests(d.runner, d.references, d.log, d.manifests)
 			return err
 		},
 	} {

@@ -52,7 +52,8 @@ type daemon struct {
 	token      string // of the first start
 	store      journal
 	runner     *sandbox.Runner
-	policy     *sandbox.Policy // of commands; nil: none
+	workspaces workspaces
+	policy     *sandbox.Policy // of commands in the workspace that namespaces share; nil: none
 	proof      atomic.Pointer[proof]
 	tools      *registry.Registry
 	jobs       *shell.Jobs // nil: no command runs in the background
@@ -153,12 +154,11 @@ func (d *daemon) openTools(ctx context.Context) error {
 	for _, p := range swept.Unverified {
 		d.log.Error("process of an earlier daemon may still live", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
 	}
-	path, root, err := openWorkspace(d.cfg)
-	if err != nil {
+	if d.workspaces, err = openWorkspaces(d.cfg); err != nil {
 		return err
 	}
-	d.onClose(root.Close)
-	if d.policy, err = d.cfg.policy(d.cfg.Bash.Profile, path); err != nil {
+	d.onClose(d.workspaces.Close)
+	if d.policy, err = d.cfg.policies(sharing)(d.cfg.Bash.Profile); err != nil {
 		return err
 	}
 	d.proof.Store(d.startProof(d.policy))
@@ -175,7 +175,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
 		return err
 	}
-	d.jobs, err = registerTools(d.tools, d.cfg, path, root, needs{
+	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
 		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
 	})
 	if err == nil {
@@ -200,13 +200,8 @@ func (d *daemon) openEngine(context.Context) error {
 	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
-	paths, closePaths, err := workspacePaths(d.cfg)
-	if err != nil {
-		return err
-	}
-	d.onClose(closePaths)
 	d.gate = permission.New(permission.Config{
-		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
 	})
 	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {

@@ -148,7 +148,7 @@ func (h *Hook) documents(to *[]outside.DocumentKey) error {
 // command is the configuration of a program.
 func (h *Hook) command(c *Config) (command.Config, error) {
 	out := command.Config{
-		Name: h.Name, Command: h.Command, Dir: h.Dir, Workspace: c.Workspace, AtOnce: h.AtOnce, MaxOutput: h.MaxAnswer,
+		Name: h.Name, Command: h.Command, Dir: h.Dir, Workspace: c.Workspace, Workspaces: c.Workspaces, AtOnce: h.AtOnce, MaxOutput: h.MaxAnswer,
 	}
 	for _, e := range h.Env {
 		if !strings.Contains(e, "=") {

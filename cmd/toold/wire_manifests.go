@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -101,11 +100,7 @@ func (d *daemon) proofOf(profile string) *proof {
 	if d.profiles.proofs == nil {
 		d.profiles.proofs = map[string]*proof{}
 	}
-	path, err := filepath.Abs(d.cfg.Workspace)
-	if err != nil {
-		return nil
-	}
-	policy, err := d.cfg.policy(profile, path)
+	policy, err := d.cfg.policies(sharing)(profile)
 	if err != nil || policy == nil {
 		return nil
 	}

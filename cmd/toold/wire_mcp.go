@@ -20,11 +20,11 @@ import (
 
 // readMCP reads what the servers are, and starts none.
 func readMCP(cfg *Config) (mcp.Config, error) {
-	dir, err := filepath.Abs(cfg.Workspace)
+	dir, err := cfg.workspacePath(sharing)
 	if err != nil {
 		return mcp.Config{}, err
 	}
-	entries, err := cfg.mcpEntries(dir)
+	entries, err := cfg.mcpEntries()
 	out := mcp.Config{Entries: entries, Dir: dir, Env: shell.DefaultEnv(), Version: version}
 	if err == nil {
 		_, err = mcp.New(out)
@@ -122,7 +122,7 @@ func (a adminOf) Sources() []server.Source {
 	for _, s := range a.d.mcp.Sources() {
 		known[s.Name] = true
 		o := server.Source{
-			Name: s.Name, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
+			Name: s.Name, Namespace: s.Namespace, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
 			Protocol: s.Protocol, Trust: string(s.Trust), Error: s.Error,
 		}
 		for _, r := range s.Refused {

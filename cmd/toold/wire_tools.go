@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/cmd/toold/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
@@ -43,19 +43,6 @@ func mayStartProcesses(t *tool.Descriptor) bool {
 	return t.RequiredIsolation == tool.IsolationFull || t.RequiredNetwork != "" && t.RequiredNetwork != "none"
 }
 
-// openWorkspace returns the workspace's absolute path and its root; the caller closes it.
-func openWorkspace(cfg *Config) (string, *os.Root, error) {
-	path, err := filepath.Abs(cfg.Workspace)
-	if err != nil {
-		return "", nil, fmt.Errorf("workspace: %w", err)
-	}
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return "", nil, usagef("workspace: %w; make the directory, or name another one with --workspace", err)
-	}
-	return path, root, nil
-}
-
 // needs is what the built-in tools need of the other parts.
 type needs struct {
 	exec       shell.Exec
@@ -65,28 +52,29 @@ type needs struct {
 }
 
 // registerTools makes the built-in tools. The jobs are nil when no command may run in the background.
-func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root, o needs) (*shell.Jobs, error) {
+func registerTools(r *registry.Registry, cfg *Config, all workspaces, o needs) (*shell.Jobs, error) {
 	o.exec = referring{o.exec, o.references}
-	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
-	if cfg.Bash.BackgroundEach > 0 {
-		background.Exec = o.exec
-	}
-	if o.secrets != nil {
-		background.Clean = func() shell.Cleaner { return o.secrets.Stream() }
-	}
-	policy, err := cfg.policy(cfg.Bash.Profile, path)
+	tools, jobs, err := workspaceTools(cfg, all[sharing].path, all[sharing].root, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	commands, jobs, err := shell.New(shell.Config{
-		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(), cfg.Bash.Env),
-		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background, Policy: policy,
-	})
-	if err != nil {
-		return nil, err
+	own := make([]map[string]tool.Tool, len(tools)) // by namespace, of each tool
+	for _, namespace := range cfg.withWorkspaces() {
+		theirs, _, err := workspaceTools(cfg, all[namespace].path, all[namespace].root, o, jobs)
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range theirs { // the same tools in the same order
+			if own[i] == nil {
+				own[i] = map[string]tool.Tool{}
+			}
+			own[i][namespace] = t
+		}
 	}
-	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: cfg.asked(path), Artifacts: o.artifacts})
-	tools = append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())
+	for i := range tools {
+		tools[i] = wire.PerNamespace(tools[i], own[i])
+	}
+	tools = append(tools, ask.New(), todo.Read(), todo.Write())
 	fromWeb, err := webTools(cfg, o.references, o.secrets)
 	if err != nil {
 		return jobs, err
@@ -99,6 +87,30 @@ func registerTools(r *registry.Registry, cfg *Config, path string, root *os.Root
 		return jobs, r.Register(benchSource, extra...)
 	}
 	return jobs, nil
+}
+
+// workspaceTools makes the built-in tools that work in a workspace. Shells in the background are kept in jobs; nil: in new ones.
+func workspaceTools(cfg *Config, path string, root *os.Root, o needs, jobs *shell.Jobs) ([]tool.Tool, *shell.Jobs, error) {
+	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
+	if cfg.Bash.BackgroundEach > 0 {
+		background.Exec = o.exec
+	}
+	if o.secrets != nil {
+		background.Clean = func() shell.Cleaner { return o.secrets.Stream() }
+	}
+	policy, err := cfg.policy(cfg.Bash.Profile, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	commands, jobs, err := shell.New(shell.Config{
+		Exec: limited{o.exec, cfg.Bash.Timeout}, Dir: path, Env: slices.Concat(shell.DefaultEnv(), cfg.Bash.Env),
+		OutputBudget: max(cfg.Limits.OutputBudget, 1<<10), Background: background, Jobs: jobs, Policy: policy,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: cfg.asked(path), Artifacts: o.artifacts})
+	return append(tools, commands...), jobs, nil
 }
 
 // limited gives a command the operator's time at most, whatever the model asked for.
@@ -132,17 +144,11 @@ func readRules(cfg *Config) (*permission.Rules, []byte, error) {
 	return rules, text, nil
 }
 
-// workspacePaths says which files of the workspace paths in arguments name, until closed.
-func workspacePaths(cfg *Config) (paths permission.Paths, closed func() error, err error) {
-	at, root, err := openWorkspace(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	workspace := &files.Local{Root: root}
-	return func(_, text string) (clean, actual, root string, ok bool) {
-		clean, actual, ok = files.Place(context.Background(), workspace, at, text)
-		return clean, actual, at, ok
-	}, root.Close, nil
+// paths says which files of a namespace's workspace paths in arguments name.
+func (w workspaces) paths(namespace, text string) (clean, actual, root string, ok bool) {
+	at := w.of(namespace)
+	clean, actual, ok = files.Place(context.Background(), &files.Local{Root: at.root}, at.path, text)
+	return clean, actual, at.path, ok
 }
 
 // commands says how the calls of tools that take commands are split into simple ones.

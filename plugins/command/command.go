@@ -61,11 +61,13 @@ type Config struct {
 	Dir       string   // where it starts; empty means /
 	Env       []string // NAME=value, beside the few that every hook has (see [baseEnv])
 	Workspace string   // told as cwd
-	Documents []outside.DocumentKey
-	AtOnce    int         // processes at once; 0 means 16
-	MaxOutput int         // bytes of each stream; 0 means 1 MiB
-	Start     Starter     // required
-	Log       *zap.Logger // nil drops
+	// Workspaces are told instead for calls of namespaces that have one of their own, by namespace.
+	Workspaces map[string]string
+	Documents  []outside.DocumentKey
+	AtOnce     int         // processes at once; 0 means 16
+	MaxOutput  int         // bytes of each stream; 0 means 1 MiB
+	Start      Starter     // required
+	Log        *zap.Logger // nil drops
 }
 
 // A Hook is a program as a hook of every kind but Filter: a process for each call, as long as the call, is what a

@@ -47,7 +47,7 @@ type document struct {
 // ask returns the question about a call.
 func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 	q := &question{
-		Event: "PreToolUse", SessionID: in.Run.Thread, CWD: h.cfg.Workspace, ToolName: in.Descriptor.ID, ToolUseID: in.CallID,
+		Event: "PreToolUse", SessionID: in.Run.Thread, CWD: h.workspace(in.Namespace), ToolName: in.Descriptor.ID, ToolUseID: in.CallID,
 		ToolInput: json.RawMessage(in.Arguments.Text()), Kind: kind, Hook: h.cfg.Name, Namespace: in.Namespace, CallID: in.CallID,
 		Requested: in.Requested, Descriptor: in.Descriptor, ToolDigest: in.ToolDigest, Run: in.Run, Caller: in.Caller, OnBehalfOf: in.OnBehalfOf,
 		Assessment: in.Assessment, Description: in.Description, Attempt: in.Attempt,
@@ -60,6 +60,14 @@ func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 		q.Documents[string(d.Scope)+"/"+d.Key] = document{json.RawMessage(d.Value), d.Revision}
 	}
 	return q, err
+}
+
+// workspace is where the tools of a namespace work.
+func (h *Hook) workspace(namespace string) string {
+	if own, ok := h.cfg.Workspaces[namespace]; ok {
+		return own
+	}
+	return h.cfg.Workspace
 }
 
 // ended adds how the call ended.

@@ -34,11 +34,13 @@ type Secrets interface {
 
 // Config says where and how programs run. All of it is the operator's.
 type Config struct {
-	Exec      Exec     // required
-	Workspace string   // absolute; required: where programs start, and where none may lie
-	Env       []string // NAME=value that all programs have beside what their manifests say
-	// Policy returns what isolates the programs of a profile; a nil policy: nothing does. Required.
-	Policy func(profile string) (*sandbox.Policy, error)
+	Exec      Exec   // required
+	Workspace string // absolute; required: where programs start, and where none may lie
+	// Workspaces are those of namespaces that have one of their own instead, by namespace; absolute. None: all have Workspace.
+	Workspaces map[string]string
+	Env        []string // NAME=value that all programs have beside what their manifests say
+	// Policy returns what isolates the programs of a profile in a workspace; a nil policy: nothing does. Required.
+	Policy func(profile, workspace string) (*sandbox.Policy, error)
 	// Secrets may be nil: then a manifest that names one is refused.
 	Secrets Secrets
 	Log     *zap.Logger // nil: nothing is logged

@@ -82,7 +82,7 @@ func newSite(t *testing.T) *site {
 func newSiteConfig(s *site) command.Config {
 	return command.Config{
 		Exec: runner, Workspace: s.workspace, Env: []string{"PATH=/usr/bin:/bin"},
-		Policy: func(profile string) (*sandbox.Policy, error) {
+		Policy: func(profile, _ string) (*sandbox.Policy, error) {
 			switch profile {
 			case "default":
 				return &sandbox.Policy{Workspace: s.workspace}, nil

@@ -157,7 +157,7 @@ func TestDigestNamesNoPlace(t *testing.T) {
 	digest := func(script string, change func(*sandbox.Policy)) string {
 		s := newSite(t)
 		must(t, os.WriteFile(filepath.Join(s.dir, "run"), []byte(script), 0o755))
-		s.cfg.Policy = func(string) (*sandbox.Policy, error) {
+		s.cfg.Policy = func(_, _ string) (*sandbox.Policy, error) {
 			p := &sandbox.Policy{Workspace: s.workspace, Read: []string{s.dir}, Hide: []string{filepath.Dir(s.dir)}}
 			change(p)
 			return p, nil

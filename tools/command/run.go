@@ -25,6 +25,7 @@ var errFinished = errors.New("the program has said all")
 
 // Execute implements [tool.Tool].
 func (t *scripted) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	t = t.of(c.Namespace)
 	filled, err := t.fill(c.Arguments)
 	if err != nil {
 		return nil, neverBegan(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,8 +27,10 @@ func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 	if dir == "" {
 		return &Set{}, nil
 	}
-	if cfg.Policy == nil || !filepath.IsAbs(cfg.Workspace) {
-		return nil, errors.New("command: a Policy and an absolute workspace are required")
+	for _, workspace := range append(slices.Collect(maps.Values(cfg.Workspaces)), cfg.Workspace) {
+		if cfg.Policy == nil || !filepath.IsAbs(workspace) {
+			return nil, errors.New("command: a Policy and an absolute workspace are required")
+		}
 	}
 	files, err := manifests(dir)
 	if err != nil {
@@ -127,8 +130,11 @@ func (s *Set) Retire(next *Set) {
 		}
 	}
 	for _, t := range s.tools {
-		if !kept[t] && t.pool != nil {
-			t.pool.retire()
+		if kept[t] {
+			continue
+		}
+		for _, p := range t.pools() {
+			p.retire()
 		}
 	}
 }
@@ -139,8 +145,8 @@ func (s *Set) Close() {
 		return
 	}
 	for _, t := range s.tools {
-		if t.pool != nil {
-			t.pool.close()
+		for _, p := range t.pools() {
+			p.close()
 		}
 	}
 }

@@ -32,7 +32,8 @@ type scripted struct {
 	dir        string
 	pins       []*pin
 	policy     *sandbox.Policy
-	pool       *pool // nil: each call starts the program
+	pool       *pool                // nil: each call starts the program
+	own        map[string]*scripted // for namespaces with a workspace of their own, by namespace
 }
 
 func (r *reader) problem(path, format string, args ...any) error {
@@ -51,7 +52,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 	if len(p.ExitCodes) == 0 {
 		p.ExitCodes = []int{0}
 	}
-	t := &scripted{cfg: cfg, m: m, at: r, defaults: map[string]any{}, dir: filepath.Join(cfg.Workspace, p.Directory)}
+	t := &scripted{cfg: cfg, m: m, at: r, defaults: map[string]any{}}
 	t.title, _ = parseTemplate(m.Title, "title") // it was checked
 	for name, param := range m.parameters(r) {
 		if param.preset != nil {
@@ -62,14 +63,44 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 		r.wrong("run.secrets", "there are no secrets here: the configuration names none")
 	}
 	t.findFiles(r)
-	t.isolate(r)
+	t.settle(cfg.Workspace, r)
 	if len(r.problems) == 0 {
 		t.describeTool(r)
 	}
-	if h := p.Persistent; h != nil {
-		t.pool = newPool(t, h)
+	t.own = map[string]*scripted{}
+	for _, namespace := range slices.Sorted(maps.Keys(cfg.Workspaces)) {
+		own := *t
+		own.settle(cfg.Workspaces[namespace], r)
+		t.own[namespace] = &own
 	}
 	return t
+}
+
+// settle makes a workspace the one that the program starts in and sees.
+func (t *scripted) settle(workspace string, r *reader) {
+	t.dir = filepath.Join(workspace, t.m.Run.Directory)
+	t.isolate(workspace, r)
+	if h := t.m.Run.Persistent; h != nil {
+		t.pool = newPool(t, h)
+	}
+}
+
+// of returns the tool as a namespace has it.
+func (t *scripted) of(namespace string) *scripted {
+	if own := t.own[namespace]; own != nil {
+		return own
+	}
+	return t
+}
+
+// pools returns the persistent programs of all workspaces.
+func (t *scripted) pools() (all []*pool) {
+	for _, one := range append(slices.Collect(maps.Values(t.own)), t) {
+		if one.pool != nil {
+			all = append(all, one.pool)
+		}
+	}
+	return all
 }
 
 // findFiles looks for the program and what belongs to it. None of it lies where callers write.
@@ -85,9 +116,11 @@ func (t *scripted) findFiles(r *reader) {
 		return filepath.Join(dir, path)
 	}
 	add := func(path, at, digest string) {
-		if through(t.cfg.Workspace, path) {
-			r.wrong(at, "%s is in the workspace, where callers could change it; put it elsewhere", path)
-			return
+		for _, workspace := range append(slices.Collect(maps.Values(t.cfg.Workspaces)), t.cfg.Workspace) {
+			if through(workspace, path) {
+				r.wrong(at, "%s is in the workspace, where callers could change it; put it elsewhere", path)
+				return
+			}
 		}
 		one, err := newPin(path, digest)
 		if err != nil {
@@ -147,8 +180,8 @@ func within(dir, path string) bool {
 }
 
 // isolate makes the policy of the profile that of this tool: it sees its own files, and its own limits go first.
-func (t *scripted) isolate(r *reader) {
-	policy, err := t.cfg.Policy(t.m.Run.Profile)
+func (t *scripted) isolate(workspace string, r *reader) {
+	policy, err := t.cfg.Policy(t.m.Run.Profile, workspace)
 	if err != nil {
 		r.wrong("run.profile", "%v", err)
 		return
@@ -202,7 +235,7 @@ func (t *scripted) identify(r *reader) (version string) {
 	}
 	profile.Workspace, profile.Read, profile.Hide, profile.Protect = "", nil, nil, nil
 	version = fmt.Sprintf("%s\x00%v\x00%t", r.shape, profile, t.policy != nil)
-	key := fmt.Sprintf("%s\x00%v\x00%s", r.file, t.policy, version)
+	key := fmt.Sprintf("%s\x00%v\x00%v\x00%s", r.file, t.cfg.Workspaces, t.policy, version)
 	for _, p := range t.pins {
 		version += "\x00" + p.digest
 		key += "\x00" + p.path + "=" + p.digest

@@ -134,6 +134,9 @@ func (s *server) expand(ctx context.Context, parameter, text string) (string, er
 // the server, or a fresh one for a server that gets a secret.
 func (s *server) resolved(ctx context.Context) (env []string, home string, err error) {
 	env, home = s.environment(), SourcePrefix+s.entry.Key
+	if s.namespace != "" {
+		home += "\x00" + s.namespace // a name has no NUL
+	}
 	for i := range s.entry.Env { // its own stand first
 		name, text, _ := strings.Cut(env[i], "=")
 		value, err := s.expand(ctx, "env."+name, text)

@@ -39,6 +39,10 @@ type Entry struct {
 	OnCancel OnCancel
 	// Tools are globs of the server's own names; none: all.
 	Tools []string
+
+	// In is the entry for namespaces whose process works in another workspace, by namespace. Each has a process of its own, which
+	// starts with the first call; the entry itself says what the tools are. None: one process serves all namespaces.
+	In map[string]Entry
 }
 
 // Trust is how far the hints of a server count.

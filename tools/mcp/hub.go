@@ -19,6 +19,9 @@ import (
 // SourcePrefix begins the names of the sources.
 const SourcePrefix = "mcp:"
 
+// OwnSource names the process that a namespace has of a server, where operators see it. Its tools are those of the source mcp:<key>.
+func OwnSource(key, namespace string) string { return SourcePrefix + key + "@" + namespace }
+
 // An Exec starts processes; [sandbox.Runner] is one.
 type Exec interface {
 	Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
@@ -247,17 +250,19 @@ const (
 
 // A Source is the health of a server.
 type Source struct {
-	Name     string // mcp:<key>
-	State    State
-	Since    time.Time
-	Address  string // program or URL
-	Server   string // what it calls itself, with its version
-	Protocol string // the era that is spoken
-	Trust    Trust
-	Tools    int
-	Starts   int       // connections that were made or tried
-	Error    string    // the last one, with the process's last words, and where its processes may not go
-	Refused  []Refusal // tools that are not taken
+	Name string // mcp:<key>, or as OwnSource names it
+	// Namespace has this process of its own; "": it is that of all others.
+	Namespace string
+	State     State
+	Since     time.Time
+	Address   string // program or URL
+	Server    string // what it calls itself, with its version
+	Protocol  string // the era that is spoken
+	Trust     Trust
+	Tools     int
+	Starts    int       // connections that were made or tried
+	Error     string    // the last one, with the process's last words, and where its processes may not go
+	Refused   []Refusal // tools that are not taken
 }
 
 // A Refusal says why a tool is not taken.
@@ -268,8 +273,10 @@ func (h *Hub) Blocked(source, why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.servers {
-		if s.source.Name == source { // never changed
-			s.block(why)
+		for _, one := range s.all() {
+			if one.source.Name == source { // never changed
+				one.block(why)
+			}
 		}
 	}
 }
@@ -281,8 +288,10 @@ func (h *Hub) Sources() []Source {
 	h.mu.Unlock()
 	out := make([]Source, 0, len(servers))
 	for _, s := range servers {
-		out = append(out, s.health())
+		for _, one := range s.all() {
+			out = append(out, one.health())
+		}
 	}
-	slices.SortFunc(out, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(out, func(a, b Source) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -35,6 +35,10 @@ func (s *server) list(ctx context.Context, n *session) error {
 		name = cleanLine(i.Name+" "+i.Version, maxTitle)
 	}
 	s.note(func(h *Source) { h.Server, h.Protocol = name, about.ProtocolVersion })
+	if s.namespace != "" {
+		s.claim(&l)
+		return nil
+	}
 	s.listing.Lock()
 	defer s.listing.Unlock()
 	if !s.retired {
@@ -42,6 +46,39 @@ func (s *server) list(ctx context.Context, n *session) error {
 		s.keep(&l)
 	}
 	return nil
+}
+
+// claim notes what the process of a namespace says of its tools.
+func (s *server) claim(l *listed) {
+	claims := map[string]string{}
+	instructions := clean(l.Instructions, maxInstructions)
+	for _, t := range l.Tools {
+		if d, err := s.entry.describe(t, instructions); err == nil {
+			claimed := s.entry.claimed(t, d)
+			claims[d.ID], _ = claimed.Digest() // without one no call agrees
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claims, s.source.Tools = claims, len(claims)
+}
+
+// agrees refuses a call of a tool of which the process of a namespace says something else than its callers were shown and an
+// operator trusted.
+func (s *server) agrees(t *remote) error {
+	if s.namespace == "" {
+		return nil
+	}
+	shown, err := t.claimed.Digest()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && shown != "" && s.claims[t.descriptor.ID] == shown {
+		return nil
+	}
+	return notRun(&tool.Error{
+		Code: tool.Upstream, Reason: "DEFINITION_DIFFERS",
+		Message: fmt.Sprintf("Not run: in the workspace of this namespace the server %s says something else of this tool than the list of tools", s.entry.Key),
+	})
 }
 
 // offer lists the tools that can be taken.

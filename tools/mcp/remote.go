@@ -45,9 +45,12 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 	}
 	var last error
 	for range maxTries {
-		n, err := t.server.ready(ctx)
+		n, err := t.server.ready(ctx, c.Namespace)
 		if errors.Is(err, errSignIn) {
 			return t.server.visit(ctx, c, m)
+		}
+		if err == nil {
+			err = n.server.agrees(t)
 		}
 		if err != nil {
 			return nil, err

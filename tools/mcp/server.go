@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -30,6 +31,11 @@ type server struct {
 	signin *signin       // nil: nobody can
 	kick   chan struct{} // ends a wait between connections
 
+	own       map[string]*server // those of namespaces with a process of their own, by namespace
+	namespace string             // whose process it is; "": the one that says what the tools are
+	wanted    chan struct{}      // closed by the first call of a namespace; nil: it is wanted anyway
+	want      sync.Once          // closes wanted
+
 	stop context.CancelFunc // of run; nil: it was not started
 	over chan struct{}      // closed when run has returned
 
@@ -42,9 +48,10 @@ type server struct {
 	gone    bool          // a reload took it away
 	next    *server       // the reload's other one
 	source  Source
-	blocked []string        // where its processes wanted to go and may not, since it was last ready
-	kept    []byte          // of the memory
-	shown   map[string]bool // ids that were listed; used by one goroutine at a time
+	blocked []string          // where its processes wanted to go and may not, since it was last ready
+	kept    []byte            // of the memory
+	shown   map[string]bool   // ids that were listed; used by one goroutine at a time
+	claims  map[string]string // of a namespace's process: digests of what it says of its tools, by id; guarded by mu
 }
 
 // newServer returns one that takes up the sign-in of the last one of its name, if that is not nil and is for the same address.
@@ -60,7 +67,37 @@ func newServer(cfg *Config, e Entry, last *signin) *server {
 		address = e.Command
 	}
 	s.source = Source{Name: SourcePrefix + e.Key, State: Connecting, Since: time.Now(), Address: address, Trust: e.Trust}
+	for namespace, entry := range e.In {
+		own := newServer(cfg, entry, nil)
+		own.namespace, own.wanted = namespace, make(chan struct{})
+		own.source.Name, own.source.Namespace = OwnSource(e.Key, namespace), namespace
+		if s.own == nil {
+			s.own = map[string]*server{}
+		}
+		s.own[namespace] = own
+	}
 	return s
+}
+
+// of returns the process that serves a namespace.
+func (s *server) of(namespace string) *server {
+	if own := s.own[namespace]; own != nil {
+		return own
+	}
+	return s
+}
+
+// all returns the server and those of namespaces that were wanted.
+func (s *server) all() []*server {
+	list := []*server{s}
+	for _, namespace := range slices.Sorted(maps.Keys(s.own)) {
+		select {
+		case <-s.own[namespace].wanted:
+			list = append(list, s.own[namespace])
+		default:
+		}
+	}
+	return list
 }
 
 func (s *server) health() Source {
@@ -102,8 +139,19 @@ func (s *server) become(state State, change func(*Source)) {
 	change(&s.source)
 }
 
-// run connects again and again until ctx is done.
+// run connects again and again until ctx is done, and so do the servers of namespaces that are wanted.
 func (s *server) run(ctx context.Context) {
+	var own sync.WaitGroup
+	defer own.Wait()
+	for _, one := range s.own {
+		own.Go(func() {
+			select {
+			case <-one.wanted:
+				one.run(ctx)
+			case <-ctx.Done():
+			}
+		})
+	}
 	wait := s.cfg.Backoff
 	var era speech
 	for ctx.Err() == nil {
@@ -117,7 +165,7 @@ func (s *server) run(ctx context.Context) {
 		s.offerSignin()
 		why := s.signin.hideText(err.Error())
 		s.become(Down, func(h *Source) { h.Error = cleanLine(why, 2*maxWords) })
-		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.String("error", why), zap.Duration("in", wait))
+		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.String("namespace", s.namespace), zap.String("error", why), zap.Duration("in", wait))
 		if served && time.Since(began) > steady {
 			wait = s.cfg.Backoff
 		}
@@ -267,8 +315,11 @@ func (s *server) drop(n *session) {
 	}
 }
 
-// ready returns the connection, waiting for it. Nothing was sent when it fails.
-func (s *server) ready(ctx context.Context) (*session, error) {
+// ready returns the connection to the process of a namespace, waiting for it. Nothing was sent when it fails.
+func (s *server) ready(ctx context.Context, namespace string) (*session, error) {
+	if s = s.of(namespace); s.wanted != nil {
+		s.want.Do(func() { close(s.wanted) })
+	}
 	limit := time.NewTimer(s.cfg.Wait)
 	defer limit.Stop()
 	for {
@@ -277,7 +328,7 @@ func (s *server) ready(ctx context.Context) (*session, error) {
 		s.mu.Unlock()
 		switch {
 		case next != nil:
-			return next.ready(ctx)
+			return next.ready(ctx, namespace)
 		case gone:
 			return nil, &tool.Error{
 				Code: tool.Upstream, Reason: "SERVER_REMOVED",
@@ -314,6 +365,14 @@ func (s *server) retire(next *server) {
 		_ = s.cfg.Tools.Replace(s.source.Name, nil) // none can be refused
 	}
 	s.listing.Unlock()
+	s.follows(next)
+	for _, own := range s.own {
+		own.follows(next)
+	}
+}
+
+// follows sends the calls that wait to the next server, if there is one.
+func (s *server) follows(next *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gone, s.next = true, next
@@ -336,13 +395,15 @@ func (s *server) newest() *server {
 
 // drain ends a server that was taken away when its calls have, or have had their time.
 func (s *server) drain(ctx context.Context) {
-	s.mu.Lock()
-	n := s.session
-	s.mu.Unlock()
-	if n != nil {
-		ctx, stop := context.WithTimeout(ctx, s.cfg.Drain)
-		defer stop()
-		n.floor.empty(ctx)
+	ctx, stop := context.WithTimeout(ctx, s.cfg.Drain)
+	defer stop()
+	for _, one := range s.all() {
+		one.mu.Lock()
+		n := one.session
+		one.mu.Unlock()
+		if n != nil {
+			n.floor.empty(ctx)
+		}
 	}
 	s.stop()
 }

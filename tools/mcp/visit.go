@@ -31,7 +31,7 @@ func (d *door) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) 
 	if err != nil {
 		return answerOf(err)
 	}
-	if _, err := d.server.ready(ctx); errors.Is(err, errSignIn) {
+	if _, err := d.server.ready(ctx, c.Namespace); errors.Is(err, errSignIn) {
 		return d.server.visit(ctx, c, m)
 	} else if err != nil {
 		return nil, err

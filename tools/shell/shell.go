@@ -49,6 +49,8 @@ type Config struct {
 	OutputBudget int
 	// Background says what may outlive its call.
 	Background Background
+	// Jobs are those of the tools for another directory, which these tools share with their bounds; nil: they have their own.
+	Jobs *Jobs
 }
 
 // The clocks of a command, in seconds. The call's own deadline lies behind the longest.
@@ -183,7 +185,9 @@ func New(cfg Config) ([]tool.Tool, *Jobs, error) {
 	if cfg.Background.Exec == nil {
 		return []tool.Tool{bash}, nil, nil
 	}
-	s.jobs = &Jobs{cfg: cfg.Background}
+	if s.jobs = cfg.Jobs; s.jobs == nil {
+		s.jobs = &Jobs{cfg: cfg.Background}
+	}
 	return append([]tool.Tool{bash}, s.companions()...), s.jobs, nil
 }
 

@@ -25,7 +25,7 @@ func (d definitions) Lookup(namespace, id string) (*lifecycle.Definition, bool) 
 	if !ok {
 		return nil, false
 	}
-	return &lifecycle.Definition{Tool: e.Tool, Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
+	return &lifecycle.Definition{Tool: Of(e.Tool, namespace), Descriptor: &e.Descriptor, Digest: e.Digest, Schema: e}, true
 }
 
 // Frontend makes definitions of what callers declare.
