@@ -120,3 +120,32 @@ func (r revealing) Descriptor() tool.Descriptor {
 	d.Parameters = json.RawMessage(anyObject)
 	return d
 }
+
+// damagedCalls is a journal in which a call cannot be read.
+type damagedCalls struct{ store.Store }
+
+func (s damagedCalls) Calls(ctx context.Context, q store.Query) (store.Page, error) {
+	page, err := s.Store.Calls(ctx, q)
+	page.Corrupt = append(page.Corrupt, call.Key{Namespace: "ns", ID: "damaged"})
+	return page, err
+}
+
+// T130: an approver does not learn of a damaged call, which may have a question that it may not see.
+func TestT130DamagedCallsAreNotListedToApprovers(t *testing.T) {
+	inBubble(t, nil, nil, func(t *testing.T, w *world) {
+		w.kill()
+		w.cfg.Store = damagedCalls{w.store}
+		e, err := lifecycle.New(w.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.e = e
+		for role, want := range map[string]int{"approver": 0, "operator": 1, "viewer": 1} {
+			p := tool.Principal{Namespace: "ns", Subject: "somebody", Roles: []string{role}}
+			page, err := w.e.List(t.Context(), p, store.Query{Statuses: []call.Status{call.Suspended}, Limit: 10})
+			if err != nil || len(page.Corrupt) != want {
+				t.Errorf("%s: %v, %v, want %d", role, page.Corrupt, err, want)
+			}
+		}
+	})
+}
