@@ -3,10 +3,10 @@ package main
 import (
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/sandbox/cgroup"
 )
 
 // limitMemory has the runtime collect garbage more often above three quarters of the memory that the daemon may have, unless the
@@ -24,11 +24,8 @@ func memoryOfMachine() int64 {
 	if unix.Sysinfo(&info) == nil {
 		least = int64(info.Totalram) * int64(info.Unit)
 	}
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		text, err := os.ReadFile(file)
-		if n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && bad == nil && n > 0 {
-			least = min(least, n)
-		}
+	if limit := cgroup.MemoryLimit(); limit > 0 {
+		least = min(least, limit)
 	}
 	return least
 }

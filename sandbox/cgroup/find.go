@@ -92,6 +92,30 @@ func (m Mount) Dir(group string) string {
 	return filepath.Join(m.At, inside)
 }
 
+// MemoryLimit returns the least limit, in bytes, of this process's own groups and of those above them; 0 when there is none.
+func MemoryLimit() (least int64) {
+	mountinfo, _ := os.ReadFile("/proc/self/mountinfo") // without /proc no group is known
+	groups, _ := os.ReadFile("/proc/self/cgroup")
+	own := ParseOwn(string(groups))
+	for _, m := range ParseMounts(string(mountinfo)) {
+		dir, file := m.Dir(own[""]), "memory.max"
+		if m.Version == 1 {
+			dir, file = m.Dir(own[Memory]), "memory.limit_in_bytes"
+		}
+		if dir == "" {
+			dir = m.At
+		}
+		for ; len(dir) >= len(m.At); dir = filepath.Dir(dir) {
+			text, err := os.ReadFile(filepath.Join(dir, file))
+			n, bad := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			if err == nil && bad == nil && n > 0 && (least == 0 || n < least) {
+				least = n
+			}
+		}
+	}
+	return least
+}
+
 // find looks for a place in which a group of a name can be made.
 func find(parent, probe string) place {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
