@@ -19,15 +19,36 @@ import (
 const sweepMost = 15 * time.Second
 
 // Sweep expires suspensions that nobody decided in time. It blocks until ctx is done.
+//
+// Each namespace expires on its own: one whose hooks and tools take their time over thousands of calls delays no other.
 func (e *Engine) Sweep(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	var busy sync.Map // namespaces whose calls expire now
 	for {
-		if err := e.ExpireDue(ctx); err != nil && ctx.Err() == nil {
-			e.log.Warn("sweep failed; will try again", zap.Error(err))
+		names, err := e.store.DueNamespaces(ctx)
+		e.sweepFailed(ctx, err)
+		for _, namespace := range names {
+			if _, is := busy.LoadOrStore(namespace, true); is {
+				continue
+			}
+			all.Go(func() {
+				moved, err := e.expireDueOf(ctx, namespace)
+				e.sweepFailed(ctx, err)
+				busy.Delete(namespace)
+				if moved > 0 { // others of the namespace may have become due meanwhile
+					e.sweeps.look()
+				}
+			})
 		}
 		e.sweeps.next.Store(math.MaxInt64) // a question that comes from here on may not be among what is looked at
-		wait := sweepMost
+		wait, least := sweepMost, 100*time.Millisecond
+		busy.Range(func(any, any) bool { // what expires now is due until it has expired
+			least = time.Second
+			return false
+		})
 		if next, err := e.store.NextExpiry(ctx); err == nil && !next.IsZero() && !e.held.on.Load() {
-			wait = min(wait, max(next.Sub(e.store.Now()), 100*time.Millisecond))
+			wait = min(wait, max(next.Sub(e.store.Now()), least))
 		}
 		e.sweeps.next.Store(e.store.Now().Add(wait).UnixNano())
 		timer := time.NewTimer(wait)
@@ -42,6 +63,12 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	}
 }
 
+func (e *Engine) sweepFailed(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		e.log.Warn("sweep failed; will try again", zap.Error(err))
+	}
+}
+
 // sweeps is when expiry looks next.
 type sweeps struct {
 	next atomic.Int64  // by the store's clock, in Unix nanoseconds
@@ -50,9 +77,13 @@ type sweeps struct {
 
 // asked makes expiry look in time for a question that is open until then.
 func (s *sweeps) asked(until time.Time) {
-	if until.UnixNano() >= s.next.Load() {
-		return
+	if until.UnixNano() < s.next.Load() {
+		s.look()
 	}
+}
+
+// look makes expiry look now.
+func (s *sweeps) look() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // it looks anyway
@@ -61,24 +92,38 @@ func (s *sweeps) asked(until time.Time) {
 
 // ExpireDue expires what is due by the store's clock and returns when that is stored.
 func (e *Engine) ExpireDue(ctx context.Context) error {
+	names, err := e.store.DueNamespaces(ctx)
+	failed := make([]error, len(names))
+	var all sync.WaitGroup
+	for i, namespace := range names {
+		all.Go(func() { _, failed[i] = e.expireDueOf(ctx, namespace) })
+	}
+	all.Wait()
+	return errors.Join(append(failed, err)...)
+}
+
+// expireDueOf expires what is due in a namespace and returns how many calls that are.
+func (e *Engine) expireDueOf(ctx context.Context, namespace string) (moved int, err error) {
 	for limit := 100; ; {
-		due, err := e.store.Due(ctx, limit)
+		due, err := e.store.Due(ctx, namespace, limit)
 		if err != nil {
-			return err
+			return moved, err
 		}
+		n := e.expireAll(ctx, due)
+		moved += n
 		switch {
-		case e.expireAll(ctx, due) > 0:
+		case n > 0:
 		case len(due) < limit:
-			return nil
+			return moved, nil
 		default: // those that cannot be expired must not hide the others
 			limit *= 4
 		}
 	}
 }
 
-// expiresAtOnce is how many suspensions end at the same time: hooks and tools that take their time over the calls of one
-// tenant do not hold up the others.
-const expiresAtOnce = 64
+// expiresAtOnce is how many suspensions of a namespace end at the same time: a call over which hooks and tools take their time
+// delays few others of its tenant.
+const expiresAtOnce = 32
 
 // expireAll ends the suspensions of calls and returns of how many it did.
 func (e *Engine) expireAll(ctx context.Context, due []*call.Call) int {

@@ -161,7 +161,9 @@ type earlyStore struct {
 	ids []string
 }
 
-func (s *earlyStore) Due(ctx context.Context, _ int) (due []*call.Call, err error) {
+func (s *earlyStore) DueNamespaces(context.Context) ([]string, error) { return []string{"ns"}, nil }
+
+func (s *earlyStore) Due(ctx context.Context, _ string, _ int) (due []*call.Call, err error) {
 	for _, id := range s.ids {
 		c, err := s.Store.Call(ctx, call.Key{Namespace: "ns", ID: id})
 		if err != nil {

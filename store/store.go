@@ -265,8 +265,10 @@ type Store interface {
 	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, all namespaces, oldest first. Corrupt rows
 	// are given as their key and an error.
 	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error
-	// Due returns suspended calls, all namespaces, whose open suspension's expiry the store's clock has reached.
-	Due(ctx context.Context, limit int) ([]*call.Call, error)
+	// Due returns at most limit suspended calls of a namespace whose open suspension's expiry the store's clock has reached, and
+	// DueNamespaces the namespaces that have some.
+	Due(ctx context.Context, namespace string, limit int) ([]*call.Call, error)
+	DueNamespaces(ctx context.Context) ([]string, error)
 	// NextExpiry returns when the next open suspension expires; zero when there is none.
 	NextExpiry(ctx context.Context) (time.Time, error)
 	// Feed returns at most limit entries above the position after, in order, and the newest position there is. A row that

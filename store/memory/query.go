@@ -163,13 +163,30 @@ func (st *state) waiting() []*row {
 	return rows
 }
 
-// Due returns the suspended calls that nobody answered in time.
-func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
+	err = s.read(ctx, func(st *state) error {
+		now := s.nowLocked()
+		for _, r := range st.open {
+			if r.suspension != "" && !r.expires.IsZero() && !now.Before(r.expires) && !slices.Contains(names, r.key.Namespace) {
+				names = append(names, r.key.Namespace)
+			}
+		}
+		return nil
+	})
+	return names, err
+}
+
+// Due returns the suspended calls of a namespace that nobody answered in time.
+func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	err = s.read(ctx, func(st *state) error {
 		now := s.nowLocked()
 		for _, r := range st.waiting() {
 			if len(due) == limit || now.Before(r.expires) {
 				break
+			}
+			if r.key.Namespace != namespace {
+				continue
 			}
 			c, err := r.call()
 			if err != nil {

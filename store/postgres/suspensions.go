@@ -89,10 +89,11 @@ func (g *group) queueAnswers(b *pgx.Batch) {
 
 const (
 	selectBySuspension = "SELECT " + callColumnList + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = $1 AND id = $2)"
-	selectDue          = "SELECT " + callColumnList + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 ORDER BY expires, call LIMIT $2 OFFSET $3) s
+	selectDue          = "SELECT " + callColumnList + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 AND namespace = $2 ORDER BY expires, call LIMIT $3 OFFSET $4) s
 		JOIN calls ON position = s.call ORDER BY s.expires, s.call`
-	selectNextExpiry = "SELECT min(expires) FROM suspensions WHERE open AND expires IS NOT NULL"
-	selectDecision   = "SELECT crc, decision FROM decisions WHERE namespace = $1 AND id = $2"
+	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions WHERE open AND expires <= $1"
+	selectNextExpiry    = "SELECT min(expires) FROM suspensions WHERE open AND expires IS NOT NULL"
+	selectDecision      = "SELECT crc, decision FROM decisions WHERE namespace = $1 AND id = $2"
 )
 
 // CallBySuspension returns the call that has, or had, this suspension.
@@ -107,10 +108,10 @@ func (s *Store) CallBySuspension(ctx context.Context, namespace, id string) (*ca
 	return rows[0].call, rows[0].err
 }
 
-// Due returns the suspended calls that nobody answered in time. Broken rows are left out: they cannot expire.
-func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+// Due returns the suspended calls of a namespace that nobody answered in time. Broken rows are left out: they cannot expire.
+func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	for skip := 0; len(due) < limit; {
-		rows, err := s.callRows(ctx, selectDue, s.clock.now().UnixNano(), limit, skip)
+		rows, err := s.callRows(ctx, selectDue, s.clock.now().UnixNano(), namespace, limit, skip)
 		if err != nil {
 			return nil, err
 		}
@@ -124,6 +125,16 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 		}
 	}
 	return due, nil
+}
+
+// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
+	var name []byte
+	err = s.each(ctx, selectDueNamespaces, []any{&name}, func() { names = nil }, func() error {
+		names = append(names, string(name))
+		return nil
+	}, s.clock.now().UnixNano())
+	return names, err
 }
 
 // NextExpiry returns when the next open suspension expires.

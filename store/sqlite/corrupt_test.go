@@ -184,7 +184,7 @@ func TestDueBehindBroken(t *testing.T) {
 	script(t, dir, "UPDATE calls SET crc = crc + 1 WHERE call_id < 'c3'")
 	s = open(t, sqlite.Config{Dir: dir})
 	for _, limit := range []int{1, 2, 10} {
-		due, err := s.Due(t.Context(), limit)
+		due, err := s.Due(t.Context(), "ns", limit)
 		if want := min(limit, 2); err != nil || len(due) != want || due[0].ID != "c3" {
 			t.Errorf("Due(%d) = %d calls, %v, want %d from c3", limit, len(due), err, want)
 		}

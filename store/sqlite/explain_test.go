@@ -45,6 +45,7 @@ func TestPlans(t *testing.T) {
 		{"events", selectEvents, "events_call", ""},
 		{"by suspension", selectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
+		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // of names
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", selectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},

@@ -34,9 +34,10 @@ func (w *writer) writeSuspension(s *call.Suspension, c *call.Call, position int6
 const (
 	selectBySuspension = "SELECT " + callColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)"
 	selectDue          = "SELECT " + callColumns + ` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
-		WHERE open = 1 AND expires <= ? ORDER BY expires LIMIT ? OFFSET ?`
-	selectNextExpiry = "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL"
-	selectDecision   = "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?"
+		WHERE open = 1 AND expires <= ? AND suspensions.namespace = ? ORDER BY expires LIMIT ? OFFSET ?`
+	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires <= ?"
+	selectNextExpiry    = "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL"
+	selectDecision      = "SELECT crc, decision FROM decisions WHERE namespace = ? AND id = ?"
 )
 
 // CallBySuspension returns the call that has, or had, this suspension.
@@ -59,8 +60,8 @@ func (s *Store) one(ctx context.Context, text string, args ...any) (*call.Call, 
 	return row.call, cmp.Or(err, row.err)
 }
 
-// Due returns the suspended calls that nobody answered in time. Broken rows are left out: they cannot expire.
-func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error) {
+// Due returns the suspended calls of a namespace that nobody answered in time. Broken rows are left out: they cannot expire.
+func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
 	for skip := 0; len(due) < limit; {
 		var rows []callRow
 		var scanner callScanner
@@ -68,7 +69,7 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 			return query(conn, selectDue, func(st *sqlite.Stmt) error {
 				rows = append(rows, scanner.scan(st))
 				return nil
-			}, s.clock.now(), limit, skip)
+			}, s.clock.now(), namespace, limit, skip)
 		})
 		if err != nil {
 			return nil, err
@@ -83,6 +84,17 @@ func (s *Store) Due(ctx context.Context, limit int) (due []*call.Call, err error
 		}
 	}
 	return due, nil
+}
+
+// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, selectDueNamespaces, func(st *sqlite.Stmt) error {
+			names = append(names, st.ColumnText(0))
+			return nil
+		}, s.clock.now())
+	})
+	return names, err
 }
 
 // NextExpiry returns when the next open suspension expires.

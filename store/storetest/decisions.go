@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -163,21 +164,36 @@ func testDue(t *testing.T, f *fixture) {
 		if at, err := f.NextExpiry(t.Context()); err != nil || !at.Equal(next) {
 			t.Errorf("NextExpiry = %v, %v, want %v", at, err, next)
 		}
-		due, err := f.Due(t.Context(), 10)
-		if got := ids(due); err != nil || !same(got, want) {
-			t.Errorf("Due = %v, %v, want %v", got, err, want)
+		names, err := f.DueNamespaces(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		slices.Sort(names)
+		var got []string
+		for _, name := range names {
+			due, err := f.Due(t.Context(), name, 10)
+			if err != nil || len(due) == 0 {
+				t.Errorf("Due(%s) = %d calls, %v", name, len(due), err)
+			}
+			for _, c := range due {
+				got = append(got, name+" "+c.ID)
+			}
+		}
+		if !same(got, want) {
+			t.Errorf("due are %v, want %v", got, want)
 		}
 	}
 	check(start.Add(time.Hour))
 	f.clock.move(2 * time.Hour)
-	check(start.Add(time.Hour), "soon", "mid")
-	if due, err := f.Due(t.Context(), 1); err != nil || !same(ids(due), []string{"soon"}) {
+	f.suspended("sooner", start.Add(90*time.Minute))
+	check(start.Add(time.Hour), "ns soon", "ns sooner", "other mid")
+	if due, err := f.Due(t.Context(), "ns", 1); err != nil || !same(ids(due), []string{"soon"}) {
 		t.Errorf("Due(1) = %v, %v", ids(due), err)
 	}
 	f.step(soon, call.Cancelled)
-	check(start.Add(2*time.Hour), "mid")
+	check(start.Add(90*time.Minute), "ns sooner", "other mid")
 	f.reopen()
-	check(start.Add(2*time.Hour), "mid")
+	check(start.Add(90*time.Minute), "ns sooner", "other mid")
 }
 
 func testCallBySuspension(t *testing.T, f *fixture) {

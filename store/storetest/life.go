@@ -253,7 +253,7 @@ func testClosed(t *testing.T, f *fixture) {
 		"Events":  func() error { _, _, err := f.Events(ctx, ns("c1"), 0, 1); return err },
 		"Calls":   func() error { _, err := f.Calls(ctx, store.Query{}); return err },
 		"Feed":    func() error { _, _, err := f.Feed(ctx, store.Feed{}, 0, 1); return err },
-		"Due":     func() error { _, err := f.Due(ctx, 1); return err },
+		"Due":     func() error { _, err := f.Due(ctx, "ns", 1); return err },
 		"Records": func() error { return f.PutRecord(ctx, "ns", store.Record{Kind: "k"}) },
 		"Trim":    func() error { _, err := f.Trim(ctx, start, start, start, 1); return err },
 		"Purge":   func() error { return f.Purge(ctx, ns("c1"), call.Purge{}) },
