@@ -335,7 +335,11 @@ func (s *damagedStore) Feed(ctx context.Context, f store.Feed, after int64, limi
 // P4: a feed whose rows are damaged has a gap there and goes on behind it.
 func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
-		broken, sound := w.do(spec("t", "")), w.do(spec("t", ""))
+		s := spec("t", "")
+		s.Run.ID, s.Run.Thread = "run", "thread"
+		broken := w.do(s)
+		s.ID = spec("t", "").ID
+		sound := w.do(s)
 		cfg := w.cfg
 		cfg.Store = &damagedStore{w.store, broken.ID}
 		e, err := lifecycle.New(cfg)
@@ -343,26 +347,31 @@ func TestP4FeedHasAGapForDamagedRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer drain(e)
-		watcher, err := e.WatchFeed(t.Context(), carol, "", "", "", false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, controls := events(t, watcher)
-		types(t, 1, list)
-		if len(list) != int(sound.LastSequence) {
-			t.Errorf("%d events of the sound call", len(list))
-		}
-		var last int64
-		for _, f := range controls {
-			if f.Gap == nil {
-				continue
+		for _, of := range []struct {
+			who         tool.Principal
+			run, thread string
+		}{{carol, "", ""}, {carol, "run", ""}, {carol, "", "thread"}, {alice, "run", ""}, {alice, "", "thread"}} { // alice sees her own calls
+			watcher, err := e.WatchFeed(t.Context(), of.who, of.run, of.thread, "", false)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if last = f.Gap.FirstKept - 1; !f.Gap.Corrupt || f.Key.ID != broken.ID || f.Cursor == "" {
-				t.Errorf("gap %+v of %s", f.Gap, f.Key.ID)
+			list, controls := events(t, watcher)
+			types(t, 1, list)
+			if len(list) != int(sound.LastSequence) {
+				t.Errorf("%+v: %d events of the sound call", of, len(list))
 			}
-		}
-		if last != broken.LastSequence {
-			t.Errorf("the gaps end with event %d of %d", last, broken.LastSequence)
+			var last int64
+			for _, f := range controls {
+				if f.Gap == nil {
+					continue
+				}
+				if last = f.Gap.FirstKept - 1; !f.Gap.Corrupt || f.Key.ID != broken.ID || f.Cursor == "" {
+					t.Errorf("%+v: gap %+v of %s", of, f.Gap, f.Key.ID)
+				}
+			}
+			if last != broken.LastSequence {
+				t.Errorf("%+v: the gaps end with event %d of %d", of, last, broken.LastSequence)
+			}
 		}
 	})
 }

@@ -22,6 +22,7 @@ func TestFlippedBits(t *testing.T) {
 	s := open(t, postgres.Config{URL: url})
 	fill(t, s)
 	c := newCall("long")
+	c.Run, c.Caller = tool.Run{ID: "run-long", Thread: "thread-long"}, tool.Principal{Subject: "me"}
 	for _, change := range []*store.Change{creation(c), step(c, call.Running), step(c, call.Succeeded)} {
 		if err := s.Commit(t.Context(), change); err != nil {
 			t.Fatal(err)
@@ -51,15 +52,24 @@ func TestFlippedBits(t *testing.T) {
 	if events, _, err := s.Events(ctx, key("long"), 0, 10); err != nil || len(events) != 2 {
 		t.Errorf("what stands before a broken chunk: %d events, %v", len(events), err)
 	}
-	entries, _, err := s.Feed(ctx, store.Feed{Namespace: "ns"}, 0, 1000)
-	damaged := map[string]int64{}
-	for _, e := range entries {
-		if e.Corrupt {
-			damaged[e.Key.ID] = e.Last
+	for f, want := range map[store.Feed]string{
+		{Namespace: "ns"}:                                "map[long:3 packed-09:1]",
+		{Namespace: "ns", Run: "packed"}:                 "map[packed-09:1]",
+		{Namespace: "ns", Run: "run-long"}:               "map[long:3]",
+		{Namespace: "ns", Thread: "thread-long"}:         "map[long:3]",
+		{Namespace: "ns", Caller: "me"}:                  "map[long:3]",
+		{Namespace: "ns", Run: "run-long", Caller: "me"}: "map[long:3]",
+	} {
+		entries, _, err := s.Feed(ctx, f, 0, 1000)
+		damaged := map[string]int64{}
+		for _, e := range entries {
+			if e.Corrupt {
+				damaged[e.Key.ID] = e.Last
+			}
 		}
-	}
-	if err != nil || len(damaged) != 2 || damaged["packed-09"] == 0 || damaged["long"] != 3 {
-		t.Errorf("damaged rows of the feed: %v, %v", damaged, err)
+		if fmt.Sprint(damaged) != want || err != nil {
+			t.Errorf("damaged rows of the feed %+v: %v, %v; want %s", f, damaged, err, want)
+		}
 	}
 	page, err := s.Calls(ctx, store.Query{Namespace: "ns", Run: "packed", Limit: 100})
 	if err != nil || len(page.Calls) != 39 || len(page.Corrupt) != 1 || page.Corrupt[0] != key("packed-07") {

@@ -7,9 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	zombie "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -258,7 +262,7 @@ func TestP4FeedNamesDamagedRows(t *testing.T) {
 			dir := t.TempDir()
 			populate(t, dir)
 			s := open(t, sqlite.Config{Dir: dir})
-			commitPack(t, s, "packed-1", "packed-2", "packed-3")
+			commitPack(t, s, func(*call.Call) {}, "packed-1", "packed-2", "packed-3")
 			closeStore(t, s)
 			script(t, dir, tt.script)
 			s = open(t, sqlite.Config{Dir: dir})
@@ -283,12 +287,104 @@ func TestP4FeedNamesDamagedRows(t *testing.T) {
 	}
 }
 
+// P4, P9: the feeds of a run, a thread and a caller name each damaged call of theirs, in a pack too, and none of others; also when
+// much of others lies between.
+func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlite.Config{Dir: dir})
+	mine := func(c *call.Call) {
+		c.Run, c.Caller = tool.Run{ID: "run-mine", Thread: "thread-mine"}, tool.Principal{Subject: "me"}
+	}
+	row := newCall("row")
+	mine(row)
+	commit(t, s, creation(row))
+	row.Revision, row.LastSequence, row.Status = 2, 2, call.Running
+	commit(t, s, &store.Change{Call: row, Events: []call.Event{{Sequence: 2, Type: call.EventAttemptStarted, Attempt: 1}}})
+	others := make([]string, 600) // more than are looked at one after the other
+	for i := range others {
+		others[i] = fmt.Sprint("other-", i)
+	}
+	commitPack(t, s, func(c *call.Call) { c.Caller.Subject = "other" }, others...)
+	commitPack(t, s, mine, "packed-1", "packed-2", "packed-3")
+	feed := func(f store.Feed) (text string, corrupt int) {
+		f.Namespace = "ns"
+		list, _, err := s.Feed(t.Context(), f, 0, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range list {
+			text += fmt.Sprintln(e.Position, e.Key.ID)
+			if e.Corrupt {
+				corrupt++
+			} else if len(e.Events) != 1 {
+				t.Errorf("entry %+v", e)
+			}
+		}
+		return text, corrupt
+	}
+	narrow := []store.Feed{{Run: "run-mine"}, {Thread: "thread-mine"}, {Caller: "me"}, {Run: "run-mine", Caller: "me"}, {Thread: "thread-mine", Caller: "me"}}
+	want, _ := feed(narrow[0])
+	if n := strings.Count(want, "\n"); n != 5 {
+		t.Fatalf("%d entries:\n%s", n, want)
+	}
+	theirs, _ := feed(store.Feed{Caller: "other"})
+	damage := func(name, table, column, where string, least int, change func([]byte)) {
+		closeStore(t, s)
+		conn, err := zombie.OpenConn(filepath.Join(dir, "journal.db"), zombie.OpenReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole []byte
+		err = sqlitex.ExecuteTransient(conn, "SELECT "+column+" FROM "+table+" WHERE "+where, &sqlitex.ExecOptions{ResultFunc: func(st *zombie.Stmt) error {
+			whole = make([]byte, st.ColumnLen(0))
+			st.ColumnBytes(0, whole)
+			return nil
+		}})
+		put := func(b []byte) {
+			if err == nil {
+				err = sqlitex.ExecuteTransient(conn, "UPDATE "+table+" SET "+column+" = ? WHERE "+where, &sqlitex.ExecOptions{Args: []any{b}})
+			}
+			if err != nil || len(whole) == 0 {
+				t.Fatalf("%s: %d bytes, %v", name, len(whole), err)
+			}
+		}
+		damaged := bytes.Clone(whole)
+		change(damaged)
+		put(damaged)
+		s = open(t, sqlite.Config{Dir: dir})
+		for _, f := range narrow {
+			if got, corrupt := feed(f); got != want || corrupt < least {
+				t.Errorf("%s: the feed %+v has %d damaged entries of\n%s", name, f, corrupt, got)
+			}
+		}
+		if got, corrupt := feed(store.Feed{Caller: "other"}); got != theirs || corrupt > 0 {
+			t.Errorf("%s: the feed of another has %d damaged entries", name, corrupt)
+		}
+		put(whole)
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip := func(at func(n int) int) func([]byte) {
+		return func(b []byte) { b[at(len(b))] ^= 4 }
+	}
+	middle := func(n int) int { return n / 2 }
+	damage("first events", "calls", "events", "call_id = 'row'", 1, flip(middle))
+	damage("later events", "events", "events", "last = 2", 1, flip(middle))
+	const pack = "position = (SELECT max(position) FROM packs)"
+	damage("a pack of zeros", "packs", "members", pack, 3, func(b []byte) { clear(b) })
+	for i := range 8 { // one in a record leaves the events whole
+		damage(fmt.Sprint("a bit of a pack at ", i, "/8"), "packs", "members", pack, 0, flip(func(n int) int { return n * i / 8 }))
+	}
+}
+
 // commitPack makes read-only calls that ended as they were created, which one group holds.
-func commitPack(t *testing.T, s *sqlite.Store, ids ...string) {
+func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...string) {
 	t.Helper()
 	var all sync.WaitGroup
 	for _, id := range ids {
 		c := newCall(id)
+		set(c)
 		c.Class, c.Status, c.Executed, c.LastSequence = call.Behind, call.Succeeded, call.Finished, 1
 		all.Add(1)
 		s.Submit(&store.Change{Call: c, Create: true, Durability: store.Normal, Events: []call.Event{{Sequence: 1, Type: call.EventAccepted}}}, func(err error) {

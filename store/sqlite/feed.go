@@ -123,7 +123,11 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 			if err != nil {
 				return err
 			}
-			if m.in(r.f) {
+			is, err := m.in(conn, r.f)
+			if err != nil {
+				return err
+			}
+			if is {
 				r.found = append(r.found, m.chunk())
 				found++
 			}
@@ -135,14 +139,36 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.after, to, r.f.Namespace)
 }
 
-// in reports whether a call is of a feed. One that cannot be read is of the feed of its namespace alone.
-func (m *packed) in(f store.Feed) bool {
-	if f.Run+f.Thread+f.Caller == "" || !m.speaksOf(f.Run, f.Thread, f.Caller) {
-		return f.Run+f.Thread+f.Caller == ""
+// in reports whether a call is of a feed. The table members tells it for one that cannot be read.
+func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
+	switch {
+	case f.Run+f.Thread+f.Caller == "":
+		return true, nil
+	case !m.whole():
+		return m.memberOf(conn, f)
+	case !m.speaksOf(f.Run, f.Thread, f.Caller):
+		return false, nil
 	}
 	r := m.row()
 	return r.call != nil && (f.Run == "" || f.Run == r.call.Run.ID) && (f.Thread == "" || f.Thread == r.call.Run.Thread) &&
-		(f.Caller == "" || f.Caller == r.call.Caller.Subject)
+		(f.Caller == "" || f.Caller == r.call.Caller.Subject), nil
+}
+
+const isMember = "SELECT 1 FROM members WHERE namespace = ? AND kind = ? AND name = ? AND block = ? AND bits >> ? & 1"
+
+// memberOf reports whether a call is of a feed, without a look at its record.
+func (m *packed) memberOf(conn *sqlite.Conn, f store.Feed) (bool, error) {
+	for _, of := range []member{{f.Namespace, inRun, f.Run}, {f.Namespace, inThread, f.Thread}, {f.Namespace, ofCaller, f.Caller}} {
+		is := of.name == ""
+		err := query(conn, isMember, func(*sqlite.Stmt) error {
+			is = true
+			return nil
+		}, of.namespace, of.kind, of.name, m.position/blockSize, m.position%blockSize)
+		if err != nil || !is {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func (r *feedReader) add(st *sqlite.Stmt) error {
