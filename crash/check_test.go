@@ -2,6 +2,7 @@ package crash_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -48,6 +49,37 @@ func (l *life) verify(rng *rand.Rand, all bool) error {
 	}
 	l.each(fixed, rng, l.checkFixed)
 	return nil
+}
+
+// quietWithin is how long calls may take to come to rest: a client's linger, the queue's deadline and their own time.
+const quietWithin = 2 * time.Minute
+
+// quiet waits until all that a kill left has ended or waits for somebody. Nobody attaches: each status has a clock that ends it.
+func (l *life) quiet() error {
+	ctx, cancel := context.WithTimeout(l.ctx, quietWithin)
+	defer cancel()
+	ctx = identified(ctx, operator)
+	for {
+		answer, err := l.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{
+			Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_NEW, tooldv1.CallStatus_CALL_STATUS_RUNNING, tooldv1.CallStatus_CALL_STATUS_RESUMING},
+			PageSize: 100,
+		})
+		if err != nil {
+			return fmt.Errorf("list what has not come to rest: %w", err)
+		}
+		moving := slices.DeleteFunc(answer.GetCalls(), func(c *tooldv1.Call) bool {
+			it := l.item(c.GetCallId())
+			return it == nil || it.kind.name == endlessName || it.group != nil // a call of a batch may stand behind an endless one
+		})
+		if len(moving) == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("nobody attaches, and %d calls do not come to rest within %v: %v", len(moving), quietWithin, moving[0])
+		}
+	}
 }
 
 // each calls f for the items, several at a time, with a source of chance of their own.

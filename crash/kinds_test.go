@@ -126,6 +126,12 @@ func newItem(led *ledger.Ledger, k *kind, id string, born int) *item {
 	if k.thread {
 		spec.Run.ThreadId = "thread-" + id
 	}
+	switch (len(k.name) + born) % 4 { // what becomes of it when its client leaves; else what is configured
+	case 0:
+		spec.LingerNever = true
+	case 1:
+		spec.Linger = duration(0)
+	}
 	return &item{Call: led.Call(id, k.once), kind: k, spec: spec, born: born}
 }
 

@@ -171,6 +171,11 @@ func (l *loop) orderly(number int, busy bool) error {
 		return err
 	}
 	defer life.end()
+	if busy { // it follows a kill
+		if err := life.quiet(); err != nil {
+			return err
+		}
+	}
 	if err := life.verify(rng, !busy); err != nil {
 		return err
 	}
