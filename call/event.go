@@ -61,6 +61,18 @@ type Accepted struct {
 
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`
+
+	// What a call would do; Kind is empty when it ended before it was described. What its tool looked up is not here: not
+	// every watcher may see that.
+	Kind       tool.Kind    `json:"kind,omitempty"`
+	Title      string       `json:"title,omitempty"`
+	Degraded   bool         `json:"degraded,omitempty"`
+	Assessment tool.Effects `json:"assessment,omitzero"`
+}
+
+// Describe notes what the call would do.
+func (a *Accepted) Describe(d *tool.Description, e tool.Effects) {
+	a.Kind, a.Title, a.Degraded, a.Assessment = d.Kind, d.Title, d.Degraded, e
 }
 
 // An Activity is a snapshot (Content) or a change of one (Patch, RFC 6902).

@@ -2,10 +2,12 @@ package call
 
 // AcceptedAs is what the first event of a call says of it.
 func AcceptedAs(c *Call) Accepted {
-	return Accepted{
+	a := Accepted{
 		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
 		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
 	}
+	a.Describe(&c.Description, c.Assessment)
+	return a
 }
 
 // Implies reports whether the record of a call says all that is in its log, because it was allowed, ran once and told nothing

@@ -40,6 +40,10 @@ func acceptedFields(w *wire, a *Accepted) {
 	text(w, 6, &a.ModelCallID)
 	text(w, 7, &a.BatchID)
 	integer(w, 8, &a.BatchPosition)
+	text(w, 9, &a.Kind)
+	text(w, 10, &a.Title)
+	flag(w, 11, &a.Degraded)
+	part(w, 12, &a.Assessment, effectsFields)
 }
 
 func progressFields(w *wire, p *tool.Progress) {

@@ -4,6 +4,8 @@ package call
 func (ev *Event) Weight() int {
 	n := 0
 	switch {
+	case ev.Accepted != nil:
+		n = len(ev.Accepted.Title)
 	case ev.Output != nil:
 		n = max(ev.Output.Length, len(ev.Output.Bytes))
 	case ev.Activity != nil:

@@ -165,27 +165,18 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	if c.Run.ID != "" {
 		l.reopen = e.openRun(c)
 	}
-	accepted := acceptance(c)
 	base := e.follow(request, c)
 	in := newInput(c, pass.def)
 	l.c, l.filters = c, e.filtersOf(pass.hooks, in)
 	if len(l.filters.change) == 0 {
 		pass.unread = in
 	}
-	l.unwritten, l.records = l.siftStep(append(make([]call.Event, 0, fewEvents), accepted))
-	if c.Class == call.Behind {
-		l.tail = l.unwritten[:0] // both grow by the same events until some are taken to be written
-		l.numberLocked(l.unwritten)
-		l.tellLocked(l.unwritten)
-	}
+	l.accepted = acceptedAs(c)
 	w := freshWatcher(l, o)
 	w.gap = gap
 	ctx := l.started(base)
 	l.ready.give()
 	pass.ahead = c.Class == call.Behind && pass.hooks.quick && !describes(pass.def)
-	if c.Class == call.Behind && !pass.ahead {
-		e.behind.add(l) // it may take its time, and accepted is told
-	}
 	returned := false
 	defer func() {
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
@@ -225,9 +216,47 @@ func (e *Engine) pin(l *live, c *call.Call) *Definition {
 	return def
 }
 
-func acceptance(c *call.Call) call.Event {
+func acceptedAs(c *call.Call) *call.Accepted {
 	accepted := call.AcceptedAs(c)
-	return call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: &accepted}
+	return &accepted
+}
+
+// accept begins the log of a call that is described. The event goes out with the first step of a SYNC call, which may be of
+// a later pass: a call of a batch can be described more than once before anything of it is published.
+func (p *pass) accept() {
+	l := p.l
+	l.order.Lock()
+	begins := l.accepted != nil
+	if begins {
+		l.accepted.Describe(&p.in.Description, p.in.Assessment)
+		if begins = l.peek().Class == call.Behind; begins {
+			l.openOrdered()
+		}
+	}
+	l.order.Unlock()
+	if begins && !p.ahead {
+		l.e.behind.add(l) // the rest of the path may take its time
+	}
+}
+
+// openOrdered begins the log, whatever is known of the call; the caller has l.order. Who ends a call before it was described
+// begins its log so.
+func (l *live) openOrdered() {
+	if l.accepted == nil {
+		return
+	}
+	accepted, c := l.accepted, l.peek()
+	l.accepted, accepted.Class = nil, c.Class
+	first := call.Event{Type: call.EventAccepted, Time: c.Created, Accepted: accepted}
+	events, records, _ := l.siftOrdered(append(make([]call.Event, 0, fewEvents), first)) // an error is of output
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unwritten, l.records = events, records
+	if c.Class == call.Behind {
+		l.tail = l.unwritten[:0] // both grow by the same events until some are taken to be written
+		l.numberLocked(l.unwritten)
+		l.tellLocked(l.unwritten)
+	}
 }
 
 // describes reports whether a tool may take its time to describe a call.

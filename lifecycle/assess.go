@@ -51,6 +51,7 @@ func (p *pass) assess(ctx context.Context) *end {
 	if !p.fresh { // it waited: the tool and the machine may have changed
 		f.digest, f.isolation = p.def.Digest, p.l.e.isolationOf(p.def.Descriptor)
 	}
+	p.accept()
 	return nil
 }
 

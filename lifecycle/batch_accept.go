@@ -251,30 +251,25 @@ func (e *Engine) storeBatch(ctx context.Context, b *batch, p tool.Principal, spe
 		}
 		return batchRefusal(err, b.key.ID)
 	}
-	for i, l := range b.lives {
-		l.created(changes[i])
+	for _, l := range b.lives {
+		l.created()
 	}
 	return nil
 }
 
 // creation is the first change of a call of a batch, which nobody else knows yet.
 func (l *live) creation(c *call.Call) *store.Change {
-	l.c = c
-	events, kept := l.siftStep([]call.Event{acceptance(c)})
-	c.Epochs = l.numberWith(events, c.Epochs)
-	c.Revision, c.LastSequence = 1, l.last
-	change := &store.Change{Key: l.key, Call: c, Create: true, Events: events, Durability: store.Full, Run: l.reopen, Records: kept}
-	return change
+	c.Revision = 1
+	l.c, l.accepted = c, acceptedAs(c)
+	return &store.Change{Key: l.key, Call: c, Create: true, Durability: store.Full, Run: l.reopen}
 }
 
-// created shows a call whose first change is stored.
-func (l *live) created(change *store.Change) {
+// created shows a call whose first change is stored. Its log begins when it is its turn.
+func (l *live) created() {
 	l.mu.Lock()
-	l.stored, l.lent, l.written = true, true, l.last
-	l.tellLocked(change.Events)
+	l.stored, l.lent = true, true
 	l.mu.Unlock()
 	l.ready.give()
-	l.e.feed.wake(change.Call)
 }
 
 // batchRefusal turns what a store found of a batch into what a door may answer.

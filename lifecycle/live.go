@@ -25,10 +25,11 @@ type live struct {
 	slot slot
 
 	// order is held while events pass through the filters, and is taken before mu.
-	order   sync.Mutex
-	filters *filters // nil: not made yet
-	printed quota
-	beside  atomic.Bool // other calls of its batch run beside it, whatever they do
+	order    sync.Mutex
+	filters  *filters       // nil: not made yet
+	accepted *call.Accepted // what the first event says; nil when the log has begun
+	printed  quota
+	beside   atomic.Bool // other calls of its batch run beside it, whatever they do
 
 	refs   int    // guarded by Engine.mu
 	claims claims // of a new call, which the journal may not know yet; guarded by Engine.mu
@@ -110,6 +111,9 @@ func (l *live) fill(c *call.Call, err error) {
 	} else {
 		l.c, l.stored = c, true
 		l.last, l.written, l.told = c.LastSequence, c.LastSequence, c.LastSequence
+		if c.LastSequence == 0 {
+			l.accepted = acceptedAs(c)
+		}
 	}
 	l.ready.give()
 }

@@ -31,6 +31,12 @@ func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 		def, _ := l.e.lookup(c)
 		l.filters = l.e.filtersOf(l.e.hooks.Load(), newInput(c, def))
 	}
+	l.openOrdered()
+	return l.siftOrdered(events)
+}
+
+// siftOrdered is sift for a caller that has l.order.
+func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
 	for i := range events {
 		if events[i].Time.IsZero() {
 			events[i].Time = time.Now()

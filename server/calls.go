@@ -89,7 +89,7 @@ func settle(ctx context.Context, w Watcher, d time.Duration) (*call.Call, error)
 		return w.Call(), nil
 	}
 	c, err := w.Wait(watching, d)
-	if err == nil && c.LastSequence == 0 {
+	if err == nil && c.LastSequence == 0 && notStored(c) {
 		err = context.DeadlineExceeded
 	}
 	return c, err

@@ -190,6 +190,10 @@ func (w *encoder) accepted(a *call.Accepted) {
 	w.text(4, a.Run)
 	w.text(5, a.Thread)
 	w.text(6, a.ModelCallID)
+	if a.Kind != "" {
+		w.description(7, describedIn(a))
+		w.effects(8, a.Assessment.Normal())
+	}
 	w.text(9, a.BatchID)
 	w.number(10, int64(a.BatchPosition))
 	w.close(body)

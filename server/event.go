@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
 )
 
 // eventBlock is what every event needs, in one allocation.
@@ -191,8 +192,17 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 }
 
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
-	return &tooldv1.CallAccepted{
+	out := &tooldv1.CallAccepted{
 		Tool: a.Tool, ToolDigest: a.ToolDigest, Durability: fromClass(a.Class), RunId: a.Run, ThreadId: a.Thread, ModelCallId: a.ModelCallID,
 		BatchId: a.BatchID, BatchPosition: int32(a.BatchPosition),
 	}
+	if a.Kind != "" {
+		out.Description, out.Assessment = fromDescription(describedIn(a)), fromEffects(a.Assessment)
+	}
+	return out
+}
+
+// describedIn is the description that the first event of a call has.
+func describedIn(a *call.Accepted) *tool.Description {
+	return &tool.Description{Kind: a.Kind, Title: a.Title, Degraded: a.Degraded}
 }

@@ -567,7 +567,7 @@ type isCallEvent_Event interface {
 }
 
 type CallEvent_Accepted struct {
-	// The call is stored. First in every log.
+	// The call is described. First in every log.
 	Accepted *CallAccepted `protobuf:"bytes,4,opt,name=accepted,proto3,oneof"`
 }
 
@@ -693,9 +693,10 @@ type CallAccepted struct {
 	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// As sent.
 	ModelCallId string `protobuf:"bytes,6,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// What it would do; absent when the call ended before it was described.
+	// What it would do: kind, title and degraded. The rest is in the record, for those who may see it. Absent when the call was
+	// refused or cancelled before it was described.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// What it would do to the world; absent when the call ended before it was assessed.
+	// What it would do to the world; absent with the description.
 	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
 	// The batch that it belongs to.
 	BatchId string `protobuf:"bytes,9,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`

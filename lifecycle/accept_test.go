@@ -1,0 +1,180 @@
+package lifecycle_test
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/tool"
+)
+
+// titled is a tool that describes its calls by their number.
+func titled(id string, e tool.Effects, described *atomic.Int32) *whole {
+	return &whole{d: tool.Descriptor{ID: id, Effects: e, Parameters: json.RawMessage(anyObject)}, describe: func(context.Context, *tool.Call) (tool.Description, error) {
+		n := described.Add(1)
+		return tool.Description{
+			Kind: tool.KindSearch, Title: "look " + strconv.Itoa(int(n)), Basis: "b", Notes: []string{"n"},
+			Locations: []tool.Location{{Path: "p"}}, Preview: []tool.Content{{Type: tool.ContentText, Text: "looked up"}},
+		}, nil
+	}}
+}
+
+// begins returns what the first event of a log says.
+func begins(t *testing.T, list []call.Event) call.Accepted {
+	t.Helper()
+	if len(list) == 0 || list[0].Accepted == nil || list[0].Sequence != 1 {
+		t.Fatalf("the log begins with %+v", list)
+	}
+	return *list[0].Accepted
+}
+
+// The first event of a call says what the call would do, the same to its watcher, to a later one and after a crash: what its tool
+// looked up is in the record alone.
+func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
+	for _, effects := range []tool.Effects{reading, mutating} {
+		described := &atomic.Int32{}
+		looks := titled("t", effects, described)
+		looks.assess = func(tool.Arguments) tool.Effects {
+			milder := effects.Normal()
+			milder.OpenWorld = true
+			return milder
+		}
+		inBubble(t, []tool.Tool{looks}, nil, func(t *testing.T, w *world) {
+			s := spec("t", `{}`)
+			list, _ := events(t, w.start(s, lifecycle.ExecuteOptions{}))
+			got, want := begins(t, list), call.AcceptedAs(w.get(s.ID))
+			if got != want || got.Kind != tool.KindSearch || got.Title != "look 1" || !got.Assessment.OpenWorld {
+				t.Errorf("accepted %+v, the record says %+v", got, want)
+			}
+			if types(t, 1, list) != "accepted attempt_started finished" {
+				t.Errorf("events %s", types(t, 1, list))
+			}
+			time.Sleep(time.Second) // until it is written
+			w.crash()
+			if later := begins(t, w.checkLog(s.ID)); later != got {
+				t.Errorf("after a crash %+v, was %+v", later, got)
+			}
+		})
+	}
+}
+
+// A call that ends before it is described says nothing of what it would do; one that is refused behind that says it.
+func TestAcceptedOfRefusedCalls(t *testing.T) {
+	described := &atomic.Int32{}
+	looks, unheld := titled("t", reading, described), titled("isolated", reading, described)
+	looks.d.Parameters = json.RawMessage(`{"type":"object","required":["a"]}`)
+	unheld.d.RequiredIsolation = tool.IsolationFull
+	inBubble(t, []tool.Tool{looks, unheld}, nil, func(t *testing.T, w *world) {
+		for id, kind := range map[string]tool.Kind{"t": "", "absent": "", "isolated": tool.KindSearch} {
+			c := w.do(spec(id, `{}`))
+			if a := begins(t, w.checkLog(c.ID)); c.Status != call.Failed || a.Kind != kind || a.Assessment == (tool.Effects{}) != (kind == "") {
+				t.Errorf("%s: %s, accepted %+v", id, c.Status, a)
+			}
+		}
+	})
+}
+
+// A tool that hangs while it describes a call holds its first event back for the deadline, and nothing else comes first. A cancel
+// that comes meanwhile begins the log.
+func TestAcceptedWaitsForTheDescription(t *testing.T) {
+	for _, effects := range []tool.Effects{reading, mutating} {
+		for _, cancels := range []bool{false, true} {
+			never := make(chan struct{})
+			hangs := titled("t", effects, &atomic.Int32{})
+			hangs.describe = func(context.Context, *tool.Call) (tool.Description, error) {
+				<-never
+				return tool.Description{}, nil
+			}
+			inBubble(t, []tool.Tool{hangs}, func(*lifecycle.Config) { never = make(chan struct{}) }, func(t *testing.T, w *world) {
+				defer close(never)
+				s, began := spec("t", `{}`), time.Now()
+				watcher := w.start(s, lifecycle.ExecuteOptions{})
+				time.Sleep(100 * time.Millisecond)
+				if c := w.get(s.ID); c.LastSequence != 0 || c.Revision != 0 || c.Status != call.New {
+					t.Errorf("before it is described the call is %s, revision %d, at event %d", c.Status, c.Revision, c.LastSequence)
+				}
+				if cancels {
+					if _, err := w.e.Cancel(t.Context(), alice, s.ID, "", 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				list, _ := events(t, watcher)
+				a, got := begins(t, list), types(t, 1, list)
+				switch {
+				case cancels && (got != "accepted cancel_requested finished" || a.Kind != ""):
+					t.Errorf("cancelled: %s, accepted %+v", got, a)
+				case !cancels && (got != "accepted attempt_started finished" || !a.Degraded || a.Kind == "" || time.Since(began) != 200*time.Millisecond):
+					t.Errorf("after %v: %s, accepted %+v", time.Since(began), got, a)
+				}
+				w.checkLog(s.ID)
+			})
+		}
+	}
+}
+
+// P3, P4: a crash between the acceptance of a batch and the description of a call loses neither: the call runs once, and its log
+// begins with what it would do.
+func TestP4CrashBeforeTheDescription(t *testing.T) {
+	for _, while := range []bool{false, true} { // the call is described, or waits for its turn
+		described := &atomic.Int32{}
+		looks, release := titled("t", mutating, described), make(chan struct{})
+		asks := asks("asks", tool.Ticket{})
+		first := of("asks", "t")
+		if while {
+			first = of("t")
+			next := looks.describe
+			looks.describe = func(ctx context.Context, c *tool.Call) (tool.Description, error) {
+				<-release
+				return next(ctx, c)
+			}
+		}
+		var runs atomic.Int32
+		looks.execute = func(context.Context, *tool.Call) (*tool.Result, error) { runs.Add(1); return tool.Text("ran"), nil }
+		inBubble(t, []tool.Tool{asks, looks}, func(*lifecycle.Config) { release = make(chan struct{}) }, func(t *testing.T, w *world) {
+			b := batchOf(call.Sequential, first...)
+			w.launch(b)
+			id := first[len(first)-1].ID
+			if c := w.get(id); c.Status != call.New || c.Revision != 1 || c.LastSequence != 0 {
+				t.Errorf("before its turn the call is %s, revision %d, at event %d", c.Status, c.Revision, c.LastSequence)
+			}
+			watcher, err := w.e.Watch(t.Context(), alice, id, "c1.1.0", false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if list, _ := events(t, watcher); len(list) != 0 {
+				t.Errorf("before its turn the log has %+v", list)
+			}
+			w.kill()
+			close(release)
+			w.open()
+			synctest.Wait()
+			if !while {
+				w.answer(alice, w.get(first[0].ID), tool.Decision{Action: tool.Resume, Result: `1`})
+				synctest.Wait()
+			}
+			list := w.checkLog(id)
+			if a := begins(t, list); types(t, 1, list) != "accepted attempt_started finished" || a.BatchID != b.ID || a.Kind != tool.KindSearch || runs.Load() != 1 {
+				t.Errorf("%s, accepted %+v, %d runs", types(t, 1, list), a, runs.Load())
+			}
+		})
+	}
+}
+
+// A call of a batch that is looked at before others run is described anew when they have: only that is published.
+func TestAcceptedOfACallThatIsLookedAtTwice(t *testing.T) {
+	described := &atomic.Int32{}
+	looks := titled("t", mutating, described)
+	inBubble(t, []tool.Tool{echo("read", reading), looks}, nil, func(t *testing.T, w *world) {
+		b := batchOf(call.Auto, of("read", "t")...)
+		done := w.batch(b)
+		if a := begins(t, w.checkLog(done.Calls[1].ID)); described.Load() != 2 || a.Title != "look 2" {
+			t.Errorf("described %d times, accepted %+v", described.Load(), a)
+		}
+	})
+}
