@@ -23,6 +23,7 @@ type Rule struct {
 	ScopeID string     `json:"scope_id,omitempty"` // of a run or thread
 
 	By         tool.Principal `json:"by"` // who said yes
+	Approvers  []string       `json:"approvers,omitempty"` // the roles that its question asked; empty: any approver
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`
 	Created    time.Time      `json:"created"`

@@ -74,7 +74,7 @@ func (e *Engine) ruleOf(c *call.Call, s *call.Suspension, p tool.Principal, d *t
 	return &call.Rule{
 		ID: "r-" + rand.Text(), Namespace: c.Namespace, Gate: s.Origin, Option: m.Option, Title: s.RememberOptions[i].Title, Tool: c.Tool, ToolDigest: c.ToolDigest,
 		Principal: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf, Scope: m.Scope, ScopeID: scopeOf(m.Scope, c.Run.ID, c.Run.Thread),
-		By: p, CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
+		By: p, Approvers: askedOf(s), CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
 	}, nil
 }
 
@@ -119,8 +119,18 @@ func (e *Engine) Rules(p tool.Principal) []*call.Rule {
 	return slices.DeleteFunc(e.policies.all(p.Namespace), func(r *call.Rule) bool { return !seesRule(p, r) })
 }
 
+// seesRule reports whether a principal may see a rule: an approver sees those whose question it could have answered.
 func seesRule(p tool.Principal, r *call.Rule) bool {
-	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || hasRole(p, "viewer") || hasRole(p, "operator") || hasRole(p, "approver"))
+	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || overlooks(p) ||
+		hasRole(p, "approver") && (len(r.Approvers) == 0 || slices.ContainsFunc(r.Approvers, func(role string) bool { return hasRole(p, role) })))
+}
+
+// askedOf are the roles that a question asks.
+func askedOf(s *call.Suspension) []string {
+	if s.Approvers == nil {
+		return nil
+	}
+	return s.Approvers.Roles
 }
 
 // RevokeRule ends a rule. When it returns, no gate will find it any more.

@@ -33,6 +33,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -320,10 +321,12 @@ type admin struct {
 	mu    sync.Mutex
 	level string
 	bad   error // what Reload answers
+	hooks []server.HookState
+	calls *memory.Store // when set, the audit has a record of each call
 }
 
 func (a *admin) Info(context.Context) server.Info {
-	return server.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}}
+	return server.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}, Hooks: a.hooks}
 }
 
 func (a *admin) Reload(context.Context) (server.Reloaded, error) {
@@ -359,7 +362,15 @@ func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (s
 	return server.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
 }
 
-func (a *admin) Audit(_ context.Context, namespace string, after int64, limit int) ([]server.AuditRecord, time.Time, error) {
+func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]server.AuditRecord, time.Time, error) {
+	if a.calls != nil {
+		page, err := a.calls.Calls(ctx, store.Query{Namespace: namespace, Limit: limit})
+		var all []server.AuditRecord
+		for _, c := range page.Calls {
+			all = append(all, server.AuditRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
+		}
+		return all, time.Time{}, err
+	}
 	all := []server.AuditRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
 	all = slices.DeleteFunc(all, func(r server.AuditRecord) bool { return r.Position <= after })
 	return all[:min(limit, len(all))], time.Unix(1_700_000_000, 0), a.bad

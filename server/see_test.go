@@ -5,11 +5,15 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
@@ -20,6 +24,7 @@ import (
 type seen struct {
 	w     *world
 	user  string
+	p     tool.Principal
 	calls map[string]*tooldv1.Call
 }
 
@@ -32,11 +37,17 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 		tokens = append(tokens, server.Token{Hash: hashOf(tokenOf(name)), Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}})
 	}
 	w := newWorld(t, options{tokens: tokens})
-	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch], approvers: [operator]}\n")
+	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")
+	w.admin.calls = w.store
+	w.admin.hooks = []server.HookState{{Name: "gate", Place: "/run/gate.sock", LastError: "it said so"}}
 	ids := w.fillForT130()
-	users := append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...)
-	for _, user := range users {
-		s := &seen{w: w, user: user, calls: map[string]*tooldv1.Call{}}
+	w.rememberForT130()
+	for _, user := range append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...) {
+		p, ok := users[user]
+		if !ok {
+			p = tool.Principal{Namespace: "default", Roles: mixed[user]}
+		}
+		s := &seen{w: w, user: user, p: p, calls: map[string]*tooldv1.Call{}}
 		for _, id := range ids {
 			got, err := w.calls(user).GetCall(within(t), &tooldv1.GetCallRequest{CallId: id})
 			if err == nil {
@@ -45,10 +56,42 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.lists(t)
-		s.feeds(t, ids)
-		s.others(t)
+		rows := map[string]func(*testing.T){
+			"ListCalls": s.lists, "GetCall": nil, // with which the others are compared
+			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
+			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
+			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // others has them
+			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
+			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
+		}
+		for _, row := range rows {
+			if row != nil {
+				row(t)
+			}
+		}
+		for _, method := range showing() {
+			if _, ok := rows[method]; !ok {
+				t.Errorf("%s shows something, and has no row here", method)
+			}
+		}
 	}
+}
+
+// showing returns the methods of the API, of those that clients call, whose names say that they show something.
+func showing() (methods []string) {
+	protoregistry.GlobalFiles.RangeFilesByPackage("toold.v1", func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			list := f.Services().Get(i).Methods()
+			for j := range list.Len() {
+				name := string(list.Get(j).Name())
+				if slices.ContainsFunc([]string{"List", "Watch", "Get", "Read", "Export", "Search", "Find"}, func(verb string) bool { return strings.HasPrefix(name, verb) }) {
+					methods = append(methods, name)
+				}
+			}
+		}
+		return true
+	})
+	return methods
 }
 
 // fillForT130 starts calls of each kind of question and of each status for some callers, and returns their ids.
@@ -88,6 +131,23 @@ func (w *world) fillForT130() (ids []string) {
 	_, err := w.documents("oscar").PutDocument(within(w.t), put(ofNamespace, "", "k", `1`))
 	must(w.t, err)
 	return ids
+}
+
+// rememberForT130 keeps two answers: one that approvers could give, and one that operators alone could.
+func (w *world) rememberForT130() {
+	w.t.Helper()
+	for user, id := range map[string]string{"ann": longID("alice-write"), "oscar": longID("alice-fail")} {
+		got, err := w.calls(user).GetCall(within(w.t), &tooldv1.GetCallRequest{CallId: id})
+		must(w.t, err)
+		open := got.GetCall().GetSuspension()
+		stream, err := w.calls(user).ResumeTool(within(w.t), &tooldv1.ResumeToolRequest{SuspensionId: open.GetSuspensionId(), Decision: &tooldv1.Decision{
+			DecisionId: longID("decision-" + user), Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: open.GetDigest(),
+			Remember: &tooldv1.Remember{Option: open.GetRememberOptions()[0].GetOption(), Scope: tooldv1.RememberScope_REMEMBER_SCOPE_RUN},
+		}})
+		must(w.t, err)
+		_, err = readAll(stream.Recv)
+		must(w.t, err)
+	}
 }
 
 // lists holds every filter of ListCalls against what GetCall shows.
@@ -158,8 +218,99 @@ func (s *seen) feeds(t *testing.T, ids []string) {
 
 func (s *seen) mayGet(t *testing.T, id string, shown *tooldv1.Suspension) {
 	t.Helper()
-	if got := s.calls[id]; got == nil || shown != nil && !proto.Equal(got.GetSuspension(), shown) {
+	got := s.calls[id]
+	if got != nil && got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+		shown = nil // it was answered: the record does not have the question any more
+	}
+	if got == nil || shown != nil && !proto.Equal(got.GetSuspension(), shown) {
 		t.Errorf("%s is shown %v of the call %s, and gets %v", s.user, shown, id, got)
+	}
+}
+
+func (s *seen) admin() tooldv1.AdminServiceClient {
+	return tooldv1.NewAdminServiceClient(s.w.as(s.user))
+}
+
+// adminLists are for operators and admins.
+func (s *seen) adminLists(t *testing.T) {
+	t.Helper()
+	operates, admin := slices.Contains(s.p.Roles, "operator"), slices.Contains(s.p.Roles, "admin")
+	_, sources := s.admin().ListSources(within(t), &tooldv1.ListSourcesRequest{})
+	_, secrets := s.admin().ListSecrets(within(t), &tooldv1.ListSecretsRequest{})
+	_, quarantined := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{})
+	_, letters := s.admin().ListDeadLetters(within(t), &tooldv1.ListDeadLettersRequest{})
+	for name, list := range map[string]struct {
+		err  error
+		sees bool
+	}{"sources": {sources, operates || admin}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
+		if !list.sees && status.Code(list.err) != codes.PermissionDenied || list.sees && list.err != nil {
+			t.Errorf("%s lists %s: %v", s.user, name, list.err)
+		}
+	}
+}
+
+// artifacts holds what is read of calls against the calls.
+func (s *seen) artifacts(t *testing.T, ids []string) {
+	t.Helper()
+	for _, id := range ids {
+		_, err := s.w.calls(s.user).ReadArtifact(within(t), &tooldv1.ReadArtifactRequest{CallId: id, Name: "stdout"})
+		var detail string
+		for _, d := range status.Convert(err).Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				detail = info.GetReason()
+			}
+		}
+		if knows := err == nil || detail == "ARTIFACT_NOT_FOUND"; knows && s.calls[id] == nil {
+			t.Errorf("%s reads of the call %s: %v", s.user, id, err)
+		}
+	}
+}
+
+// rules holds the remembered answers against the calls that they were given for.
+func (s *seen) rules(t *testing.T) {
+	t.Helper()
+	list, err := s.w.calls(s.user).ListRules(within(t), &tooldv1.ListRulesRequest{})
+	if status.Code(err) == codes.PermissionDenied {
+		return
+	}
+	must(t, err)
+	for _, r := range list.GetRules() {
+		s.mayGet(t, r.GetCallId(), nil)
+	}
+	if sees := len(list.GetRules()); slices.Contains([]string{"alice", "oscar", "vera"}, s.user) != (sees == 2) {
+		t.Errorf("%s lists %d rules", s.user, sees)
+	}
+}
+
+// audit holds the records that may be read against the calls that they name.
+func (s *seen) audit(t *testing.T) {
+	t.Helper()
+	page, err := s.admin().ReadAudit(within(t), &tooldv1.ReadAuditRequest{})
+	if reads := s.user == "oscar" || s.user == "mallory"; reads != (err == nil) || reads != (len(page.GetRecords()) > 0) {
+		t.Errorf("%s reads %d records, %v", s.user, len(page.GetRecords()), err)
+	}
+	for _, r := range page.GetRecords() {
+		s.mayGet(t, r.GetCallId(), nil)
+	}
+}
+
+// info holds GetInfo to what a role may know of the daemon.
+func (s *seen) info(t *testing.T) {
+	t.Helper()
+	info, err := s.admin().GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if info.GetNamespace() != s.p.Namespace {
+		t.Errorf("%s gets the namespace %q", s.user, info.GetNamespace())
+	}
+	admin := slices.Contains(s.p.Roles, "admin")
+	looks := admin || slices.Contains(s.p.Roles, "operator") || slices.Contains(s.p.Roles, "viewer")
+	if got := len(info.GetHooks()); looks != (got == 1) {
+		t.Errorf("%s gets %d hooks", s.user, got)
+	}
+	for _, h := range info.GetHooks() {
+		if shown := h.GetPlace() != "" || h.GetLastError() != ""; shown != admin {
+			t.Errorf("%s gets the hook %v", s.user, h)
+		}
 	}
 }
 
