@@ -36,7 +36,8 @@ type Input struct {
 	Assessment  tool.Effects
 	Description tool.Description
 	Documents   tool.Documents
-	Attempt     int // the one that runs or would run next, from 1
+	Attempt     int   // the one that runs or would run next, from 1
+	Epoch       int64 // of the daemon
 
 	answer *tool.Decision
 }

@@ -161,7 +161,7 @@ func (e *Engine) act(ctx context.Context, a store.Action) bool {
 		return false
 	}
 	defer e.actions.give(key)
-	if e.own(ctx) != nil {
+	if e.Own(ctx) != nil {
 		return false // the daemon that has the journal does it
 	}
 	got, err := e.handle(ctx, &a)

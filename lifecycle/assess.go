@@ -20,6 +20,7 @@ func (p *pass) makeInput() {
 	if p.in == nil {
 		p.in = newInput(c, p.def)
 	}
+	p.in.Epoch = p.l.e.epoch
 	p.in.Arguments, p.in.Documents = p.effective, p.documents
 }
 

@@ -115,7 +115,7 @@ func (p *pass) own(ctx context.Context) *end {
 	if p.l.peek().Class == call.Behind {
 		return nil
 	}
-	err := p.l.e.own(ctx)
+	err := p.l.e.Own(ctx)
 	switch {
 	case err == nil:
 		return nil
@@ -126,8 +126,8 @@ func (p *pass) own(ctx context.Context) *end {
 	return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
 }
 
-// own returns why nothing may start, because another daemon may own the journal.
-func (e *Engine) own(ctx context.Context) error {
+// Own returns why nothing may start, because another daemon may own the journal.
+func (e *Engine) Own(ctx context.Context) error {
 	if e.hold.store == nil {
 		return nil
 	}
@@ -137,3 +137,6 @@ func (e *Engine) own(ctx context.Context) error {
 	}
 	return err
 }
+
+// Epoch counts the daemons that had the journal.
+func (e *Engine) Epoch() int64 { return e.epoch }

@@ -60,7 +60,7 @@ func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
 	_, logErr := newLoggers(cfg, secrets)
 	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
 	plugins, pluginsErr := newPlugins(cfg, nil)
-	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil)
+	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
 	if hooksErr == nil && pluginsErr == nil {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
 	}

@@ -224,7 +224,7 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.plugins, err = newPlugins(d.cfg, d.references); err != nil {
 		return err
 	}
-	list, err := newOutsiders(d.cfg, processes{d.runner}, d.references, d.secrets, d.log, nil)
+	list, err := newOutsiders(d.cfg, processes{d.runner}, d.references, d.secrets, d.own(), d.log, nil)
 	if err != nil {
 		return err
 	}

@@ -54,13 +54,13 @@ func (o *outsider) place() string {
 
 // newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
 // error is the user's to correct.
-func newOutsiders(c *Config, start command.Starter, references expander, secrets *redact.Live, log *zap.Logger, earlier outsiders) (outsiders, error) {
+func newOutsiders(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) (outsiders, error) {
 	var out outsiders
 	var problems []error
 	for i := range c.Hooks {
 		o := &outsider{entry: c.Hooks[i]}
 		if o.entry.Builtin == "" {
-			if err := o.make(c, start, references, secrets, log, earlier); err != nil {
+			if err := o.make(c, start, references, secrets, own, log, earlier); err != nil {
 				key := fmt.Sprintf("hooks[%d]", i)
 				problems = append(problems, usagef("%s: %s: %w%s", key, o.entry.Name, err, c.saidBy(key)))
 			}
@@ -71,7 +71,7 @@ func newOutsiders(c *Config, start command.Starter, references expander, secrets
 }
 
 // make makes the hook, or takes the earlier one.
-func (o *outsider) make(c *Config, start command.Starter, references expander, secrets *redact.Live, log *zap.Logger, earlier outsiders) error {
+func (o *outsider) make(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) error {
 	var made any
 	var program command.Config
 	var service remote.Config
@@ -96,7 +96,7 @@ func (o *outsider) make(c *Config, start command.Starter, references expander, s
 		return fmt.Errorf("remote.token_file: %w", err)
 	}
 	o.made = made
-	program.Start, program.Log, service.Log = start, log, log
+	program.Start, program.Log, service.Log, service.Own = start, log, log, own
 	if reference := o.entry.Remote.Token; reference != "" {
 		service.TokenOf = func(ctx context.Context) (string, error) {
 			return references.Expand(ctx, secret.Everywhere, "hook:"+o.entry.Name, "token", reference)
@@ -283,7 +283,7 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 
 // readHooks makes the hooks of a configuration that are to be put in force.
 func (d *daemon) readHooks(next *Config) (outsiders, error) {
-	list, err := newOutsiders(next, processes{d.runner}, d.references, d.secrets, d.log, *d.outside.Load())
+	list, err := newOutsiders(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.outside.Load())
 	if err == nil {
 		_, err = list.arrange(d.hooks())
 	}

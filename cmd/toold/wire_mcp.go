@@ -50,6 +50,7 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	}
 	d.proveMCP(d.cfg, cfg.Entries)
 	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
+	cfg.Own = d.own()
 	cfg.Vault = wire.Vault(filepath.Join(d.cfg.Data, "mcp"))
 	if d.secrets != nil {
 		cfg.Known = signedIn(d.secrets)

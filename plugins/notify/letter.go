@@ -31,6 +31,7 @@ type letter struct {
 type data struct {
 	Namespace    string `json:"namespace"`
 	CallID       string `json:"call_id"`
+	Attempt      int    `json:"attempt,omitempty"`
 	ModelCallID  string `json:"model_call_id,omitempty"`
 	RunID        string `json:"run_id,omitempty"`
 	ThreadID     string `json:"thread_id,omitempty"`
@@ -56,7 +57,7 @@ func letterOf(in hook.Notice, content bool) string {
 		SpecVersion: "1.0", Source: "urn:toold:store:" + in.StoreID, Subject: c.ID, Time: ev.Time.UTC().Format(time.RFC3339Nano),
 		ContentType: "application/json",
 		Data: data{
-			Namespace: c.Namespace, CallID: c.ID, ModelCallID: c.ModelCallID, RunID: c.Run.ID, ThreadID: c.Run.Thread, BatchID: c.BatchID,
+			Namespace: c.Namespace, CallID: c.ID, Attempt: len(c.Attempts), ModelCallID: c.ModelCallID, RunID: c.Run.ID, ThreadID: c.Run.Thread, BatchID: c.BatchID,
 			Tool: c.Tool, Status: string(c.Status), Executed: string(c.Executed),
 		},
 	}

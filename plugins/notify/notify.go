@@ -42,6 +42,10 @@ type Outbox interface {
 	Letters(ctx context.Context, target string, after int64, limit int) ([]Letter, error)
 	// Settle removes a letter that was delivered, or keeps it as a dead one when failed says why it never will be.
 	Settle(ctx context.Context, l *Letter, attempts int, failed string) error
+	// Own returns why nothing may be sent: the letters may be another daemon's.
+	Own(ctx context.Context) error
+	// Epoch counts the daemons that had the store.
+	Epoch() int64
 	// Keep makes dead ones of the letters to other targets than these.
 	Keep(ctx context.Context, targets []string) error
 }

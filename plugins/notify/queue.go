@@ -189,9 +189,15 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	case q.gone.Load():
 		failed = errGone.Error()
 	default:
-		got := q.send(ctx, &w.Letter)
+		got := q.send(ctx, outbox, &w.Letter)
 		if got.err != nil && ctx.Err() != nil {
 			return // it is nobody's fault
+		}
+		if got.kept {
+			q.mu.Lock()
+			w.due = time.Now().Add(time.Second)
+			q.mu.Unlock()
+			return
 		}
 		if failed = q.heard(w, got); got.err != nil && failed == "" {
 			return

@@ -46,6 +46,7 @@ type outbox struct {
 	dead    map[string]string          // by id: why
 	next    int64
 	changed chan struct{}
+	own     func(context.Context) error // nil: nobody can take the letters
 }
 
 func newOutbox() *outbox {
@@ -76,6 +77,15 @@ func (o *outbox) Settle(_ context.Context, l *notify.Letter, _ int, failed strin
 	o.changed = make(chan struct{})
 	return nil
 }
+
+func (o *outbox) Own(ctx context.Context) error {
+	if o.own == nil {
+		return nil
+	}
+	return o.own(ctx)
+}
+
+func (o *outbox) Epoch() int64 { return 7 }
 
 func (o *outbox) Keep(ctx context.Context, targets []string) error {
 	o.mu.Lock()

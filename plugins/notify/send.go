@@ -65,10 +65,12 @@ func thisMachine(_, address string, _ syscall.RawConn) error {
 type answer struct {
 	err  error         // nil: the receiver took it
 	rest time.Duration // the receiver wants nothing for so long
+	kept bool          // it was not sent: the letter may be another daemon's
 }
 
 // send makes one attempt.
-func (q *queue) send(ctx context.Context, l *Letter) answer {
+func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, q.target.Timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.target.URL, strings.NewReader(l.Body))
@@ -85,6 +87,10 @@ func (q *queue) send(ctx context.Context, l *Letter) answer {
 	req.Header.Set("Webhook-Id", l.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 	req.Header.Set("Webhook-Signature", signature(keys, l.ID, now, l.Body))
+	req.Header.Set("Toold-Epoch", strconv.FormatInt(outbox.Epoch(), 10))
+	if err := outbox.Own(whole); err != nil {
+		return answer{err: err, kept: true}
+	}
 	resp, err := q.client.Do(req)
 	if err != nil {
 		return answer{err: withoutURL(err)}

@@ -111,12 +111,15 @@ func (f *filter) exchange(step *tooldv1.FilterRequest) (answer *tooldv1.FilterRe
 			return nil, err
 		}
 	}
+	if err := f.hook.own(ctx); err != nil {
+		return nil, err
+	}
 	if !f.begun {
 		input, err := f.hook.input(f.in)
 		if err != nil {
 			return nil, err
 		}
-		input.Arguments = "" // they are not read yet
+		input.Arguments, input.IdempotencyKey = "", "" // they are not read yet
 		if err := f.stream.Send(&tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Begin{Begin: input}}); err != nil {
 			return nil, f.broken(err)
 		}

@@ -34,7 +34,8 @@ func (h *Hook) input(in *hook.Input) (*tooldv1.HookInput, error) {
 	out := &tooldv1.HookInput{
 		Tool: in.Descriptor.ID, Arguments: in.Arguments.Text(), CallId: in.CallID, Namespace: in.Namespace, Run: runOf(in),
 		Caller: principal(&in.Caller), RequestedArguments: in.Requested, Assessment: effects(in.Assessment), Descriptor_: descriptor(in),
-		Attempt: int32(in.Attempt), Hook: h.cfg.Name,
+		Attempt: int32(in.Attempt), Epoch: in.Epoch, Hook: h.cfg.Name,
+		IdempotencyKey: (&tool.Call{Namespace: in.Namespace, ID: in.CallID, Arguments: in.Arguments}).IdempotencyKey(),
 	}
 	if in.Description.Kind != "" {
 		out.Description = description(&in.Description)

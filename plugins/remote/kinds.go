@@ -67,14 +67,13 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	if !a.GetRelease() {
 		return nil, nil
 	}
-	return func() { go h.release(q.GetAdmissionId(), in.CallID) }, nil // the end of the call does not wait for it
+	return func() { go h.release(&tooldv1.ReleaseRequest{AdmissionId: q.GetAdmissionId(), CallId: in.CallID, Attempt: input.GetAttempt(), Epoch: in.Epoch}) }, nil // the end of the call does not wait for it
 }
 
 // release ends with its deadline; a failure is counted and changes nothing.
-func (h *Hook) release(admission, callID string) {
+func (h *Hook) release(q *tooldv1.ReleaseRequest) {
 	ctx, cancel := context.WithTimeout(context.Background(), outside.DefaultDeadline)
 	defer cancel()
-	q := &tooldv1.ReleaseRequest{AdmissionId: admission, CallId: callID}
 	_ = ask(ctx, h, h.client.Release, q, func(a *tooldv1.ReleaseResponse) error { return known(a) })
 }
 

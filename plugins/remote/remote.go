@@ -54,6 +54,9 @@ type Config struct {
 	Token      string // sent as bearer token; empty: none
 	// TokenOf returns what is sent with a question in the place of Token; an error is one of the question. nil: Token is sent.
 	TokenOf    func(context.Context) (string, error)
+	// Own is asked right before a question is sent; an error keeps it back, because the store may be another daemon's. nil: nobody
+	// can take the store.
+	Own        func(context.Context) error
 	Documents  []outside.DocumentKey
 	Deadline   time.Duration // of one step of a filter; 0 means 5 s. The engine bounds the other kinds.
 	AtOnce     int           // questions at once; 0 means 64
@@ -227,12 +230,23 @@ func (token) RequireTransportSecurity() bool { return false }
 func ask[Q, A any](ctx context.Context, h *Hook, method func(context.Context, Q, ...grpc.CallOption) (A, error), q Q, read func(A) error) error {
 	defer runtime.KeepAlive(h)
 	return h.line.Ask(ctx, func(ctx context.Context) error {
+		if err := h.own(ctx); err != nil {
+			return err
+		}
 		a, err := method(ctx, q)
 		if err != nil {
 			return plain(err)
 		}
 		return read(a)
 	})
+}
+
+// own returns why nothing may be sent.
+func (h *Hook) own(ctx context.Context) error {
+	if h.cfg.Own == nil {
+		return nil
+	}
+	return h.cfg.Own(ctx)
 }
 
 // plain says what went wrong without grpc's words around it.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // The bounds of what a server sends.
@@ -61,11 +63,12 @@ func (e *envelope) hasID() bool { return len(e.ID) > 0 && string(e.ID) != "null"
 
 // A request is what the guard sees of one request of a call.
 type request struct {
+	call     *tool.Call
 	sent     atomic.Bool
 	answered chan []byte // the server's answer; room for one
 }
 
-func newRequest() *request { return &request{answered: make(chan []byte, 1)} }
+func newRequest(c *tool.Call) *request { return &request{call: c, answered: make(chan []byte, 1)} }
 
 // isTask reports whether the server answered that the call runs as a task. Its result is somewhere else.
 func (r *request) isTask() bool {

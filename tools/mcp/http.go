@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,7 @@ func (s *server) dialHTTP(ctx context.Context) line {
 		MaxResponseHeaderBytes: 64 << 10,
 	}
 	ctx, cut := context.WithCancel(context.WithoutCancel(ctx)) // to say goodbye when ctx is done
-	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, expand: s.expand, lost: make(chan struct{}), signin: s.signin}
+	g := &guarded{ctx: ctx, base: base, events: s.entry.Events, guard: newGuard(), headers: s.entry.Headers, own: s.cfg.Own, expand: s.expand, lost: make(chan struct{}), signin: s.signin}
 	if u, err := url.Parse(s.entry.URL); err == nil { // it was checked
 		g.host, g.scheme = u.Host, u.Scheme
 	}
@@ -69,6 +70,7 @@ type guarded struct {
 	host, scheme string
 	events       bool
 	headers      map[string]string
+	own          func(context.Context) error // nil: nobody can take the store
 	expand       func(ctx context.Context, parameter, text string) (string, error)
 	lost         chan struct{} // closed when there is a why
 	signin       *signin       // nil: nobody can
@@ -113,6 +115,10 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := g.addHeaders(r); err != nil {
 		release()
 		return nil, g.fail(err)
+	}
+	if err := g.claim(r); err != nil {
+		release()
+		return nil, err
 	}
 	if r.GetBody != nil {
 		if body, err := r.GetBody(); err == nil {
@@ -182,9 +188,30 @@ func wantsMore(resp *http.Response) bool {
 	return resp.StatusCode == http.StatusForbidden && strings.Contains(resp.Header.Get("WWW-Authenticate"), "insufficient_scope")
 }
 
+// claim lets a request of a call go that is this daemon's, with what a server needs to tell it from a late one.
+func (g *guarded) claim(r *http.Request) error {
+	of, ok := r.Context().Value(requestKey{}).(*request)
+	if !ok {
+		return nil
+	}
+	r.Header.Set("Toold-Epoch", strconv.FormatInt(of.call.Epoch, 10))
+	r.Header.Set("Toold-Attempt", strconv.Itoa(of.call.Attempt))
+	r.Header.Set("Idempotency-Key", of.call.IdempotencyKey())
+	if g.own == nil {
+		return nil
+	}
+	if err := g.own(r.Context()); err != nil {
+		return notRun(err)
+	}
+	return nil
+}
+
 // reach sends a request. A server that cannot be reached at all is lost, which nothing else may tell for hours.
 func (g *guarded) reach(r *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
+	if err := g.claim(r); err != nil { // it may have waited for a token
+		return nil, err
+	}
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}
 	resp, err := g.base.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	switch {

@@ -61,6 +61,9 @@ type Config struct {
 	Known   func(server, value string) // has what a sign-in brought taken out of what others tell; nil: it is taken out of what the server tells
 	Version string                     // of the daemon, which servers are told
 	Log     *zap.Logger
+	// Own is asked right before a call is sent over HTTP; an error keeps it back, because the store may be another daemon's. nil: nobody
+	// can take the store.
+	Own func(context.Context) error
 
 	Connect time.Duration // for a server to come up and tell its list; 0: 60 s
 	Wait    time.Duration // for a call until its server is there; 0: 30 s

@@ -219,7 +219,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 		params.Meta[logLevel] = "info"
 		params.RequestState, params.InputResponses = m.State, m.responses()
 	}
-	sent := newRequest()
+	sent := newRequest(c)
 	r, err := n.client.CallTool(context.WithValue(ctx, requestKey{}, sent), params)
 	cause := context.Cause(ctx)
 	if cause == nil {
@@ -235,6 +235,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	case err != nil:
 		if errors.Is(err, errSignIn) {
 			return nil, errSignIn
+		}
+		if errors.Is(err, tool.ErrNotRun) {
+			return nil, err
 		}
 		if way, ok := errors.AsType[*wayError](err); ok && way.sent && !way.busy {
 			n.askAgain() // is the server still there?

@@ -29,6 +29,12 @@ func (o outbox) Settle(ctx context.Context, l *notify.Letter, attempts int, fail
 	return o.e.SettlePost(ctx, l.Namespace, l.ID, attempts, failed)
 }
 
+// Own implements [notify.Outbox].
+func (o outbox) Own(ctx context.Context) error { return o.e.Own(ctx) }
+
+// Epoch implements [notify.Outbox].
+func (o outbox) Epoch() int64 { return o.e.Epoch() }
+
 // Keep implements [notify.Outbox].
 func (o outbox) Keep(ctx context.Context, targets []string) error {
 	return o.e.KeepQueues(ctx, notify.Name, targets)

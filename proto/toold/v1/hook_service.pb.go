@@ -114,9 +114,14 @@ type HookInput struct {
 	// Those that the configuration names and that there are.
 	Documents []*HookDocument `protobuf:"bytes,12,rep,name=documents,proto3" json:"documents,omitempty"`
 	// The name of the hook in the configuration.
-	Hook          string `protobuf:"bytes,13,opt,name=hook,proto3" json:"hook,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Hook string `protobuf:"bytes,13,opt,name=hook,proto3" json:"hook,omitempty"`
+	// Of the daemon that asks: counts the daemons that had the store. A daemon asks nothing when it may have lost the store to another one,
+	// but a request may arrive late: a service that acts can refuse an epoch, or an attempt of a call, below the highest that it has seen.
+	Epoch int64 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Equal over the attempts of a call with the same arguments, and new after an edit. Empty in Filter.
+	IdempotencyKey string `protobuf:"bytes,15,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HookInput) Reset() {
@@ -236,6 +241,20 @@ func (x *HookInput) GetDocuments() []*HookDocument {
 func (x *HookInput) GetHook() string {
 	if x != nil {
 		return x.Hook
+	}
+	return ""
+}
+
+func (x *HookInput) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *HookInput) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -1282,7 +1301,11 @@ type ReleaseRequest struct {
 	// AdmitRequest.admission_id.
 	AdmissionId string `protobuf:"bytes,1,opt,name=admission_id,json=admissionId,proto3" json:"admission_id,omitempty"`
 	// The call.
-	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// As HookInput.attempt was.
+	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// As HookInput.epoch.
+	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1329,6 +1352,20 @@ func (x *ReleaseRequest) GetCallId() string {
 		return x.CallId
 	}
 	return ""
+}
+
+func (x *ReleaseRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ReleaseRequest) GetEpoch() int64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 // ReleaseResponse says nothing.
@@ -1901,7 +1938,7 @@ var File_toold_v1_hook_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_hook_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/hook_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\xfc\x03\n" +
+	"\x1btoold/v1/hook_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x16toold/v1/content.proto\x1a\x14toold/v1/event.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x1btoold/v1/tool_service.proto\"\xbb\x04\n" +
 	"\tHookInput\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\targuments\x18\x02 \x01(\tR\targuments\x12\x17\n" +
@@ -1920,7 +1957,9 @@ const file_toold_v1_hook_service_proto_rawDesc = "" +
 	"descriptor\x12\x18\n" +
 	"\aattempt\x18\v \x01(\x05R\aattempt\x124\n" +
 	"\tdocuments\x18\f \x03(\v2\x16.toold.v1.HookDocumentR\tdocuments\x12\x12\n" +
-	"\x04hook\x18\r \x01(\tR\x04hook\"\x81\x01\n" +
+	"\x04hook\x18\r \x01(\tR\x04hook\x12\x14\n" +
+	"\x05epoch\x18\x0e \x01(\x03R\x05epoch\x12'\n" +
+	"\x0fidempotency_key\x18\x0f \x01(\tR\x0eidempotencyKey\"\x81\x01\n" +
 	"\fHookDocument\x12-\n" +
 	"\x05scope\x18\x01 \x01(\x0e2\x17.toold.v1.DocumentScopeR\x05scope\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
@@ -1995,10 +2034,12 @@ const file_toold_v1_hook_service_proto_rawDesc = "" +
 	"\amessage\x18\x01 \x01(\tR\amessage\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"L\n" +
+	"retryAfter\"|\n" +
 	"\x0eReleaseRequest\x12!\n" +
 	"\fadmission_id\x18\x01 \x01(\tR\vadmissionId\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x11\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\x12\x18\n" +
+	"\aattempt\x18\x03 \x01(\x05R\aattempt\x12\x14\n" +
+	"\x05epoch\x18\x04 \x01(\x03R\x05epoch\"\x11\n" +
 	"\x0fReleaseResponse\":\n" +
 	"\rBeforeRequest\x12)\n" +
 	"\x05input\x18\x01 \x01(\v2\x13.toold.v1.HookInputR\x05input\"I\n" +
