@@ -24,6 +24,8 @@ type ownedStore struct {
 
 func (s *ownedStore) Hold() time.Duration { return s.hold }
 
+func (s *ownedStore) StartBy(ctx context.Context) (time.Duration, error) { return 0, s.Own(ctx) }
+
 func (s *ownedStore) Own(ctx context.Context) error {
 	if s.own == nil {
 		return nil

@@ -180,6 +180,8 @@ func refusal(m *helper.Message, spec *Spec) error {
 	switch {
 	case step == "execute":
 		return err
+	case step == helper.Late:
+		return fmt.Errorf("%w: it was stopped, or took too long to begin", ErrKept)
 	case strings.HasPrefix(step, "directory "):
 		return fmt.Errorf("directory %s: %w", spec.Dir, err)
 	case m.Errno == 0:

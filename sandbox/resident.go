@@ -286,11 +286,12 @@ func (r *Runner) register(ctx context.Context, c *clerk, run *run, pid int) erro
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err == nil && r.own != nil {
-		err = r.own(ctx)
+	var by time.Duration
+	if err == nil {
+		by, err = r.mayStart(ctx, run)
 	}
 	if err == nil {
-		if _, err = run.inner.control.Write(helper.Go()); errors.Is(err, syscall.EPIPE) {
+		if _, err = run.inner.control.Write(helper.Go(by)); errors.Is(err, syscall.EPIPE) {
 			err = nil // likewise
 		}
 	}

@@ -175,10 +175,8 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	if err := closeOnExec(); err != nil {
 		return err
 	}
-	if r.own != nil {
-		if err := r.own(ctx); err != nil {
-			return err
-		}
+	if _, err := r.mayStart(ctx, run); err != nil {
+		return err
 	}
 	run.began = time.Now()
 	attr := &os.ProcAttr{
@@ -206,6 +204,21 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 	}
 	run.main = main
 	return nil
+}
+
+// mayStart returns until when the process of a run may start, by CLOCK_BOOTTIME; 0: at any time.
+func (r *Runner) mayStart(ctx context.Context, run *run) (time.Duration, error) {
+	if r.startBy == nil {
+		return 0, nil
+	}
+	by, err := r.startBy(ctx)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%w: %w", ErrKept, err)
+	case run.spec.Harmless:
+		by = 0
+	}
+	return by, nil
 }
 
 // aborted is the Exit of a run that could not be recorded: nil when nothing was started. What the process did in its

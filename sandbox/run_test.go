@@ -272,7 +272,9 @@ func TestThreadsOfTheDaemonEnd(t *testing.T) {
 // not.
 func TestT126NoProcessOfAFencedDaemon(t *testing.T) {
 	taken, asked := errors.New("taken over"), 0
-	r := open(t, func(c *sandbox.Config) { c.Own = func(context.Context) error { asked++; return taken } })
+	r := open(t, func(c *sandbox.Config) {
+		c.StartBy = func(context.Context) (time.Duration, error) { asked++; return 0, taken }
+	})
 	dir := t.TempDir()
 	for _, spec := range []sandbox.Spec{bash(dir, "echo $$ > pids"), confined(dir, "echo $$ > pids")} {
 		if _, err := r.Run(t.Context(), spec); !errors.Is(err, taken) {

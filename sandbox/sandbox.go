@@ -61,6 +61,9 @@ const (
 // ErrClosed means that the Runner was closed.
 var ErrClosed = errors.New("sandbox is closed")
 
+// ErrKept means that nothing was started, because what it is for may be another daemon's by now.
+var ErrKept = errors.New("the process was not started, because the store may be another daemon's")
+
 // Config says whose processes a Runner starts.
 type Config struct {
 	// Owner names the store of the daemon and is part of every process's tag, so that the daemon of another store
@@ -78,9 +81,10 @@ type Config struct {
 	ControlGroup string
 	// Gateway serves the processes with [NetworkProxy]; nil: there can be none.
 	Gateway Gateway
-	// Own is asked right before a process begins, and an error keeps it from that: what it is started for may be another daemon's by
-	// now. nil: it always may.
-	Own func(context.Context) error
+	// StartBy is asked right before a process begins, and an error keeps it from that: what it is started for may be another daemon's by
+	// now. It returns until when the process may start, by CLOCK_BOOTTIME, 0 for any time: an isolated process looks at the clock right
+	// before its program begins. nil: all may start.
+	StartBy func(context.Context) (time.Duration, error)
 }
 
 // Spec is one process to run.
@@ -112,6 +116,8 @@ type Spec struct {
 	// each, in chunks of at most 32 KiB that are valid during the call, and never after Run returned. Run waits for
 	// it. An error ends the process as a cancel does. nil discards.
 	Output func(stream string, chunk []byte) error
+	// Harmless says that the process changes nothing, so that the answer of [Config.StartBy] does not limit when it starts.
+	Harmless bool
 	// Grace is the time between SIGTERM and SIGKILL on a cancel. 0 is 2 s; negative sends SIGKILL at once.
 	Grace time.Duration
 }
@@ -151,7 +157,7 @@ type Runner struct {
 	children *os.File // of the first thread; nil where the kernel does not list them
 	program  *os.File // the helper's
 	gateway  Gateway
-	own      func(context.Context) error
+	startBy  func(context.Context) (time.Duration, error)
 	landlock int                    // version; 0: none
 	filters  map[socketKinds][]byte // of system calls
 	pidMax   atomic.Bool            // a namespace may have a highest process number of its own
@@ -213,7 +219,7 @@ func New(cfg Config) (*Runner, error) {
 		stateDir: cfg.StateDir,
 		homes:    homes{dir: cfg.Homes},
 		gateway:  cfg.Gateway,
-		own:      cfg.Own,
+		startBy:  cfg.StartBy,
 		bootID:   strings.TrimSpace(string(boot)),
 		self:     self,
 		starts:   make(chan func()),

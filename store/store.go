@@ -327,6 +327,8 @@ type Owned interface {
 	// Own returns nil when there is a recent proof that this daemon owns the store, and otherwise waits for a new one. The engine
 	// calls it right before an effect starts. An error means that nothing may start: of ctx, or [ErrFatal].
 	Own(ctx context.Context) error
+	// StartBy is Own, and returns until when the effect may start, by CLOCK_BOOTTIME: another daemon may have the store after that.
+	StartBy(ctx context.Context) (time.Duration, error)
 	// Hold returns for how long the attempts of earlier epochs must still be left alone, because the owner before this one
 	// may not have ended what it started.
 	Hold() time.Duration

@@ -14,6 +14,7 @@ type Call struct {
 	Tool        string
 	Attempt     int   // from 1
 	Epoch       int64 // of the daemon; one with a higher epoch has taken its store over
+	ReadOnly    bool  // it was assessed to change nothing
 	Run         Run
 	Caller      Principal
 	OnBehalfOf  string

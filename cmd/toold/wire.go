@@ -135,7 +135,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
 	}
 	id := d.store.Identity()
-	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, Own: d.own(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}

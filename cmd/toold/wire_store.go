@@ -85,6 +85,14 @@ func (d *daemon) own() func(context.Context) error {
 	return nil
 }
 
+// startBy is own with the instant until which a process may start.
+func (d *daemon) startBy() func(context.Context) (time.Duration, error) {
+	if s, ok := d.store.(store.Owned); ok {
+		return s.StartBy
+	}
+	return nil
+}
+
 // known keeps a store that is not there from looking as if it were.
 func known[S journal](s S, err error) (journal, error) {
 	if err != nil {

@@ -23,6 +23,8 @@ func (p *program) build(o *Order, args, env [][]byte) error {
 	if o.Canary != nil {
 		p.tryOut(o)
 	} else {
+		p.late = p.at(&p.command, Late).step
+		p.execute = len(p.command)
 		l = p.at(&p.command, "execute")
 		l.do(unix.SYS_EXECVE, o.Path, p.vector(args), p.vector(env))
 	}

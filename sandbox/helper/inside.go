@@ -69,9 +69,12 @@ func (p *program) inside() {
 		exit(1)
 	}
 	// Until the daemon knows of this process, its end is all that it may give.
-	n, _, e := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), 2)
-	if e != 0 || n != 2 || p.orders[0] != 's' {
+	n, _, e := syscall.RawSyscall(unix.SYS_READ, controlFD, uintptr(unsafe.Pointer(&p.orders)), goSize)
+	if e != 0 || n != goSize || p.orders[0] != 's' {
 		exit(1)
+	}
+	for i := goSize - 1; i >= 2; i-- {
+		p.by = p.by<<8 | uint64(p.orders[i])
 	}
 	// The word lay there while the root was built. A daemon that died since then may have done so before this process asked
 	// for a signal at its end.
@@ -108,8 +111,17 @@ func vfork(flags uintptr) (pid, errno uintptr)
 //go:nosplit
 //go:norace
 func (p *program) begin() {
-	if i, errno := p.perform(p.command); i >= 0 {
+	if i, errno := p.perform(p.command[:p.execute]); i >= 0 {
 		p.fail(p.command[i].step, errno)
+		exit(1)
+	}
+	if p.execute > 0 && p.isLate() {
+		p.fail(p.late, 0)
+		exit(1)
+	}
+	rest := p.command[p.execute:]
+	if i, errno := p.perform(rest); i >= 0 {
+		p.fail(rest[i].step, errno)
 		exit(1)
 	}
 	for i := range p.canary {
@@ -128,6 +140,18 @@ func (p *program) begin() {
 		p.tell(Tried)
 	}
 	exit(0)
+}
+
+// isLate reports whether the command may not start any more.
+//
+//go:nosplit
+//go:norace
+func (p *program) isLate() bool {
+	if p.by == 0 {
+		return false
+	}
+	_, _, errno := syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&p.clock)), 0)
+	return errno != 0 || uint64(p.clock.Sec)*1e9+uint64(p.clock.Nsec) > p.by
 }
 
 // fill fills memory in a process that may be killed for it.

@@ -56,7 +56,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := control.Write(helper.Go()); err != nil {
+		if _, err := control.Write(helper.Go(0)); err != nil {
 			t.Fatal(err)
 		}
 		if dies {

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 7
+const Version = 8
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -169,8 +170,17 @@ func Decode(b []byte) (m Message, err error) {
 // Text is the name of the step that failed.
 func (m *Message) Text() string { return unix.ByteSliceToString(m.Name[:]) }
 
-// Go is what control takes first: the daemon has noted process 1, which may start the command.
-func Go() []byte { return []byte{'s', 0} }
+// goSize is that of an encoded Go.
+const goSize = 10
+
+// Go is what control takes first: the daemon has noted process 1, which may start the command, until an instant by CLOCK_BOOTTIME; 0 is
+// at any time.
+func Go(by time.Duration) []byte {
+	return binary.LittleEndian.AppendUint64([]byte{'s', 0}, uint64(by))
+}
+
+// Late is the step that fails when the instant of [Go] is over.
+const Late = "start in time"
 
 // Signal is what control takes then: a signal for the command's group, or for everything in the namespace.
 type Signal struct {

@@ -31,8 +31,12 @@ const registers = 200
 // A program is everything that happens behind the clone. It is built before, with ordinary Go, and keeps what its system
 // calls point to.
 type program struct {
-	setup   []op // by process 1
-	command []op // by the command's process
+	setup   []op   // by process 1
+	command []op   // by the command's process
+	execute int    // number of its last one; 0: there is none, but a canary
+	late    uint32 // step
+	by      uint64 // until when the command may start, in nanoseconds; 0: at any time
+	clock   unix.Timespec
 	retire  []op // by process 1, when the command runs
 	canary  [tries][]op
 	hunger  []op // of the process that fills memory

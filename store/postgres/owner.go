@@ -63,13 +63,19 @@ func (o *owner) last() (proven time.Duration, next <-chan struct{}) {
 // Own returns nil when the newest proof that the journal is this daemon's is at most [Config.Start] old, else when there is a
 // new one. So what starts then starts within that time after a moment at which no other daemon had begun an epoch.
 func (s *Store) Own(ctx context.Context) error {
+	_, err := s.StartBy(ctx)
+	return err
+}
+
+// StartBy is Own, and returns until when what it is asked for may start, by CLOCK_BOOTTIME.
+func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	for {
 		if err := s.refusal(); err != nil {
-			return err
+			return 0, err
 		}
 		proven, next := s.owner.last()
 		if boot()-proven <= s.cfg.Start {
-			return nil
+			return proven + s.cfg.Start, nil
 		}
 		select {
 		case s.owner.asked <- struct{}{}:
@@ -79,7 +85,7 @@ func (s *Store) Own(ctx context.Context) error {
 		case <-next:
 		case <-s.done:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 	}
 }

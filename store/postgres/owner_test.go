@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -231,6 +232,11 @@ func TestT126ProofOfOwnership(t *testing.T) {
 	})
 	if err := s.Own(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	var now unix.Timespec
+	by, err := s.StartBy(t.Context())
+	if clock := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil || clock != nil || by <= 0 || by > time.Duration(now.Nano())+200*time.Millisecond {
+		t.Errorf("what starts now may start until %v, %v, %v; the time is %v", by, err, clock, time.Duration(now.Nano()))
 	}
 	w.set(true)
 	time.Sleep(200 * time.Millisecond) // no proof is younger

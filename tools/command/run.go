@@ -129,7 +129,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	}
 	spec := sandbox.Spec{
 		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Home: t.home(c, s), Tag: c.ID, Policy: t.policy,
-		Grace: t.m.Run.Grace, Output: o.write,
+		Grace: t.m.Run.Grace, Output: o.write, Harmless: c.ReadOnly,
 	}
 	switch t.m.Run.Stdin {
 	case stdinArguments:
@@ -163,6 +163,9 @@ func (t *scripted) notStarted(err error) error {
 			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),
 			Message: "Not run: the isolation that the program needs cannot be had here, because of " + refused.Fact + ".",
 		}
+	}
+	if errors.Is(err, sandbox.ErrKept) {
+		return neverBegan(&tool.Error{Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error()})
 	}
 	if t.cfg.Log != nil {
 		t.cfg.Log.Warn("program of a tool does not start", zap.String("tool", t.m.ID), zap.Error(err))

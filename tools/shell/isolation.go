@@ -69,6 +69,11 @@ func notStarted(err error) error {
 	if errors.Is(err, tool.ErrNotRun) {
 		return err // whoever was to start it has said why not
 	}
+	if errors.Is(err, sandbox.ErrKept) {
+		return fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{
+			Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error(),
+		})
+	}
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
 			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),

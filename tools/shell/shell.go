@@ -239,7 +239,7 @@ func (s *shell) spec(call *tool.Call, args *arguments) sandbox.Spec {
 		Dir:  s.cfg.Dir,
 		Env:  s.cfg.Env,
 		Home: home(call),
-		Tag:  call.ID, Policy: s.cfg.Policy,
+		Tag:  call.ID, Policy: s.cfg.Policy, Harmless: call.ReadOnly,
 	}
 	if args.typed() || args.PTY != nil || args.inBackground() {
 		spec.Control = &sandbox.Control{}
