@@ -97,19 +97,19 @@ func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 func acquire(ctx context.Context, s *Store) (*owner, error) {
 	o := &owner{s: s, kept: make(chan struct{}), asked: make(chan struct{}, 1), proof: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
-	told, hurt := false, false
+	told, waited := false, false
 	for began := time.Now(); ; {
 		holder, err := o.try(ctx)
 		wait := standbyEvery
 		switch {
-		case err == nil && holder == "" && hurt:
-			// The owner lost the server, too. If it lives, it takes the lock first: it tries five times in this pause.
-			hurt, wait = false, s.cfg.Lease/2
+		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
+			// The owner may have lost only its connection. If it lives, it takes the lock first: it tries five times in this pause.
+			waited, wait = true, s.cfg.Lease/2
 			o.drop()
 		case err == nil && holder == "":
 			return o, nil
 		case err == nil:
-			began, hurt = time.Now(), false
+			began, waited = time.Now(), false
 			if !told {
 				told = true
 				s.cfg.Waiting(holder)
@@ -118,7 +118,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			o.cancel()
 			return nil, err
 		default:
-			hurt = told
+			waited = false // the server was away for the owner, too
 		}
 		select {
 		case <-ctx.Done():
@@ -128,6 +128,14 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// clean reports whether the owner before ended in order.
+func (o *owner) clean(ctx context.Context) (clean bool) {
+	ctx, cancel := context.WithTimeout(ctx, o.s.cfg.Lease)
+	defer cancel()
+	err := o.conn.QueryRow(ctx, "SELECT clean FROM meta").Scan(&clean)
+	return err == nil && clean
 }
 
 const selectHolder = `SELECT coalesce(a.application_name, '') || ' at ' || coalesce(host(a.client_addr), 'this host')
