@@ -26,13 +26,9 @@ type admin struct {
 func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
 	i := s.admin.Info(ctx)
 	l := &i.Limits
-	held, err := s.engine.Held(ctx, principal(ctx).Namespace)
-	if err != nil {
-		return nil, err
-	}
 	resp := &tooldv1.GetInfoResponse{
 		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: fromTime(i.Started),
-		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace, HeldCalls: int64(held),
+		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace,
 		Addresses: each(i.Addresses, func(a *Address) *tooldv1.Address {
 			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
 		}),
@@ -55,7 +51,15 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			Memory: memoryLimit(),
 		},
 	}
-	if p := principal(ctx); p.roles&(operator|viewer|administrator) != 0 {
+	p := principal(ctx)
+	if p.roles&(operator|viewer) != 0 { // they list all calls of the namespace
+		held, err := s.engine.Held(ctx, p.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		resp.HeldCalls = int64(held)
+	}
+	if p.roles&(operator|viewer|administrator) != 0 {
 		resp.Hooks = each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
 			if p.roles&administrator == 0 {

@@ -143,7 +143,8 @@ type GetInfoResponse struct {
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
 	// The namespace of the principal that asks.
 	Namespace string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Unfinished calls of that namespace which wait for an operator because the store was copied or restored; see ReleaseCalls.
+	// Unfinished calls of that namespace which wait for an operator because the store was copied or restored; see ReleaseCalls. For
+	// operators and viewers; 0 for others.
 	HeldCalls int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
 	// The hooks outside the daemon, in configured order; for operators, viewers and admins. Places and errors are for admins only.
 	Hooks         []*HookState `protobuf:"bytes,14,rep,name=hooks,proto3" json:"hooks,omitempty"`
