@@ -135,7 +135,7 @@ func TestRuleRecord(t *testing.T) {
 		}
 		r := *rules[0]
 		want := call.Rule{ID: r.ID, Namespace: "ns", Gate: "ask", Option: "any", Title: "everything", Tool: "t", ToolDigest: c.ToolDigest, Principal: "alice",
-			Scope: tool.NamespaceScope, CallID: c.ID, DecisionID: d.ID, Created: r.Created, Until: d.Remember.Until, By: r.By}
+			Scope: tool.NamespaceScope, CallID: c.ID, DecisionID: d.ID, Created: r.Created, Until: d.Remember.Until, By: r.By, Approvers: []string{"approver"}}
 		if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", want) || r.By.Subject != "oda" || r.Created.IsZero() || r.ID == "" {
 			t.Errorf("rule %+v", r)
 		}
