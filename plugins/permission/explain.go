@@ -127,10 +127,14 @@ type Warning struct {
 	Text         string
 }
 
-// Warnings looks for rules that name an argument which no tool has, and for rules that allow by an expression that also
-// holds for what is around it.
-func (r *Rules) Warnings(tools []*tool.Descriptor) []Warning {
+// Warnings looks for rules that name an argument which no tool has or compare one with what its schema does not allow,
+// and for rules that allow by an expression that also holds for what is around it.
+func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	var found []Warning
+	tools := make([]known, len(descriptors))
+	for i, d := range descriptors {
+		tools[i] = known{d, schemaOf(d.Parameters)}
+	}
 	all := []*layer{r.operator}
 	for _, layers := range []map[string]*layer{r.namespaces, r.modes} {
 		for _, l := range layers {
@@ -149,6 +153,9 @@ func (r *Rules) Warnings(tools []*tool.Descriptor) []Warning {
 				for _, at := range rule.when.reads {
 					rule.warnOf(at, tools, warn)
 				}
+				for _, c := range rule.when.claims {
+					c.warn(having(c.at, rule.named(tools)), warn)
+				}
 			}
 		}
 	}
@@ -156,9 +163,15 @@ func (r *Rules) Warnings(tools []*tool.Descriptor) []Warning {
 	return slices.Compact(found)
 }
 
-func (p *pattern) warn(rule *rule, tools []*tool.Descriptor, warn func(string, ...any)) {
-	named := slices.DeleteFunc(slices.Clone(tools), func(d *tool.Descriptor) bool { return !p.names(d, rule.action == allow) })
-	if i := slices.IndexFunc(tools, func(d *tool.Descriptor) bool { return oneOff(p.id.text, d.ID) }); len(named) == 0 && i >= 0 && p.id.regex == nil && !p.id.glob {
+// A known tool has its schema parsed, which many rules are held against.
+type known struct {
+	*tool.Descriptor
+	schema any
+}
+
+func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
+	named := slices.DeleteFunc(slices.Clone(tools), func(d known) bool { return !p.names(d.Descriptor, rule.action == allow) })
+	if i := slices.IndexFunc(tools, func(d known) bool { return oneOff(p.id.text, d.ID) }); len(named) == 0 && i >= 0 && p.id.regex == nil && !p.id.glob {
 		warn("names no tool %s; did you mean %s?", clip(p.id.text, 60), tools[i].ID)
 	}
 	for i := range p.conditions {
@@ -170,8 +183,12 @@ func (p *pattern) warn(rule *rule, tools []*tool.Descriptor, warn func(string, .
 		case len(named) == 0: // tools come and go
 		case len(c.place) > 0:
 			lacks(c.place, named, warn)
-		case !slices.ContainsFunc(named, func(d *tool.Descriptor) bool { return fieldsOf(d).primary != "" }):
+			c.claim(c.place).warn(having(c.place, named), warn)
+		case !slices.ContainsFunc(named, func(d known) bool { return fieldsOf(d.Descriptor).primary != "" }):
 			warn("no tool that %s names has a primary argument", p.id.text)
+		case len(named) == 1:
+			at := place{{name: fieldsOf(named[0].Descriptor).primary}}
+			c.claim(at).warn(having(at, named), warn)
 		}
 	}
 	if rule.action == allow && p.id.regex != nil && !(strings.HasPrefix(p.id.text, "/^") && strings.HasSuffix(p.id.text, "$/")) {
@@ -195,20 +212,33 @@ func oneOff(a, b string) bool {
 }
 
 // warnOf warns of an argument that an expression reads and none of the rule's tools has.
-func (r *rule) warnOf(at place, tools []*tool.Descriptor, warn func(string, ...any)) {
-	named := slices.DeleteFunc(slices.Clone(tools), func(d *tool.Descriptor) bool {
-		return len(r.tools) > 0 && !slices.ContainsFunc(r.tools, func(p *pattern) bool { return p.names(d, r.action == allow) })
-	})
-	if len(at) > 0 && len(named) > 0 {
+func (r *rule) warnOf(at place, tools []known, warn func(string, ...any)) {
+	if named := r.named(tools); len(at) > 0 && len(named) > 0 {
 		lacks(at, named, warn)
 	}
 }
 
+// named returns the tools that the rule names.
+func (r *rule) named(tools []known) []known {
+	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool {
+		return len(r.tools) > 0 && !slices.ContainsFunc(r.tools, func(p *pattern) bool { return p.names(d.Descriptor, r.action == allow) })
+	})
+}
+
+// having returns the tools that have a place in their arguments.
+func having(at place, tools []known) []known {
+	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool { return !hasPlace(d.schema, at) })
+}
+
 // lacks warns when none of the tools has a place in its arguments.
-func lacks(at place, tools []*tool.Descriptor, warn func(string, ...any)) {
-	if slices.ContainsFunc(tools, func(d *tool.Descriptor) bool { return hasPlace(d.Parameters, at) }) {
-		return
+func lacks(at place, tools []known, warn func(string, ...any)) {
+	if len(having(at, tools)) == 0 {
+		warn("names the argument %s, which no tool that it is for has (%s)", at, idsOf(tools))
 	}
+}
+
+// idsOf lists the ids of tools, of many the first ones.
+func idsOf(tools []known) string {
 	var ids []string
 	for _, d := range tools[:min(len(tools), 5)] {
 		ids = append(ids, d.ID)
@@ -216,5 +246,5 @@ func lacks(at place, tools []*tool.Descriptor, warn func(string, ...any)) {
 	if len(tools) > len(ids) {
 		ids = append(ids, "…")
 	}
-	warn("names the argument %s, which no tool that it is for has (%s)", at, strings.Join(ids, ", "))
+	return strings.Join(ids, ", ")
 }

@@ -109,6 +109,55 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// A rule that compares an argument with what its schema does not allow does nothing, or always, or cannot be evaluated.
+func TestWarningsOfTypes(t *testing.T) {
+	typed := &tool.Descriptor{ID: "typed", Parameters: json.RawMessage(`{
+		"type":"object","additionalProperties":false,"$defs":{"count":{"type":"integer"}},
+		"properties":{"s":{"type":"string"},"n":{"type":"number"},"i":{"$ref":"#/$defs/count"},"b":{"type":"boolean"},"o":{"type":"object"},
+			"l":{"type":"array","items":{"enum":["x","y"]}},"e":{"type":"string","enum":["fast","slow"]},"c":{"const":3},"any":{},
+			"sn":{"type":["string","null"]},"or":{"anyOf":[{"type":"integer"},{"type":"boolean"}]},"and":{"allOf":[{"type":["string","integer"]},{"type":["integer","null"]}]},
+			"open":{"type":"object","additionalProperties":{"type":"boolean"}},"re":{"type":"object","patternProperties":{"^a":{"type":"string"}}},
+			"pair":{"type":"array","prefixItems":[{"type":"string"}],"items":{"type":"integer"}},"path":{"enum":["./a"]}}}`)}
+	other := &tool.Descriptor{ID: "other", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"string"}}}`)}
+	marked := &tool.Descriptor{ID: "marked", Annotations: map[string]string{"primary_argument": "n"}, Parameters: typed.Parameters}
+	tools := []*tool.Descriptor{typed, other, marked}
+	for condition, want := range map[string]string{
+		`s = "5"`: "", `s ~ "*"`: "", `any ~ "x"`: "", `sn = "x"`: "", `sn = "null"`: "",
+		`n = "5"`: "", `n = "five"`: `n = "five" never holds: n is a number (typed)`, `n != "five"`: `n != "five" always holds`, `n ~ "5*"`: "", `n ~ "five*"`: "never holds",
+		`n ~ "[f-k]"`: "never holds", `n ~ "[4-6]?"`: "", `n =~ "five"`: "", // what a regular expression cannot match is not looked for
+		`i = "5"`: "", `i = "5.0"`: "", `i = "5.5"`: "i is an integer",
+		`b = "true"`: "", `b = "yes"`: "b is true or false", `b ~ "t*"`: "", `b ~ "y*"`: "b is true or false", `b =~ "^(yes|no)$"`: "b is true or false", `b !~ "y*"`: "always holds",
+		`o ~ "*secret*"`: "", `o ~ "secret*"`: "o is an object", `o ~ "{*"`: "", `o = "{\"a\":1}"`: "", `o = "x"`: "o is an object", `o = "{ \"a\":1}"`: "o is an object",
+		`l ~ "x*"`: "l is a list, whose elements are [*]", `l ~ "*x"`: "l is a list", `l ~ "[[]*"`: "", `l[*] = "x"`: "", `l[*] = "z"`: `l[*] is one of "x", "y"`, `l[1] = "z"`: "l[1] is one of",
+		`e = "fast"`: "", `e = "fasst"`: `e is one of "fast", "slow"`, `e ~ "f*"`: "", `e !~ "x*"`: `e !~ "x*" always holds`, `e =~ "^x"`: "never holds", `c = "3.0"`: "", `c = "4"`: "c is 3",
+		`or = "true"`: "", `or = "7"`: "", `or = "x"`: "or is an integer or true or false", `and = "7"`: "", `and = "x"`: "and is an integer or null",
+		`open.k = "true"`: "", `open.k = "x"`: "open.k is true or false", `re.a = "x"`: "", `pair[0] = "x"`: "", `pair[1] = "x"`: "pair[1] is an integer", `pair[*] = "x"`: "",
+		`path = "a"`: "", // paths are compared in several readings
+		`gone = "x"`: "names the argument gone, which no tool that it is for has (typed)",
+	} {
+		for _, action := range []string{"allow", "deny"} {
+			if action == "allow" && strings.Contains(condition, "=~") {
+				continue // which has a warning of another sort
+			}
+			warned(t, "rules:\n  - {name: n, action: "+action+", tools: ["+jsonOf("typed("+condition+")")+"]}\n", tools, want)
+		}
+	}
+	for pattern, want := range map[string]string{`marked(5*)`: "", `marked(five)`: "n is a number (marked)", `*(n = "five")`: "", `*(b = "x")`: "b is true or false (typed, marked)"} {
+		warned(t, "rules:\n  - {name: n, action: deny, tools: ["+jsonOf(pattern)+"]}\n", tools, want)
+	}
+	for expression, want := range map[string]string{
+		`arguments.s == "5"`: "", `arguments.s == 5`: `s == 5 never holds: s is a text (typed)`, `5 == arguments.s`: "never holds", `arguments.s != 5`: "s != 5 always holds",
+		`arguments.s > 5`: "s > 5 cannot be evaluated: s is a text", `5 > arguments.s`: "s < 5 cannot be evaluated", `arguments.n > 5`: "", `arguments.i >= 5.5`: "", `arguments.i == 5.0`: "",
+		`arguments.n > "5"`: `n > "5" cannot be evaluated`, `arguments.b == true`: "", `arguments.b == "true"`: "b is true or false", `arguments.sn == null`: "", `arguments.s == null`: "never holds",
+		`arguments.e in ["fast", "slow"]`: "", `arguments.e in ["fast", "fasst"]`: `e == "fasst" never holds`, `"x" in arguments.l`: "", `"x" in arguments.o`: "", `"rm" in arguments.s`: "in s cannot be evaluated",
+		`arguments.s.startsWith("a")`: "", `arguments.n.startsWith("5")`: "n.startsWith cannot be evaluated: n is a number", `arguments.l[0] == "z"`: "l[0] is one of", `arguments["e"] == "x"`: "e is one of",
+		`has(arguments.s) == true`: "", `size(arguments.s) == 5`: "", `string(arguments.n) == "5"`: "", `arguments.s == arguments.e`: "", `arguments.or == 5 || arguments.or == true`: "",
+		`arguments.path == "a"`: "", `arguments.l.exists(e, e == 5)`: "", `arguments == {}`: "", `[1, 2][arguments.i] == 1`: "",
+	} {
+		warned(t, "rules:\n  - {name: n, action: deny, tools: [typed], when: "+jsonOf(expression)+"}\n", tools, want)
+	}
+}
+
 func warned(t *testing.T, file string, tools []*tool.Descriptor, want string) {
 	t.Helper()
 	rules, err := permission.Parse("r", []byte(file))

@@ -203,3 +203,36 @@ func (c *cell) holds(r rune) bool {
 	}
 	return c.not
 }
+
+// mayBeWithin reports whether the glob may match a text that begins and ends with these characters.
+func (g *glob) mayBeWithin(first, last rune) bool {
+	if len(g.chunks) == 0 {
+		return !g.head
+	}
+	begin, end := g.chunks[0].all(), g.chunks[len(g.chunks)-1].all()
+	return (!g.head || begin[0].holds(first)) && (!g.tail || end[len(end)-1].holds(last))
+}
+
+// mayConsistOf reports whether the glob may match a text of these characters.
+func (g *glob) mayConsistOf(characters string) bool {
+	for i := range g.chunks {
+		for _, c := range g.chunks[i].all() {
+			if !strings.ContainsFunc(characters, c.holds) {
+				return false
+			}
+		}
+	}
+	return len(g.chunks) > 0 || !g.head
+}
+
+// all returns a cell for each character of the chunk.
+func (c *chunk) all() []cell {
+	if c.cells != nil {
+		return c.cells
+	}
+	var cells []cell
+	for _, r := range c.literal {
+		cells = append(cells, cell{ranges: [][2]rune{{r, r}}})
+	}
+	return cells
+}

@@ -4,22 +4,32 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // hasPlace reports whether arguments that meet a schema may have something at a place that the schema knows of.
-func hasPlace(parameters json.RawMessage, at place) bool {
-	var root any
-	if len(parameters) == 0 || json.Unmarshal(parameters, &root) != nil {
-		return false
+func hasPlace(root any, at place) bool {
+	w := schemaWalk{root: root, steps: maxSchemaSteps}
+	return root != nil && w.has(root, at)
+}
+
+const maxSchemaSteps = 10_000
+
+// schemaOf returns a schema as a value whose numbers keep their token; nil when it is none.
+func schemaOf(parameters json.RawMessage) any {
+	root, err := call.ParseJSON(string(parameters), 0)
+	if err != nil {
+		return nil
 	}
-	w := schemaWalk{root: root, steps: 10_000}
-	return w.has(root, at)
+	return root
 }
 
 // A schemaWalk looks for a place. References may go round in circles, which is why its steps are counted.
 type schemaWalk struct {
 	root  any
 	steps int
+	is    []string // what stands at the place where a claim cannot be met
 }
 
 func (w *schemaWalk) has(schema any, at place) bool {
@@ -86,6 +96,58 @@ func (w *schemaWalk) hasElement(s map[string]any, at place, elsewhere bool) bool
 		return w.has(items, at[1:])
 	}
 	return !elsewhere && mayBe(s, "array")
+}
+
+// may reports whether arguments that meet a schema may meet a claim; true where the schema leaves it open.
+func (w *schemaWalk) may(schema any, at place, c *claim) bool {
+	if w.steps--; schema == false {
+		return false
+	}
+	s, isObject := schema.(map[string]any)
+	if !isObject || w.steps < 0 {
+		return true
+	}
+	may := func(one any) bool { return w.may(one, at, c) }
+	if ref, ok := s["$ref"].(string); ok {
+		if target, found := w.resolve(ref); found && !may(target) {
+			return false
+		}
+	}
+	all, _ := s["allOf"].([]any)
+	for _, one := range all {
+		if !may(one) {
+			return false
+		}
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if list, _ := s[key].([]any); len(list) > 0 && !slices.ContainsFunc(list, may) {
+			return false
+		}
+	}
+	if len(at) > 0 {
+		return w.mayBelow(s, at, c)
+	}
+	if !c.meets(s) {
+		w.is = append(w.is, described(s))
+		return false
+	}
+	return true
+}
+
+// mayBelow is may for what a schema says of its members and elements.
+func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
+	if at[0].name != "" {
+		properties, _ := s["properties"].(map[string]any)
+		if one, ok := properties[at[0].name]; ok {
+			return w.may(one, at[1:], c)
+		}
+		return s["patternProperties"] != nil || w.may(s["additionalProperties"], at[1:], c)
+	}
+	list, _ := s["prefixItems"].([]any)
+	if !at[0].all && at[0].index < len(list) {
+		return w.may(list[at[0].index], at[1:], c)
+	}
+	return at[0].all && slices.ContainsFunc(list, func(one any) bool { return w.may(one, at[1:], c) }) || w.may(s["items"], at[1:], c)
 }
 
 // mayBe reports whether a schema without further words allows values of a kind.

@@ -64,6 +64,7 @@ type expression struct {
 	program cel.Program
 	partial cel.Program // the same, for when a command is not understood
 	reads   []place     // in the arguments, as far as the text says; an empty one is all of them
+	claims  []*claim    // of these places
 	matches bool        // it has a regular expression, whose cost is known only when it was paid
 }
 
@@ -109,28 +110,30 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 		return nil, &expressionError{1, 1, err.Error()}
 	}
 	calls := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.FunctionMatcher("matches"))
-	return &expression{text: text, program: program, partial: partial, reads: reads(checked.NativeRep()), matches: len(calls) > 0}, nil
+	places, claims := reads(checked.NativeRep())
+	return &expression{text: text, program: program, partial: partial, reads: places, claims: claims, matches: len(calls) > 0}, nil
 }
 
-// reads lists the places of the arguments that an expression names.
-func reads(checked *ast.AST) []place {
-	var found []place
+// reads lists the places of the arguments that an expression names, and what it says of them.
+func reads(checked *ast.AST) (found []place, claims []*claim) {
 	root := ast.NavigateAST(checked)
 	for _, n := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		if n.AsIdent() != argumentsName {
 			continue
 		}
 		var p place
+		at := n
 		for parent, ok := n.Parent(); ok; parent, ok = parent.Parent() {
 			s, ok := stepOf(parent)
 			if !ok {
+				claims = append(claims, claimsOf(p, at, parent)...)
 				break
 			}
-			p = append(p, s)
+			p, at = append(p, s), parent
 		}
 		found = append(found, p)
 	}
-	return found
+	return found, claims
 }
 
 // stepOf is what an expression adds to the place of its operand.
