@@ -134,6 +134,9 @@ func TestT84AttemptDoesNotOutlive(t *testing.T) {
 				synctest.Wait()
 			}
 			c := w.get(id)
+			if c.Result == nil {
+				t.Fatalf("%+v: the call is %s", tt, c.Status)
+			}
 			if got := string(c.Status) + " " + string(c.Result.Error.Code); got != tt.ends || c.Executed != call.ExecutedUnknown || r.forgotten.Load() != 1 || r.continued.Load() > 0 {
 				t.Errorf("%+v: the call is %s, %s, forgotten %d times", tt, got, c.Executed, r.forgotten.Load())
 			}

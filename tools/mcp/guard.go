@@ -89,12 +89,16 @@ func (r *request) isTask() bool {
 // requestKey is the key of a context's *request: the one that is sent with it.
 type requestKey struct{}
 
-// sent notes a message to the server.
-func (g *guard) sent(ctx context.Context, message []byte) {
-	r, followed := ctx.Value(requestKey{}).(*request)
-	if followed {
+// noteSent notes that the server may have got the request of a context, if it has one.
+func noteSent(ctx context.Context) {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		r.sent.Store(true)
 	}
+}
+
+// sent notes a message to the server.
+func (g *guard) sent(ctx context.Context, message []byte) {
+	r, _ := ctx.Value(requestKey{}).(*request)
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {
 		return

@@ -120,11 +120,16 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
+	if ctx.Err() != nil {
+		release()
+		return nil, ctx.Err()
+	}
 	if r.GetBody != nil {
 		if body, err := r.GetBody(); err == nil {
 			text, err := io.ReadAll(body)
 			if err == nil {
-				g.guard.sent(r.Context(), text)
+				g.guard.sent(ctx, text)
+				noteSent(ctx)
 			}
 			_ = body.Close() // of memory
 		}

@@ -172,9 +172,13 @@ func (p *pipe) Write(ctx context.Context, m jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	p.guard.sent(ctx, line)
 	select {
 	case p.out <- append(line, '\n'):
+		noteSent(ctx)
 		return nil
 	case <-p.closed:
 		return errEnded

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,18 +101,35 @@ func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 	}
 }
 
-// Nothing ran of a call that was cancelled before its server was there.
+// Nothing ran of a call that was cancelled before its server was there, or before the server was sent anything. The server stays.
 func TestCancelledBeforeItWasSent(t *testing.T) {
 	t.Parallel()
-	m := newMemory()
-	w := connect(t, m, nil, own(t, "w", "good")).ready()
-	w.stop()
-	ctx, cancel := context.WithCancelCause(context.Background())
+	remembered := newMemory()
+	connect(t, remembered, nil, own(t, "w", "good")).ready().stop()
+	ready := map[string]*world{
+		"pipe": connect(t, newMemory(), nil, own(t, "w", "good")).ready(),
+		"HTTP": connect(t, newMemory(), nil, overHTTP(t, "w", mcptest.Handler(eras[0]))).ready(),
+	}
+	worlds := map[string]*world{"no server": connect(t, remembered, nil, own(t, "w", "mute"))}
+	maps.Copy(worlds, ready)
+	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(tool.Errorf(tool.Cancelled, "enough"))
-	again := connect(t, m, nil, own(t, "w", "mute"))
-	e, _ := again.tools.Lookup("w__echo")
-	c, _ := newCall(t, `{}`)
-	if _, err := e.Tool.Execute(ctx, c); !errors.Is(err, tool.ErrNotRun) {
-		t.Errorf("the call ended with %v", err)
+	for name, w := range worlds {
+		e, ok := w.tools.Lookup("w__nap")
+		if !ok {
+			t.Fatalf("%s: no tool w__nap", name)
+		}
+		for range 20 { // which of two things that are ready is taken is chance
+			c, _ := newCall(t, `{}`)
+			if _, err := e.Tool.Execute(ctx, c); !errors.Is(err, tool.ErrNotRun) || tool.AsError(err).Message != "enough" {
+				t.Fatalf("%s: the call ended with %v", name, err)
+			}
+		}
+	}
+	for name, w := range ready {
+		contains(t, w.text("w__echo", `{"text":"still there"}`), "still there")
+		if n := w.hub.Sources()[0].Starts; n != 1 || strings.Contains(w.said(), "nap began") {
+			t.Errorf("%s: %d starts; it said %q", name, n, w.said())
+		}
 	}
 }

@@ -82,7 +82,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		a, x, c := next(t, w)
 		mallory, kept, _, err := w.hub.Connect(tool.Principal{Namespace: "default", Subject: "mallory"}, o, &line{})
 		if err != nil || len(kept.Kept) > 0 {
-			t.Errorf("mallory keeps %v, %v", kept.Kept, err)
+			t.Fatalf("mallory keeps %v, %v", kept.Kept, err)
 		}
 		mallory.Close(true)
 		done := make(chan outcome, 1)
