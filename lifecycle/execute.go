@@ -198,7 +198,7 @@ func (p *pass) call(r tool.Reporter) *tool.Call {
 	defer p.l.mu.Unlock() // an attempt that was abandoned meanwhile is ended by another goroutine
 	c := p.l.c
 	return &tool.Call{
-		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Class == call.Behind,
+		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,
 		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.effective, Documents: p.documents,
 		Resume: p.resume, Checkpoint: c.Checkpoint, Reporter: r,
 	}

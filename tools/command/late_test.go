@@ -1,0 +1,36 @@
+package command_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tool"
+)
+
+// late starts what is harmless alone, as a sandbox does whose daemon may have lost its store.
+type late struct{}
+
+func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
+	if spec.Harmless {
+		return &sandbox.Exit{}, nil
+	}
+	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
+}
+
+// T126: a program that was too late to start did not run, and the call may be sent again. One that only reads may start.
+func TestT126LateProgramIsNotStarted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.cfg.Exec = late{}
+	c := newClient(t, s.load("id: x\nrun: {program: /bin/true}\n", ""))
+	if _, err := c.run("{}"); !errors.Is(err, tool.ErrNotRun) || tool.AsError(err).Code != tool.Interrupted || !tool.AsError(err).Retryable {
+		t.Errorf("the call ended with %v", err)
+	}
+	c.call.ReadOnly = true
+	if _, err := c.run("{}"); err != nil {
+		t.Errorf("the call that reads ended with %v", err)
+	}
+}
