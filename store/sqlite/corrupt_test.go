@@ -372,13 +372,49 @@ func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	damage("first events", "calls", "events", "call_id = 'row'", 1, flip(middle))
 	damage("later events", "events", "events", "last = 2", 1, flip(middle))
 	const pack = "position = (SELECT max(position) FROM packs)"
-	damage("a pack of zeros", "packs", "members", pack, 3, func(b []byte) { clear(b) })
+	damage("a pack of zeros", "packs", "members", pack, 1, func(b []byte) { clear(b) })
 	for i := range 8 { // one in a record leaves the events whole
 		damage(fmt.Sprint("a bit of a pack at ", i, "/8"), "packs", "members", pack, 0, flip(func(n int) int { return n * i / 8 }))
 	}
 }
 
-// commitPack makes read-only calls that ended as they were created, which one group holds.
+// T130: the list of a caller names no damaged calls of others, which are in the same run, thread and pack.
+func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, sqlite.Config{Dir: dir})
+	made := 0
+	commitPack(t, s, func(c *call.Call) {
+		c.Run, c.Caller.Subject = tool.Run{ID: "run", Thread: "thread"}, []string{"me", "other"}[made%2]
+		made++
+	}, "packed-1", "packed-2", "packed-3", "packed-4")
+	closeStore(t, s)
+	conn, err := zombie.OpenConn(filepath.Join(dir, "journal.db"), zombie.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sqlitex.ExecuteScript(conn, "UPDATE packs SET members = zeroblob(length(members)); UPDATE calls SET record = zeroblob(length(record));", nil)
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, sqlite.Config{Dir: dir})
+	for _, tt := range []struct {
+		q    store.Query
+		want int
+	}{
+		{store.Query{Run: "run"}, 4}, {store.Query{Thread: "thread"}, 4}, {store.Query{Run: "run", Statuses: []call.Status{call.Succeeded}}, 4},
+		{store.Query{Caller: "me"}, 2}, {store.Query{Run: "run", Caller: "me"}, 2}, {store.Query{Thread: "thread", Caller: "other"}, 2},
+		{store.Query{Run: "run", Caller: "mallory"}, 0}, {store.Query{Run: "another", Thread: "thread"}, 0},
+		{store.Query{Run: "run", Statuses: []call.Status{call.Failed}}, 0}, {store.Query{Run: "run", Action: "approval"}, 0},
+	} {
+		tt.q.Namespace = "ns"
+		page, err := s.Calls(t.Context(), tt.q)
+		if err != nil || len(page.Corrupt) != tt.want || len(page.Calls) != 0 {
+			t.Errorf("%+v: %v, %v, want %d", tt.q, page.Corrupt, err, tt.want)
+		}
+	}
+}
+
+// commitPack makes read-only calls that ended as they were created. One group holds them, or a few on a busy machine.
 func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...string) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -137,8 +137,8 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q store.Que
 	return end, err
 }
 
-// takePacked takes a call of the pack that was found last when a query asks for it. One that is broken may be what it
-// asks for.
+// takePacked takes a call of the pack that was found last when a query asks for it. Of one that is broken the table members
+// tells caller, run and thread: the id of another caller's call is in no list. It may have the tool and time that are asked for.
 func (s *callScanner) takePacked(conn *sqlite.Conn, q store.Query, position int64, take func(callRow) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
@@ -147,10 +147,15 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q store.Query, position int6
 	if m.whole() && !m.speaksOf(q.Tool, q.Caller, q.Run, q.Thread) {
 		return nil
 	}
-	if r := m.row(); r.err != nil || asked(q, r.call) {
-		return take(r)
+	r := m.row()
+	is := r.err == nil && asked(q, r.call)
+	if r.err != nil && q.Action+q.ParentCall+q.Batch == "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded)) {
+		is, err = m.memberOf(conn, store.Feed{Namespace: s.pack.namespace, Run: q.Run, Thread: q.Thread, Caller: q.Caller})
 	}
-	return nil
+	if err != nil || !is {
+		return err
+	}
+	return take(r)
 }
 
 // asked reports whether a call that has ended is what a query asks for.
