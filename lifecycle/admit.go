@@ -35,7 +35,7 @@ func (p *pass) queue(ctx context.Context) *end {
 // takePlace reports whether the pass has a place.
 func (p *pass) takePlace() bool {
 	if !p.placed {
-		p.want = p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		p.want = p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
 		p.placed = p.l.e.places.take(p.want)
 	}
 	return p.placed

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,13 +12,21 @@ import (
 )
 
 // circuits keep calls from sources whose upstream failed again and again: the circuit of such a source is open for a time, then
-// one call tries, and the others wait for how that ends.
+// one call tries, and the others wait for how that ends. Each namespace has circuits of its own, because a caller may be what
+// makes a source fail.
 type circuits struct {
 	after int           // failures in a row; 0: circuits are always closed
 	open  time.Duration // until one call tries
 
 	mu sync.Mutex
-	of map[string]*circuit // of sources that failed last; there are no more than there are sources
+	of map[upstream]*circuit // of those that failed last; each namespace has no more than there are sources
+}
+
+// An upstream is a source as a namespace reaches it.
+type upstream struct{ namespace, source string }
+
+func (p *pass) upstream() upstream {
+	return upstream{p.in.Caller.Namespace, p.def.Descriptor.Source}
 }
 
 type circuit struct {
@@ -32,10 +39,10 @@ type circuit struct {
 const probeRetry = time.Second
 
 // enter returns for how long a source is not asked, and after how many failures; 0: the call goes on and is told to leave.
-func (s *circuits) enter(source string, p *pass) (wait time.Duration, failures int) {
+func (s *circuits) enter(u upstream, p *pass) (wait time.Duration, failures int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.of[source]
+	c := s.of[u]
 	if c == nil || c.until.IsZero() {
 		return 0, 0
 	}
@@ -50,10 +57,10 @@ func (s *circuits) enter(source string, p *pass) (wait time.Duration, failures i
 }
 
 // leave notes how a call that entered has ended. It reports whether that opened the circuit.
-func (s *circuits) leave(source string, p *pass, failed, reached bool) bool {
+func (s *circuits) leave(u upstream, p *pass, failed, reached bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.of[source]
+	c := s.of[u]
 	if c != nil && c.probe == p {
 		c.probe = nil // who tries next, when this one has found nothing out
 	} else if c != nil && !c.until.IsZero() {
@@ -61,14 +68,14 @@ func (s *circuits) leave(source string, p *pass, failed, reached bool) bool {
 	}
 	switch {
 	case reached:
-		delete(s.of, source)
+		delete(s.of, u)
 	case failed:
 		if c == nil {
 			c = &circuit{}
 			if s.of == nil {
-				s.of = map[string]*circuit{}
+				s.of = map[upstream]*circuit{}
 			}
-			s.of[source] = c
+			s.of[u] = c
 		}
 		if c.failures++; c.failures >= s.after {
 			c.until = time.Now().Add(s.open)
@@ -78,17 +85,18 @@ func (s *circuits) leave(source string, p *pass, failed, reached bool) bool {
 	return false
 }
 
-// sources returns those whose circuit is not closed.
+// sources returns those that have a circuit which is not closed.
 func (s *circuits) sources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var open []string
-	for _, source := range slices.Sorted(maps.Keys(s.of)) {
-		if !s.of[source].until.IsZero() {
-			open = append(open, source)
+	for u, c := range s.of {
+		if !c.until.IsZero() {
+			open = append(open, u.source)
 		}
 	}
-	return open
+	slices.Sort(open)
+	return slices.Compact(open)
 }
 
 // connect ends a call of a source whose circuit is open.
@@ -97,8 +105,7 @@ func (p *pass) connect() *end {
 	if s.after == 0 {
 		return nil
 	}
-	source := p.def.Descriptor.Source
-	wait, failures := s.enter(source, p)
+	wait, failures := s.enter(p.upstream(), p)
 	if wait == 0 {
 		p.connected = true
 		return nil
@@ -122,8 +129,8 @@ func (p *pass) disconnect(out *end) {
 		code = out.result.Error.Code
 	}
 	reached := out.ticket == nil && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
-	source := p.def.Descriptor.Source
-	if p.l.e.circuits.leave(source, p, code == tool.Upstream, reached) {
-		p.l.e.log.Warn("circuit opened: an upstream fails again and again", zap.String("source", source), zap.Duration("for", p.l.e.circuits.open))
+	u := p.upstream()
+	if p.l.e.circuits.leave(u, p, code == tool.Upstream, reached) {
+		p.l.e.log.Warn("circuit opened: an upstream fails again and again", zap.String("source", u.source), zap.String("namespace", u.namespace), zap.Duration("for", p.l.e.circuits.open))
 	}
 }

@@ -252,3 +252,23 @@ func TestCircuitHeedsNobodyWhoBeganBefore(t *testing.T) {
 		})
 	}
 }
+
+// T125: failures in one namespace, which its callers may cause, keep no calls of another from the source.
+func TestT125CircuitsOfTwoNamespaces(t *testing.T) {
+	u := &upstream{}
+	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(3), func(t *testing.T, w *world) {
+		u.how.Store("fails")
+		w.beginMany(3, "a", "x", "far")
+		for namespace, runs := range map[string]int64{"a": 0, "b": 1} {
+			before := u.runs.Load()
+			w.beginMany(1, namespace, "x", "far")
+			if got := u.runs.Load() - before; got != runs {
+				t.Errorf("a call of %s runs %d times, want %d", namespace, got, runs)
+			}
+		}
+		w.beginMany(2, "b", "x", "far")
+		if open := w.e.Stats().OpenCircuits; len(open) != 1 {
+			t.Errorf("open circuits of %q, want one source", open)
+		}
+	})
+}

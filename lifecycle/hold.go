@@ -101,7 +101,7 @@ func (p *pass) awaitThread(ctx context.Context) *end {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
 	}
-	w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+	w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
 	p.l.e.places.besides(w, 1)
 	out := p.waitFor(ctx, p.l.e.hold.free, func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
 	p.l.e.places.besides(w, -1)

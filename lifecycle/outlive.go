@@ -40,7 +40,7 @@ func (l *live) awaitRunner(p *pass, x tool.Expected) {
 	if back {
 		ctx := l.started(l.e.follow(context.Background(), l.record()))
 		l.unwatched()
-		p.want = l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		p.want = l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
 		l.e.places.hold(p.want)
 		p.placed = true
 		l.run(ctx, p)

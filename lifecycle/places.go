@@ -11,7 +11,7 @@ import (
 
 // A ToolLimit bounds how many calls of a tool run at once.
 type ToolLimit struct {
-	Tools string // glob on ids; each tool that it matches is counted alone
+	Tools string // glob on ids; each tool that it matches is counted alone, and so are tools of two sources that have one id
 	Calls int
 }
 
@@ -38,7 +38,7 @@ type places struct {
 // A want is for what a call counts.
 type want struct {
 	namespace, principal string
-	tool                 string // when it is limited
+	tool                 string // source and id, when it is limited
 	toolMost             int
 }
 
@@ -79,11 +79,11 @@ func newPlaces(most, length int) *places {
 func (s *places) limited() bool { return s.namespace > 0 || s.principal > 0 || len(s.tools) > 0 }
 
 // wantOf returns for what a call counts.
-func (s *places) wantOf(p *tool.Principal, id string) want {
+func (s *places) wantOf(p *tool.Principal, d *tool.Descriptor) want {
 	w := want{namespace: p.Namespace, principal: p.Subject}
 	for _, t := range s.tools {
-		if hook.Glob(t.Tools, id) {
-			w.tool, w.toolMost = id, t.Calls
+		if hook.Glob(t.Tools, d.ID) {
+			w.tool, w.toolMost = d.Source+"\x00"+d.ID, t.Calls // workers of two namespaces have tools of one id
 			break
 		}
 	}
@@ -322,11 +322,11 @@ func (c *crowd) turnLocked(next *waiter) {
 
 // wantOf returns for what a new call would count.
 func (e *Engine) wantOf(p *tool.Principal, spec *call.Spec) want {
-	id := spec.Tool
+	d := &tool.Descriptor{ID: spec.Tool}
 	if len(e.places.tools) > 0 {
-		if def, ok := e.cfg.Tools.Lookup(p.Namespace, id); ok {
-			id = def.Descriptor.ID // not an alias
+		if def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool); ok {
+			d = def.Descriptor // not an alias
 		}
 	}
-	return e.places.wantOf(p, id)
+	return e.places.wantOf(p, d)
 }

@@ -186,6 +186,38 @@ func TestConcurrencyLimits(t *testing.T) {
 	}
 }
 
+// namespacedTools has the tools of a source for each namespace, as workers do.
+type namespacedTools struct{ lifecycle.Tools }
+
+func (n namespacedTools) Lookup(namespace, id string) (*lifecycle.Definition, bool) {
+	def, ok := n.Tools.Lookup(namespace, id)
+	if !ok {
+		return nil, false
+	}
+	own, d := *def, *def.Descriptor
+	d.Source = "worker:" + namespace + "/pool"
+	own.Descriptor = &d
+	return &own, true
+}
+
+// T125: a limit counts tools of two namespaces apart, although they have one name.
+func TestT125ToolsOfTwoNamespacesShareNoLimit(t *testing.T) {
+	d := newWard()
+	change := func(c *lifecycle.Config) {
+		c.ToolConcurrency, c.QueueTimeout = []lifecycle.ToolLimit{{Tools: "*", Calls: 2}}, time.Hour
+		c.Tools = namespacedTools{c.Tools}
+	}
+	inBubble(t, []tool.Tool{d.tool("slow")}, change, func(t *testing.T, w *world) {
+		w.beginMany(3, "a", "x", "slow")
+		w.beginMany(3, "b", "x", "slow")
+		if a, b, st := d.most["a"], d.most["b"], w.e.Stats(); a != 2 || b != 2 || st.Queued != 2 {
+			t.Errorf("%d calls of a and %d of b run, %d wait; want 2 of each", a, b, st.Queued)
+		}
+		for d.next() {
+		}
+	})
+}
+
 // A call that waits for its tool does not hold up the others of its caller.
 func TestLimitedToolHoldsUpNobodyElse(t *testing.T) {
 	d := newWard()

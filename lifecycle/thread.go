@@ -75,7 +75,7 @@ func (p *pass) takeLane(ctx context.Context) *end {
 	select {
 	case <-turn:
 	default:
-		w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor.ID)
+		w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
 		p.l.e.places.besides(w, 1)
 		out := p.wait(ctx, turn, leave)
 		p.l.e.places.besides(w, -1)
