@@ -157,7 +157,7 @@ func TestWorkspacesOfNamespaces(t *testing.T) {
 			ID string `json:"shell_id"`
 		}
 		must(t, json.Unmarshal([]byte(c.call("bash", map[string]any{"command": "cat notes.txt; sleep 600", "background": true}).GetResult().GetData()), &shell))
-		reads("a shell in the background", c.says("bash_output", map[string]any{"shell_id": shell.ID, "wait": 60, "filter": "notes"}))
+		reads("a shell in the background", c.says("bash_output", map[string]any{"shell_id": shell.ID, "since": 0, "wait": 60, "filter": "notes"}))
 		for _, one := range all {
 			if got := one.says("bash_output", map[string]any{"shell_id": shell.ID}); one != c && !strings.Contains(got, "NO_SUCH_SHELL") {
 				t.Errorf("%s sees a shell of %s: %q", one.namespace, namespace, got)
