@@ -37,6 +37,7 @@ const (
 const configuration = `
 listen: {tcp: "127.0.0.1:0", unix: ""}
 rules: %s
+command: {directory: "%s"}
 log: {level: info, format: json}
 timeouts: {linger: 2s, drain: 1s, attempt: 60s}
 auth:
@@ -52,8 +53,31 @@ auth:
 const rules = `
 rules:
   - {name: at once, action: allow, tools: ["*"], tiers: [OBSERVE, CONFIRM], callers: [auto]}
+  - {name: it asks itself, action: allow, tools: [ask_first]}
   - {name: two of them, action: ask, tools: ["*"], callers: [council], count: 2}
 `
+
+// A manifest whose program asks before it does its work, as a tool and not as a gate: it is started twice and leaves one trace.
+const (
+	manifest = `
+id: ask_first
+description: Asks, then leaves a trace.
+parameters:
+  properties:
+    call: {type: string}
+  required: [call]
+effects: {mutability: MUTATING, tier: OBSERVE}
+run: {program: ./ask_first.sh, args: ["--", "{call}"], output: lines, profile: none}
+`
+	program = `#!/bin/sh
+if [ -z "$TOOLD_RESUME" ]; then
+	echo '{"suspend": {"message": "Shall it be done?"}}'
+	exit
+fi
+echo original >> "counts/$2"
+echo '{"result": "done"}'
+`
+)
 
 // A home is what a daemon keeps over its lives: a store, a workspace, a configuration.
 type home struct {
@@ -68,9 +92,13 @@ func newHome(t *testing.T) *home {
 	for _, sub := range []string{"counts", "edits", "writes", "texts"} {
 		must(t, os.MkdirAll(filepath.Join(h.workspace, sub), 0o755))
 	}
+	tools := filepath.Join(dir, "tools")
+	must(t, os.Mkdir(tools, 0o755))
+	must(t, os.WriteFile(filepath.Join(tools, "ask_first.yaml"), []byte(manifest), 0o600))
+	must(t, os.WriteFile(filepath.Join(tools, "ask_first.sh"), []byte(program), 0o700))
 	ruleFile := filepath.Join(dir, "rules.yaml")
 	must(t, os.WriteFile(ruleFile, []byte(rules), 0o600))
-	must(t, os.WriteFile(h.config, fmt.Appendf(nil, configuration, ruleFile, hash(auto), hash(asked), hash(council), hash(approver), hash(second), hash(operator)), 0o600))
+	must(t, os.WriteFile(h.config, fmt.Appendf(nil, configuration, ruleFile, tools, hash(auto), hash(asked), hash(council), hash(approver), hash(second), hash(operator)), 0o600))
 	return h
 }
 

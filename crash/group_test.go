@@ -25,7 +25,7 @@ type group struct {
 // what waits behind it does not move, and a life waits for what moves.
 func (l *life) newTurn(rng *rand.Rand) bool {
 	fit := slices.DeleteFunc(slices.Clone(l.kinds), func(k *kind) bool {
-		return k.caller != asked || k.answer != nil || k.most > 0 || k.thread
+		return k.caller != asked || k.answer != nil || k.tool == asksFirst || k.most > 0 || k.thread
 	})
 	g := &group{caller: asked, spec: &tooldv1.BatchSpec{
 		BatchId:  fmt.Sprintf("batch-%s-%05d", l.tag, l.batches.Add(1)),

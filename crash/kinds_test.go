@@ -64,6 +64,9 @@ func long(id string) string {
 	return "(setsid sleep 600 >/dev/null 2>&1 &); " + chatter(id, 40, "sleep 0.01;")
 }
 
+// asksFirst is a manifest whose program asks a question before it does its work.
+const asksFirst = "ask_first"
+
 // endlessName is the kind of calls that do not end by themselves.
 const endlessName = "endless"
 
@@ -98,6 +101,7 @@ func kinds() []*kind {
 			arguments: func(id string) any {
 				return object{"question": "Which colour for " + id + "?", "options": []string{"red", "blue"}}
 			}},
+		{name: "manifest", tool: asksFirst, caller: asked, weight: 8, counts: counts, arguments: func(id string) any { return object{"call": id} }},
 		{name: "grep", tool: "grep", caller: asked, weight: 8, arguments: func(id string) any { return object{"pattern": "line [0-9]+ of", "path": texts} }},
 		{name: "read", tool: "read", caller: asked, weight: 5, thread: true, arguments: func(id string) any { return object{"path": texts + "/a.txt"} }},
 		{name: "stream", tool: "bench_progress", caller: asked, weight: 6, arguments: benchArguments},
