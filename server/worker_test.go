@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"

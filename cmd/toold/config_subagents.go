@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 	"github.com/toold-dev/toold/sandbox"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/plugins/notify"

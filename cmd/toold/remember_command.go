@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 

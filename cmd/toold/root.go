@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 )
 
 // run executes one command line and returns the exit code.

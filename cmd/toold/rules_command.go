@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/cmd/toold/show"
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/secret"

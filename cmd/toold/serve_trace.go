@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/cmd/toold/trace"
+	"github.com/toold-dev/toold/daemon/trace"
 	"github.com/toold-dev/toold/lifecycle"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 )
 
 // A screen keeps data, progress and the spinner apart when all of them go to one terminal. Its methods may be called from

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tools/mcp"

@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"

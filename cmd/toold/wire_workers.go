@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 

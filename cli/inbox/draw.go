@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/store"

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/toold-dev/toold/cmd/toold/show"
+	"github.com/toold-dev/toold/cli/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 

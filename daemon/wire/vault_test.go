@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/toold-dev/toold/cmd/toold/wire"
+	"github.com/toold-dev/toold/daemon/wire"
 )
 
 // What a daemon that was killed left half-written is neither read nor left, and whoever else could read it cannot read what
