@@ -50,12 +50,15 @@ func rows() []row {
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "sdk/go/...", ours: []string{"proto/...", "sdk/go/internal/..."}, proto: true},
+		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go"}, proto: true, starts: true}, // starts: the editor alone
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
+		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
+		{folder: "daemon/config", ours: []string{"cli/show", "hook/outside", "lifecycle", "plugins/...", "sandbox/...", "secret", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle", "plugins/...", "registry/...", "server", "store", "tool", "tools/..."}},
-		{folder: "cmd/toold/...", ours: []string{anything}, proto: true, starts: true}, // starts: only the demo of the command line
-		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}},                // small, because it starts with each isolated process
+		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
+		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},
 
 		// What is beside the daemon and is not linked into it.

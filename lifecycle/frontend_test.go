@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/frontend"
 )
 
-// withFrontends lets callers declare tools, as cmd/toold does.
+// withFrontends lets callers declare tools, as daemon does.
 func withFrontends(c *lifecycle.Config) {
 	r := registry.New(registry.Config{})
 	c.Frontend = func(f *tool.FrontendTool) (*lifecycle.Definition, error) {

@@ -31,7 +31,7 @@ type world struct {
 	past  []*lifecycle.Engine // that crashed
 }
 
-// toolbox is a registry by id, as cmd/toold makes one.
+// toolbox is a registry by id, as daemon makes one.
 type toolbox struct {
 	mu sync.Mutex
 	r  *registry.Registry

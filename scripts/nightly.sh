@@ -34,7 +34,7 @@ part "crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owner
 part "a thousand isolated processes" tests sandbox
 part "power loss and failing disks, flipped bits" tests store/sqlite
 part "random lives of the model" tests lifecycle -run Model
-part "a tool that prints 1 GiB" tests cmd/toold -run T73
+part "a tool that prints 1 GiB" tests daemon -run T73
 part "MCP conformance of the client" scripts/mcp-conformance.sh
 parts=$((passed + ${#failed[@]}))
 

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// starter starts real processes, as cmd/toold wires it.
+// starter starts real processes, as daemon wires it.
 type starter struct{ *sandbox.Runner }
 
 func (s starter) Run(ctx context.Context, p command.Process) (command.Exit, error) {

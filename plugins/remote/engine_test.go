@@ -25,7 +25,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// toolbox is the registry as cmd/toold wires it.
+// toolbox is the registry as daemon wires it.
 type toolbox struct{ *registry.Registry }
 
 func (b toolbox) Lookup(_, id string) (*lifecycle.Definition, bool) {

@@ -1,4 +1,4 @@
-"""The client of cmd/toold.TestClientTranscript: what it sees, a line of JSON for each step."""
+"""The client of daemon.TestClientTranscript: what it sees, a line of JSON for each step."""
 import json
 import os
 import sys

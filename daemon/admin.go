@@ -1,0 +1,318 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store/sqlite"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
+)
+
+// adminOf is what operators do with a daemon.
+type adminOf struct{ d *daemon }
+
+// Info implements [server.Admin].
+func (a adminOf) Info(context.Context) server.Info {
+	d, l := a.d, &a.d.cfg.Limits
+	id := d.store.Identity()
+	info := server.Info{
+		Version: version, Commit: commit(), Store: a.d.cfg.storeKind(), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
+		Limits: server.Limits{
+			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
+			Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
+		},
+		Features: []string{"artifacts", "definitions", "describe", "documents", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
+	}
+	d.cfg.showLimits(&info.Limits)
+	if d.cfg.SingleUser {
+		info.Features = append(info.Features, "single_user")
+	}
+	for _, o := range d.outside.Load().hooks() {
+		h := o.hook.Health()
+		info.Hooks = append(info.Hooks, server.HookState{
+			Name: o.entry.Name, Kinds: o.entry.kinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
+			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
+		})
+	}
+	for _, f := range d.proof.Load().wait().facts.List() {
+		fact := server.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
+		if !f.Held && d.policy == nil {
+			fact.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"
+		}
+		info.Isolation = append(info.Isolation, fact)
+	}
+	return info
+}
+
+// commit is what the binary was built from; empty when the build did not say it.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
+}
+
+// Reload implements [server.Admin].
+func (a adminOf) Reload(context.Context) (server.Reloaded, error) { return a.d.reloadAll() }
+
+// Drain implements [server.Admin].
+func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
+	p := a.d.cfg.Timeouts.Drain
+	if period != nil {
+		p = *period
+	}
+	deadline, first := a.d.drains.begin(p, time.Now())
+	a.d.engine.RefuseCalls() // who hears of the drain meets no call that began after it
+	if first {
+		a.d.drains.wish <- p // the daemon takes one
+	}
+	return deadline, a.d.engine.Stats().Running
+}
+
+// SetLogLevel implements [server.Admin].
+func (a adminOf) SetLogLevel(name string) string {
+	previous := a.d.level.String()
+	if level, err := zapcore.ParseLevel(name); err == nil {
+		a.d.level.SetLevel(level)
+		a.d.log.Info("log level changed", zap.String("from", previous), zap.String("to", name))
+	}
+	return previous
+}
+
+// Quarantined implements [server.Admin].
+func (a adminOf) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.d.tools) }
+
+// AcceptTool implements [server.Admin].
+func (a adminOf) AcceptTool(p tool.Principal, q server.QuarantinedTool) (server.Tool, error) {
+	t, err := wire.Accept(a.d.tools, q)
+	if err == nil {
+		a.d.log.Info("definition of a tool accepted", zap.String("tool", t.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+	}
+	return t, err
+}
+
+// Backup implements [server.Admin].
+func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (server.Backup, error) {
+	s, ok := a.d.store.(*sqlite.Store)
+	if !ok {
+		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+	}
+	if err := a.d.cfg.mayHoldBackup(directory); err != nil {
+		return server.Backup{}, call.InvalidField("directory", "%v", err)
+	}
+	copied, err := s.Backup(ctx, directory)
+	if err != nil {
+		a.d.log.Error("backup failed", zap.String("directory", directory), zap.Error(err))
+		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
+	}
+	a.d.log.Info("backup written", zap.String("directory", directory), zap.Int64("calls", copied.Calls), zap.Int64("bytes", copied.Bytes),
+		zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+	return server.Backup{Calls: copied.Calls, Files: int64(copied.Files), Bytes: copied.Bytes}, nil
+}
+
+// drains remembers that the daemon has begun to stop.
+type drains struct {
+	wish chan time.Duration // from an operator's request
+
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+// begin returns when running calls are stopped, and whether nobody began before.
+func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time, first bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if first = d.deadline.IsZero(); first {
+		d.deadline = now.Add(period)
+	}
+	return d.deadline, first
+}
+
+// reloads is what a reload compares with.
+type reloads struct {
+	mu           sync.Mutex
+	rules        []byte // of the rule file in force
+	descriptions map[string]string
+	level        string
+	secrets      redact.Config
+	references   []NamedSecret
+}
+
+// readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
+// new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
+func (d *daemon) readSecrets(cfg *Config) (func(), error) {
+	if d.secrets == nil {
+		return nil, nil
+	}
+	secrets, err := secretsOf(cfg, d.token)
+	if err != nil || reflect.DeepEqual(secrets, d.reload.secrets) {
+		return nil, err
+	}
+	r, err := newRedactor(secrets)
+	return func() { d.secrets.Swap(r); d.reload.secrets = secrets }, err
+}
+
+// reloads reports whether a setting holds without a restart.
+func (d *daemon) reloads(key string) bool {
+	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || strings.HasPrefix(key, "mcp.") || key == "command.directory" || key == "sandbox.profiles" || d.plugins.reloads(key) ||
+		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
+}
+
+// needRestart lists the settings that changed and hold after a restart alone.
+func (d *daemon) needRestart(next *Config) (keys []string) {
+	before, after := valuesOf(*d.cfg), valuesOf(*next)
+	for _, key := range slices.Sorted(maps.Keys(after)) {
+		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (d *daemon) reloadDescriptions(next *Config) (swapped bool, err error) {
+	if reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
+		return false, nil
+	}
+	if err := d.tools.Describe(next.descriptions()); err != nil {
+		return false, err
+	}
+	d.reload.descriptions = next.descriptions()
+	d.warnOfDescriptions()
+	return true, nil
+}
+
+// reloadRules puts the rules in force, and reports whether they are others.
+func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte) bool {
+	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
+		return false
+	}
+	d.gate.Swap(rules)
+	d.warnOfRules(next, rules)
+	d.reload.rules = text
+	d.tools.Refresh() // who sees which tool may have changed
+	return true
+}
+
+// A fresh is all that a reload reads before it changes anything.
+type fresh struct {
+	cfg         *Config
+	kept        *Config // cfg with the workspaces that are in force until a restart
+	rules       *permission.Rules
+	text        []byte // of the rules
+	swapSecrets func() // nil: nothing new
+	references  []secret.Secret
+	hooks       outsiders
+	servers     nextMCP
+	manifests   *command.Set
+	restart     bool // an existing profile of the sandbox is another
+}
+
+func (d *daemon) readAll() (*fresh, error) {
+	n := &fresh{}
+	for _, read := range []func() error{
+		func() (err error) {
+			if n.cfg, err = d.cfg.Reload(); err == nil {
+				n.cfg.Sandbox.Profiles, n.restart = d.cfg.withProfiles(n.cfg.Sandbox.Profiles)
+				n.kept = n.cfg.inWorkspaces(d.cfg)
+				err = n.kept.separatePlaces()
+			}
+			return err
+		},
+		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
+		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
+		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
+		func() error { _, err := newPlugins(n.cfg, nil); return err },
+		func() error { return d.plugins.takes(n.cfg) },
+		func() (err error) { n.hooks, err = d.readHooks(n.kept); return err },
+		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },
+		func() (err error) {
+			n.manifests, err = n.kept.readManifests(d.runner, d.references, d.log, d.manifests)
+			return err
+		},
+	} {
+		if err := read(); err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+// reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
+func (d *daemon) reloadAll() (server.Reloaded, error) {
+	d.reload.mu.Lock()
+	defer d.reload.mu.Unlock()
+	var done server.Reloaded
+	n, err := d.readAll()
+	if err != nil {
+		d.log.Error("not reloaded; what was in force stays", zap.Error(err))
+		return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%v", err)
+	}
+	done.NeedsRestart = d.needRestart(n.cfg)
+	if n.restart {
+		done.NeedsRestart = append(done.NeedsRestart, "sandbox.profiles")
+	}
+	if d.addProfiles(n.cfg.Sandbox.Profiles) {
+		done.Changed = append(done.Changed, "sandbox.profiles")
+	}
+	for _, part := range []struct {
+		name, key string
+		swap      func() (bool, error)
+	}{
+		{"command", "command.directory: ", func() (bool, error) { return d.reloadManifests(n.manifests) }},
+		{"tools.descriptions", "tools.descriptions: ", func() (bool, error) { return d.reloadDescriptions(n.cfg) }},
+		{"secrets", "secrets: ", func() (bool, error) { return d.reloadReferences(context.Background(), n.references, n.cfg) }},
+		{"", "", func() (bool, error) {
+			changed, err := d.plugins.reload(n.cfg)
+			done.Changed = append(done.Changed, changed...)
+			return false, err
+		}},
+		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
+		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},
+	} {
+		swapped, err := part.swap()
+		if err != nil {
+			return done, call.Refuse(call.FailedPrecondition, "CONFIG_INVALID", "%s%v", part.key, err)
+		}
+		if swapped {
+			done.Changed = append(done.Changed, part.name)
+		}
+	}
+	if n.swapSecrets != nil {
+		n.swapSecrets()
+		done.Changed = append(done.Changed, "redact")
+	}
+	if d.reloadRules(n.cfg, n.rules, n.text) {
+		done.Changed = append(done.Changed, "rules")
+	}
+	if level, err := zapcore.ParseLevel(n.cfg.Log.Level); err == nil && n.cfg.Log.Level != d.reload.level {
+		d.level.SetLevel(level)
+		d.reload.level = n.cfg.Log.Level
+		done.Changed = append(done.Changed, "log.level")
+	}
+	d.proof.Store(d.startProof(d.policy)) // the machine may have changed
+	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
+	return done, nil
+}

@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/plugins/audit"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
+)
+
+// auditPage is how many records are read at once.
+const auditPage = 500
+
+// keepAudit signs where the chains of audit records stand until ctx is done, when the configuration asks for it.
+func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
+	if d.plugins.audit == nil {
+		return nil
+	}
+	key, err := ensureAuditKey(d.cfg.auditKeyFile())
+	if err != nil {
+		return err
+	}
+	k := &audit.Keeper{
+		Store: d.store.Identity().StoreID, Source: chainOf(d.store), Key: key, File: d.cfg.checkpointFile(),
+		Every: d.cfg.Audit.Every, Now: d.store.Now, Log: d.log,
+	}
+	if err := k.Open(); err != nil {
+		return usagef("audit.checkpoints: %w", err)
+	}
+	d.log.Info("audit records are kept", zap.String("checkpoints", k.File), zap.String("key", hex.EncodeToString(key.Public().(ed25519.PublicKey))))
+	loops.Go(func() {
+		if err := k.Run(ctx, func() []string { return k.Namespaces(d.plugins.audit) }); err != nil {
+			d.log.Error("audit: the last checkpoint was not signed", zap.Error(err))
+		}
+	})
+	return nil
+}
+
+// chainOf reads chains out of a store.
+func chainOf(s store.RecordReader) audit.Source {
+	return func(ctx context.Context, namespace string, after int64) iter.Seq2[audit.Line, error] {
+		return func(yield func(audit.Line, error) bool) {
+			for {
+				page, err := s.Records(ctx, namespace, store.Chained, after, auditPage)
+				if err != nil {
+					yield(audit.Line{}, err)
+					return
+				}
+				for _, r := range page {
+					line, err := audit.NewLine(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+					if !yield(line, err) || err != nil {
+						return
+					}
+					after = r.Position
+				}
+				if len(page) < auditPage {
+					return
+				}
+			}
+		}
+	}
+}
+
+// operations keeps a record of what is asked for beside calls; nil when none is kept. One that cannot be written stops nobody, or
+// a full disk could not be made empty: it is in the log then.
+func (d *daemon) operations() func(context.Context, server.Operation) {
+	if d.plugins.audit == nil {
+		return nil
+	}
+	return func(ctx context.Context, op server.Operation) {
+		r := d.plugins.audit.Operation(op.Method, op.By, op.Of, op.Refused)
+		if err := d.store.PutRecord(context.WithoutCancel(ctx), op.By.Namespace, store.Record(r)); err != nil {
+			d.log.Error("audit: this could not be recorded", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
+		}
+	}
+}
+
+// Audit implements [server.Admin].
+func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []server.AuditRecord, kept time.Time, err error) {
+	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
+	page, err := a.d.store.Records(ctx, namespace, store.Chained, after, limit)
+	if errors.Is(err, store.ErrCorrupt) {
+		return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
+	}
+	for _, r := range page {
+		line, err := audit.NewLine(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+		if err != nil {
+			return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
+		}
+		records = append(records, server.AuditRecord{Position: line.Position, Time: line.Time, Key: line.Key, CallID: line.CallID, Link: line.Link, Record: line.Record})
+	}
+	return records, kept, err
+}
+
+const auditKeyType = "PRIVATE KEY" // PKCS #8, RFC 5208
+
+// ensureAuditKey returns the key of an earlier start, or makes one.
+func ensureAuditKey(file string) (ed25519.PrivateKey, error) {
+	key, err := readAuditKey(file)
+	if !errors.Is(err, os.ErrNotExist) {
+		return key, err
+	}
+	_, key, err = ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: auditKeyType, Bytes: der})
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	return key, os.Rename(file+".new", file)
+}
+
+func readAuditKey(file string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != auditKeyType {
+		return nil, fmt.Errorf("%s is no private key in PEM", file)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a key of Ed25519", file)
+	}
+	return key, nil
+}

@@ -1,0 +1,277 @@
+package daemon
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/plugins/audit"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "audit",
+		Short:   "Read and verify the chain of audit records",
+		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
+		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
+decided, in a chain that shows what was changed later, and signs now and then
+where it stands. Copy the file of checkpoints to where the daemon cannot write:
+they alone show that the end was cut off, or the whole chain written anew.`,
+	}
+	c.AddCommand(a.auditExportCommand(), a.auditVerifyCommand(), a.auditKeyCommand())
+	return c
+}
+
+func (a *app) auditExportCommand() *cobra.Command {
+	after := int64(0)
+	c := &cobra.Command{
+		Use:     "export",
+		Short:   "Print the records as JSON lines, oldest first",
+		Example: "  toold audit export > audit.jsonl\n  toold audit export --after 5120 >> audit.jsonl",
+		Args:    noArgs,
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			out := bufio.NewWriter(a.out)
+			for l, err := range auditOf(ctx, c, after) {
+				if err != nil {
+					return errors.Join(out.Flush(), err)
+				}
+				b, err := json.Marshal(l)
+				if err != nil {
+					return err
+				}
+				_, _ = out.Write(append(b, '\n')) // Flush says so
+			}
+			return out.Flush()
+		}),
+	}
+	c.Flags().Int64Var(&after, "after", 0, "begin behind the record at this position")
+	return c
+}
+
+// auditOf reads the chain of a daemon.
+func auditOf(ctx context.Context, c *client, after int64) iter.Seq2[audit.Line, error] {
+	return func(yield func(audit.Line, error) bool) {
+		info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+		if err != nil {
+			yield(audit.Line{}, err)
+			return
+		}
+		for {
+			page, err := c.admin.ReadAudit(ctx, &tooldv1.ReadAuditRequest{After: after})
+			if err != nil {
+				yield(audit.Line{}, err)
+				return
+			}
+			for _, r := range page.GetRecords() {
+				line := audit.Line{
+					Namespace: info.GetNamespace(), Position: r.GetPosition(), Time: r.GetTime().AsTime(), Key: r.GetKey(), CallID: r.GetCallId(),
+					Link: r.GetLink(), Record: r.GetRecord(),
+				}
+				if !yield(line, nil) {
+					return
+				}
+				after = r.GetPosition()
+			}
+			if len(page.GetRecords()) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// auditFlags are what verify compares with.
+type auditFlags struct {
+	checkpoints, key, namespace string
+	retention                   time.Duration
+}
+
+func (a *app) auditVerifyCommand() *cobra.Command {
+	var f auditFlags
+	c := &cobra.Command{
+		Use:   "verify [FILE]",
+		Short: "Find what was changed, taken out or written anew",
+		Long: `Compares the chain of the running daemon, or of an export in FILE, with itself
+and with signed checkpoints. It ends with 1 when it finds something.
+
+A record that was changed, or taken out of the middle, breaks the chain. That
+the end was cut off, or all of it written anew, only checkpoints show that were
+kept elsewhere, and --key shows that they are the daemon's: see
+"toold audit key".`,
+		Example: "  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl --key 5f0c…\n  toold audit verify audit.jsonl --checkpoints checkpoints.jsonl",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			signed, bad, err := f.read()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.verifyFile(args[0], &f, signed, bad)
+			}
+			return a.withClient(func(ctx context.Context, c *client, _ []string) error {
+				info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+				if err != nil {
+					return err
+				}
+				page, err := c.admin.ReadAudit(ctx, &tooldv1.ReadAuditRequest{PageSize: 1})
+				if err != nil {
+					return err
+				}
+				report, err := audit.Verify(info.GetNamespace(), auditOf(ctx, c, 0), signed, page.GetKeptSince().AsTime())
+				if err != nil {
+					return err
+				}
+				return a.tellVerified(report, bad, f.checkpoints != "")
+			})(c, nil)
+		},
+	}
+	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints, best from elsewhere")
+	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed them; empty believes each checkpoint")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "of an export in FILE; empty is that of its first record")
+	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "for which records are kept, of an export in FILE")
+	a.outputFlag(c, formTable, formJSON)
+	return c
+}
+
+func (f *auditFlags) read() ([]audit.Checkpoint, []audit.Finding, error) {
+	if f.checkpoints == "" {
+		if f.key != "" {
+			return nil, nil, usagef("--key goes with --checkpoints")
+		}
+		return nil, nil, nil
+	}
+	var key ed25519.PublicKey
+	if f.key != "" {
+		b, err := hex.DecodeString(f.key)
+		if err != nil || len(b) != ed25519.PublicKeySize {
+			return nil, nil, usagef("--key: want %d bytes in hex, as \"toold audit key\" prints them", ed25519.PublicKeySize)
+		}
+		key = b
+	}
+	file, err := os.Open(f.checkpoints)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	good, bad, err := audit.ReadCheckpoints(file, key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", f.checkpoints, err)
+	}
+	return good, bad, nil
+}
+
+func (a *app) verifyFile(name string, f *auditFlags, signed []audit.Checkpoint, bad []audit.Finding) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	namespace := f.namespace
+	for l, err := range exported(file) {
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		namespace = cmp.Or(namespace, l.Namespace)
+		break
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	report, err := audit.Verify(namespace, exported(file), signed, time.Now().Add(-f.retention))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return a.tellVerified(report, bad, f.checkpoints != "")
+}
+
+// exported reads what export printed.
+func exported(r io.Reader) iter.Seq2[audit.Line, error] {
+	return func(yield func(audit.Line, error) bool) {
+		d := json.NewDecoder(r)
+		for n := 1; ; n++ {
+			var l audit.Line
+			err := d.Decode(&l)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				err = fmt.Errorf("record %d: %w", n, err)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// tellVerified prints a report; findings are an error.
+func (a *app) tellVerified(r audit.Report, bad []audit.Finding, compared bool) error {
+	r.Findings = append(bad, r.Findings...)
+	if a.output == formJSON {
+		if err := json.NewEncoder(a.out).Encode(r); err != nil {
+			return err
+		}
+	} else {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%d records of %s", r.Records, r.Namespace)
+		if r.Records > 0 {
+			fmt.Fprintf(&b, ", from %s to %s", r.From.Format(time.RFC3339), r.To.Format(time.RFC3339))
+		}
+		fmt.Fprintf(&b, "; %d checkpoints\n", r.Checkpoints)
+		if r.Trimmed {
+			b.WriteString("what is older was taken by retention\n")
+		}
+		switch {
+		case !compared:
+			b.WriteString("without --checkpoints nobody can see that the end was cut off or all written anew\n")
+		case r.Checkpoints == 0:
+			fmt.Fprintf(&b, "the file has no checkpoint of %s: nobody can see that the end was cut off or all written anew\n", r.Namespace)
+		}
+		for _, f := range r.Findings {
+			fmt.Fprintf(&b, "%-12s %s\n", f.Kind, f.Text)
+		}
+		if _, err := io.WriteString(a.out, b.String()); err != nil {
+			return err
+		}
+	}
+	if n := len(r.Findings); n > 0 {
+		return fmt.Errorf("the chain is not what was recorded: %d findings", n)
+	}
+	return nil
+}
+
+func (a *app) auditKeyCommand() *cobra.Command {
+	data := "data"
+	c := &cobra.Command{
+		Use:     "key",
+		Short:   "Print the public key that signs checkpoints",
+		Example: "  toold audit key --data data",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			key, err := readAuditKey(filepath.Join(data, "audit", "key"))
+			if errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("%w; a daemon with audit.enabled makes the key at its first start", err)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(a.out, hex.EncodeToString(key.Public().(ed25519.PublicKey)))
+			return err
+		},
+	}
+	c.Flags().StringVar(&data, "data", data, "directory of the store")
+	return c
+}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/plugins/audit"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/store/postgres/pgtest"
+)
+
+const auditOn = "audit: {enabled: true, every: 1s}\n"
+
+// lie is what somebody would like to have been.
+func lie(r auditRow) auditRow {
+	r.bytes = append(slices.Clip(r.bytes[:call.LinkSize]), strings.ReplaceAll(string(r.bytes[call.LinkSize:]), "RESUME", "CANCEL")...)
+	return r
+}
+
+// forgeries are what toold audit verify has to find, on the store of a daemon that runs.
+var forgeries = []struct {
+	name, want string
+	do         func(f *forger)
+}{
+	{"changed row", "CHANGED", func(f *forger) {
+		rows := f.rows()
+		i := slices.IndexFunc(rows, func(r auditRow) bool { return strings.Contains(string(r.bytes), "RESUME") })
+		f.put(lie(rows[i]))
+	}},
+	{"row taken out", "CHANGED", func(f *forger) {
+		f.exec("DELETE FROM records WHERE position = $1", f.rows()[3].position)
+	}},
+	{"removed tail", "MISSING_TAIL", func(f *forger) {
+		rows := f.rows()
+		f.exec("DELETE FROM records WHERE kind = 'audit' AND position >= $1", rows[len(rows)-4].position)
+	}},
+	{"removed beginning", "MISSING_HEAD", func(f *forger) {
+		f.exec("DELETE FROM records WHERE kind = 'audit' AND position <= $1", f.rows()[2].position)
+	}},
+	{"rewritten chain", "REWRITTEN", func(f *forger) {
+		var before []byte
+		for _, r := range f.rows() {
+			r = lie(r)
+			before = call.Link(before, "default", r.key, r.callID, time.Unix(0, r.created), r.bytes[call.LinkSize:])
+			r.bytes = append(slices.Clip(before), r.bytes[call.LinkSize:]...)
+			f.put(r)
+		}
+	}},
+}
+
+func TestAuditFindsForgeriesOnSQLite(t *testing.T) {
+	findForgeries(t, newPluginSite(t, auditOn), forgeSQLite)
+}
+
+func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
+	server, err := pgtest.Start()
+	must(t, err)
+	t.Cleanup(func() { must(t, server.Close()) })
+	url := server.URL("audit")
+	findForgeries(t, newPluginSite(t, auditOn, "--store", url), forgePostgres(url))
+}
+
+// findForgeries holds that a changed row, a row taken out, a removed tail or beginning, and a chain that was written anew are
+// found, by the command and the daemon as they are shipped; what is as it was is not.
+func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
+	t.Helper()
+	asking(t, p.p, "one")
+	new(run).do(t, p.data, "answer", "store-tests-call-one", "blue").says(t, 0, "")
+	for range 5 {
+		if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+			t.Fatal(e)
+		}
+	}
+	p.p.stop()
+	checkpoints := filepath.Join(p.data, "audit", "checkpoints.jsonl")
+	key := strings.TrimSpace(new(run).do(t, p.data, "audit", "key", "--data", p.data).out)
+	f := opened(t, p)
+	whole := f.rows()
+	f.close()
+
+	d := p.again()
+	verifyHonest(t, p, checkpoints, key)
+	d.stop()
+
+	for _, forgery := range forgeries {
+		f := opened(t, p)
+		f.restore(whole)
+		forgery.do(f)
+		f.close()
+		signed, err := os.ReadFile(checkpoints) // as it was copied elsewhere: the daemon goes on signing what it finds
+		must(t, err)
+		elsewhere := filepath.Join(t.TempDir(), "checkpoints.jsonl")
+		must(t, os.WriteFile(elsewhere, signed, 0o600))
+		d := p.again()
+		got := new(run).do(t, p.data, "audit", "verify", "--checkpoints", elsewhere, "--key", key)
+		if got.code != exitFailed || !strings.Contains(got.out, forgery.want) {
+			t.Errorf("%s: exit %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
+		}
+		d.stop()
+		must(t, os.WriteFile(checkpoints, signed, 0o600))
+	}
+}
+
+// verifyHonest verifies what nobody forged: the chain of the daemon that runs, and an export of it.
+func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
+	t.Helper()
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
+	wrong := strings.Repeat("ab", 32)
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, exitFailed, "SIGNATURE")
+	export := new(run).do(t, p.data, "audit", "export").out
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	must(t, os.WriteFile(file, []byte(export), 0o600))
+	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", checkpoints).says(t, 0, "records of default")
+	none := filepath.Join(t.TempDir(), "none.jsonl")
+	must(t, os.WriteFile(none, nil, 0o600))
+	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", none).says(t, 0, "no checkpoint of default")
+	wantEntries(t, export)
+}
+
+// wantEntries looks at what was kept of the calls of the test.
+func wantEntries(t *testing.T, export string) {
+	t.Helper()
+	told := map[string]int{}
+	d := json.NewDecoder(strings.NewReader(export))
+	for d.More() {
+		var l audit.Line
+		must(t, d.Decode(&l))
+		var e audit.Entry
+		must(t, json.Unmarshal(l.Record, &e))
+		told[string(e.Event)]++
+		if strings.Contains(string(l.Record), "blue") || strings.Contains(string(l.Record), "colour") {
+			t.Errorf("a record tells what was said: %s", l.Record)
+		}
+		if e.Event == call.EventResumed && (e.By.Subject == "" || e.Decision == "" || e.Digest == "") {
+			t.Errorf("who decided what: %s", l.Record)
+		}
+	}
+	if told["accepted"] != 6 || told["finished"] != 6 || told["suspended"] != 1 || told["resumed"] != 1 {
+		t.Errorf("records %v", told)
+	}
+}
+
+// What operators do, and what is only described, is in the chain as well: before it is done, and again when it is refused. So
+// is the rule that a decision brings, and a reload by signal.
+func TestAuditOfOperations(t *testing.T) {
+	p := newPluginSite(t, auditOn)
+	ctx := within(t)
+	_, err := p.p.calls.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_RunId{RunId: "run"}, Mode: "plan"})
+	must(t, err)
+	for range 3 {
+		_, err = p.p.calls.DescribeCall(ctx, &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "glob", Arguments: `{"pattern":"canary*"}`}})
+		must(t, err)
+	}
+	if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+		t.Fatal(e)
+	}
+	_, err = p.p.admin.AcceptTool(ctx, &tooldv1.AcceptToolRequest{Tool: "nothing", Digest: "d"})
+	if err == nil {
+		t.Error("a tool that there is not was accepted")
+	}
+	_, err = p.p.admin.Purge(ctx, &tooldv1.PurgeRequest{CallIds: []string{"plugin-tests-call-1"}})
+	must(t, err)
+	p.p.signal(syscall.SIGHUP)
+	p.p.logs(t, "reloaded")
+	export := new(run).do(t, p.data, "audit", "export").out
+	var told []string
+	for line := range strings.Lines(export) {
+		var l audit.Line
+		must(t, json.Unmarshal([]byte(line), &l))
+		var e audit.Entry
+		must(t, json.Unmarshal(l.Record, &e))
+		if e.Event == audit.EventOperation {
+			told = append(told, strings.TrimSpace(fmt.Sprint(e.By.Subject, " ", e.Operation, " ", e.Of, " ", e.Error)))
+		}
+	}
+	describe := "local DescribeCall map[arguments_sha256:3cd3b4d21bcdb092beda8d6121ba679b30b93bf75906d438524d55fdd3cce4d6 tool:glob]"
+	want := []string{
+		"local SetPermissionMode map[mode:plan run_id:run]", describe, describe, describe,
+		"local AcceptTool map[digest:d tool:nothing]", "local AcceptTool map[digest:d tool:nothing] TOOL_NOT_QUARANTINED",
+		"local Purge map[call_id:plugin-tests-call-1 calls:1]", "Reload map[signal:SIGHUP]",
+	}
+	if !slices.Equal(told, want) {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+	p.p.stop()
+	d := p.again()
+	defer d.stop()
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).says(t, 0, "records of default")
+}

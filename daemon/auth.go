@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
+)
+
+// localUser is who uses the daemon on its own machine: through the token of the first start, or as the daemon's own user
+// at the unix socket. It is one person, so that nobody is a second pair of eyes for himself.
+func localUser() tool.Principal {
+	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
+}
+
+// newAuth returns who may come in. localToken is the text of the token of the first start; empty while there is none.
+func newAuth(cfg *Config, localToken string) (*server.Auth, error) {
+	var tokens []server.Token
+	if localToken != "" {
+		sum := sha256.Sum256([]byte(localToken))
+		tokens = append(tokens, server.Token{Hash: hex.EncodeToString(sum[:]), Principal: localUser()})
+	}
+	for _, t := range cfg.Auth.Tokens {
+		sum, err := t.Sum()
+		if err != nil {
+			return nil, fmt.Errorf("auth.tokens: %q: %w", t.Name, err)
+		}
+		tokens = append(tokens, server.Token{
+			Hash: hex.EncodeToString(sum[:]), Expires: t.Expires,
+			Principal: tool.Principal{Namespace: t.Namespace, Subject: t.Name, Roles: t.Roles},
+		})
+	}
+	auth, err := server.NewAuth(tokens, []server.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
+	if err != nil {
+		return nil, fmt.Errorf("auth.tokens: %w", err)
+	}
+	return auth, nil
+}
+
+const tokenBytes = 32
+
+// readToken returns the token of an earlier start; empty when there was none.
+func readToken(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < base64.RawURLEncoding.EncodedLen(16) {
+		return "", usagef("token file %s holds no token of 128 bits or more; remove it and the next start makes one", file)
+	}
+	if err := os.Chmod(file, 0o600); err != nil { // it may have been copied here
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return token, nil
+}
+
+// ensureToken returns the token of an earlier start, or makes one. Only the owner of the data directory's lock calls it.
+func ensureToken(file string) (string, error) {
+	token, err := readToken(file)
+	if err != nil || token != "" {
+		return token, err
+	}
+	b := make([]byte, tokenBytes)
+	_, _ = rand.Read(b) // never fails
+	token = base64.RawURLEncoding.EncodeToString(b)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	_, err = f.WriteString(token + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(file) // half a token is none
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return token, nil
+}
+
+// newTLS reads the files of the TCP listener; nil without.
+func newTLS(cfg *Config) (*tls.Config, error) {
+	if cfg.TLS.Cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+	if err != nil {
+		return nil, usagef("tls: %w", err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if cfg.TLS.ClientCA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(cfg.TLS.ClientCA)
+	if err != nil {
+		return nil, usagef("tls.client_ca: %w", err)
+	}
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !c.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, usagef("tls.client_ca: %s has no PEM certificate", cfg.TLS.ClientCA)
+	}
+	return c, nil
+}

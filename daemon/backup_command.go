@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	data := ""
+	c := &cobra.Command{
+		Use:   "backup DEST",
+		Short: "Copy the whole store into a new directory",
+		Long: `Asks the daemon for a copy of its store, as it is at one moment, in the
+directory DEST on the daemon's machine; calls go on meanwhile. DEST lies below a
+folder of the setting backup.directories, which is DATA/backups by default, and
+the role admin is needed. With --data the store in that directory is copied,
+which no daemon may have open, to any DEST. DEST must not be there, or be empty.
+The copy holds the journal and the output of calls of all namespaces, not the
+configuration, tokens or the workspace.
+
+"toold restore" makes a store of it.`,
+		Example: "  toold backup data/backups/monday\n  toold backup /mnt/monday --data data   # no daemon runs",
+		Args:    exactArgs("DEST"),
+		RunE: func(c *cobra.Command, args []string) error {
+			dest, err := filepath.Abs(args[0])
+			if err != nil {
+				return err
+			}
+			if data == "" {
+				return a.withClient(func(ctx context.Context, c *client, _ []string) error {
+					got, err := c.admin.Backup(ctx, &tooldv1.BackupRequest{Directory: dest})
+					if err != nil {
+						return err
+					}
+					return a.print(got, copiedText(dest, got.GetCalls(), got.GetFiles(), got.GetBytes()))
+				})(c, args)
+			}
+			copied, err := sqlite.Backup(c.Context(), data, dest)
+			if err != nil {
+				return err
+			}
+			return a.tellCopied(dest, copied)
+		},
+	}
+	c.Flags().StringVar(&data, "data", "", "the store's directory, when no daemon runs")
+	a.outputFlag(c, formTable, formJSON)
+	return c
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "restore SRC DATA",
+		Short: "Make a store of a backup",
+		Long: `Copies the backup in SRC into the directory DATA, which must not be there or be
+empty. A daemon that is started on it holds the calls that had not ended,
+because they may have gone on since the backup: "toold release" carries them on
+or ends them.`,
+		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
+		Args:    exactArgs("SRC", "DATA"),
+		RunE: func(c *cobra.Command, args []string) error {
+			copied, err := sqlite.Restore(c.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.tellCopied(args[1], copied)
+		},
+	}
+	a.outputFlag(c, formTable, formJSON)
+	return c
+}
+
+func (a *app) tellCopied(dest string, copied *sqlite.Copied) error {
+	if a.output == formJSON {
+		return json.NewEncoder(a.out).Encode(copied)
+	}
+	_, err := fmt.Fprint(a.out, copiedText(dest, copied.Calls, int64(copied.Files), copied.Bytes))
+	return err
+}
+
+func copiedText(dest string, calls, files, size int64) string {
+	return fmt.Sprintf("%s: %s calls, %s files of output, %s\n", show.Line(dest), show.Number(calls), show.Number(files), show.Size(size))
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"strings"
+	"unicode"
+
+	"google.golang.org/protobuf/proto"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	toold "github.com/toold-dev/toold/sdk/go"
+)
+
+// asClient makes this test binary be the client of sdk/testdata/client.jsonl for the daemon at this address.
+const asClient = "TOOLD_TEST_AS_CLIENT"
+
+type told map[string]any
+
+func playClient(address string) error {
+	client, err := toold.Dial(address, toold.WithToken(os.Getenv("TOOLD_TEST_TOKEN")))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, out := context.Background(), json.NewEncoder(os.Stdout)
+	greeted, err := client.Call(ctx, toold.NewSpec("greet", told{"name": "Ada"}))
+	if err != nil {
+		return err
+	}
+	spec := toold.NewSpec("tells", told{})
+	spec.Run = &tooldv1.Run{RunId: "r1"}
+	ran, err1 := kindsOf(client.Execute(ctx, &tooldv1.ExecuteToolRequest{Spec: spec}), nil)
+	asked, err2 := client.Call(ctx, toold.NewSpec("asks", told{}))
+	if err := errors.Join(out.Encode(told{"step": "call", "message": greeted.GetResult().GetMessage()}), out.Encode(told{"step": "execute", "events": ran}), err1, err2); err != nil {
+		return err
+	}
+	forged := proto.CloneOf(asked)
+	forged.EffectiveArguments = `{"file":"other"}`
+	if errors.Is(toold.Verify(forged), toold.ErrDigest) {
+		_ = out.Encode(told{"step": "verify", "forged": "refused"})
+	}
+	var ids []string
+	for c, err := range client.Waiting(ctx, &tooldv1.ListCallsRequest{}) {
+		if err != nil {
+			return err
+		}
+		ids = append(ids, c.GetCallId())
+	}
+	_ = out.Encode(told{"step": "waiting", "ids": len(ids) == 1 && ids[0] == asked.GetCallId()})
+	resumed, err1 := kindsOf(client.Resume(ctx, asked, &tooldv1.Decision{Result: `"red"`}))
+	painted, err2 := client.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: asked.GetCallId()})
+	other, err3 := client.Call(ctx, toold.NewSpec("asks", told{}))
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	_ = out.Encode(told{"step": "resume", "events": resumed, "message": painted.GetCall().GetResult().GetMessage()})
+	declined, err := kindsOf(client.Decline(ctx, other, "no"))
+	_ = out.Encode(told{"step": "decline", "status": declined})
+	return errors.Join(err, playBatch(ctx, client, out), playWatch(ctx, client, out))
+}
+
+func playBatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {
+	batch := &tooldv1.BatchSpec{Strategy: tooldv1.BatchStrategy_BATCH_STRATEGY_PARALLEL}
+	for _, name := range []string{"a", "b"} {
+		batch.Calls = append(batch.Calls, toold.NewSpec("greet", told{"name": name}))
+	}
+	var messages []string
+	for f, err := range client.Batch(ctx, &tooldv1.ExecuteBatchRequest{Spec: batch}) {
+		if err != nil {
+			return err
+		}
+		for _, r := range f.GetBatchFinished().GetResults() {
+			messages = append(messages, r.GetResult().GetMessage())
+		}
+	}
+	return out.Encode(told{"step": "batch", "messages": messages})
+}
+
+// playWatch watches a call while the daemon is killed.
+func playWatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {
+	spec := toold.NewSpec("asks", told{})
+	spec.CallId = "watched-over-a-kill"
+	if _, err := client.Call(ctx, spec); err != nil {
+		return err
+	}
+	var sequences []int64
+	watching := false
+	for f, err := range client.Watch(ctx, &tooldv1.WatchCallsRequest{
+		Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, AfterSequence: proto.Int64(0), Follow: true,
+	}) {
+		if err != nil {
+			return err
+		}
+		for _, e := range f.GetEvents() {
+			sequences = append(sequences, e.GetSequence())
+		}
+		if len(sequences) == 3 && !watching {
+			watching = true
+			_ = out.Encode(told{"step": "watching"})
+		}
+	}
+	return out.Encode(told{"step": "watch", "sequences": sequences})
+}
+
+// kindsOf are the events of a stream, as the API names them.
+func kindsOf(events iter.Seq2[*tooldv1.CallEvent, error], err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	var kinds []string
+	for e, err := range events {
+		if err != nil {
+			return "", err
+		}
+		var name strings.Builder
+		for i, c := range strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_") {
+			if unicode.IsUpper(c) && i > 0 {
+				name.WriteByte('_')
+			}
+			name.WriteRune(unicode.ToLower(c))
+		}
+		kinds = append(kinds, name.String())
+	}
+	return strings.Join(kinds, " "), nil
+}

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// TestClientTranscript: the client of each language does the same with the same daemon, which is killed in the middle.
+func TestClientTranscript(t *testing.T) {
+	text, err := os.ReadFile("../sdk/testdata/client.jsonl")
+	must(t, err)
+	inEach(t, func(t *testing.T, l language) {
+		s := newSite(t, "")
+		p := s.start("--workers-lease", "2s")
+		p.worker(languages()[0], "unix:"+p.ready.Unix, "")
+		client := l.client(t, "unix:"+p.ready.Unix)
+		client.Stderr = p.log
+		out, err := client.StdoutPipe()
+		must(t, err)
+		must(t, client.Start())
+		t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
+		lines := bufio.NewScanner(out)
+		for want := range strings.Lines(string(text)) {
+			if !lines.Scan() {
+				t.Fatalf("nothing where %s was to come\n%s", want, p.log)
+			}
+			var got, wanted map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+				t.Fatalf("%s: %v", lines.Text(), err)
+			}
+			must(t, json.Unmarshal([]byte(want), &wanted))
+			if a, b := comparable(t, got), comparable(t, wanted); a != b {
+				t.Errorf("got  %s\nwant %s\n%s", a, b, p.log)
+			}
+			if got["step"] == "watching" {
+				p.kill()
+				p = s.start("--workers-lease", "2s")
+				p.paint("watched-over-a-kill")
+			}
+		}
+		if err := client.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, p.log)
+		}
+	})
+}
+
+// paint answers the question of a call.
+func (p *proc) paint(id string) {
+	p.t.Helper()
+	r, err := p.calls.GetCall(p.t.Context(), &tooldv1.GetCallRequest{CallId: id})
+	must(p.t, err)
+	resumed, err := p.calls.ResumeTool(p.t.Context(), &tooldv1.ResumeToolRequest{SuspensionId: r.GetCall().GetSuspension().GetSuspensionId(), Decision: &tooldv1.Decision{
+		DecisionId: "decision-of-" + id, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: `"blue"`,
+	}})
+	for err == nil {
+		_, err = resumed.Recv()
+	}
+}
+
+// TestSDKUnits runs the tests that the packages in other languages have of their own.
+func TestSDKUnits(t *testing.T) {
+	for _, l := range languages() {
+		if l.units == nil {
+			continue
+		}
+		t.Run(l.name, func(t *testing.T) {
+			if out, err := l.units(t).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func pythonSDK(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	if out, err := exec.Command("../sdk/python/generate.sh").CombinedOutput(); err != nil {
+		t.Fatalf("generate.sh: %v\n%s", err, out)
+	}
+	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // that for which the packages are
+}
+
+func typescriptSDK(t *testing.T, program string, args ...string) *exec.Cmd {
+	t.Helper()
+	if out, err := exec.Command("../sdk/typescript/build.sh").CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	return exec.Command("node", append([]string{"../sdk/typescript/dist/tests/" + program}, args...)...)
+}

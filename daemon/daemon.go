@@ -1,0 +1,360 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/daemon/trace"
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	linelog "github.com/toold-dev/toold/plugins/log"
+	"github.com/toold-dev/toold/plugins/permission"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tools/command"
+	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/shell"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// heartbeatEvery is how long a stream may be silent.
+const heartbeatEvery = 15 * time.Second
+
+// A daemon is all parts, fitted together. What it opened it closes in the reverse order.
+type daemon struct {
+	cfg     *Config
+	started time.Time
+	program string    // how commands begin that people may copy
+	out     io.Writer // for who started it
+
+	log        *zap.Logger
+	lineLog    *zap.Logger // of calls
+	level      zap.AtomicLevel
+	lines      *linelog.Filter
+	secrets    *redact.Live // nil: nothing is secret
+	references *secret.Resolver
+	token      string // of the first start
+	store      journal
+	runner     *sandbox.Runner
+	workspaces workspaces
+	policy     *sandbox.Policy // of commands in the workspace that namespaces share; nil: none
+	proof      atomic.Pointer[proof]
+	tools      *registry.Registry
+	jobs       *shell.Jobs // nil: no command runs in the background
+	mcp        *mcp.Hub
+	servers    atomic.Pointer[mcpInForce]
+	profiles   profileProofs // of manifests
+	manifests  *command.Set  // guarded by reload.mu once the daemon serves
+	gate       *permission.Gate
+	workers    *worker.Hub
+	plugins    *plugins
+	outside    atomic.Pointer[outsiders]
+	engine     *lifecycle.Engine
+	auth       *server.Auth
+	server     *server.Server
+	doors      []net.Listener
+	where      []server.Address
+
+	metricsAt string        // address; empty: nowhere
+	traces    *trace.Tracer // nil: no call is followed
+
+	reload  reloads
+	drains  drains
+	hangup  chan os.Signal
+	failed  chan error    // what the daemon cannot go on after; the first counts
+	leaving chan struct{} // closed when the doors close
+
+	opened []func() error
+}
+
+// newDaemon opens and recovers everything and listens, but answers nobody yet.
+func newDaemon(ctx context.Context, cfg *Config, out io.Writer) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, out: out, started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
+	d.drains.wish = make(chan time.Duration, 1)
+	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
+	d.onClose(func() error { signal.Stop(d.hangup); return nil })
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if d.secrets, err = newSecrets(cfg, ""); err != nil { // the token is read by who has the store
+		return nil, err
+	}
+	loggers, err := newLoggers(cfg, d.secrets)
+	if err != nil {
+		return nil, err
+	}
+	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openEngine, d.openServer, d.listen, d.recover} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+func (d *daemon) onClose(f func() error) { d.opened = append(d.opened, f) }
+
+// close closes what was opened, the newest first.
+func (d *daemon) close() (err error) {
+	for i := len(d.opened) - 1; i >= 0; i-- {
+		err = errors.Join(err, d.opened[i]())
+	}
+	d.opened = nil
+	return err
+}
+
+// fail ends the daemon with an error.
+func (d *daemon) fail(err error) {
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// openTools ends what an earlier daemon left running and registers the tools.
+func (d *daemon) openTools(ctx context.Context) error {
+	if err := sandbox.BecomeSubreaper(); err != nil {
+		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
+	}
+	id := d.store.Identity()
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
+	if err != nil {
+		return err
+	}
+	d.runner = runner
+	d.onClose(runner.Close)
+	if err := d.openSecrets(ctx); err != nil {
+		return err
+	}
+	swept, err := runner.Sweep(ctx)
+	if err != nil {
+		return fmt.Errorf("processes of an earlier daemon: %w", err)
+	}
+	for _, p := range swept.Killed {
+		d.log.Warn("process of an earlier daemon killed", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
+	}
+	for _, p := range swept.Unverified {
+		d.log.Error("process of an earlier daemon may still live", zap.Int("pid", p.PID), zap.String("command", p.Command), zap.String("call_id", p.Tag))
+	}
+	if d.workspaces, err = openWorkspaces(d.cfg); err != nil {
+		return err
+	}
+	d.onClose(d.workspaces.Close)
+	if d.policy, err = d.cfg.policies(sharing)(d.cfg.Bash.Profile); err != nil {
+		return err
+	}
+	d.proof.Store(d.startProof(d.policy))
+	pins, err := wire.OpenPins(ctx, d.store)
+	if err != nil {
+		d.log.Error("tools of foreign sources have to be accepted again", zap.Error(err))
+	}
+	d.tools = registry.New(registry.Config{
+		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
+		NamespaceOf:   worker.NamespaceOf,
+		AssertFormats: d.cfg.Tools.AssertFormats,
+		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
+	})
+	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
+		return err
+	}
+	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
+		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
+	})
+	if err == nil {
+		err = d.openSubagents()
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.openManifests(); err != nil {
+		return err
+	}
+	d.mcp, err = d.openMCP(ctx)
+	return err
+}
+
+// openEngine makes the engine with its plugins.
+func (d *daemon) openEngine(context.Context) error {
+	rules, text, err := readRules(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
+	d.warnOfDescriptions()
+	policies := lifecycle.NewPolicies(d.store)
+	d.gate = permission.New(permission.Config{
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
+	})
+	d.warnOfRules(d.cfg, rules)
+	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
+		return err
+	}
+	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
+		return err
+	}
+	withToken, err := d.readSecrets(d.cfg)
+	if err != nil {
+		return err
+	}
+	if withToken != nil {
+		withToken()
+	}
+	auth, err := newAuth(d.cfg, d.token)
+	if err != nil {
+		return err
+	}
+	if d.plugins, err = newPlugins(d.cfg, d.references); err != nil {
+		return err
+	}
+	list, err := newOutsiders(d.cfg, processes{d.runner}, d.references, d.secrets, d.own(), d.log, nil)
+	if err != nil {
+		return err
+	}
+	d.outside.Store(&list)
+	hooks, err := list.arrange(d.hooks())
+	if err != nil {
+		return err
+	}
+	cfg := lifecycle.Config{
+		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
+		Hooks: hooks, Keepers: d.keepers(),
+		Policies: policies, Modes: wire.Modes(d.gate),
+		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, SingleUser: d.cfg.SingleUser,
+		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
+		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
+		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
+	}
+	d.cfg.limit(&cfg)
+	d.engine, err = lifecycle.New(cfg)
+	d.auth = auth
+	return err
+}
+
+// warnOfRules logs what in the rules is probably not meant so.
+func (d *daemon) warnOfRules(cfg *Config, rules *permission.Rules) {
+	for _, w := range ruleWarnings(cfg, rules, d.tools) {
+		d.log.Warn("permission rule", zap.String("warning", w))
+	}
+}
+
+// warnOfDescriptions logs descriptions that nothing has.
+func (d *daemon) warnOfDescriptions() {
+	for _, id := range d.tools.Undescribed() {
+		d.log.Warn("a description for a tool that is not there", zap.String("tool", id))
+	}
+}
+
+// hooks are what calls pass inside the daemon: permission decides before any other gate.
+func (d *daemon) hooks() hook.Set {
+	return inside(d.plugins, d.gate, d.filters())
+}
+
+// filters are what events pass: secrets go first.
+func (d *daemon) filters() []hook.Entry[hook.Filter] {
+	filters := []hook.Entry[hook.Filter]{{Name: "log", Hook: d.lines}}
+	if d.secrets != nil {
+		filters = slices.Insert(filters, 0, hook.Entry[hook.Filter]{Name: "redact", Hook: d.secrets})
+	}
+	return filters
+}
+
+// linger is the engine's form: its zero is the default, and a nanosecond is as good as nothing.
+func linger(d time.Duration) time.Duration {
+	if d == 0 {
+		return time.Nanosecond
+	}
+	return d
+}
+
+// openServer makes the doors.
+func (d *daemon) openServer(context.Context) error {
+	secure, err := newTLS(d.cfg)
+	if err != nil {
+		return err
+	}
+	d.server, err = server.New(server.Config{
+		Engine: wire.NewEngine(d.engine, heartbeatEvery),
+		Tools:  wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
+		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
+		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
+	})
+	return err
+}
+
+// listen takes the addresses, so that one that is taken is found before anything runs.
+func (d *daemon) listen(ctx context.Context) error {
+	if len(d.doors) > 0 {
+		return nil // it stood by
+	}
+	add := func(lis net.Listener, err error) error {
+		if err != nil {
+			return usageError{err}
+		}
+		d.doors = append(d.doors, lis)
+		d.onClose(func() error { _ = lis.Close(); return nil }) // the server has closed it, unless it never served
+		return nil
+	}
+	if at := d.cfg.Listen.TCP; at != "" {
+		secure := d.cfg.TLS.Cert != ""
+		if err := add(server.ListenTCP(ctx, at, secure)); err != nil {
+			return err
+		}
+		d.where = append(d.where, server.Address{Network: "tcp", Address: d.doors[len(d.doors)-1].Addr().String(), TLS: secure})
+	}
+	if at := d.cfg.Listen.Unix; at != "" {
+		path, err := filepath.Abs(at)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := add(server.ListenUnix(ctx, path)); err != nil {
+			return err
+		}
+		d.where = append(d.where, server.Address{Network: "unix", Address: path})
+	}
+	return nil
+}
+
+// recover takes up what the last daemon left.
+func (d *daemon) recover(ctx context.Context) error {
+	found, err := d.engine.Recover(ctx)
+	if err != nil {
+		return fmt.Errorf("recovery: %w", err)
+	}
+	if found != (lifecycle.Recovered{}) {
+		d.log.Info("calls of the last daemon taken up", zap.Any("found", found))
+	}
+	if found.Held > 0 {
+		d.log.Error("the store was copied or restored: its unfinished calls are held: toold release carries them on or ends them; start with --moved when it was only moved",
+			zap.Int("calls", found.Held))
+	}
+	return nil
+}
+
+// keepers are what keeps something of calls beside the hooks.
+func (d *daemon) keepers() []any {
+	if d.jobs == nil {
+		return nil
+	}
+	return []any{d.jobs}
+}

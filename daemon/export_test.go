@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// The command prints what a program can read, and says on standard error what the list does not have as the tool has it.
+func TestExport(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	s.start()
+	dir := s.data
+	for _, format := range []string{"openai", "openai-strict", "anthropic", "gemini", "mcp"} {
+		r := new(run).do(t, dir, "tools", "export", "--for", format)
+		var list []map[string]any
+		if err := json.Unmarshal([]byte(r.out), &list); err != nil || r.code != 0 || len(list) == 0 {
+			t.Errorf("%s: exit code %d, %v: %s%s", format, r.code, err, r.out, r.err)
+		}
+	}
+	r := new(run).do(t, dir, "tools", "export", "--for", "openai-strict", "--allow", "read,bash", "--read-only")
+	if !strings.Contains(r.err, "toold: read: null stands for what is left out at /limit /offset") || strings.Contains(r.out, "bash") {
+		t.Errorf("read alone: %s\n%s", r.out, r.err)
+	}
+	r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--allow", "grep", "-o", "json")
+	var all tooldv1.ExportToolsResponse
+	if err := protojson.Unmarshal([]byte(r.out), &all); err != nil || len(all.GetExported()) != 1 || all.GetRevision() == "" {
+		t.Errorf("as JSON: %v: %s", err, r.out)
+	}
+	if r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--guidance"); !strings.Contains(r.out, "## bash\n\n") {
+		t.Errorf("guidance: %s", r.out)
+	}
+	new(run).do(t, dir, "tools", "export").expect(t, exitUsage, "", "--for")
+}

@@ -1,0 +1,284 @@
+package daemon
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/tools/mcp/mcptest"
+)
+
+// asDaemon makes this test binary be toold: what is tested is main itself, in a process of its own, with the race
+// detector when the tests have it.
+const asDaemon = "TOOLD_TEST_AS_DAEMON"
+
+func TestMain(m *testing.M) {
+	sandbox.Help()
+	if mode := os.Getenv(mcptest.Mode); mode != "" { // a server that a daemon of a test started
+		mcptest.Main(mode)
+		return
+	}
+	if os.Getenv(asDaemon) != "" {
+		Main(version)
+		return
+	}
+	if at := os.Getenv(asClient); at != "" {
+		if err := playClient(at); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if at := os.Getenv(asWorker); at != "" {
+		serveTestTools(at)
+		return
+	}
+	buildHelper()
+	goleak.VerifyTestMain(m)
+}
+
+// buildHelper puts the small helper beside this program, as it is beside the daemon: without it each isolated command would
+// start all of this program, with its race detector, for its first step.
+func buildHelper() {
+	exe, err := os.Executable()
+	if dir := filepath.Dir(exe); err == nil && strings.Contains(dir, "go-build") {
+		build := exec.Command("go", "build", "-trimpath", "-o", dir, "../cmd/toold-sandbox")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			panic(fmt.Sprintf("go build: %v\n%s", err, out))
+		}
+	}
+}
+
+// site is a data directory with a workspace and rules, for daemons one after the other.
+type site struct {
+	t                      *testing.T
+	data, workspace, rules string
+	through                []string // what starts the daemon, with its arguments; none: nothing
+}
+
+func newSite(t *testing.T, rules string) *site {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "toold") // a test's own directory may be too long for a socket
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &site{t: t, data: filepath.Join(dir, "data"), workspace: filepath.Join(dir, "work"), rules: filepath.Join(dir, "rules.yaml")}
+	must(t, os.Mkdir(s.workspace, 0o755))
+	s.write(rules)
+	return s
+}
+
+func (s *site) write(rules string) {
+	s.t.Helper()
+	must(s.t, os.WriteFile(s.rules, []byte(rules), 0o600))
+}
+
+func (s *site) command(args ...string) *exec.Cmd {
+	exe, err := os.Executable()
+	must(s.t, err)
+	all := append([]string{"serve", "--data", s.data, "--workspace", s.workspace, "--rules", s.rules, "--listen-tcp", "127.0.0.1:0"}, args...)
+	all = append(append(slices.Clone(s.through), exe), all...)
+	cmd := exec.Command(all[0], all[1:]...)
+	cmd.Env = append(os.Environ(), asDaemon+"=1", "GORACE=exitcode=66")
+	return cmd
+}
+
+// proc is a daemon in a process of its own.
+type proc struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ready ready
+	log   *logBuffer
+	conn  *grpc.ClientConn
+	calls tooldv1.CallServiceClient
+	admin tooldv1.AdminServiceClient
+	ended chan struct{} // closed when the process has ended
+}
+
+// logBuffer is what a daemon wrote to standard error.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs a daemon until it is ready.
+func (s *site) start(args ...string) *proc {
+	s.t.Helper()
+	p := &proc{t: s.t, cmd: s.command(args...), log: &logBuffer{}, ended: make(chan struct{})}
+	out, err := p.cmd.StdoutPipe()
+	must(s.t, err)
+	p.cmd.Stderr = p.log
+	must(s.t, p.cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	s.t.Cleanup(p.kill)
+	if err != nil {
+		p.kill()
+		s.t.Fatalf("the daemon said nothing: %v\n%s", err, p.log)
+	}
+	must(s.t, json.Unmarshal([]byte(line), &p.ready))
+	token, err := os.ReadFile(p.ready.TokenFile)
+	must(s.t, err)
+	p.conn, err = grpc.NewClient(p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithPerRPCCredentials(bearer(strings.TrimSpace(string(token)))))
+	must(s.t, err)
+	p.calls, p.admin = tooldv1.NewCallServiceClient(p.conn), tooldv1.NewAdminServiceClient(p.conn)
+	return p
+}
+
+func (p *proc) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+	if p.conn != nil {
+		p.conn.Close()
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code == 66 {
+		p.t.Errorf("the race detector found something:\n%s", p.log)
+	}
+}
+
+func (p *proc) signal(s syscall.Signal) {
+	p.t.Helper()
+	must(p.t, p.cmd.Process.Signal(s))
+}
+
+// wait waits for the end of the process and returns how long that took.
+func (p *proc) wait(most time.Duration) time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	select {
+	case <-p.ended:
+	case <-time.After(most):
+		p.t.Fatalf("still there after %v\n%s", most, p.log)
+	}
+	return time.Since(began)
+}
+
+// logs waits until the log says something: it comes through a pipe, later than the answer to what is logged.
+func (p *proc) logs(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, "the log says "+text, func() bool { return strings.Contains(p.log.String(), text) })
+}
+
+// hangs is after what time something will not come any more, on a machine that does much else too.
+const hangs = 3 * time.Minute
+
+// eventually waits until f holds.
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(hangs); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), hangs)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// aStream is a stream of frames that is read beside the test.
+type aStream struct {
+	mu     sync.Mutex
+	frames []*tooldv1.Frame
+	err    error
+	done   chan struct{}
+}
+
+func follow[R interface{ GetFrame() *tooldv1.Frame }](t *testing.T, stream interface{ Recv() (R, error) }, err error) *aStream {
+	t.Helper()
+	must(t, err)
+	s := &aStream{done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		for {
+			r, err := stream.Recv()
+			s.mu.Lock()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					s.err = err
+				}
+				s.mu.Unlock()
+				return
+			}
+			s.frames = append(s.frames, r.GetFrame())
+			s.mu.Unlock()
+		}
+	}()
+	return s
+}
+
+// has reports whether an event came for which f holds.
+func (s *aStream) has(f func(*tooldv1.CallEvent) bool) bool { return s.count(f) > 0 }
+
+// count is how many events came for which f holds.
+func (s *aStream) count(f func(*tooldv1.CallEvent) bool) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, frame := range s.frames {
+		for _, e := range frame.GetEvents() {
+			if f(e) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// last is the last frame of a stream that has ended in order.
+func (s *aStream) last(t *testing.T) *tooldv1.Frame {
+	t.Helper()
+	select {
+	case <-s.done:
+	case <-time.After(hangs):
+		t.Fatal("the stream does not end")
+	}
+	if s.err != nil || len(s.frames) == 0 {
+		t.Fatalf("the stream ended with %v after %d frames", s.err, len(s.frames))
+	}
+	return s.frames[len(s.frames)-1]
+}

@@ -1,0 +1,116 @@
+package daemon
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// TestHelp: every command has an example that begins as it is typed, and help that fits a terminal.
+func TestHelp(t *testing.T) {
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, below := range c.Commands() {
+			walk(below)
+		}
+		switch {
+		case c.Name() == "help", c.Name() == "exit-codes", c.Name() == "completion", c.HasParent() && c.Parent().Name() == "completion":
+			return
+		case c.Short == "" || c.Example == "":
+			t.Errorf("%s has no example", c.CommandPath())
+		case !strings.Contains(c.Example, "toold"):
+			t.Errorf("the example of %s is %q", c.CommandPath(), c.Example)
+		}
+		var help strings.Builder
+		c.SetOut(&help)
+		must(t, c.Help())
+		for line := range strings.Lines(help.String()) {
+			if len([]rune(strings.TrimRight(line, "\n"))) > 80 {
+				t.Errorf("%s: a line of its help is too long: %s", c.CommandPath(), line)
+			}
+		}
+	}
+	walk((&app{environ: nil}).root())
+}
+
+// completions asks as a shell does.
+func (s *site) completions(t *testing.T, words ...string) []string {
+	t.Helper()
+	r := new(run).do(t, s.data, append([]string{"__complete"}, words...)...)
+	if r.code != 0 {
+		t.Fatalf("%q: exit code %d: %s", words, r.code, r.err)
+	}
+	var found []string
+	for line := range strings.Lines(r.out) {
+		word, _, _ := strings.Cut(strings.TrimRight(line, "\n"), "\t")
+		if !strings.HasPrefix(word, ":") && word != "" {
+			found = append(found, word)
+		}
+	}
+	return found
+}
+
+func TestCompletion(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start()
+	made := p.inRun(&tooldv1.Run{RunId: "run-\x7e1", ThreadId: "thread-1"}, "glob", `{"pattern":"*"}`)
+	asked := p.ask("write", `{"path":"a","content":"\u001b[31m"}`)
+	for _, tt := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"call", "wri"}, "write"},
+		{[]string{"watch", made.GetCallId()[:8]}, made.GetCallId()},
+		{[]string{"calls", "show", ""}, asked.GetCallId()},
+		{[]string{"approve", ""}, asked.GetSuspension().GetSuspensionId()},
+		{[]string{"watch", "--run", ""}, "run-~1"},
+		{[]string{"runs", "end", "run"}, "run-~1"},
+		{[]string{"inbox", "--thread", "th"}, "thread-1"},
+		{[]string{"calls", "--run="}, "run-~1"},
+		{[]string{"calls", "--tool", "gl"}, "glob"},
+		{[]string{"log-level", "d"}, "debug"},
+		{[]string{"watch", "-o", ""}, "jsonl"},
+	} {
+		eventually(t, strings.Join(tt.words, " "), func() bool { // a read-only call is listed a little later
+			return strings.Contains(strings.Join(s.completions(t, tt.words...), "\n"), tt.want)
+		})
+	}
+	p.kill()
+	for _, words := range [][]string{{"call", ""}, {"watch", "--run", ""}, {"approve", ""}} {
+		if got := s.completions(t, words...); len(got) != 0 {
+			t.Errorf("%q without a daemon: %q", words, got)
+		}
+	}
+}
+
+// TestCompletionScripts: a shell takes them; bash completes with its own.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if r := new(run).do(t, t.TempDir(), "completion", shell); r.code != 0 || !strings.Contains(r.out, "__complete") {
+			t.Errorf("%s: %d %s", shell, r.code, r.err)
+		}
+	}
+	s := newSite(t, "")
+	s.start()
+	exe, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	must(t, os.Symlink(exe, filepath.Join(dir, "toold")))
+	cmd := exec.CommandContext(within(t), "bash", "--norc", "-c", `
+source <(toold completion bash) || exit 1
+_init_completion() { words=(toold call gre); cword=2; cur=gre; prev=call; } # as the package bash-completion does
+COMP_LINE="toold call gre" COMP_POINT=14 COMP_TYPE=9
+__start_toold
+printf '%s\n' "${COMPREPLY[@]}"`)
+	cmd.Env = append(os.Environ(), asDaemon+"=1", "PATH="+dir+":"+os.Getenv("PATH"), "TOOLD_DATA="+s.data)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "grep") {
+		t.Errorf("bash: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,307 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/plugins/command"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/plugins/remote"
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/tool"
+)
+
+// outsiders are the hooks outside the daemon, in the order of the configuration. They are never changed, only replaced.
+type outsiders []*outsider
+
+// An outsider is one of them; without a hook it is the place of a plugin of the daemon.
+type outsider struct {
+	entry Hook
+	made  any // its whole configuration, so that a reload keeps what has not changed
+	hook  interface {
+		Health() outside.Health
+	}
+}
+
+// hooks are those of the list that are outside.
+func (list *outsiders) hooks() (found outsiders) {
+	for _, o := range *list {
+		if o.hook != nil {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// place is where the hook is, for people.
+func (o *outsider) place() string {
+	if len(o.entry.Command) > 0 {
+		return o.entry.Command[0]
+	}
+	return o.entry.Remote.Address
+}
+
+// newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
+// error is the user's to correct.
+func newOutsiders(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) (outsiders, error) {
+	var out outsiders
+	var problems []error
+	for i := range c.Hooks {
+		o := &outsider{entry: c.Hooks[i]}
+		if o.entry.Builtin == "" {
+			if err := o.make(c, start, references, secrets, own, log, earlier); err != nil {
+				key := fmt.Sprintf("hooks[%d]", i)
+				problems = append(problems, usagef("%s: %s: %w%s", key, o.entry.Name, err, c.saidBy(key)))
+			}
+		}
+		out = append(out, o)
+	}
+	return out, errors.Join(problems...)
+}
+
+// make makes the hook, or takes the earlier one.
+func (o *outsider) make(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) error {
+	var made any
+	var program command.Config
+	var service remote.Config
+	var err error
+	if len(o.entry.Command) > 0 {
+		program, err = o.entry.command(c)
+		made = program
+	} else {
+		service, err = o.entry.remote()
+		made = []any{service, o.entry.Remote.Token}
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range earlier {
+		if e.hook != nil && reflect.DeepEqual(e.made, made) {
+			o.hook, o.made = e.hook, e.made
+			return nil
+		}
+	}
+	if err := knowKey(secrets, "hook."+o.entry.Name[:min(len(o.entry.Name), 48)], service.Token); err != nil {
+		return fmt.Errorf("remote.token_file: %w", err)
+	}
+	o.made = made
+	program.Start, program.Log, service.Log, service.Own = start, log, log, own
+	if reference := o.entry.Remote.Token; reference != "" {
+		service.TokenOf = func(ctx context.Context) (string, error) {
+			return references.Expand(ctx, secret.Everywhere, "hook:"+o.entry.Name, "token", reference)
+		}
+	}
+	if len(o.entry.Command) > 0 {
+		o.hook, err = command.New(program)
+	} else {
+		o.hook, err = remote.New(service)
+	}
+	return err
+}
+
+// remote is the configuration of a service.
+func (h *Hook) remote() (remote.Config, error) {
+	r := &h.Remote
+	out := remote.Config{
+		Name: h.Name, Address: r.Address, Plaintext: r.Plaintext, ServerName: r.ServerName,
+		Deadline: h.Deadline, AtOnce: h.AtOnce, MaxMessage: h.MaxAnswer,
+	}
+	var token []byte
+	for _, f := range []struct {
+		path string
+		to   *[]byte
+	}{{r.CA, &out.CA}, {r.Cert, &out.Cert}, {r.Key, &out.Key}, {r.TokenFile, &token}} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.to, err = os.ReadFile(f.path); err != nil {
+			return out, err
+		}
+	}
+	out.Token = strings.TrimSpace(string(token))
+	return out, h.documents(&out.Documents)
+}
+
+func (h *Hook) documents(to *[]outside.DocumentKey) error {
+	for _, d := range h.Documents {
+		key, err := outside.ParseDocumentKey(d)
+		if err != nil {
+			return err
+		}
+		*to = append(*to, key)
+	}
+	return nil
+}
+
+// command is the configuration of a program.
+func (h *Hook) command(c *Config) (command.Config, error) {
+	out := command.Config{
+		Name: h.Name, Command: h.Command, Dir: h.Dir, Workspace: c.Workspace, Workspaces: c.Workspaces, AtOnce: h.AtOnce, MaxOutput: h.MaxAnswer,
+	}
+	for _, e := range h.Env {
+		if !strings.Contains(e, "=") {
+			value, set := os.LookupEnv(e)
+			if !set {
+				return out, fmt.Errorf("env: the daemon has no variable %s", e)
+			}
+			e += "=" + value
+		}
+		out.Env = append(out.Env, e)
+	}
+	if err := h.documents(&out.Documents); err != nil {
+		return out, err
+	}
+	at, err := os.Stat(h.Command[0])
+	if err == nil && (at.IsDir() || at.Mode()&0o111 == 0) {
+		err = fmt.Errorf("%s is no program", h.Command[0])
+	}
+	return out, err
+}
+
+// processes starts the programs of hooks where all processes start.
+type processes struct{ runner *sandbox.Runner }
+
+// Run implements [command.Starter].
+func (p processes) Run(ctx context.Context, r command.Process) (command.Exit, error) {
+	exit, err := p.runner.Run(ctx, sandbox.Spec{
+		Path: r.Path, Args: r.Args, Dir: r.Dir, Env: r.Env, Tag: r.CallID, Stdin: strings.NewReader(string(r.Stdin)), Output: r.Output, Grace: -1,
+	})
+	if exit == nil || err != nil {
+		return command.Exit{}, err
+	}
+	return command.Exit{Code: exit.Code, Signal: exit.Signal, Alive: len(exit.Unverified)}, nil
+}
+
+// arrange adds the hooks outside to those of the daemon. What the list of the configuration does not name comes first, in the
+// daemon's own order; then everything in the order of the list.
+func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
+	for _, o := range list {
+		names := slices.Concat(namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter))
+		if there := slices.Contains(names, o.entry.Builtin+o.entry.Name); there != (o.hook == nil) {
+			if there {
+				return base, usagef("hooks: %q is the name of a plugin of the daemon", o.entry.Name)
+			}
+			slices.Sort(names)
+			return base, usagef("hooks: builtin: there is no plugin %q; there are %s", o.entry.Builtin, strings.Join(slices.Compact(names), ", "))
+		}
+	}
+	return hook.Set{
+		Rewrite: arranged(base.Rewrite, list, "rewrite"), Gate: arranged(base.Gate, list, "gate"), Admit: arranged(base.Admit, list, "admit"),
+		Before: arranged(base.Before, list, "before"), After: arranged(base.After, list, "after"), Filter: arranged(base.Filter, list, "filter"),
+		Handler: base.Handler, Notifier: base.Notifier,
+	}, nil
+}
+
+// inside are the hooks of the daemon itself.
+func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter]) hook.Set {
+	set := p.set
+	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: gate, Deadline: hook.NoDeadline})
+	set.Filter = append(filters, set.Filter...)
+	return set
+}
+
+// filterNames are the filters of a daemon with this configuration, for who only wants to know what there is.
+func filterNames(c *Config) []hook.Entry[hook.Filter] {
+	filters := []hook.Entry[hook.Filter]{{Name: "log"}}
+	if c.redacts() {
+		filters = append(filters, hook.Entry[hook.Filter]{Name: "redact"})
+	}
+	return filters
+}
+
+// nowhere starts nothing.
+type nowhere struct{}
+
+func (nowhere) Run(context.Context, command.Process) (command.Exit, error) {
+	return command.Exit{}, errors.New("nothing runs while the configuration is checked")
+}
+
+// same reports whether nothing has changed.
+func (list outsiders) same(other outsiders) bool {
+	return slices.EqualFunc(list, other, func(a, b *outsider) bool { return a.hook == b.hook && reflect.DeepEqual(a.entry, b.entry) })
+}
+
+func namesOf[T any](entries []hook.Entry[T]) (names []string) {
+	for i := range entries {
+		names = append(names, entries[i].Name)
+	}
+	return names
+}
+
+func arranged[T any](base []hook.Entry[T], list outsiders, kind string) []hook.Entry[T] {
+	var out, placed []hook.Entry[T]
+	for _, o := range list {
+		if o.hook == nil {
+			if i := slices.IndexFunc(base, func(e hook.Entry[T]) bool { return e.Name == o.entry.Builtin }); i >= 0 {
+				placed = append(placed, base[i])
+			}
+		} else if slices.Contains(o.entry.kinds(), kind) {
+			placed = append(placed, entryOf[T](o))
+		}
+	}
+	for i := range base {
+		if !slices.ContainsFunc(list, func(o *outsider) bool { return o.hook == nil && o.entry.Builtin == base[i].Name }) {
+			out = append(out, base[i])
+		}
+	}
+	return append(out, placed...)
+}
+
+// entryOf is the entry of one kind of an outsider, which has that kind: the configuration was checked.
+func entryOf[T any](o *outsider) hook.Entry[T] {
+	h := &o.entry
+	e := hook.Entry[T]{
+		Name: h.Name, Hook: o.hook.(T), OnFailure: hook.Failure(h.OnFailure), Required: h.OnFailure != "allow", Deadline: h.Deadline,
+		Match: hook.Match{Tools: h.Match.Tools, Sources: h.Match.Sources},
+	}
+	if h.OnFailure == "refuse" {
+		e.OnFailure = hook.FailRefuse
+	}
+	if e.Deadline == 0 {
+		e.Deadline = outside.DefaultDeadline
+	}
+	for _, m := range h.Match.Mutability {
+		e.Match.Mutability = append(e.Match.Mutability, tool.Mutability(m))
+	}
+	for _, s := range h.Match.Safety {
+		e.Match.Safety = append(e.Match.Safety, tool.Safety(s))
+	}
+	return e
+}
+
+// readHooks makes the hooks of a configuration that are to be put in force.
+func (d *daemon) readHooks(next *Config) (outsiders, error) {
+	list, err := newOutsiders(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.outside.Load())
+	if err == nil {
+		_, err = list.arrange(d.hooks())
+	}
+	return list, err
+}
+
+// reloadHooks puts them in force and reports whether that changed anything. Calls that are on their way keep those that they
+// began with.
+func (d *daemon) reloadHooks(next outsiders) (swapped bool, err error) {
+	if next.same(*d.outside.Load()) {
+		return false, nil
+	}
+	set, err := next.arrange(d.hooks())
+	if err == nil {
+		err = d.engine.SetHooks(set)
+	}
+	if err == nil {
+		d.outside.Store(&next)
+	}
+	return err == nil, err
+}

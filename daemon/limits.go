@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
+)
+
+// limit puts the limits of the configuration into that of the engine.
+func (c *Config) limit(to *lifecycle.Config) {
+	l, d := &c.Limits, &c.Documents
+	to.Documents = lifecycle.Documents{Size: d.Size, Count: d.Count, Total: int64(d.Total), NamespaceWriters: d.NamespaceWriters}
+	to.Concurrency, to.QueueLength, to.QueueTimeout = l.Concurrency, l.QueueLength, c.Timeouts.Queue
+	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
+	to.NamespaceConcurrency, to.PrincipalConcurrency = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
+	for _, t := range l.ConcurrencyTools {
+		to.ToolConcurrency = append(to.ToolConcurrency, lifecycle.ToolLimit(t))
+	}
+	to.NamespaceQueue, to.PrincipalQueue = l.QueueNamespace, l.QueuePrincipal
+	to.NamespaceQuestions, to.PrincipalQuestions = l.QuestionsNamespace, l.QuestionsPrincipal
+	to.CircuitFailures, to.CircuitOpen, to.StoredBytes = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
+}
+
+// output is what the spool is held to.
+func (c *Config) output() store.OutputLimits {
+	return store.OutputLimits{Thread: int64(c.Limits.OutputQuotaThread), Namespace: int64(c.Limits.OutputQuotaNamespace)}
+}
+
+// showLimits puts them where GetInfo finds them.
+func (c *Config) showLimits(to *server.Limits) {
+	l := &c.Limits
+	to.RunningCalls, to.QueuedCalls = l.Concurrency, l.QueueLength
+	to.RunningNamespace, to.RunningPrincipal = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
+	for _, t := range l.ConcurrencyTools {
+		to.RunningTools = append(to.RunningTools, server.ToolLimit(t))
+	}
+	var engine lifecycle.Config
+	c.limit(&engine)
+	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
+	to.OutputThread, to.OutputNamespace = int64(l.OutputQuotaThread), int64(l.OutputQuotaNamespace)
+	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal
+	to.CircuitFailures, to.CircuitOpen, to.StoredNamespace = l.CircuitFailures, l.CircuitOpen, int64(l.StoredBytes)
+}

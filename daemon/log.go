@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"os"
+	"sync"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	linelog "github.com/toold-dev/toold/plugins/log"
+	"github.com/toold-dev/toold/plugins/redact"
+)
+
+// loggers write to standard error; the level can be changed while the daemon runs.
+type loggers struct {
+	*zap.Logger
+	lines *zap.Logger // of calls, written together when it is synced
+	level zap.AtomicLevel
+}
+
+// newLoggers takes what secrets knows out of every line; nil knows none.
+func newLoggers(cfg *Config, secrets *redact.Live) (loggers, error) {
+	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
+	if err != nil {
+		return loggers{}, usagef("log.level: %w", err)
+	}
+	encoder := linelog.NewEncoder()
+	if cfg.Log.Format == "console" || cfg.Log.Format == "" && isTerminal(os.Stderr) {
+		encoding := zap.NewDevelopmentEncoderConfig()
+		encoding.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	out := zapcore.Lock(os.Stderr)
+	if secrets != nil {
+		out = secrets.Log(out)
+	}
+	return loggers{
+		Logger: zap.New(zapcore.NewCore(encoder, out, level)),
+		lines:  zap.New(zapcore.NewCore(encoder, &collected{out: out}, level)),
+		level:  level,
+	}, nil
+}
+
+// collected keeps what is written until it is synced, or there is much of it: a write for each line of a busy daemon was
+// measured at 2 µs a call.
+type collected struct {
+	out zapcore.WriteSyncer
+	mu  sync.Mutex
+	b   []byte
+}
+
+func (c *collected) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.b = append(c.b, b...); len(c.b) < 64<<10 {
+		return len(b), nil
+	}
+	return len(b), c.flushLocked()
+}
+
+func (c *collected) Sync() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flushLocked()
+}
+
+func (c *collected) flushLocked() error {
+	if len(c.b) == 0 {
+		return nil
+	}
+	_, err := c.out.Write(c.b)
+	c.b = c.b[:0]
+	return err
+}

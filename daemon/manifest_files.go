@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+// Command is about programs that are tools by a manifest.
+type Command struct {
+	Directory string `koanf:"directory"` // of manifests, one in each .yaml file; "": none
+}
+
+// profileMark is the key of a tool's metadata that names the profile of its program.
+const profileMark = command.ProfileMark
+
+// manifestConfig is what programs are started with.
+func (c *Config) manifestConfig(exec command.Exec, secrets command.Secrets, log *zap.Logger) (command.Config, error) {
+	workspace, err := c.workspacePath(sharing)
+	if err != nil {
+		return command.Config{}, err
+	}
+	own := map[string]string{}
+	for _, namespace := range c.withWorkspaces() {
+		if own[namespace], err = c.workspacePath(namespace); err != nil {
+			return command.Config{}, err
+		}
+	}
+	return command.Config{
+		Exec: exec, Workspace: workspace, Workspaces: own, Env: shell.DefaultEnv(), Secrets: secrets, Log: log, Policy: c.policy,
+	}, nil
+}
+
+// readManifests makes tools of the manifests, and starts none. Tools of an earlier set that have not changed stay.
+func (c *Config) readManifests(exec command.Exec, secrets command.Secrets, log *zap.Logger, earlier *command.Set) (*command.Set, error) {
+	cfg, err := c.manifestConfig(exec, secrets, log)
+	if err != nil {
+		return nil, err
+	}
+	set, err := command.Load(cfg, c.Command.Directory, earlier)
+	if err == nil {
+		err = c.checkManifests(set)
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return set, nil
+}
+
+// noSecrets stands in where nothing runs.
+type noSecrets struct{}
+
+// Resolve implements [command.Secrets].
+func (noSecrets) Resolve(context.Context, string, string, string, string) (string, error) {
+	return "", errors.New("nothing runs while the configuration is checked")
+}
+
+// checkManifests finds out what the registry will not take, and which secrets there are none of, and where a manifest says it.
+func (c *Config) checkManifests(set *command.Set) error {
+	tools := registry.New(registry.Config{AssertFormats: c.Tools.AssertFormats})
+	var problems []error
+	for _, t := range set.Tools() {
+		for _, name := range t.Descriptor().RequiredSecrets {
+			if !slices.ContainsFunc(c.Secrets, func(s NamedSecret) bool { return s.Name == name }) {
+				problems = append(problems, set.Locate(t.Descriptor().ID, "run.secrets", fmt.Errorf("there is no secret %q in the configuration's secrets", name)))
+			}
+		}
+		if _, err := tools.Declared(command.Source, t); err != nil {
+			problems = append(problems, locate(set, t.Descriptor().ID, err))
+			continue
+		}
+		if err := tools.Register(command.Source, t); err != nil {
+			problems = append(problems, locate(set, t.Descriptor().ID, err))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// locate puts an error of the registry where the manifest says what is wrong.
+func locate(set *command.Set, id string, err error) error {
+	field, rest, _ := strings.Cut(err.Error(), " ")
+	field = strings.TrimSuffix(field, ":")
+	if at, ok := errors.AsType[*registry.SchemaError](err); ok {
+		field += strings.ReplaceAll(strings.TrimPrefix(at.Pointer, "#"), "/", ".")
+		err = errors.New(at.Reason)
+	} else if strings.HasPrefix(rest, "is ") || strings.HasPrefix(rest, "has ") || strings.HasPrefix(rest, "holds ") {
+		err = errors.New(rest)
+	}
+	return set.Locate(id, field, err)
+}
+
+// ofManifest reports whether a tool is a program with a manifest.
+func ofManifest(t *tool.Descriptor) bool { return t.Source == command.Source }

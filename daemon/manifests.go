@@ -1,0 +1,117 @@
+package daemon
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
+)
+
+// withProfiles returns the profiles in force with those of a later configuration that are new. An existing profile stays as it is
+// until a restart, because tools and the records of their calls were made with it; restart reports whether one is another.
+func (c *Config) withProfiles(later []Profile) (all []Profile, restart bool) {
+	named := func(list []Profile, name string) int {
+		return slices.IndexFunc(list, func(p Profile) bool { return p.Name == name })
+	}
+	all = slices.Clone(c.Sandbox.Profiles)
+	for _, p := range c.Sandbox.Profiles {
+		i := named(later, p.Name)
+		restart = restart || i < 0 || !reflect.DeepEqual(p, later[i])
+	}
+	for _, p := range later {
+		if named(all, p.Name) < 0 {
+			all = append(all, p)
+		}
+	}
+	return all, restart
+}
+
+// profilesInForce returns the profiles of the configuration, with those that reloads added.
+func (d *daemon) profilesInForce() []Profile {
+	d.profiles.mu.Lock()
+	defer d.profiles.mu.Unlock()
+	return d.cfg.Sandbox.Profiles
+}
+
+// addProfiles puts profiles in force, and reports whether some are new.
+func (d *daemon) addProfiles(all []Profile) bool {
+	d.profiles.mu.Lock()
+	defer d.profiles.mu.Unlock()
+	added := len(all) > len(d.cfg.Sandbox.Profiles)
+	d.cfg.Sandbox.Profiles = all
+	return added
+}
+
+// profileProofs are what canaries have shown of profiles, beside that of commands.
+type profileProofs struct {
+	mu     sync.Mutex
+	proofs map[string]*proof
+}
+
+// openManifests registers the tools of manifests.
+func (d *daemon) openManifests() error {
+	set, err := d.cfg.readManifests(d.runner, d.references, d.log, nil)
+	if err != nil {
+		return err
+	}
+	if err := d.tools.Replace(command.Source, set.Tools()...); err != nil {
+		return usageError{err}
+	}
+	d.manifests = set
+	d.onClose(func() error { d.manifests.Close(); return nil })
+	d.proveProfiles(set)
+	return nil
+}
+
+// reloadManifests puts a set in force, and reports whether it is another one.
+func (d *daemon) reloadManifests(next *command.Set) (swapped bool, err error) {
+	if next.Same(d.manifests) {
+		return false, nil
+	}
+	if err := d.tools.Replace(command.Source, next.Tools()...); err != nil {
+		return false, err
+	}
+	d.proveProfiles(next)
+	d.manifests.Retire(next)
+	d.manifests = next
+	return true, nil
+}
+
+// proveProfiles begins to find out what holds around the programs of a set.
+func (d *daemon) proveProfiles(set *command.Set) {
+	for _, t := range set.Tools() {
+		descriptor := t.Descriptor()
+		d.proofOf(descriptor.Metadata[profileMark])
+	}
+}
+
+// proofOf is what holds around the programs of a profile in the workspace; nil when nothing isolates them.
+func (d *daemon) proofOf(profile string) *proof {
+	if profile == d.cfg.Bash.Profile {
+		return d.proof.Load()
+	}
+	d.profiles.mu.Lock()
+	defer d.profiles.mu.Unlock()
+	if p, ok := d.profiles.proofs[profile]; ok {
+		return p
+	}
+	if d.profiles.proofs == nil {
+		d.profiles.proofs = map[string]*proof{}
+	}
+	policy, err := d.cfg.policies(sharing)(profile)
+	if err != nil || policy == nil {
+		return nil
+	}
+	d.profiles.proofs[profile] = d.startProof(policy)
+	return d.profiles.proofs[profile]
+}
+
+// manifestProof is for the records of a manifest's tool.
+func (d *daemon) manifestProof(t *tool.Descriptor) *proof {
+	if t.Metadata[profileMark] == profileNone {
+		return nil
+	}
+	return d.proofOf(t.Metadata[profileMark])
+}

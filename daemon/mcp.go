@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/shell"
+)
+
+// readMCP reads what the servers are, and starts none.
+func readMCP(cfg *Config) (mcp.Config, error) {
+	dir, err := cfg.workspacePath(sharing)
+	if err != nil {
+		return mcp.Config{}, err
+	}
+	entries, err := cfg.mcpEntries()
+	out := mcp.Config{Entries: entries, Dir: dir, Env: shell.DefaultEnv(), Version: version}
+	if err == nil {
+		_, err = mcp.New(out)
+	}
+	return out, err
+}
+
+// mcpInForce is what the configuration says of the servers that there are.
+type mcpInForce struct {
+	cfg    *Config
+	proofs map[string]*proof // by profile; those of bash are elsewhere
+}
+
+// openMCP lists the tools of servers as they were when they were last seen. The servers come with [mcp.Hub.Run].
+func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
+	cfg, err := readMCP(d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := wire.OpenLists(ctx, d.store)
+	if err != nil {
+		d.log.Warn("tools of MCP servers are there when the servers are", zap.Error(err))
+	}
+	d.proveMCP(d.cfg, cfg.Entries)
+	cfg.Exec, cfg.Tools, cfg.Memory, cfg.Log, cfg.Secrets = d.runner, wire.Sourced{Registry: d.tools}, lists, d.log, d.references
+	cfg.Own = d.own()
+	cfg.Vault = wire.Vault(filepath.Join(d.cfg.Data, "mcp"))
+	if d.secrets != nil {
+		cfg.Known = signedIn(d.secrets)
+	}
+	return mcp.New(cfg)
+}
+
+// signedIn has what sign-ins brought taken out. Each server has a name of its own, and so its own bounds: one that has many
+// tokens has none of another's forgotten. What is not taken is taken out of what the server says.
+func signedIn(secrets *redact.Live) func(server, value string) {
+	return func(server, value string) {
+		_ = secrets.Know(fmt.Sprintf("sign-in.%.4x", sha256.Sum256([]byte(server))), value)
+	}
+}
+
+// proveMCP begins to find out what isolation holds around servers, for profiles of which it is not known.
+func (d *daemon) proveMCP(cfg *Config, entries []mcp.Entry) {
+	in := &mcpInForce{cfg: cfg, proofs: map[string]*proof{}}
+	if before := d.servers.Load(); before != nil {
+		in.proofs = maps.Clone(before.proofs)
+	}
+	for i := range entries {
+		e := &entries[i]
+		if profile := cfg.mcpServer(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
+			in.proofs[profile] = d.startProof(e.Policy)
+		}
+	}
+	d.servers.Store(in)
+}
+
+// mcpProof is what holds around the process of a server.
+func (d *daemon) mcpProof(source string) *proof {
+	in := d.servers.Load()
+	if p := in.proofs[in.cfg.mcpServer(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
+		return p
+	}
+	return d.proof.Load()
+}
+
+// nextMCP is what a reload makes of the servers.
+type nextMCP struct {
+	cfg     *Config
+	entries []mcp.Entry
+}
+
+// readNextMCP reads what a later configuration says of MCP servers and of new profiles. What else isolates them holds after a
+// restart alone.
+func (d *daemon) readNextMCP(later *Config) (nextMCP, error) {
+	cfg := *d.cfg
+	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles
+	servers, err := readMCP(&cfg)
+	return nextMCP{&cfg, servers.Entries}, err
+}
+
+func (d *daemon) reloadMCP(next nextMCP) (swapped bool, err error) {
+	d.proveMCP(next.cfg, next.entries)
+	keys, err := d.mcp.Reload(next.entries)
+	if len(keys) > 0 {
+		d.log.Info("MCP servers are others", zap.Strings("servers", keys))
+	}
+	return len(keys) > 0, err
+}
+
+var mcpStates = map[mcp.State]server.SourceState{mcp.Connecting: server.SourceConnecting, mcp.Ready: server.SourceReady, mcp.Down: server.SourceDown}
+
+// Sources implements [server.Admin].
+func (a adminOf) Sources() []server.Source {
+	var out []server.Source
+	known := map[string]bool{}
+	for _, s := range a.d.mcp.Sources() {
+		known[s.Name] = true
+		o := server.Source{
+			Name: s.Name, Namespace: s.Namespace, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
+			Protocol: s.Protocol, Trust: string(s.Trust), Error: s.Error,
+		}
+		for _, r := range s.Refused {
+			o.Refused = append(o.Refused, server.RefusedTool{Name: r.Tool, Reason: r.Why})
+		}
+		out = append(out, o)
+	}
+	for _, s := range a.workerSources() {
+		known[s.Name] = true
+		out = append(out, s)
+	}
+	for _, name := range a.d.tools.Sources() {
+		if !known[name] {
+			out = append(out, server.Source{Name: name, State: server.SourceReady, Tools: a.d.toolsOf(name)})
+		}
+	}
+	slices.SortFunc(out, func(a, b server.Source) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}

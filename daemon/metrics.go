@@ -1,0 +1,278 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/metric"
+)
+
+// serveMetrics shows the numbers to Prometheus, when an address is configured.
+func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error {
+	if d.cfg.Metrics.Listen == "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	lis, err := lc.Listen(ctx, "tcp", d.cfg.Metrics.Listen)
+	if err != nil {
+		return usageError{fmt.Errorf("metrics.listen: %w", err)}
+	}
+	d.metricsAt = lis.Addr().String()
+	srv := &http.Server{
+		Handler: d.metricsHandler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second,
+		MaxHeaderBytes: 16 << 10,
+	}
+	loops.Go(func() {
+		if err := srv.Serve(lis); err != nil && ctx.Err() == nil {
+			d.fail(fmt.Errorf("metrics: %w", err))
+		}
+	})
+	loops.Go(func() {
+		<-ctx.Done()
+		_ = srv.Close() // a reader of numbers comes again
+	})
+	return nil
+}
+
+func (d *daemon) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", metric.ContentType)
+		_, _ = io.WriteString(w, d.metrics(r.Context())) // who left does not need them
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !d.cfg.Metrics.Public && !localHost(r.Host) { // a page whose name was bound to this address anew must not read on
+			http.Error(w, "wrong host", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// localHost reports whether a Host header names this machine's loopback.
+func localHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// metrics writes what was counted in the text format of Prometheus. docs/metrics.md says what each name means.
+func (d *daemon) metrics(ctx context.Context) string {
+	t := metric.NewText("toold_")
+	d.metricsOfTools(t)
+	d.metricsOfEngine(t)
+	d.metricsOfHooks(t)
+	d.metricsOfNotify(t)
+	d.metricsOfStore(ctx, t)
+	d.metricsOfDoor(t)
+	d.metricsOfProcess(t)
+	return t.String()
+}
+
+const nanoseconds = float64(time.Second) // of which one second is made
+
+// metricsOfTools has a series for each registered tool that was called, and one for all other names.
+func (d *daemon) metricsOfTools(t *metric.Text) {
+	stats := d.engine.ToolStats()
+	tools := slices.Sorted(maps.Keys(stats))
+	t.Counter("calls_total", "Calls that ended, by tool and outcome.")
+	for _, id := range tools {
+		for _, outcome := range slices.Sorted(maps.Keys(stats[id].Ended)) {
+			t.Value("calls_total", float64(stats[id].Ended[outcome]), "tool", id, "outcome", string(outcome))
+		}
+	}
+	count := func(name, help string, of func(lifecycle.ToolStats) int64) {
+		t.Counter(name, help)
+		for _, id := range tools {
+			t.Value(name, float64(of(stats[id])), "tool", id)
+		}
+	}
+	count("questions_total", "Questions that calls waited for.", func(s lifecycle.ToolStats) int64 { return s.Suspended })
+	count("kill_unverified_total", "Calls that left processes whose end nobody saw.", func(s lifecycle.ToolStats) int64 { return s.KillUnverified })
+	times := func(name, help string, of func(lifecycle.ToolStats) metric.Snapshot) {
+		t.Histogram(name, help)
+		for _, id := range tools {
+			if seen := of(stats[id]); seen.Count() > 0 {
+				t.Observations(name, seen, nanoseconds, "tool", id)
+			}
+		}
+	}
+	times("call_seconds", "From accepted to ended, of calls that asked nobody.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Call })
+	times("attempt_seconds", "The last attempt of a call, from intent to result.", func(s lifecycle.ToolStats) metric.Snapshot { return s.Attempt })
+}
+
+// metricsOfHooks has a series for each hook outside the daemon.
+func (d *daemon) metricsOfHooks(t *metric.Text) {
+	list := d.outside.Load().hooks()
+	health := make([]outside.Health, len(list))
+	for i, o := range list {
+		health[i] = o.hook.Health()
+	}
+	each := func(head func(name, help string), name, help string, of func(h *outside.Health) float64) {
+		head(name, help)
+		for i, o := range list {
+			t.Value(name, of(&health[i]), "hook", o.entry.Name)
+		}
+	}
+	each(t.Counter, "hook_asked_total", "Questions to hooks outside the daemon that ended.", func(h *outside.Health) float64 { return float64(h.Asked) })
+	each(t.Counter, "hook_failed_total", "Those without a good answer.", func(h *outside.Health) float64 { return float64(h.Failed) })
+	each(t.Gauge, "hook_running", "Questions that are asked now.", func(h *outside.Health) float64 { return float64(h.Running) })
+	each(t.Gauge, "hook_waiting", "Questions that wait for a place.", func(h *outside.Health) float64 { return float64(h.Waiting) })
+	each(t.Gauge, "hook_failing", "1 when the newest question had no good answer.", func(h *outside.Health) float64 {
+		if h.Failing {
+			return 1
+		}
+		return 0
+	})
+	t.Histogram("hook_seconds", "From a place to the answer.")
+	for i, o := range list {
+		t.Observations("hook_seconds", health[i].Times, nanoseconds, "hook", o.entry.Name)
+	}
+}
+
+func (d *daemon) metricsOfEngine(t *metric.Text) {
+	gauge, counter := singles(t)
+	s := d.engine.Stats()
+	gauge("calls_running", "Calls that run.", int64(s.Running))
+	gauge("calls_queued", "Calls that wait for a place.", int64(s.Queued))
+	t.Gauge("circuit_open", "1 for each source that is not asked because its upstream failed.")
+	for _, source := range s.OpenCircuits {
+		t.Value("circuit_open", 1, "source", source)
+	}
+	t.Gauge("stored_bytes", "About what the calls of a namespace have in the journal and with their output, when that is limited.")
+	stored := d.engine.Stored()
+	for _, namespace := range slices.Sorted(maps.Keys(stored)) {
+		t.Value("stored_bytes", float64(stored[namespace]), "namespace", namespace)
+	}
+	counter("queue_refused_total", "Calls that were refused because too many wait.", s.QueueRefused)
+	gauge("calls_live", "Calls that are in memory.", int64(s.Live))
+	gauge("calls_unwritten", "Read-only calls with something that the journal does not have yet.", int64(s.Unwritten))
+	gauge("watchers", "Watchers of calls, runs, threads and namespaces.", s.Watchers)
+	counter("events_total", "Events that were told.", s.Events)
+	counter("output_bytes_total", "Bytes that tools printed.", s.OutputBytes)
+	counter("illegal_transitions_total", "Steps of calls that were refused.", s.IllegalTransitions)
+	counter("late_reports_total", "What tools said after their end.", s.LateReports)
+	counter("abandoned_total", "Tools that did not heed their cancellation.", s.Abandoned)
+	counter("gate_conflicts_total", "Verdicts that another gate overruled.", s.GateConflicts)
+	counter("hook_failures_total", "Hooks that failed.", s.HookFailures)
+	counter("log_lines_dropped_total", "Lines of calls that the log could not take.", int64(d.lines.Dropped()))
+}
+
+// actions are those that a series may have; tools can make others.
+func actions() []string { return []string{"approval", "input", "auth", "frontend", "in_doubt"} }
+
+// metricsOfOutput has a series for each namespace, when its output is bounded.
+func (d *daemon) metricsOfOutput(t *metric.Text, output map[string]int64) {
+	t.Gauge("output_stored_bytes", "Output that the calls of a namespace keep, when that is limited.")
+	for _, namespace := range slices.Sorted(maps.Keys(output)) {
+		t.Value("output_stored_bytes", float64(output[namespace]), "namespace", namespace)
+	}
+}
+
+// metricsOfStore leaves out what the journal cannot say now.
+func (d *daemon) metricsOfStore(ctx context.Context, t *metric.Text) {
+	gauge, _ := singles(t)
+	if counts, err := d.store.Counts(ctx); err == nil {
+		t.Gauge("calls_stored", "Calls in the journal that have not ended, by status.")
+		for _, status := range slices.Sorted(maps.Keys(counts)) {
+			t.Value("calls_stored", float64(counts[status]), "status", string(status))
+		}
+	}
+	if open, since, err := d.store.Waiting(ctx); err == nil {
+		t.Gauge("questions_open", "Questions that wait for a decision, by action.")
+		other := 0
+		for action, n := range open {
+			if !slices.Contains(actions(), action) {
+				other += n
+			}
+		}
+		for _, action := range actions() {
+			t.Value("questions_open", float64(open[action]), "action", action)
+		}
+		t.Value("questions_open", float64(other), "action", "other")
+		age := 0.0
+		if !since.IsZero() {
+			age = max(d.store.Now().Sub(since).Seconds(), 0)
+		}
+		t.Gauge("oldest_question_seconds", "For how long the question of the oldest waiting call is open.")
+		t.Value("oldest_question_seconds", age)
+	}
+	if dead, err := d.store.DeadLetters(ctx); err == nil {
+		t.Gauge("dead_letters", "Actions that failed for good and wait for an operator.")
+		for _, namespace := range slices.Sorted(maps.Keys(dead)) {
+			t.Value("dead_letters", float64(dead[namespace]), "namespace", namespace)
+		}
+	}
+	s := d.store.Stats()
+	t.Histogram("journal_group_changes", "Changes that one transaction of the journal held.")
+	t.Observations("journal_group_changes", s.Groups, 1)
+	t.Histogram("journal_sync_seconds", "Commits that waited for the disk.")
+	t.Observations("journal_sync_seconds", s.Syncs, nanoseconds)
+	t.Gauge("journal_waiting", "Changes that wait to be written, by lane.")
+	t.Value("journal_waiting", float64(s.Lanes[0]), "lane", "durable")
+	t.Value("journal_waiting", float64(s.Lanes[1]), "lane", "other")
+	d.metricsOfOutput(t, s.Output)
+	if free, err := d.store.Free(); err == nil {
+		gauge("disk_free_bytes", "Room on the disk of the journal.", free)
+	}
+	full := int64(0)
+	if d.store.Full() {
+		full = 1
+	}
+	gauge("disk_full", "1 while new calls are refused for want of room.", full)
+}
+
+func (d *daemon) metricsOfDoor(t *metric.Text) {
+	stats := d.server.Stats()
+	methods := slices.Sorted(maps.Keys(stats))
+	t.Counter("requests_total", "Requests that ended, by method and gRPC code.")
+	for _, method := range methods {
+		for _, code := range slices.Sorted(maps.Keys(stats[method].Ended)) {
+			t.Value("requests_total", float64(stats[method].Ended[code]), "method", method, "code", code.String())
+		}
+	}
+	t.Gauge("requests_open", "Requests that have not ended, by method.")
+	for _, method := range methods {
+		t.Value("requests_open", float64(stats[method].Running), "method", method)
+	}
+}
+
+func (d *daemon) metricsOfProcess(t *metric.Text) {
+	gauge, _ := singles(t)
+	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(samples)
+	gauge("heap_bytes", "Memory that objects take.", int64(samples[0].Value.Uint64()))
+	gauge("goroutines", "Goroutines.", int64(runtime.NumGoroutine()))
+	gauge("start_time_seconds", "When the daemon started, in seconds since 1970.", d.started.Unix())
+	t.Gauge("info", "1; its labels say what runs.")
+	t.Value("info", 1, "version", version)
+}
+
+// singles write a number that has no labels.
+func singles(t *metric.Text) (gauge, counter func(name, help string, v int64)) {
+	write := func(head func(name, help string)) func(name, help string, v int64) {
+		return func(name, help string, v int64) {
+			head(name, help)
+			t.Value(name, float64(v))
+		}
+	}
+	return write(t.Gauge), write(t.Counter)
+}

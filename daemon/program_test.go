@@ -1,0 +1,33 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAdviceNamesTheProgram: commands that people copy begin as this one did, when it was no word that is looked for in
+// PATH.
+func TestAdviceNamesTheProgram(t *testing.T) {
+	s := &script{waiting: nil}
+	dir := s.start(t)
+	for name, want := range map[string]string{
+		"": "; toold inbox", "toold": "; toold inbox", "other": "; toold inbox", "bin/toold": "; bin/toold inbox", "./it's/to old": `; './it'\''s/to old' inbox`,
+	} {
+		(&run{name: name}).do(t, dir, "inbox", "nothing").expect(t, exitNotFound, "", want)
+	}
+	s.waiting = append(s.waiting, waitingCall("abc"))
+	if r := (&run{name: "bin/toold"}).do(t, dir, "inbox"); !strings.Contains(r.out, "  bin/toold a") {
+		t.Errorf("the inbox says %s", r.out)
+	}
+	text := (&daemon{cfg: &Config{Data: "my data"}, program: "bin/toold"}).welcome(&ready{})
+	if !strings.Contains(text, "\n  bin/toold --data 'my data' tools\n") {
+		t.Errorf("the banner says %s", text)
+	}
+}
+
+func TestVersionAsJSON(t *testing.T) {
+	r := new(run).do(t, t.TempDir(), "version", "-o", "json")
+	if r.code != 0 || !strings.Contains(r.out, `"version":"`+version+`"`) {
+		t.Errorf("exit code %d: %s", r.code, r.out)
+	}
+}

@@ -1,0 +1,326 @@
+package daemon
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/plugins/permission"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/command"
+)
+
+func (a *app) rulesCommand() *cobra.Command {
+	var id string
+	c := &cobra.Command{
+		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: noArgs,
+		Long: `Lists the answers that people kept (toold approve --remember) and that are in
+force, oldest first. "revoke" ends them; "test" shows what the configured rules
+make of a call.`,
+		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			return a.listRules(ctx, c, id)
+		}),
+	}
+	c.Flags().StringVar(&id, "tool", "", "only of this tool")
+	_ = c.RegisterFlagCompletionFunc("tool", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.completeTools(c, nil, word)
+	})
+	a.outputFlag(c, formTable, formJSON, formJSONL)
+	c.AddCommand(a.rulesTestCommand(), a.rulesRevokeCommand())
+	return c
+}
+
+// supposed is the call that rules are tried on.
+type supposed struct {
+	json, tier, source, mode                                        string
+	namespace, caller, onBehalfOf, run, thread, agent, origin, role string
+	unattended                                                      bool
+}
+
+func (s *supposed) flags(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.json, "json", "", "the arguments as JSON text")
+	f.StringVar(&s.namespace, "namespace", "default", "the caller's namespace")
+	f.StringVar(&s.caller, "caller", "caller", "the caller's subject")
+	f.StringVar(&s.role, "role", "caller", "the caller's role")
+	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "the subject for whom it acts")
+	f.StringVar(&s.run, "run", "run", "the run that the call belongs to")
+	f.StringVar(&s.thread, "thread", "", "the thread of the run")
+	f.StringVar(&s.agent, "agent", "", "the agent that asks")
+	f.StringVar(&s.origin, "origin", "", "what started the run")
+	f.StringVar(&s.mode, "mode", "", "the permission mode of the run, such as plan")
+	f.StringVar(&s.tier, "tier", "", "suppose this tier: OBSERVE, CONFIRM or ESCALATE")
+	f.StringVar(&s.source, "source", "", "source of a tool that the daemon does not bring along")
+	f.BoolVar(&s.unattended, "unattended", false, "nobody is there to answer")
+}
+
+func (a *app) rulesTestCommand() *cobra.Command {
+	var s supposed
+	c := &cobra.Command{
+		Use:   "test TOOL [key=value … | --json '{…}' | -]",
+		Short: "Show which rule decides for a call, and why",
+		Long: `Shows what the configured rules make of a call, which rule decides and why the
+others do not. Nothing runs: the rule file is read from the configuration, and
+the code that decides is the daemon's. Answers that were kept are not looked at.
+
+A running daemon is asked for the tools of its workers and MCP servers. A tool
+that nobody knows is supposed to be of the tier CONFIRM; --tier and --source say
+otherwise.
+
+` + argumentsHelp,
+		Example: `  toold rules test bash command='git push --force'
+  toold rules test write path=src/a.go content=x --rules rules.yaml --mode plan
+  toold rules test bash command='make release' --unattended -o json | jq .why
+  toold rules test mcp_merge --source mcp --tier ESCALATE --caller nightly`,
+		Args: atLeast("a TOOL"),
+		RunE: func(c *cobra.Command, args []string) error {
+			cfg, err := a.config(c)
+			if err != nil {
+				return err
+			}
+			ruling, err := a.rule(c.Context(), cfg, &s, args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			if a.output == formTable {
+				_, err = fmt.Fprint(a.out, a.outView().Ruling(ruling))
+				return err
+			}
+			e := json.NewEncoder(a.out)
+			e.SetIndent("", "  ")
+			return e.Encode(ruling)
+		},
+	}
+	configFlags(c.Flags())
+	s.flags(c)
+	a.outputFlag(c, formTable, formJSON)
+	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "plan", "accept_edits", "bypass"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// rule asks a gate with the configured rules about a call.
+func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, words []string) (*show.Ruling, error) {
+	rules, _, err := readRules(cfg)
+	if err != nil {
+		return nil, codedError{err, exitUsage}
+	}
+	if rules == nil {
+		rules = permission.Default()
+		fmt.Fprintln(a.err, "toold: no rule file is configured; the tiers decide")
+	}
+	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
+		return nil, usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
+	}
+	if _, err := os.Stat(cfg.workspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
+		at := *cfg
+		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
+			return nil, err
+		}
+		defer func() { _ = os.Remove(at.Workspace) }() // nothing was written
+		at.Workspaces = nil
+		cfg = &at
+	}
+	tools, all, err := offlineTools(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = all.Close() }() // nothing was written
+	a.addServed(ctx, tools)
+	for _, w := range ruleWarnings(cfg, rules, tools) {
+		fmt.Fprintln(a.err, "toold: "+show.Text(w))
+	}
+	in, err := a.suppose(ctx, s, tools, name, words)
+	if err != nil {
+		return nil, err
+	}
+	gate := permission.New(permission.Config{Rules: rules, SingleUser: cfg.SingleUser, Commands: commands(), Paths: all.paths, Modes: oneMode(s.mode)})
+	v, err := gate.Check(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	ruling := &show.Ruling{
+		Tool: in.Descriptor.ID, Verdict: string(v.Kind()), Hidden: gate.Hidden(in.Caller, in.Descriptor), File: cfg.Rules,
+		Tier: string(in.Assessment.Tier), Message: v.Reason(), Explanation: gate.Explain(in),
+	}
+	if r := v.Result(); r.IsError() {
+		ruling.Verdict, ruling.Message = "DENY", r.Error.Message
+	}
+	return ruling, nil
+}
+
+// addServed adds the tools that a running daemon has beside those of the configuration: those of workers and of MCP servers.
+func (a *app) addServed(ctx context.Context, tools *registry.Registry) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	c, err := a.dial()
+	if err != nil {
+		return
+	}
+	defer c.close()
+	for request := (&tooldv1.ListToolsRequest{}); ; {
+		page, err := c.tools.ListTools(ctx, request)
+		if err != nil {
+			return // no daemon answers
+		}
+		for _, d := range page.GetTools() {
+			_ = tools.Register(d.GetSource(), tool.Func(served(d), nil)) // one that is there already is the configuration's
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return
+		}
+	}
+}
+
+// served is what rules look at of a tool that a daemon lists.
+func served(d *tooldv1.Descriptor) tool.Descriptor {
+	e := d.GetEffects()
+	return tool.Descriptor{
+		ID: d.GetId(), DisplayName: d.GetDisplayName(), Description: d.GetDescription(), Aliases: d.GetAliases(),
+		Parameters: json.RawMessage(d.GetParameters()), MaxArguments: int(d.GetMaxArguments()),
+		Effects: tool.Effects{
+			Mutability:      tool.Mutability(strings.TrimPrefix(e.GetMutability().String(), "MUTABILITY_")),
+			Safety:          tool.Safety(strings.TrimPrefix(e.GetSafety().String(), "SAFETY_")),
+			Tier:            tool.Tier(strings.TrimPrefix(e.GetTier().String(), "TIER_")),
+			ConcurrencySafe: e.GetConcurrencySafe(), OpenWorld: e.GetOpenWorld(),
+		},
+	}
+}
+
+// suppose makes the call as the engine would.
+func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
+	entry, known := tools.Lookup(name)
+	d := &tool.Descriptor{ID: name, Source: cmp.Or(s.source, "unknown")}
+	var schema string
+	if known {
+		d, schema = &entry.Descriptor, string(entry.Descriptor.Parameters)
+	} else {
+		fmt.Fprintf(a.err, "toold: there is no tool %s here; its arguments are not checked\n", show.Line(name))
+	}
+	text, err := s.arguments(a, words, schema)
+	if err != nil {
+		return nil, err
+	}
+	args, err := call.Parse(text).Arguments(d.MaxArguments)
+	if err == nil && known {
+		err = entry.ValidateArguments(args)
+	}
+	if err != nil {
+		told := &tool.Result{Status: tool.StatusError, Error: tool.AsError(err)}
+		return nil, codedError{errors.New(told.ModelText()), exitUsage}
+	}
+	in := &hook.Input{
+		Namespace: s.namespace, CallID: "rules-test", Descriptor: d, Requested: text, Arguments: args, OnBehalfOf: s.onBehalfOf,
+		Run:        tool.Run{ID: s.run, Thread: s.thread, Agent: tool.Agent{ID: s.agent}, Origin: s.origin, Unattended: s.unattended},
+		Caller:     tool.Principal{Namespace: s.namespace, Subject: s.caller, Roles: []string{s.role}},
+		Assessment: d.Effects.Normal(), Attempt: 1,
+	}
+	if known {
+		in.ToolDigest = entry.Digest
+		t := wire.Of(entry.Tool, s.namespace)
+		in.Assessment, in.Description = assess(t, d, args), describe(ctx, t, in)
+	}
+	if s.tier != "" {
+		in.Assessment.Tier = tool.Tier(s.tier)
+	}
+	return in, nil
+}
+
+func (s *supposed) arguments(a *app, words []string, schema string) (string, error) {
+	switch {
+	case s.json != "" && len(words) > 0:
+		return "", usagef("--json has all arguments; %q cannot stand beside it", words[0])
+	case s.json != "":
+		return s.json, nil
+	case len(words) == 1 && words[0] == "-":
+		return a.readInput()
+	}
+	return argumentsOf(words, schema)
+}
+
+// assess asks the tool as the engine does: an answer milder than its descriptor allows does not count.
+func assess(t tool.Tool, d *tool.Descriptor, args tool.Arguments) tool.Effects {
+	effects := d.Effects.Normal()
+	if assessor, ok := t.(tool.Assessor); ok {
+		if answer := assessor.Assess(args).Normal(); !answer.MilderThan(d.MildestEffects()) {
+			return answer
+		}
+	}
+	return effects
+}
+
+func describe(ctx context.Context, t tool.Tool, in *hook.Input) tool.Description {
+	describer, ok := t.(tool.Describer)
+	if !ok {
+		return tool.Description{}
+	}
+	d, err := describer.Describe(ctx, &tool.Call{
+		Namespace: in.Namespace, ID: in.CallID, Tool: in.Descriptor.ID, Attempt: 1, Run: in.Run, Caller: in.Caller, Arguments: in.Arguments,
+	})
+	if err != nil {
+		return tool.Description{Degraded: true}
+	}
+	return d
+}
+
+// oneMode is the mode of every run.
+type oneMode string
+
+// Modes implements [permission.Modes].
+func (m oneMode) Modes(_, _, _ string) (ofRun, ofThread string) { return string(m), "" }
+
+// ruleWarnings says what in the rules is probably not meant so, with the file and the line.
+func ruleWarnings(cfg *Config, rules *permission.Rules, tools *registry.Registry) []string {
+	if rules == nil {
+		return nil
+	}
+	entries := tools.All()
+	descriptors := make([]*tool.Descriptor, len(entries))
+	for i, e := range entries {
+		descriptors[i] = &e.Descriptor
+	}
+	var texts []string
+	for _, w := range rules.Warnings(descriptors) {
+		texts = append(texts, fmt.Sprintf("%s:%d:%d: %s", cfg.Rules, w.Line, w.Column, w.Text))
+	}
+	return texts
+}
+
+// offlineTools registers the tools with nothing to run them. They may look at the workspaces until the caller closes these.
+func offlineTools(cfg *Config) (*registry.Registry, workspaces, error) {
+	all, err := openWorkspaces(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	tools := registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
+	_, err = registerTools(tools, cfg, all, needs{exec: noExec{}})
+	if err == nil {
+		err = registerSubagents(tools, cfg, nil, nil, nil)
+	}
+	var set *command.Set
+	if err == nil {
+		set, err = cfg.readManifests(noExec{}, noSecrets{}, nil, nil)
+	}
+	if err == nil {
+		err = tools.Register(command.Source, set.Tools()...)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, all.Close())
+	}
+	return tools, all, nil
+}

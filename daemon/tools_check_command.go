@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/tools/command"
+)
+
+func (a *app) toolCheckCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "check FILE|DIRECTORY...", Short: "Check manifests of programs, without a daemon",
+		Long: `Reads manifests as the daemon does, and says of each problem the file, the line
+and the column, and what would be right. A directory means all its .yaml files.
+docs/tools/command.md says what a manifest holds.`,
+		Example: "  toold tools check /etc/toold/tools\n  toold tools check greet.yaml --workspace /srv/work",
+		Args:    atLeast("a FILE or a DIRECTORY"),
+		RunE: func(c *cobra.Command, args []string) error {
+			cfg, err := a.config(c)
+			if err != nil {
+				return err
+			}
+			var problems []error
+			for _, path := range args {
+				set, err := checkedManifests(cfg, path)
+				if err != nil {
+					problems = append(problems, err)
+					continue
+				}
+				for _, t := range set.Tools() {
+					d := t.Descriptor()
+					fmt.Fprintf(a.out, "%s is good: %s, version %s\n", show.Line(path), show.Line(d.ID), show.Line(d.Version))
+				}
+			}
+			if err := errors.Join(problems...); err != nil {
+				return codedError{err, exitUsage}
+			}
+			return nil
+		},
+	}
+	configFlags(c.Flags())
+	return c
+}
+
+func checkedManifests(c *Config, path string) (*command.Set, error) {
+	cfg, err := c.manifestConfig(noExec{}, noSecrets{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	load := command.LoadFile
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		load = func(cfg command.Config, path string) (*command.Set, error) { return command.Load(cfg, path, nil) }
+	}
+	set, err := load(cfg, path)
+	if err == nil {
+		err = c.checkManifests(set)
+	}
+	return set, err
+}

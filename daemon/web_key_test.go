@@ -1,0 +1,58 @@
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// T79: a search engine that repeats its key, from a file, tells nobody: not in what is found, nor in errors, the log and the journal.
+func TestT79KeyOfASearchIsNowhere(t *testing.T) {
+	const key = "key-of-the-search-engine"
+	sent := make(chan string, 10)
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := r.Header.Get("X-Subscription-Token")
+		sent <- got
+		if r.URL.Query().Get("q") == "fail" {
+			http.Redirect(w, r, "http://127.0.0.1:1/?key="+got, http.StatusFound)
+			return
+		}
+		fmt.Fprintf(w, `{"web":{"results":[{"title":"your key is %s","url":"https://x.example/?key=%[1]s","description":"again: %[1]s"}]}}`, got)
+	}))
+	defer engine.Close()
+	s := newSite(t, "rules:\n  - {action: allow, tools: [web_search]}\n")
+	dir := filepath.Dir(s.rules)
+	file, config := filepath.Join(dir, "key"), filepath.Join(dir, "toold.yaml")
+	must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "web: {search: brave, search_url: %q, search_key_file: %q}\n", engine.URL, file), 0o600))
+	p := s.start("--config", config)
+	told := ""
+	for i, query := range []string{"words", "fail"} {
+		got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
+			Tool: "web_search", CallId: fmt.Sprintf("web-key-call-%04d", i), Arguments: fmt.Sprintf(`{"query":%q}`, query),
+		}})
+		must(t, err)
+		told += got.GetCall().String() + "\n"
+		if got := <-sent; got != key {
+			t.Errorf("the engine was sent %q", got)
+		}
+	}
+	if !strings.Contains(told, "your key is [redacted") {
+		t.Errorf("it is not told what the engine said: %s", told)
+	}
+	journal := filesOf(t, s.data) // while the write-ahead log is there
+	p.signal(syscall.SIGTERM)
+	p.wait(hangs)
+	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
+		if strings.Contains(text, key) {
+			t.Errorf("the key stands in the %s", place)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// twoOwners speaks for two daemons that have, one after the other, one store. It gives a worker work and keeps whether it began.
+type twoOwners struct {
+	tooldv1.UnimplementedWorkerServiceServer
+	began chan bool
+}
+
+var ownersWork = []struct {
+	epoch  int64
+	call   string
+	number int32
+	begins bool
+}{
+	{0, "a", 1, true}, // of a daemon that knows nothing of this
+	{2, "a", 2, true},
+	{2, "a", 1, false},
+	{1, "b", 1, false},
+	{2, "b", 1, true},
+	{3, "b", 2, true},
+	{2, "c", 1, false},
+}
+
+func (o *twoOwners) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
+	if _, err := stream.Recv(); err != nil {
+		return err
+	}
+	err := stream.Send(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Registered{Registered: &tooldv1.WorkerRegistered{
+		WorkerId: "w", Lease: durationpb.New(time.Minute), StoreId: "s", Epoch: 2,
+	}}})
+	for i := 0; i < len(ownersWork) && err == nil; i++ {
+		work, lease := ownersWork[i], string(rune('a'+i))
+		err = stream.Send(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
+			LeaseId: lease, Kind: tooldv1.WorkKind_WORK_KIND_EXECUTE, Epoch: work.epoch,
+			Call: &tooldv1.WorkerCall{Tool: "greet", Arguments: `{"name":"Ada"}`, Namespace: "default", CallId: work.call, Attempt: work.number},
+		}}})
+		for err == nil {
+			var m *tooldv1.ConnectRequest
+			if m, err = stream.Recv(); m.GetDone().GetLeaseId() == lease {
+				o.began <- m.GetDone().GetResult().GetStatus() == tooldv1.ResultStatus_RESULT_STATUS_SUCCESS && !m.GetDone().GetNotRun()
+				err = stream.Send(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: lease}}})
+				break
+			}
+		}
+	}
+	if err == nil {
+		<-stream.Context().Done()
+	}
+	return err
+}
+
+// TestT126WorkersRefuseAFencedOwner: a worker does not begin what a daemon asks that lost its store to one that the worker has heard
+// of, nor an attempt before one that it began.
+func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
+	inEach(t, func(t *testing.T, l language) {
+		lis, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		owners := &twoOwners{began: make(chan bool, len(ownersWork))}
+		srv := grpc.NewServer()
+		tooldv1.RegisterWorkerServiceServer(srv, owners)
+		served := make(chan error, 1)
+		go func() { served <- srv.Serve(lis) }()
+		cmd := l.command(t, lis.Addr().String())
+		if cmd.Env == nil {
+			cmd.Env = os.Environ()
+		}
+		cmd.Env = append(cmd.Env, "TOOLD_TEST_TOKEN=none")
+		must(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			srv.Stop()
+			<-served
+		})
+		for _, work := range ownersWork {
+			select {
+			case began := <-owners.began:
+				if began != work.begins {
+					t.Errorf("epoch %d, call %s, attempt %d: began %t, want %t", work.epoch, work.call, work.number, began, work.begins)
+				}
+			case <-time.After(hangs):
+				t.Fatal("the worker says nothing")
+			}
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+// Workers is about programs that dial in to run tools. Neither time may be zero.
+type Workers struct {
+	Lease   time.Duration `koanf:"lease"`   // how long a worker may be silent before its calls are taken from it
+	Wait    time.Duration `koanf:"wait"`    // how long a call waits for a worker
+	Each    int           `koanf:"each"`    // workers of one namespace at once
+	Trusted []string      `koanf:"trusted"` // namespace/pool whose definitions may change without an operator; none: no pool's
+}
+
+func defaultWorkers() Workers {
+	return Workers{Lease: 15 * time.Second, Wait: 30 * time.Second, Each: 256}
+}
+
+// sources are the sources of the pools that are trusted.
+func (w *Workers) sources() []string {
+	var sources []string
+	for _, pool := range w.Trusted {
+		namespace, name, _ := strings.Cut(pool, "/")
+		sources = append(sources, worker.SourceOf(namespace, name))
+	}
+	return sources
+}
+
+func (c *Config) validateWorkers(wrong complaint) {
+	if n := c.Workers.Each; n < 1 || n > 65_536 {
+		wrong("workers.each", "%d is not between 1 and 65536", n)
+	}
+	for i, pool := range c.Workers.Trusted {
+		if namespace, name, ok := strings.Cut(pool, "/"); !ok || namespace == "" || name == "" {
+			wrong("workers.trusted", "entry %d is not namespace/pool", i+1)
+		}
+	}
+}
+
+// openWorkers makes the tools known that workers offered before.
+func (d *daemon) openWorkers(ctx context.Context) error {
+	known, err := wire.KnownWorkerTools(ctx, d.store)
+	if err != nil {
+		d.log.Error("tools of workers that are not known until their workers are back", zap.Error(err))
+	}
+	key, err := wire.WorkerKey(ctx, d.store)
+	if err != nil {
+		d.log.Error("calls of workers do not outlive this daemon: the key of their leases cannot be read", zap.Error(err))
+	}
+	w, id := d.cfg.Workers, d.store.Identity()
+	d.workers, err = worker.New(worker.Config{
+		Registry: wire.WorkerTools(d.tools), Memory: wire.WorkerMemory(d.store), Known: known,
+		Lease: w.Lease, Wait: w.Wait, Workers: w.Each, Log: d.log,
+		StoreID: id.StoreID, Epoch: id.Epoch, Own: d.own(), Key: key,
+	})
+	if err != nil {
+		return errors.Join(errors.New("workers"), err)
+	}
+	d.onClose(func() error { d.workers.Close(); return nil })
+	return nil
+}
+
+// hidden reports whether a principal may not find a tool: a rule denies it, or it is another tenant's.
+func (d *daemon) hidden(p tool.Principal, t *tool.Descriptor) bool {
+	return d.workers.Hidden(p, t) || d.gate.Hidden(p, t)
+}
+
+// unlisted reports whether a principal's lists leave a tool out.
+func (d *daemon) unlisted(p tool.Principal, t *tool.Descriptor) bool {
+	return d.hidden(p, t) || d.workers.Absent(t)
+}
+
+// toolsOf counts the trusted tools of a source.
+func (d *daemon) toolsOf(source string) (n int) {
+	for _, e := range d.tools.All() {
+		if e.Source == source {
+			n++
+		}
+	}
+	return n
+}
+
+// workerSources are the sources of workers.
+func (a adminOf) workerSources() []server.Source {
+	var out []server.Source
+	for _, p := range a.d.workers.Pools() {
+		namespace, _ := worker.NamespaceOf(p.Source)
+		o := server.Source{Name: p.Source, Namespace: namespace, State: server.SourceReady, Since: p.Since, Tools: a.d.toolsOf(p.Source), Server: strconv.Itoa(len(p.Workers)) + " workers"}
+		switch {
+		case len(p.Workers) == 0:
+			o.State, o.Server, o.Error = server.SourceDown, "", "no worker is connected"
+		case len(p.Workers) == 1:
+			o.Server = "1 worker: " + p.Workers[0]
+		}
+		for _, r := range p.Refused {
+			o.Refused = append(o.Refused, server.RefusedTool{Name: r.Tool, Reason: r.Message})
+		}
+		out = append(out, o)
+	}
+	return out
+}
