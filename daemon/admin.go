@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -33,21 +34,21 @@ func (a adminOf) Info(context.Context) server.Info {
 	d, l := a.d, &a.d.cfg.Limits
 	id := d.store.Identity()
 	info := server.Info{
-		Version: version, Commit: commit(), Store: a.d.cfg.storeKind(), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
+		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: server.Limits{
-			Arguments: int64(l.Arguments), Result: maxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
+			Arguments: int64(l.Arguments), Result: config.MaxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
 			Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
 		},
 		Features: []string{"artifacts", "definitions", "describe", "documents", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}
-	d.cfg.showLimits(&info.Limits)
+	showLimits(d.cfg, &info.Limits)
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}
 	for _, o := range d.outside.Load().hooks() {
 		h := o.hook.Health()
 		info.Hooks = append(info.Hooks, server.HookState{
-			Name: o.entry.Name, Kinds: o.entry.kinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
+			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
 			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
 		})
 	}
@@ -120,7 +121,7 @@ func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string)
 	if !ok {
 		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
 	}
-	if err := a.d.cfg.mayHoldBackup(directory); err != nil {
+	if err := a.d.cfg.MayHoldBackup(directory); err != nil {
 		return server.Backup{}, call.InvalidField("directory", "%v", err)
 	}
 	copied, err := s.Backup(ctx, directory)
@@ -158,12 +159,12 @@ type reloads struct {
 	descriptions map[string]string
 	level        string
 	secrets      redact.Config
-	references   []NamedSecret
+	references   []config.NamedSecret
 }
 
 // readSecrets reads again what is taken out of what calls tell. The function puts it in force; it is nil when nothing is
 // new. What the calls of a daemon pass is fitted together once: one that began without secrets has none until a restart.
-func (d *daemon) readSecrets(cfg *Config) (func(), error) {
+func (d *daemon) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
 		return nil, nil
 	}
@@ -182,8 +183,8 @@ func (d *daemon) reloads(key string) bool {
 }
 
 // needRestart lists the settings that changed and hold after a restart alone.
-func (d *daemon) needRestart(next *Config) (keys []string) {
-	before, after := valuesOf(*d.cfg), valuesOf(*next)
+func (d *daemon) needRestart(next *config.Config) (keys []string) {
+	before, after := config.Values(*d.cfg), config.Values(*next)
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
 			keys = append(keys, key)
@@ -192,20 +193,20 @@ func (d *daemon) needRestart(next *Config) (keys []string) {
 	return keys
 }
 
-func (d *daemon) reloadDescriptions(next *Config) (swapped bool, err error) {
-	if reflect.DeepEqual(d.reload.descriptions, next.descriptions()) {
+func (d *daemon) reloadDescriptions(next *config.Config) (swapped bool, err error) {
+	if reflect.DeepEqual(d.reload.descriptions, descriptionsOf(next)) {
 		return false, nil
 	}
-	if err := d.tools.Describe(next.descriptions()); err != nil {
+	if err := d.tools.Describe(descriptionsOf(next)); err != nil {
 		return false, err
 	}
-	d.reload.descriptions = next.descriptions()
+	d.reload.descriptions = descriptionsOf(next)
 	d.warnOfDescriptions()
 	return true, nil
 }
 
 // reloadRules puts the rules in force, and reports whether they are others.
-func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte) bool {
+func (d *daemon) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
 	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
 		return false
 	}
@@ -218,8 +219,8 @@ func (d *daemon) reloadRules(next *Config, rules *permission.Rules, text []byte)
 
 // A fresh is all that a reload reads before it changes anything.
 type fresh struct {
-	cfg         *Config
-	kept        *Config // cfg with the workspaces that are in force until a restart
+	cfg         *config.Config
+	kept        *config.Config // cfg with the workspaces that are in force until a restart
 	rules       *permission.Rules
 	text        []byte // of the rules
 	swapSecrets func() // nil: nothing new
@@ -235,9 +236,9 @@ func (d *daemon) readAll() (*fresh, error) {
 	for _, read := range []func() error{
 		func() (err error) {
 			if n.cfg, err = d.cfg.Reload(); err == nil {
-				n.cfg.Sandbox.Profiles, n.restart = d.cfg.withProfiles(n.cfg.Sandbox.Profiles)
-				n.kept = n.cfg.inWorkspaces(d.cfg)
-				err = n.kept.separatePlaces()
+				n.cfg.Sandbox.Profiles, n.restart = withProfiles(d.cfg, n.cfg.Sandbox.Profiles)
+				n.kept = n.cfg.InWorkspaces(d.cfg)
+				err = n.kept.SeparatePlaces()
 			}
 			return err
 		},
@@ -249,7 +250,7 @@ func (d *daemon) readAll() (*fresh, error) {
 		func() (err error) { n.hooks, err = d.readHooks(n.kept); return err },
 		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },
 		func() (err error) {
-			n.manifests, err = n.kept.readManifests(d.runner, d.references, d.log, d.manifests)
+			n.manifests, err = readManifests(n.kept, d.runner, d.references, d.log, d.manifests)
 			return err
 		},
 	} {
@@ -315,4 +316,20 @@ func (d *daemon) reloadAll() (server.Reloaded, error) {
 	d.proof.Store(d.startProof(d.policy)) // the machine may have changed
 	d.log.Info("reloaded", zap.Strings("changed", done.Changed), zap.Strings("needs_restart", done.NeedsRestart))
 	return done, nil
+}
+
+func descriptionsOf(c *config.Config) map[string]string {
+	texts := make(map[string]string, len(c.Tools.Descriptions))
+	for _, d := range c.Tools.Descriptions {
+		texts[d.Tool] = d.Text
+	}
+	return texts
+}
+
+// storeKind is the word for the store.
+func storeKind(c *config.Config) string {
+	if c.Store == "" {
+		return "sqlite"
+	}
+	return "postgres"
 }

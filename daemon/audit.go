@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/x509"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store"
@@ -30,16 +32,16 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	if d.plugins.audit == nil {
 		return nil
 	}
-	key, err := ensureAuditKey(d.cfg.auditKeyFile())
+	key, err := ensureAuditKey(auditKeyFile(d.cfg))
 	if err != nil {
 		return err
 	}
 	k := &audit.Keeper{
-		Store: d.store.Identity().StoreID, Source: chainOf(d.store), Key: key, File: d.cfg.checkpointFile(),
+		Store: d.store.Identity().StoreID, Source: chainOf(d.store), Key: key, File: checkpointFile(d.cfg),
 		Every: d.cfg.Audit.Every, Now: d.store.Now, Log: d.log,
 	}
 	if err := k.Open(); err != nil {
-		return usagef("audit.checkpoints: %w", err)
+		return config.Errorf("audit.checkpoints: %w", err)
 	}
 	d.log.Info("audit records are kept", zap.String("checkpoints", k.File), zap.String("key", hex.EncodeToString(key.Public().(ed25519.PublicKey))))
 	loops.Go(func() {
@@ -150,4 +152,11 @@ func readAuditKey(file string) (ed25519.PrivateKey, error) {
 		return nil, fmt.Errorf("%s is not a key of Ed25519", file)
 	}
 	return key, nil
+}
+
+// auditKeyFile is the key with which checkpoints are signed.
+func auditKeyFile(c *config.Config) string { return filepath.Join(c.Data, "audit", "key") }
+
+func checkpointFile(c *config.Config) string {
+	return cmp.Or(c.Audit.Checkpoints, filepath.Join(c.Data, "audit", "checkpoints.jsonl"))
 }

@@ -18,11 +18,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/plugins/audit"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func (a *app) auditCommand() *cobra.Command {
+func auditCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "audit",
 		Short:   "Read and verify the chain of audit records",
@@ -32,19 +34,19 @@ decided, in a chain that shows what was changed later, and signs now and then
 where it stands. Copy the file of checkpoints to where the daemon cannot write:
 they alone show that the end was cut off, or the whole chain written anew.`,
 	}
-	c.AddCommand(a.auditExportCommand(), a.auditVerifyCommand(), a.auditKeyCommand())
+	c.AddCommand(auditExportCommand(a), auditVerifyCommand(a), auditKeyCommand(a))
 	return c
 }
 
-func (a *app) auditExportCommand() *cobra.Command {
+func auditExportCommand(a *cli.App) *cobra.Command {
 	after := int64(0)
 	c := &cobra.Command{
 		Use:     "export",
 		Short:   "Print the records as JSON lines, oldest first",
 		Example: "  toold audit export > audit.jsonl\n  toold audit export --after 5120 >> audit.jsonl",
-		Args:    noArgs,
-		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
-			out := bufio.NewWriter(a.out)
+		Args:    cli.NoArgs,
+		RunE: withAdmin(a, func(ctx context.Context, c tooldv1.AdminServiceClient) error {
+			out := bufio.NewWriter(a.Out)
 			for l, err := range auditOf(ctx, c, after) {
 				if err != nil {
 					return errors.Join(out.Flush(), err)
@@ -63,15 +65,15 @@ func (a *app) auditExportCommand() *cobra.Command {
 }
 
 // auditOf reads the chain of a daemon.
-func auditOf(ctx context.Context, c *client, after int64) iter.Seq2[audit.Line, error] {
+func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, after int64) iter.Seq2[audit.Line, error] {
 	return func(yield func(audit.Line, error) bool) {
-		info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+		info, err := c.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 		if err != nil {
 			yield(audit.Line{}, err)
 			return
 		}
 		for {
-			page, err := c.admin.ReadAudit(ctx, &tooldv1.ReadAuditRequest{After: after})
+			page, err := c.ReadAudit(ctx, &tooldv1.ReadAuditRequest{After: after})
 			if err != nil {
 				yield(audit.Line{}, err)
 				return
@@ -99,7 +101,7 @@ type auditFlags struct {
 	retention                   time.Duration
 }
 
-func (a *app) auditVerifyCommand() *cobra.Command {
+func auditVerifyCommand(a *cli.App) *cobra.Command {
 	var f auditFlags
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
@@ -119,14 +121,14 @@ kept elsewhere, and --key shows that they are the daemon's: see
 				return err
 			}
 			if len(args) == 1 {
-				return a.verifyFile(args[0], &f, signed, bad)
+				return verifyFile(a, args[0], &f, signed, bad)
 			}
-			return a.withClient(func(ctx context.Context, c *client, _ []string) error {
-				info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+			return withAdmin(a, func(ctx context.Context, c tooldv1.AdminServiceClient) error {
+				info, err := c.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 				if err != nil {
 					return err
 				}
-				page, err := c.admin.ReadAudit(ctx, &tooldv1.ReadAuditRequest{PageSize: 1})
+				page, err := c.ReadAudit(ctx, &tooldv1.ReadAuditRequest{PageSize: 1})
 				if err != nil {
 					return err
 				}
@@ -134,7 +136,7 @@ kept elsewhere, and --key shows that they are the daemon's: see
 				if err != nil {
 					return err
 				}
-				return a.tellVerified(report, bad, f.checkpoints != "")
+				return tellVerified(a, report, bad, f.checkpoints != "")
 			})(c, nil)
 		},
 	}
@@ -142,14 +144,14 @@ kept elsewhere, and --key shows that they are the daemon's: see
 	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed them; empty believes each checkpoint")
 	c.Flags().StringVar(&f.namespace, "namespace", "", "of an export in FILE; empty is that of its first record")
 	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "for which records are kept, of an export in FILE")
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
 func (f *auditFlags) read() ([]audit.Checkpoint, []audit.Finding, error) {
 	if f.checkpoints == "" {
 		if f.key != "" {
-			return nil, nil, usagef("--key goes with --checkpoints")
+			return nil, nil, cli.Usagef("--key goes with --checkpoints")
 		}
 		return nil, nil, nil
 	}
@@ -157,7 +159,7 @@ func (f *auditFlags) read() ([]audit.Checkpoint, []audit.Finding, error) {
 	if f.key != "" {
 		b, err := hex.DecodeString(f.key)
 		if err != nil || len(b) != ed25519.PublicKeySize {
-			return nil, nil, usagef("--key: want %d bytes in hex, as \"toold audit key\" prints them", ed25519.PublicKeySize)
+			return nil, nil, cli.Usagef("--key: want %d bytes in hex, as \"toold audit key\" prints them", ed25519.PublicKeySize)
 		}
 		key = b
 	}
@@ -173,7 +175,7 @@ func (f *auditFlags) read() ([]audit.Checkpoint, []audit.Finding, error) {
 	return good, bad, nil
 }
 
-func (a *app) verifyFile(name string, f *auditFlags, signed []audit.Checkpoint, bad []audit.Finding) error {
+func verifyFile(a *cli.App, name string, f *auditFlags, signed []audit.Checkpoint, bad []audit.Finding) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return err
@@ -194,7 +196,7 @@ func (a *app) verifyFile(name string, f *auditFlags, signed []audit.Checkpoint, 
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return a.tellVerified(report, bad, f.checkpoints != "")
+	return tellVerified(a, report, bad, f.checkpoints != "")
 }
 
 // exported reads what export printed.
@@ -218,10 +220,10 @@ func exported(r io.Reader) iter.Seq2[audit.Line, error] {
 }
 
 // tellVerified prints a report; findings are an error.
-func (a *app) tellVerified(r audit.Report, bad []audit.Finding, compared bool) error {
+func tellVerified(a *cli.App, r audit.Report, bad []audit.Finding, compared bool) error {
 	r.Findings = append(bad, r.Findings...)
-	if a.output == formJSON {
-		if err := json.NewEncoder(a.out).Encode(r); err != nil {
+	if a.Output == cli.FormJSON {
+		if err := json.NewEncoder(a.Out).Encode(r); err != nil {
 			return err
 		}
 	} else {
@@ -243,7 +245,7 @@ func (a *app) tellVerified(r audit.Report, bad []audit.Finding, compared bool) e
 		for _, f := range r.Findings {
 			fmt.Fprintf(&b, "%-12s %s\n", f.Kind, f.Text)
 		}
-		if _, err := io.WriteString(a.out, b.String()); err != nil {
+		if _, err := io.WriteString(a.Out, b.String()); err != nil {
 			return err
 		}
 	}
@@ -253,13 +255,13 @@ func (a *app) tellVerified(r audit.Report, bad []audit.Finding, compared bool) e
 	return nil
 }
 
-func (a *app) auditKeyCommand() *cobra.Command {
+func auditKeyCommand(a *cli.App) *cobra.Command {
 	data := "data"
 	c := &cobra.Command{
 		Use:     "key",
 		Short:   "Print the public key that signs checkpoints",
 		Example: "  toold audit key --data data",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			key, err := readAuditKey(filepath.Join(data, "audit", "key"))
 			if errors.Is(err, os.ErrNotExist) {
@@ -268,7 +270,7 @@ func (a *app) auditKeyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(a.out, hex.EncodeToString(key.Public().(ed25519.PublicKey)))
+			_, err = fmt.Fprintln(a.Out, hex.EncodeToString(key.Public().(ed25519.PublicKey)))
 			return err
 		},
 	}

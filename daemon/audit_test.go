@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/plugins/audit"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/store/postgres/pgtest"
 )
@@ -101,7 +103,7 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 		must(t, os.WriteFile(elsewhere, signed, 0o600))
 		d := p.again()
 		got := new(run).do(t, p.data, "audit", "verify", "--checkpoints", elsewhere, "--key", key)
-		if got.code != exitFailed || !strings.Contains(got.out, forgery.want) {
+		if got.code != cli.ExitFailed || !strings.Contains(got.out, forgery.want) {
 			t.Errorf("%s: exit %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
 		}
 		d.stop()
@@ -114,7 +116,7 @@ func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
 	t.Helper()
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
 	wrong := strings.Repeat("ab", 32)
-	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, exitFailed, "SIGNATURE")
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, cli.ExitFailed, "SIGNATURE")
 	export := new(run).do(t, p.data, "audit", "export").out
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	must(t, os.WriteFile(file, []byte(export), 0o600))

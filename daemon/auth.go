@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
 )
@@ -24,7 +25,7 @@ func localUser() tool.Principal {
 }
 
 // newAuth returns who may come in. localToken is the text of the token of the first start; empty while there is none.
-func newAuth(cfg *Config, localToken string) (*server.Auth, error) {
+func newAuth(cfg *config.Config, localToken string) (*server.Auth, error) {
 	var tokens []server.Token
 	if localToken != "" {
 		sum := sha256.Sum256([]byte(localToken))
@@ -60,7 +61,7 @@ func readToken(file string) (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if len(token) < base64.RawURLEncoding.EncodedLen(16) {
-		return "", usagef("token file %s holds no token of 128 bits or more; remove it and the next start makes one", file)
+		return "", config.Errorf("token file %s holds no token of 128 bits or more; remove it and the next start makes one", file)
 	}
 	if err := os.Chmod(file, 0o600); err != nil { // it may have been copied here
 		return "", fmt.Errorf("token: %w", err)
@@ -90,13 +91,13 @@ func ensureToken(file string) (string, error) {
 }
 
 // newTLS reads the files of the TCP listener; nil without.
-func newTLS(cfg *Config) (*tls.Config, error) {
+func newTLS(cfg *config.Config) (*tls.Config, error) {
 	if cfg.TLS.Cert == "" {
 		return nil, nil
 	}
 	pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
 	if err != nil {
-		return nil, usagef("tls: %w", err)
+		return nil, config.Errorf("tls: %w", err)
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if cfg.TLS.ClientCA == "" {
@@ -104,11 +105,11 @@ func newTLS(cfg *Config) (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(cfg.TLS.ClientCA)
 	if err != nil {
-		return nil, usagef("tls.client_ca: %w", err)
+		return nil, config.Errorf("tls.client_ca: %w", err)
 	}
 	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, usagef("tls.client_ca: %s has no PEM certificate", cfg.TLS.ClientCA)
+		return nil, config.Errorf("tls.client_ca: %s has no PEM certificate", cfg.TLS.ClientCA)
 	}
 	return c, nil
 }

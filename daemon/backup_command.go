@@ -8,12 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-func (a *app) backupCommand() *cobra.Command {
+func backupCommand(a *cli.App) *cobra.Command {
 	data := ""
 	c := &cobra.Command{
 		Use:   "backup DEST",
@@ -28,34 +30,34 @@ configuration, tokens or the workspace.
 
 "toold restore" makes a store of it.`,
 		Example: "  toold backup data/backups/monday\n  toold backup /mnt/monday --data data   # no daemon runs",
-		Args:    exactArgs("DEST"),
+		Args:    cli.ExactArgs("DEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			dest, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
 			}
 			if data == "" {
-				return a.withClient(func(ctx context.Context, c *client, _ []string) error {
-					got, err := c.admin.Backup(ctx, &tooldv1.BackupRequest{Directory: dest})
+				return withAdmin(a, func(ctx context.Context, c tooldv1.AdminServiceClient) error {
+					got, err := c.Backup(ctx, &tooldv1.BackupRequest{Directory: dest})
 					if err != nil {
 						return err
 					}
-					return a.print(got, copiedText(dest, got.GetCalls(), got.GetFiles(), got.GetBytes()))
+					return a.Print(got, copiedText(dest, got.GetCalls(), got.GetFiles(), got.GetBytes()))
 				})(c, args)
 			}
 			copied, err := sqlite.Backup(c.Context(), data, dest)
 			if err != nil {
 				return err
 			}
-			return a.tellCopied(dest, copied)
+			return tellCopied(a, dest, copied)
 		},
 	}
 	c.Flags().StringVar(&data, "data", "", "the store's directory, when no daemon runs")
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+func restoreCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore SRC DATA",
 		Short: "Make a store of a backup",
@@ -64,24 +66,24 @@ empty. A daemon that is started on it holds the calls that had not ended,
 because they may have gone on since the backup: "toold release" carries them on
 or ends them.`,
 		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
-		Args:    exactArgs("SRC", "DATA"),
+		Args:    cli.ExactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
 			copied, err := sqlite.Restore(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
-			return a.tellCopied(args[1], copied)
+			return tellCopied(a, args[1], copied)
 		},
 	}
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
-func (a *app) tellCopied(dest string, copied *sqlite.Copied) error {
-	if a.output == formJSON {
-		return json.NewEncoder(a.out).Encode(copied)
+func tellCopied(a *cli.App, dest string, copied *sqlite.Copied) error {
+	if a.Output == cli.FormJSON {
+		return json.NewEncoder(a.Out).Encode(copied)
 	}
-	_, err := fmt.Fprint(a.out, copiedText(dest, copied.Calls, int64(copied.Files), copied.Bytes))
+	_, err := fmt.Fprint(a.Out, copiedText(dest, copied.Calls, int64(copied.Files), copied.Bytes))
 	return err
 }
 

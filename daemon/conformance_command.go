@@ -14,11 +14,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
 	"github.com/toold-dev/toold/conformance"
 )
 
-func (a *app) conformanceCommand() *cobra.Command {
+func conformanceCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance",
 		Short: "Hold a running daemon to the behaviour of the API",
@@ -31,10 +32,10 @@ give it one of its own.`,
 		Example: `  toold conformance config conf
   toold serve --config conf/toold.yaml --data conf/data --listen-tcp :7131
   toold conformance run 127.0.0.1:7131 --tokens conf/tokens.json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.conformanceRunCommand(), a.conformanceListCommand(), a.conformanceConfigCommand())
+	c.AddCommand(conformanceRunCommand(a), conformanceListCommand(a), conformanceConfigCommand(a))
 	return c
 }
 
@@ -45,7 +46,7 @@ type conformanceFlags struct {
 	patience        time.Duration
 }
 
-func (a *app) conformanceRunCommand() *cobra.Command {
+func conformanceRunCommand(a *cli.App) *cobra.Command {
 	var f conformanceFlags
 	c := &cobra.Command{
 		Use:   "run [ADDRESS]",
@@ -63,15 +64,12 @@ daemon serves.`,
     --restart './kill-and-start.sh'`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%s takes one ADDRESS", c.CommandPath())
+				return cli.Usagef("%s takes one ADDRESS", c.CommandPath())
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				a.connection.address = args[0]
-			}
-			return a.runConformance(c.Context(), &f)
+			return runConformance(c.Context(), a, &f, args)
 		},
 	}
 	flags := c.Flags()
@@ -79,11 +77,11 @@ daemon serves.`,
 	flags.StringVar(&f.tokens, "tokens", "", `file of the people's tokens, from "toold conformance config"; required`)
 	flags.StringVar(&f.restart, "restart", "", "shell command that kills the daemon and starts it again")
 	flags.DurationVar(&f.patience, "patience", 20*time.Second, "how long to wait for an answer")
-	a.outputFlag(c, formTable, formJSON, formJSONL)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON, cli.FormJSONL)
 	return c
 }
 
-func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
+func runConformance(ctx context.Context, a *cli.App, f *conformanceFlags, args []string) error {
 	tokens, err := f.readTokens()
 	if err != nil {
 		return err
@@ -94,16 +92,16 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 	}
 	chosen := conformance.Select(all, f.only...)
 	if len(chosen) == 0 {
-		return usagef("no transcript is called %s; toold conformance list lists them", strings.Join(f.only, " or "))
+		return cli.Usagef("no transcript is called %s; toold conformance list lists them", strings.Join(f.only, " or "))
 	}
-	conn, err := a.connect(true)
+	conn, err := a.DialAt(strings.Join(args, "")) // one at most
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	config := conformance.Config{Conn: conn, Tokens: tokens, Patience: f.patience}
 	if f.restart != "" {
-		config.Restart = func(ctx context.Context) error { return a.restartDaemon(ctx, f.restart) }
+		config.Restart = func(ctx context.Context) error { return restartDaemon(ctx, a, f.restart) }
 	}
 	var outcomes []*conformance.Outcome
 	for _, t := range chosen {
@@ -112,31 +110,31 @@ func (a *app) runConformance(ctx context.Context, f *conformanceFlags) error {
 			return err
 		}
 		outcomes = append(outcomes, out)
-		if err := a.tellOutcome(t, out); err != nil {
+		if err := tellOutcome(a, t, out); err != nil {
 			return err
 		}
 	}
-	return a.tellOutcomes(outcomes)
+	return tellOutcomes(a, outcomes)
 }
 
 func (f *conformanceFlags) readTokens() (map[string]string, error) {
 	if f.tokens == "" {
-		return nil, usagef("--tokens FILE is missing: the transcripts are played by several people; toold conformance config makes it")
+		return nil, cli.Usagef("--tokens FILE is missing: the transcripts are played by several people; toold conformance config makes it")
 	}
 	text, err := os.ReadFile(f.tokens)
 	if err != nil {
-		return nil, usagef("tokens: %w", err)
+		return nil, cli.Usagef("tokens: %w", err)
 	}
 	var tokens map[string]string
 	if err := json.Unmarshal(text, &tokens); err != nil {
-		return nil, usagef("tokens: %s: %w", f.tokens, err)
+		return nil, cli.Usagef("tokens: %s: %w", f.tokens, err)
 	}
 	return tokens, nil
 }
 
-func (a *app) restartDaemon(ctx context.Context, command string) error {
+func restartDaemon(ctx context.Context, a *cli.App, command string) error {
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", command)
-	c.Stdout, c.Stderr, c.Env = a.err, a.err, a.environ
+	c.Stdout, c.Stderr, c.Env = a.Err, a.Err, a.Environ
 	c.WaitDelay = time.Second // the daemon may have got hold of our standard error
 	if err := c.Run(); err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		return fmt.Errorf("--restart: %w", err)
@@ -145,11 +143,11 @@ func (a *app) restartDaemon(ctx context.Context, command string) error {
 }
 
 // tellOutcome shows one as it comes, unless all are one list.
-func (a *app) tellOutcome(t *conformance.Transcript, o *conformance.Outcome) error {
-	if a.output == formJSONL {
-		return json.NewEncoder(a.out).Encode(shownOutcome(o))
+func tellOutcome(a *cli.App, t *conformance.Transcript, o *conformance.Outcome) error {
+	if a.Output == cli.FormJSONL {
+		return json.NewEncoder(a.Out).Encode(shownOutcome(o))
 	}
-	if a.output != formTable {
+	if a.Output != cli.FormTable {
 		return nil
 	}
 	var b strings.Builder
@@ -176,11 +174,11 @@ func (a *app) tellOutcome(t *conformance.Transcript, o *conformance.Outcome) err
 			fmt.Fprintf(&b, "        it counts on: %s\n", h)
 		}
 	}
-	_, err := a.out.Write([]byte(b.String()))
+	_, err := a.Out.Write([]byte(b.String()))
 	return err
 }
 
-func (a *app) tellOutcomes(all []*conformance.Outcome) error {
+func tellOutcomes(a *cli.App, all []*conformance.Outcome) error {
 	failed := 0
 	shown := []map[string]any{}
 	for _, o := range all {
@@ -189,16 +187,16 @@ func (a *app) tellOutcomes(all []*conformance.Outcome) error {
 		}
 	}
 	var err error
-	switch a.output {
-	case formJSON:
-		e := json.NewEncoder(a.out)
+	switch a.Output {
+	case cli.FormJSON:
+		e := json.NewEncoder(a.Out)
 		e.SetIndent("", "  ")
 		err = e.Encode(shown)
-	case formTable:
-		_, err = fmt.Fprintf(a.out, "%d passed, %d failed\n", len(all)-failed, failed)
+	case cli.FormTable:
+		_, err = fmt.Fprintf(a.Out, "%d passed, %d failed\n", len(all)-failed, failed)
 	}
 	if err == nil && failed > 0 {
-		return ending(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
@@ -214,29 +212,29 @@ func shownOutcome(o *conformance.Outcome) map[string]any {
 	return shown
 }
 
-func (a *app) conformanceListCommand() *cobra.Command {
+func conformanceListCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "List the transcripts and what they guard", Args: noArgs,
+		Use: "list", Short: "List the transcripts and what they guard", Args: cli.NoArgs,
 		Example: "  toold conformance list\n  toold conformance list -o json | jq -r '.[].ends[]?'",
 		RunE: func(*cobra.Command, []string) error {
 			all, err := conformance.All()
 			if err != nil {
 				return err
 			}
-			return a.listConformance(all)
+			return listConformance(a, all)
 		},
 	}
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
-func (a *app) listConformance(all []*conformance.Transcript) error {
-	if a.output == formJSON {
+func listConformance(a *cli.App, all []*conformance.Transcript) error {
+	if a.Output == cli.FormJSON {
 		shown := []map[string]any{}
 		for _, t := range all {
 			shown = append(shown, map[string]any{"transcript": t.Name, "about": t.About, "ends": append([]string{}, t.Ends...), "kills_daemon": t.Crashes()})
 		}
-		e := json.NewEncoder(a.out)
+		e := json.NewEncoder(a.Out)
 		e.SetIndent("", "  ")
 		return e.Encode(shown)
 	}
@@ -245,32 +243,32 @@ func (a *app) listConformance(all []*conformance.Transcript) error {
 		if t.Crashes() {
 			mark = " [--restart]"
 		}
-		if _, err := fmt.Fprintf(a.out, "%-28s %s%s\n", t.Name, t.About, mark); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%-28s %s%s\n", t.Name, t.About, mark); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a *app) conformanceConfigCommand() *cobra.Command {
+func conformanceConfigCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "config DIRECTORY",
 		Short: "Write the configuration with which a daemon passes",
 		Long: `Writes toold.yaml and rules.yaml for a daemon, and tokens.json for "toold
 conformance run", with new tokens. Files that are there are kept, and it fails.`,
 		Example: "  toold conformance config conf",
-		Args:    exactArgs("DIRECTORY"),
+		Args:    cli.ExactArgs("DIRECTORY"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := filepath.Abs(args[0])
 			if err != nil {
 				return err
 			}
-			return a.writeConformance(dir)
+			return writeConformance(a, dir)
 		},
 	}
 }
 
-func (a *app) writeConformance(dir string) error {
+func writeConformance(a *cli.App, dir string) error {
 	files, err := conformance.Configuration(filepath.Join(dir, conformance.RulesFile))
 	if err != nil {
 		return err
@@ -287,7 +285,7 @@ func (a *app) writeConformance(dir string) error {
 		if err := os.WriteFile(path, files[name], 0o600); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(a.out, path); err != nil {
+		if _, err := fmt.Fprintln(a.Out, path); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/toold-dev/toold/cli"
 )
 
 // TestConformanceCommands plays some transcripts with the configuration that is written for them. All of them are played in
@@ -13,10 +15,10 @@ func TestConformanceCommands(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Join(filepath.Dir(s.data), "conf")
 	wrote := new(run).do(t, s.data, "conformance", "config", dir)
-	if wrote.code != exitOK || strings.Count(wrote.out, "\n") != 3 {
+	if wrote.code != cli.ExitOK || strings.Count(wrote.out, "\n") != 3 {
 		t.Fatalf("config: %d\n%s%s", wrote.code, wrote.out, wrote.err)
 	}
-	if again := new(run).do(t, s.data, "conformance", "config", dir); again.code != exitFailed {
+	if again := new(run).do(t, s.data, "conformance", "config", dir); again.code != cli.ExitFailed {
 		t.Errorf("over files that are there: exit code %d", again.code)
 	}
 	tokens := filepath.Join(dir, "tokens.json")
@@ -31,20 +33,20 @@ func TestConformanceCommands(t *testing.T) {
 		t.Helper()
 		return new(run).do(t, s.data, append([]string{"conformance", "run", p.ready.TCP, "--tokens", tokens}, more...)...)
 	}
-	if got := play("--only", "approve,decline"); got.code != exitOK || !strings.Contains(got.out, "2 passed, 0 failed\n") {
+	if got := play("--only", "approve,decline"); got.code != cli.ExitOK || !strings.Contains(got.out, "2 passed, 0 failed\n") {
 		t.Errorf("run: %d\n%s%s", got.code, got.out, got.err)
 	}
 	s.write("rules:\n  - {name: all, action: allow, tools: [\"*\"]}\n")
-	if got := new(run).do(t, s.data, "reload", "--address", p.ready.TCP); got.code != exitOK {
+	if got := new(run).do(t, s.data, "reload", "--address", p.ready.TCP); got.code != cli.ExitOK {
 		t.Fatalf("reload: %d %s", got.code, got.err)
 	}
-	if got := play("--only", "decline"); got.code != exitFailed || !strings.Contains(got.out, "needs rules that say SUSPEND when asked calls write") {
+	if got := play("--only", "decline"); got.code != cli.ExitFailed || !strings.Contains(got.out, "needs rules that say SUSPEND when asked calls write") {
 		t.Errorf("with other rules: %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := play("--only", "decline", "-o", "json"); got.code != exitFailed || !strings.Contains(got.out, `"needs"`) {
+	if got := play("--only", "decline", "-o", "json"); got.code != cli.ExitFailed || !strings.Contains(got.out, `"needs"`) {
 		t.Errorf("as JSON: %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := new(run).do(t, s.data, "conformance", "list"); got.code != exitOK || !strings.Contains(got.out, "approve ") {
+	if got := new(run).do(t, s.data, "conformance", "list"); got.code != cli.ExitOK || !strings.Contains(got.out, "approve ") {
 		t.Errorf("list: %d\n%s%s", got.code, got.out, got.err)
 	}
 }

@@ -1,3 +1,7 @@
+// Package daemon assembles the parts of toold: store, registry, engine, plugins, tools and endpoints.
+//
+// [Main] is the whole program: the command line of package cli with the commands that work on this machine, of which serve
+// runs the daemon.
 package daemon
 
 import (
@@ -16,10 +20,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/trace"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -38,7 +44,8 @@ const heartbeatEvery = 15 * time.Second
 
 // A daemon is all parts, fitted together. What it opened it closes in the reverse order.
 type daemon struct {
-	cfg     *Config
+	cfg     *config.Config
+	version string
 	started time.Time
 	program string    // how commands begin that people may copy
 	out     io.Writer // for who started it
@@ -84,8 +91,8 @@ type daemon struct {
 }
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
-func newDaemon(ctx context.Context, cfg *Config, out io.Writer) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, out: out, started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
+func newDaemon(ctx context.Context, cfg *config.Config, version string, out io.Writer) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, version: version, out: out, started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
 	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
 	d.onClose(func() error { signal.Stop(d.hangup); return nil })
@@ -135,7 +142,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
 	}
 	id := d.store.Identity()
-	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.Homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}
@@ -158,7 +165,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		return err
 	}
 	d.onClose(d.workspaces.Close)
-	if d.policy, err = d.cfg.policies(sharing)(d.cfg.Bash.Profile); err != nil {
+	if d.policy, err = d.cfg.Policies(config.Sharing)(d.cfg.Bash.Profile); err != nil {
 		return err
 	}
 	d.proof.Store(d.startProof(d.policy))
@@ -170,13 +177,13 @@ func (d *daemon) openTools(ctx context.Context) error {
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
 		NamespaceOf:   worker.NamespaceOf,
 		AssertFormats: d.cfg.Tools.AssertFormats,
-		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, d.cfg.Workers.sources(), d.cfg.subagentSources()),
+		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
 	})
-	if err := d.tools.Describe(d.cfg.descriptions()); err != nil {
+	if err := d.tools.Describe(descriptionsOf(d.cfg)); err != nil {
 		return err
 	}
 	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
-		exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
+		version: d.version, exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
 	})
 	if err == nil {
 		err = d.openSubagents()
@@ -197,7 +204,7 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reload.rules, d.reload.descriptions, d.reload.level = text, d.cfg.descriptions(), d.cfg.Log.Level
+	d.reload.rules, d.reload.descriptions, d.reload.level = text, descriptionsOf(d.cfg), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	policies := lifecycle.NewPolicies(d.store)
 	d.gate = permission.New(permission.Config{
@@ -242,14 +249,14 @@ func (d *daemon) openEngine(context.Context) error {
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
 	}
-	d.cfg.limit(&cfg)
+	limit(d.cfg, &cfg)
 	d.engine, err = lifecycle.New(cfg)
 	d.auth = auth
 	return err
 }
 
 // warnOfRules logs what in the rules is probably not meant so.
-func (d *daemon) warnOfRules(cfg *Config, rules *permission.Rules) {
+func (d *daemon) warnOfRules(cfg *config.Config, rules *permission.Rules) {
 	for _, w := range ruleWarnings(cfg, rules, d.tools) {
 		d.log.Warn("permission rule", zap.String("warning", w))
 	}
@@ -306,7 +313,7 @@ func (d *daemon) listen(ctx context.Context) error {
 	}
 	add := func(lis net.Listener, err error) error {
 		if err != nil {
-			return usageError{err}
+			return config.Errorf("%w", err)
 		}
 		d.doors = append(d.doors, lis)
 		d.onClose(func() error { _ = lis.Close(); return nil }) // the server has closed it, unless it never served

@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -28,21 +30,21 @@ func TestDocuments(t *testing.T) {
 		{"get todo --thread t-1", "", 0, `{"todos":[{"content":"see the harbour","status":"pending"}]}` + "\n"},
 		{"get todo --thread t-1 -o json", "", 0, `"revision": "1"`},
 		{"put todo - --thread t-1 --expect 1", `{"todos":[]}`, 0, "revision 2\n"},
-		{"put todo - --thread t-1 --expect 1", `{"todos":[]}`, exitConflict, "has the revision 2, not 1"},
-		{"put todo {} --thread t-2", "", exitNotFound, `no thread "t-2" here`},
+		{"put todo - --thread t-1 --expect 1", `{"todos":[]}`, cli.ExitConflict, "has the revision 2, not 1"},
+		{"put todo {} --thread t-2", "", cli.ExitNotFound, `no thread "t-2" here`},
 		{"put limits 1.0 --namespace", "", 0, "revision 1\n"},
-		{"put limits {] --namespace", "", exitUsage, "is not JSON"},
+		{"put limits {] --namespace", "", cli.ExitUsage, "is not JSON"},
 		{"get limits --namespace", "", 0, "1.0\n"},
 		{"list --namespace --prefix lim -o jsonl", "", 0, `"key":"limits"`},
-		{"delete todo --thread t-1 --expect 9", "", exitConflict, "has the revision 2"},
+		{"delete todo --thread t-1 --expect 9", "", cli.ExitConflict, "has the revision 2"},
 		{"delete todo --thread t-1", "", 0, "deleted\n"},
 		{"delete todo --thread t-1", "", 0, "there was none\n"},
-		{"get todo --thread t-1", "", exitNotFound, `no document "todo" here`},
-		{"list", "", exitUsage, "one of --run, --thread and --namespace"},
-		{"list --run r-1 --namespace", "", exitUsage, "one of --run, --thread and --namespace"},
+		{"get todo --thread t-1", "", cli.ExitNotFound, `no document "todo" here`},
+		{"list", "", cli.ExitUsage, "one of --run, --thread and --namespace"},
+		{"list --run r-1 --namespace", "", cli.ExitUsage, "one of --run, --thread and --namespace"},
 		{"dead-letters", "", 0, "no dead letters"},
 		{"dead-letters list -o json", "", 0, "[]\n"},
-		{"dead-letters retry a-unknown", "", exitNotFound, "failed for good here"},
+		{"dead-letters retry a-unknown", "", cli.ExitNotFound, "failed for good here"},
 	} {
 		r := &run{in: tt.in}
 		r.do(t, s.data, append([]string{"documents"}, strings.Fields(tt.args)...)...)

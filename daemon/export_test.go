@@ -5,8 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/cli"
+
 	"google.golang.org/protobuf/encoding/protojson"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // The command prints what a program can read, and says on standard error what the list does not have as the tool has it.
@@ -33,5 +36,5 @@ func TestExport(t *testing.T) {
 	if r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--guidance"); !strings.Contains(r.out, "## bash\n\n") {
 		t.Errorf("guidance: %s", r.out)
 	}
-	new(run).do(t, dir, "tools", "export").expect(t, exitUsage, "", "--for")
+	new(run).do(t, dir, "tools", "export").expect(t, cli.ExitUsage, "", "--for")
 }

@@ -22,6 +22,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/spf13/pflag"
+
+	"github.com/toold-dev/toold/daemon/config"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
@@ -38,7 +41,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(asDaemon) != "" {
-		Main(version)
+		Main("unknown")
 		return
 	}
 	if at := os.Getenv(asClient); at != "" {
@@ -282,3 +285,33 @@ func (s *aStream) last(t *testing.T) *tooldv1.Frame {
 	}
 	return s.frames[len(s.frames)-1]
 }
+
+// load reads a configuration as serve does; text is that of the file, and empty is no file.
+func load(t *testing.T, text string, environ []string, args ...string) (*config.Config, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	flags.Bool("moved", false, "")
+	if text != "" {
+		file := filepath.Join(t.TempDir(), "toold.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append([]string{"--config", file}, args...)
+	}
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(flags, environ)
+}
+
+// bearer sends a token in the clear.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bearer) RequireTransportSecurity() bool { return false }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -36,7 +38,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk((&app{environ: nil}).root())
+	walk((&cli.App{Environ: nil}).Root())
 }
 
 // completions asks as a shell does.

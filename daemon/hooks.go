@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/hook/outside"
@@ -27,7 +28,7 @@ type outsiders []*outsider
 
 // An outsider is one of them; without a hook it is the place of a plugin of the daemon.
 type outsider struct {
-	entry Hook
+	entry config.Hook
 	made  any // its whole configuration, so that a reload keeps what has not changed
 	hook  interface {
 		Health() outside.Health
@@ -54,7 +55,7 @@ func (o *outsider) place() string {
 
 // newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
 // error is the user's to correct.
-func newOutsiders(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) (outsiders, error) {
+func newOutsiders(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) (outsiders, error) {
 	var out outsiders
 	var problems []error
 	for i := range c.Hooks {
@@ -62,7 +63,7 @@ func newOutsiders(c *Config, start command.Starter, references expander, secrets
 		if o.entry.Builtin == "" {
 			if err := o.make(c, start, references, secrets, own, log, earlier); err != nil {
 				key := fmt.Sprintf("hooks[%d]", i)
-				problems = append(problems, usagef("%s: %s: %w%s", key, o.entry.Name, err, c.saidBy(key)))
+				problems = append(problems, config.Errorf("%s: %s: %w%s", key, o.entry.Name, err, c.SaidBy(key)))
 			}
 		}
 		out = append(out, o)
@@ -71,16 +72,16 @@ func newOutsiders(c *Config, start command.Starter, references expander, secrets
 }
 
 // make makes the hook, or takes the earlier one.
-func (o *outsider) make(c *Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) error {
+func (o *outsider) make(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) error {
 	var made any
 	var program command.Config
 	var service remote.Config
 	var err error
 	if len(o.entry.Command) > 0 {
-		program, err = o.entry.command(c)
+		program, err = commandConfig(&o.entry, c)
 		made = program
 	} else {
-		service, err = o.entry.remote()
+		service, err = remoteConfig(&o.entry)
 		made = []any{service, o.entry.Remote.Token}
 	}
 	if err != nil {
@@ -110,8 +111,8 @@ func (o *outsider) make(c *Config, start command.Starter, references expander, s
 	return err
 }
 
-// remote is the configuration of a service.
-func (h *Hook) remote() (remote.Config, error) {
+// remoteConfig is the configuration of a service.
+func remoteConfig(h *config.Hook) (remote.Config, error) {
 	r := &h.Remote
 	out := remote.Config{
 		Name: h.Name, Address: r.Address, Plaintext: r.Plaintext, ServerName: r.ServerName,
@@ -131,10 +132,10 @@ func (h *Hook) remote() (remote.Config, error) {
 		}
 	}
 	out.Token = strings.TrimSpace(string(token))
-	return out, h.documents(&out.Documents)
+	return out, documentKeys(h, &out.Documents)
 }
 
-func (h *Hook) documents(to *[]outside.DocumentKey) error {
+func documentKeys(h *config.Hook, to *[]outside.DocumentKey) error {
 	for _, d := range h.Documents {
 		key, err := outside.ParseDocumentKey(d)
 		if err != nil {
@@ -145,8 +146,8 @@ func (h *Hook) documents(to *[]outside.DocumentKey) error {
 	return nil
 }
 
-// command is the configuration of a program.
-func (h *Hook) command(c *Config) (command.Config, error) {
+// commandConfig is the configuration of a program.
+func commandConfig(h *config.Hook, c *config.Config) (command.Config, error) {
 	out := command.Config{
 		Name: h.Name, Command: h.Command, Dir: h.Dir, Workspace: c.Workspace, Workspaces: c.Workspaces, AtOnce: h.AtOnce, MaxOutput: h.MaxAnswer,
 	}
@@ -160,7 +161,7 @@ func (h *Hook) command(c *Config) (command.Config, error) {
 		}
 		out.Env = append(out.Env, e)
 	}
-	if err := h.documents(&out.Documents); err != nil {
+	if err := documentKeys(h, &out.Documents); err != nil {
 		return out, err
 	}
 	at, err := os.Stat(h.Command[0])
@@ -191,10 +192,10 @@ func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
 		names := slices.Concat(namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter))
 		if there := slices.Contains(names, o.entry.Builtin+o.entry.Name); there != (o.hook == nil) {
 			if there {
-				return base, usagef("hooks: %q is the name of a plugin of the daemon", o.entry.Name)
+				return base, config.Errorf("hooks: %q is the name of a plugin of the daemon", o.entry.Name)
 			}
 			slices.Sort(names)
-			return base, usagef("hooks: builtin: there is no plugin %q; there are %s", o.entry.Builtin, strings.Join(slices.Compact(names), ", "))
+			return base, config.Errorf("hooks: builtin: there is no plugin %q; there are %s", o.entry.Builtin, strings.Join(slices.Compact(names), ", "))
 		}
 	}
 	return hook.Set{
@@ -213,9 +214,9 @@ func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter]) hook.
 }
 
 // filterNames are the filters of a daemon with this configuration, for who only wants to know what there is.
-func filterNames(c *Config) []hook.Entry[hook.Filter] {
+func filterNames(c *config.Config) []hook.Entry[hook.Filter] {
 	filters := []hook.Entry[hook.Filter]{{Name: "log"}}
-	if c.redacts() {
+	if c.Redacts() {
 		filters = append(filters, hook.Entry[hook.Filter]{Name: "redact"})
 	}
 	return filters
@@ -247,7 +248,7 @@ func arranged[T any](base []hook.Entry[T], list outsiders, kind string) []hook.E
 			if i := slices.IndexFunc(base, func(e hook.Entry[T]) bool { return e.Name == o.entry.Builtin }); i >= 0 {
 				placed = append(placed, base[i])
 			}
-		} else if slices.Contains(o.entry.kinds(), kind) {
+		} else if slices.Contains(o.entry.EffectiveKinds(), kind) {
 			placed = append(placed, entryOf[T](o))
 		}
 	}
@@ -282,7 +283,7 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 }
 
 // readHooks makes the hooks of a configuration that are to be put in force.
-func (d *daemon) readHooks(next *Config) (outsiders, error) {
+func (d *daemon) readHooks(next *config.Config) (outsiders, error) {
 	list, err := newOutsiders(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.outside.Load())
 	if err == nil {
 		_, err = list.arrange(d.hooks())

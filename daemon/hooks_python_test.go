@@ -35,7 +35,7 @@ func TestHooksOfPythonService(t *testing.T) {
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
 
 	const token = "of-somebody-who-only-calls"
-	config := fmt.Sprintf("auth:\n  tokens:\n    - {name: carol, roles: [caller], hash: '%s%x'}\n", hashPrefix, sha256.Sum256([]byte(token)))
+	config := fmt.Sprintf("auth:\n  tokens:\n    - {name: carol, roles: [caller], hash: '%s%x'}\n", "sha256:", sha256.Sum256([]byte(token)))
 	p := newPluginSite(t, config+"hooks:\n  - name: policy\n    kinds: [gate, after]\n    remote: {address: 'unix:"+dir+"/s'}\n")
 	eventually(t, "the service answers", func() bool {
 		return p.call("bash", `{"command":"true"}`).GetError() == nil

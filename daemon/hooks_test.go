@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/toold-dev/toold/daemon/config"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -253,8 +255,8 @@ func TestHookSettings(t *testing.T) {
 	}
 	cfg, err := load(t, "hooks:\n  - {name: a, command: ["+program+", x], kinds: [gate, after], env: [A=b], match: {tools: [b*]}, deadline: 2s, at_once: 3}\n  - builtin: permission\n", nil)
 	must(t, err)
-	text := configText(cfg)
-	again, err := load(t, strings.ReplaceAll(text, hidden, "b"), nil)
+	text := config.Text(cfg)
+	again, err := load(t, strings.ReplaceAll(text, "(hidden)", "b"), nil)
 	must(t, err)
 	if a, b := fmt.Sprint(cfg.Hooks), fmt.Sprint(again.Hooks); a != b || len(cfg.Hooks) != 2 {
 		t.Errorf("shown as %s, was %s", b, a)

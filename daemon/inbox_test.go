@@ -33,7 +33,7 @@ func (p *proc) became(c *tooldv1.Call) (ended *tooldv1.Call) {
 		got, err := p.calls.GetCall(within(p.t), &tooldv1.GetCallRequest{CallId: c.GetCallId()})
 		must(p.t, err)
 		ended = got.GetCall()
-		return isEnd(ended.GetStatus())
+		return ended.GetEndedAt() != nil
 	})
 	return ended
 }
@@ -134,7 +134,7 @@ func TestInbox(t *testing.T) {
 	x.gone("gone")
 	x.press("ay")
 	x.expect("bash: SUCCEEDED, exit code 127")
-	if got := p.became(fails).GetStatus(); got != succeeded {
+	if got := p.became(fails).GetStatus(); got != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("the call is %v", got)
 	}
 	late := p.ask("write", `{"path":"late.txt","content":"late\n"}`)
@@ -261,7 +261,7 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	for _, name := range []string{"bob", "carol"} {
 		token := strings.Repeat(name, 10)
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(token), 0o600))
-		config += fmt.Sprintf("    - {name: %s, roles: [approver], hash: %q}\n", name, hashPrefix+fmt.Sprintf("%x", sha256.Sum256([]byte(token))))
+		config += fmt.Sprintf("    - {name: %s, roles: [approver], hash: %q}\n", name, "sha256:"+fmt.Sprintf("%x", sha256.Sum256([]byte(token))))
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "toold.yaml"), []byte(config), 0o600))
 	p := s.start("--config", filepath.Join(dir, "toold.yaml"))
@@ -292,10 +292,10 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	bob.expect("0 wait, 2 decided here", "bash: 1 of 2 votes; somebody else has to agree")
 	bob.press("q")
 	bob.end()
-	if c := p.became(kept); c.GetStatus() != succeeded {
+	if c := p.became(kept); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("the call is %v", c)
 	}
-	if c := p.inRun(&tooldv1.Run{RunId: "run-2", ThreadId: "thread-1"}, "write", `{"path":"src/b.txt","content":"b"}`); c.GetStatus() != succeeded {
+	if c := p.inRun(&tooldv1.Run{RunId: "run-2", ThreadId: "thread-1"}, "write", `{"path":"src/b.txt","content":"b"}`); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 		t.Errorf("a call like it, in the thread: %v", c)
 	}
 	if c := p.inRun(&tooldv1.Run{RunId: "run-1", ThreadId: "thread-2"}, "write", `{"path":"src/c.txt","content":"c"}`); c.GetStatus() != callWaits {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -98,7 +100,7 @@ func TestSandboxCommands(t *testing.T) {
 		t.Errorf("run: %d\n%s%s", r.code, r.out, r.err)
 	}
 	r = do(append([]string{"check", "--profile", "unknown"}, at...)...)
-	if r.code != exitUsage || !strings.Contains(r.err, "landlock") {
+	if r.code != cli.ExitUsage || !strings.Contains(r.err, "landlock") {
 		t.Errorf("check of an unknown profile: %d\n%s%s", r.code, r.out, r.err)
 	}
 }

@@ -1,13 +1,14 @@
 package daemon
 
 import (
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store"
 )
 
 // limit puts the limits of the configuration into that of the engine.
-func (c *Config) limit(to *lifecycle.Config) {
+func limit(c *config.Config, to *lifecycle.Config) {
 	l, d := &c.Limits, &c.Documents
 	to.Documents = lifecycle.Documents{Size: d.Size, Count: d.Count, Total: int64(d.Total), NamespaceWriters: d.NamespaceWriters}
 	to.Concurrency, to.QueueLength, to.QueueTimeout = l.Concurrency, l.QueueLength, c.Timeouts.Queue
@@ -22,12 +23,12 @@ func (c *Config) limit(to *lifecycle.Config) {
 }
 
 // output is what the spool is held to.
-func (c *Config) output() store.OutputLimits {
+func outputLimits(c *config.Config) store.OutputLimits {
 	return store.OutputLimits{Thread: int64(c.Limits.OutputQuotaThread), Namespace: int64(c.Limits.OutputQuotaNamespace)}
 }
 
 // showLimits puts them where GetInfo finds them.
-func (c *Config) showLimits(to *server.Limits) {
+func showLimits(c *config.Config, to *server.Limits) {
 	l := &c.Limits
 	to.RunningCalls, to.QueuedCalls = l.Concurrency, l.QueueLength
 	to.RunningNamespace, to.RunningPrincipal = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
@@ -35,7 +36,7 @@ func (c *Config) showLimits(to *server.Limits) {
 		to.RunningTools = append(to.RunningTools, server.ToolLimit(t))
 	}
 	var engine lifecycle.Config
-	c.limit(&engine)
+	limit(c, &engine)
 	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
 	to.OutputThread, to.OutputNamespace = int64(l.OutputQuotaThread), int64(l.OutputQuotaNamespace)
 	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal

@@ -7,6 +7,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/toold-dev/toold/daemon/config"
+
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/redact"
 )
@@ -19,10 +21,10 @@ type loggers struct {
 }
 
 // newLoggers takes what secrets knows out of every line; nil knows none.
-func newLoggers(cfg *Config, secrets *redact.Live) (loggers, error) {
+func newLoggers(cfg *config.Config, secrets *redact.Live) (loggers, error) {
 	level, err := zap.ParseAtomicLevel(cfg.Log.Level)
 	if err != nil {
-		return loggers{}, usagef("log.level: %w", err)
+		return loggers{}, config.Errorf("log.level: %w", err)
 	}
 	encoder := linelog.NewEncoder()
 	if cfg.Log.Format == "console" || cfg.Log.Format == "" && isTerminal(os.Stderr) {

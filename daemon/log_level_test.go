@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -14,7 +16,7 @@ func TestLogLevel(t *testing.T) {
 	p := s.start()
 	const told = `"msg":"request refused"` // on level debug
 	refused := func() {
-		if r := new(run).do(t, s.data, "calls", "show", "no-such-call-at-all"); r.code != exitNotFound {
+		if r := new(run).do(t, s.data, "calls", "show", "no-such-call-at-all"); r.code != cli.ExitNotFound {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
 		}
 	}
@@ -27,7 +29,7 @@ func TestLogLevel(t *testing.T) {
 	eventually(t, "the refusal in the log", func() bool { return strings.Contains(p.log.String(), told) })
 	new(run).do(t, s.data, "log-level", "WARN").expect(t, 0, "debug → warn\n")
 	for _, args := range [][]string{{"log-level"}, {"log-level", "loud"}, {"log-level", "debug", "info"}} {
-		if r := new(run).do(t, s.data, args...); r.code != exitUsage {
+		if r := new(run).do(t, s.data, args...); r.code != cli.ExitUsage {
 			t.Errorf("%q: exit code %d", args, r.code)
 		}
 	}

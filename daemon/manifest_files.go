@@ -9,49 +9,45 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// Command is about programs that are tools by a manifest.
-type Command struct {
-	Directory string `koanf:"directory"` // of manifests, one in each .yaml file; "": none
-}
-
 // profileMark is the key of a tool's metadata that names the profile of its program.
 const profileMark = command.ProfileMark
 
 // manifestConfig is what programs are started with.
-func (c *Config) manifestConfig(exec command.Exec, secrets command.Secrets, log *zap.Logger) (command.Config, error) {
-	workspace, err := c.workspacePath(sharing)
+func manifestConfig(c *config.Config, exec command.Exec, secrets command.Secrets, log *zap.Logger) (command.Config, error) {
+	workspace, err := c.WorkspacePath(config.Sharing)
 	if err != nil {
 		return command.Config{}, err
 	}
 	own := map[string]string{}
-	for _, namespace := range c.withWorkspaces() {
-		if own[namespace], err = c.workspacePath(namespace); err != nil {
+	for _, namespace := range c.WithWorkspaces() {
+		if own[namespace], err = c.WorkspacePath(namespace); err != nil {
 			return command.Config{}, err
 		}
 	}
 	return command.Config{
-		Exec: exec, Workspace: workspace, Workspaces: own, Env: shell.DefaultEnv(), Secrets: secrets, Log: log, Policy: c.policy,
+		Exec: exec, Workspace: workspace, Workspaces: own, Env: shell.DefaultEnv(), Secrets: secrets, Log: log, Policy: c.Policy,
 	}, nil
 }
 
 // readManifests makes tools of the manifests, and starts none. Tools of an earlier set that have not changed stay.
-func (c *Config) readManifests(exec command.Exec, secrets command.Secrets, log *zap.Logger, earlier *command.Set) (*command.Set, error) {
-	cfg, err := c.manifestConfig(exec, secrets, log)
+func readManifests(c *config.Config, exec command.Exec, secrets command.Secrets, log *zap.Logger, earlier *command.Set) (*command.Set, error) {
+	cfg, err := manifestConfig(c, exec, secrets, log)
 	if err != nil {
 		return nil, err
 	}
 	set, err := command.Load(cfg, c.Command.Directory, earlier)
 	if err == nil {
-		err = c.checkManifests(set)
+		err = checkManifests(c, set)
 	}
 	if err != nil {
-		return nil, usageError{err}
+		return nil, config.Errorf("%w", err)
 	}
 	return set, nil
 }
@@ -65,12 +61,12 @@ func (noSecrets) Resolve(context.Context, string, string, string, string) (strin
 }
 
 // checkManifests finds out what the registry will not take, and which secrets there are none of, and where a manifest says it.
-func (c *Config) checkManifests(set *command.Set) error {
+func checkManifests(c *config.Config, set *command.Set) error {
 	tools := registry.New(registry.Config{AssertFormats: c.Tools.AssertFormats})
 	var problems []error
 	for _, t := range set.Tools() {
 		for _, name := range t.Descriptor().RequiredSecrets {
-			if !slices.ContainsFunc(c.Secrets, func(s NamedSecret) bool { return s.Name == name }) {
+			if !slices.ContainsFunc(c.Secrets, func(s config.NamedSecret) bool { return s.Name == name }) {
 				problems = append(problems, set.Locate(t.Descriptor().ID, "run.secrets", fmt.Errorf("there is no secret %q in the configuration's secrets", name)))
 			}
 		}

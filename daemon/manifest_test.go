@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -264,7 +266,7 @@ func TestManifestsCheck(t *testing.T) {
 		t.Errorf("%d %s %s", r.code, r.out, r.err)
 	}
 	s.manifests(map[string]string{"b.yaml": "id: b\nparameters:\n  properties:\n    n: {type: integr}\nrun: {program: /bin/echo, args: ['{n}']}\n"})
-	if r := do(filepath.Join(dir, "b.yaml")); r.code != exitUsage || !strings.Contains(r.err, "b.yaml:4:15: parameters.properties.n.type: ") {
+	if r := do(filepath.Join(dir, "b.yaml")); r.code != cli.ExitUsage || !strings.Contains(r.err, "b.yaml:4:15: parameters.properties.n.type: ") {
 		t.Errorf("%d %s %s", r.code, r.out, r.err)
 	}
 }

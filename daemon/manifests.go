@@ -5,15 +5,16 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 )
 
 // withProfiles returns the profiles in force with those of a later configuration that are new. An existing profile stays as it is
 // until a restart, because tools and the records of their calls were made with it; restart reports whether one is another.
-func (c *Config) withProfiles(later []Profile) (all []Profile, restart bool) {
-	named := func(list []Profile, name string) int {
-		return slices.IndexFunc(list, func(p Profile) bool { return p.Name == name })
+func withProfiles(c *config.Config, later []config.Profile) (all []config.Profile, restart bool) {
+	named := func(list []config.Profile, name string) int {
+		return slices.IndexFunc(list, func(p config.Profile) bool { return p.Name == name })
 	}
 	all = slices.Clone(c.Sandbox.Profiles)
 	for _, p := range c.Sandbox.Profiles {
@@ -29,14 +30,14 @@ func (c *Config) withProfiles(later []Profile) (all []Profile, restart bool) {
 }
 
 // profilesInForce returns the profiles of the configuration, with those that reloads added.
-func (d *daemon) profilesInForce() []Profile {
+func (d *daemon) profilesInForce() []config.Profile {
 	d.profiles.mu.Lock()
 	defer d.profiles.mu.Unlock()
 	return d.cfg.Sandbox.Profiles
 }
 
 // addProfiles puts profiles in force, and reports whether some are new.
-func (d *daemon) addProfiles(all []Profile) bool {
+func (d *daemon) addProfiles(all []config.Profile) bool {
 	d.profiles.mu.Lock()
 	defer d.profiles.mu.Unlock()
 	added := len(all) > len(d.cfg.Sandbox.Profiles)
@@ -52,12 +53,12 @@ type profileProofs struct {
 
 // openManifests registers the tools of manifests.
 func (d *daemon) openManifests() error {
-	set, err := d.cfg.readManifests(d.runner, d.references, d.log, nil)
+	set, err := readManifests(d.cfg, d.runner, d.references, d.log, nil)
 	if err != nil {
 		return err
 	}
 	if err := d.tools.Replace(command.Source, set.Tools()...); err != nil {
-		return usageError{err}
+		return config.Errorf("%w", err)
 	}
 	d.manifests = set
 	d.onClose(func() error { d.manifests.Close(); return nil })
@@ -100,7 +101,7 @@ func (d *daemon) proofOf(profile string) *proof {
 	if d.profiles.proofs == nil {
 		d.profiles.proofs = map[string]*proof{}
 	}
-	policy, err := d.cfg.policies(sharing)(profile)
+	policy, err := d.cfg.Policies(config.Sharing)(profile)
 	if err != nil || policy == nil {
 		return nil
 	}
@@ -110,7 +111,7 @@ func (d *daemon) proofOf(profile string) *proof {
 
 // manifestProof is for the records of a manifest's tool.
 func (d *daemon) manifestProof(t *tool.Descriptor) *proof {
-	if t.Metadata[profileMark] == profileNone {
+	if t.Metadata[profileMark] == config.ProfileNone {
 		return nil
 	}
 	return d.proofOf(t.Metadata[profileMark])

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/server"
@@ -19,12 +20,12 @@ import (
 )
 
 // readMCP reads what the servers are, and starts none.
-func readMCP(cfg *Config) (mcp.Config, error) {
-	dir, err := cfg.workspacePath(sharing)
+func readMCP(cfg *config.Config, version string) (mcp.Config, error) {
+	dir, err := cfg.WorkspacePath(config.Sharing)
 	if err != nil {
 		return mcp.Config{}, err
 	}
-	entries, err := cfg.mcpEntries()
+	entries, err := cfg.MCPEntries()
 	out := mcp.Config{Entries: entries, Dir: dir, Env: shell.DefaultEnv(), Version: version}
 	if err == nil {
 		_, err = mcp.New(out)
@@ -34,13 +35,13 @@ func readMCP(cfg *Config) (mcp.Config, error) {
 
 // mcpInForce is what the configuration says of the servers that there are.
 type mcpInForce struct {
-	cfg    *Config
+	cfg    *config.Config
 	proofs map[string]*proof // by profile; those of bash are elsewhere
 }
 
 // openMCP lists the tools of servers as they were when they were last seen. The servers come with [mcp.Hub.Run].
 func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
-	cfg, err := readMCP(d.cfg)
+	cfg, err := readMCP(d.cfg, d.version)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +68,14 @@ func signedIn(secrets *redact.Live) func(server, value string) {
 }
 
 // proveMCP begins to find out what isolation holds around servers, for profiles of which it is not known.
-func (d *daemon) proveMCP(cfg *Config, entries []mcp.Entry) {
+func (d *daemon) proveMCP(cfg *config.Config, entries []mcp.Entry) {
 	in := &mcpInForce{cfg: cfg, proofs: map[string]*proof{}}
 	if before := d.servers.Load(); before != nil {
 		in.proofs = maps.Clone(before.proofs)
 	}
 	for i := range entries {
 		e := &entries[i]
-		if profile := cfg.mcpServer(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
+		if profile := cfg.ServerOf(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
 			in.proofs[profile] = d.startProof(e.Policy)
 		}
 	}
@@ -84,7 +85,7 @@ func (d *daemon) proveMCP(cfg *Config, entries []mcp.Entry) {
 // mcpProof is what holds around the process of a server.
 func (d *daemon) mcpProof(source string) *proof {
 	in := d.servers.Load()
-	if p := in.proofs[in.cfg.mcpServer(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
+	if p := in.proofs[in.cfg.ServerOf(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
 		return p
 	}
 	return d.proof.Load()
@@ -92,16 +93,16 @@ func (d *daemon) mcpProof(source string) *proof {
 
 // nextMCP is what a reload makes of the servers.
 type nextMCP struct {
-	cfg     *Config
+	cfg     *config.Config
 	entries []mcp.Entry
 }
 
 // readNextMCP reads what a later configuration says of MCP servers and of new profiles. What else isolates them holds after a
 // restart alone.
-func (d *daemon) readNextMCP(later *Config) (nextMCP, error) {
+func (d *daemon) readNextMCP(later *config.Config) (nextMCP, error) {
 	cfg := *d.cfg
 	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles
-	servers, err := readMCP(&cfg)
+	servers, err := readMCP(&cfg, d.version)
 	return nextMCP{&cfg, servers.Entries}, err
 }
 

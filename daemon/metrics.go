@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/hook/outside"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/metric"
@@ -28,7 +29,7 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 	var lc net.ListenConfig
 	lis, err := lc.Listen(ctx, "tcp", d.cfg.Metrics.Listen)
 	if err != nil {
-		return usageError{fmt.Errorf("metrics.listen: %w", err)}
+		return config.Errorf("metrics.listen: %w", err)
 	}
 	d.metricsAt = lis.Addr().String()
 	srv := &http.Server{
@@ -263,7 +264,7 @@ func (d *daemon) metricsOfProcess(t *metric.Text) {
 	gauge("goroutines", "Goroutines.", int64(runtime.NumGoroutine()))
 	gauge("start_time_seconds", "When the daemon started, in seconds since 1970.", d.started.Unix())
 	t.Gauge("info", "1; its labels say what runs.")
-	t.Value("info", 1, "version", version)
+	t.Value("info", 1, "version", d.version)
 }
 
 // singles write a number that has no labels.

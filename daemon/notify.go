@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/metric"
@@ -16,53 +16,8 @@ import (
 	"github.com/toold-dev/toold/secret"
 )
 
-// Notify is who hears of calls by webhook.
-type Notify struct {
-	Targets []NotifyTarget `koanf:"targets"` // none: nobody
-}
-
-// NotifyTarget is an address and what it wants to hear.
-type NotifyTarget struct {
-	Name       string        `koanf:"name"`        // of its queue; required, once
-	URL        string        `koanf:"url"`         // https, or http to this machine; required
-	Events     []string      `koanf:"events"`      // suspended, finished; none: both
-	Match      NotifyMatch   `koanf:"match"`       // the calls; zero: all
-	SecretFile string        `koanf:"secret_file"` // one line, or two while they change, of whsec_ and base64; this or Secret
-	Secret     string        `koanf:"secret"`      // secret://name, whose value is such a text
-	CA         string        `koanf:"ca"`          // PEM file of who signs its certificate; "": the system's
-	Content    bool          `koanf:"content"`     // with titles and texts of results, as filters left them; false: names alone
-	Timeout    time.Duration `koanf:"timeout"`     // of one attempt; 0: 10s
-	FirstDelay time.Duration `koanf:"first_delay"` // before the second attempt, twice as much before each further one; 0: 1s
-	MostDelay  time.Duration `koanf:"most_delay"`  // the longest such wait; 0: 1h
-	GiveUp     time.Duration `koanf:"give_up"`     // after which it is a dead letter; 0: 3d
-	AtOnce     int           `koanf:"at_once"`     // attempts at the same time; 0: 4
-}
-
-// NotifyMatch limits a target to some calls: all lists that are not empty must hold.
-type NotifyMatch struct {
-	Tools      []string `koanf:"tools"` // globs on tool ids
-	Namespaces []string `koanf:"namespaces"`
-}
-
-func (c *Config) validateNotify(wrong complaint) {
-	for i := range c.Notify.Targets {
-		t := &c.Notify.Targets[i]
-		for _, f := range []struct{ field, value string }{{"name", t.Name}, {"url", t.URL}, {"secret_file", t.SecretFile + t.Secret}} {
-			if f.value == "" {
-				wrong(fmt.Sprintf("notify.targets[%d]", i), "%s is required", f.field)
-			}
-		}
-		switch {
-		case t.Secret != "" && t.SecretFile != "":
-			wrong(fmt.Sprintf("notify.targets[%d]", i), "one of secret and secret_file says where the key is, not two")
-		case t.Secret != "" && !isReference(t.Secret):
-			wrong(fmt.Sprintf("notify.targets[%d]", i), "secret is a reference such as secret://name; the key itself has no place in a configuration")
-		}
-	}
-}
-
 // notifyTargets reads the files that targets name. An error is the user's to correct.
-func (c *Config) notifyTargets() (targets []notify.Target, err error) {
+func notifyTargets(c *config.Config) (targets []notify.Target, err error) {
 	var problems []error
 	for i := range c.Notify.Targets {
 		t := &c.Notify.Targets[i]
@@ -74,13 +29,13 @@ func (c *Config) notifyTargets() (targets []notify.Target, err error) {
 			to.Events = append(to.Events, notify.Event(e))
 		}
 		to.Reference = t.Secret
-		if err := t.readSecrets(&to.Secrets); err != nil {
-			problems = append(problems, c.notifyProblem(&notify.TargetError{Index: i, Field: "secret_file", Text: err.Error()}))
+		if err := readNotifySecrets(t, &to.Secrets); err != nil {
+			problems = append(problems, notifyProblem(c, &notify.TargetError{Index: i, Field: "secret_file", Text: err.Error()}))
 		}
 		if t.CA != "" {
 			var err error
 			if to.CA, err = os.ReadFile(t.CA); err != nil {
-				problems = append(problems, c.notifyProblem(&notify.TargetError{Index: i, Field: "ca", Text: err.Error()}))
+				problems = append(problems, notifyProblem(c, &notify.TargetError{Index: i, Field: "ca", Text: err.Error()}))
 			}
 		}
 		targets = append(targets, to)
@@ -88,7 +43,7 @@ func (c *Config) notifyTargets() (targets []notify.Target, err error) {
 	return targets, errors.Join(problems...)
 }
 
-func (t *NotifyTarget) readSecrets(to *[]notify.Secret) error {
+func readNotifySecrets(t *config.NotifyTarget, to *[]notify.Secret) error {
 	if t.Secret != "" {
 		return nil
 	}
@@ -103,17 +58,17 @@ func (t *NotifyTarget) readSecrets(to *[]notify.Secret) error {
 }
 
 // notifyProblem says which setting is meant, and where it stands.
-func (c *Config) notifyProblem(e *notify.TargetError) error {
+func notifyProblem(c *config.Config, e *notify.TargetError) error {
 	key := fmt.Sprintf("notify.targets[%d]", e.Index)
 	at := key + "." + e.Field
-	if _, said := c.loaded.from[at]; !said {
+	if c.SaidBy(at) == "" {
 		at = key
 	}
-	return usagef("%s: %w%s", key, e, c.saidBy(at))
+	return config.Errorf("%s: %w%s", key, e, c.SaidBy(at))
 }
 
-func (p *plugins) addNotify(c *Config, references expander) error {
-	targets, err := c.notifyTargets()
+func (p *plugins) addNotify(c *config.Config, references expander) error {
+	targets, err := notifyTargets(c)
 	if err != nil {
 		return err
 	}
@@ -121,17 +76,17 @@ func (p *plugins) addNotify(c *Config, references expander) error {
 		return references.Expand(ctx, secret.Everywhere, "notify:"+target, "secret", reference)
 	}})
 	if err != nil {
-		return c.notifyProblems(err)
+		return notifyProblems(c, err)
 	}
 	if len(targets) > 0 {
 		p.notify = n
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: notify.Name, Hook: n})
-		of := func(c *Config) any {
-			targets, _ := c.notifyTargets() // the secrets too; what is wrong was told before
+		of := func(c *config.Config) any {
+			targets, _ := notifyTargets(c) // the secrets too; what is wrong was told before
 			return targets
 		}
-		p.add(c, "notify", of, func(c *Config) error {
-			targets, err := c.notifyTargets()
+		p.add(c, "notify", of, func(c *config.Config) error {
+			targets, err := notifyTargets(c)
 			if err != nil {
 				return err
 			}
@@ -141,18 +96,18 @@ func (p *plugins) addNotify(c *Config, references expander) error {
 	return nil
 }
 
-func (c *Config) notifyProblems(err error) error {
+func notifyProblems(c *config.Config, err error) error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
-		return usagef("notify.targets: %w", err)
+		return config.Errorf("notify.targets: %w", err)
 	}
 	var problems []error
 	for _, err := range several.Unwrap() {
 		var of *notify.TargetError
 		if errors.As(err, &of) {
-			problems = append(problems, c.notifyProblem(of))
+			problems = append(problems, notifyProblem(c, of))
 		} else {
-			problems = append(problems, usagef("notify.targets: %w", err))
+			problems = append(problems, config.Errorf("notify.targets: %w", err))
 		}
 	}
 	return errors.Join(problems...)

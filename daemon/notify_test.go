@@ -18,8 +18,11 @@ import (
 	"testing"
 	"time"
 
-	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/daemon/config"
+
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // ear hears webhooks. It takes them only while it is open.
@@ -312,7 +315,7 @@ func TestNotifySettings(t *testing.T) {
 	if _, err := newPlugins(cfg, nil); err != nil {
 		t.Fatal(err)
 	}
-	again, err := load(t, configText(cfg), nil)
+	again, err := load(t, config.Text(cfg), nil)
 	must(t, err)
 	if a, b := fmt.Sprint(cfg.Notify), fmt.Sprint(again.Notify); a != b || len(cfg.Notify.Targets) != 1 {
 		t.Errorf("shown as %s, was %s", b, a)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/audit"
@@ -32,15 +33,15 @@ type plugins struct {
 // A livePlugin takes new settings without a restart.
 type livePlugin struct {
 	setting string // its key, or the group of its keys
-	of      func(*Config) any
-	swap    func(*Config) error
+	of      func(*config.Config) any
+	swap    func(*config.Config) error
 	now     any // the settings in force
 	// takes returns why other settings need a restart; nil: none do.
-	takes func(*Config) error
+	takes func(*config.Config) error
 }
 
 // takes returns why settings that newPlugins accepts need a restart all the same.
-func (p *plugins) takes(c *Config) error {
+func (p *plugins) takes(c *config.Config) error {
 	for _, l := range p.live {
 		if l.takes != nil {
 			if err := l.takes(c); err != nil {
@@ -52,56 +53,56 @@ func (p *plugins) takes(c *Config) error {
 }
 
 // newPlugins makes the plugins of a configuration; without references they are not to be used. An error is the user's to correct.
-func newPlugins(c *Config, references expander) (*plugins, error) {
+func newPlugins(c *config.Config, references expander) (*plugins, error) {
 	p := &plugins{}
 	if c.Audit.Enabled {
 		p.audit = audit.New()
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "audit", Hook: p.audit})
 	}
 	if len(c.Subagents) > 0 {
-		p.waker = wire.NewWaker(c.subagentNames())
+		p.waker = wire.NewWaker(c.SubagentNames())
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: wire.SubagentWaker, Hook: p.waker})
 	}
 	return p, errors.Join(p.addRatelimit(c), p.addLoopguard(c), p.addCache(c), p.addRemind(c), p.addNotify(c, references), p.addCompact(c))
 }
 
 // add notes that a plugin takes new settings.
-func (p *plugins) add(c *Config, setting string, of func(*Config) any, swap func(*Config) error) {
+func (p *plugins) add(c *config.Config, setting string, of func(*config.Config) any, swap func(*config.Config) error) {
 	p.live = append(p.live, livePlugin{setting: setting, of: of, swap: swap, now: of(c)})
 }
 
-func (p *plugins) addRatelimit(c *Config) error {
-	l, err := ratelimit.New(c.ratelimit())
+func (p *plugins) addRatelimit(c *config.Config) error {
+	l, err := ratelimit.New(ratelimitConfig(c))
 	if err != nil {
-		return usagef("ratelimit: %w", err)
+		return config.Errorf("ratelimit: %w", err)
 	}
 	if len(c.Ratelimit) > 0 {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "ratelimit", Hook: l, Deadline: hook.NoDeadline})
-		p.add(c, "ratelimit", func(c *Config) any { return c.Ratelimit }, func(c *Config) error { return l.Swap(c.ratelimit()) })
+		p.add(c, "ratelimit", func(c *config.Config) any { return c.Ratelimit }, func(c *config.Config) error { return l.Swap(ratelimitConfig(c)) })
 	}
 	return nil
 }
 
-func (p *plugins) addLoopguard(c *Config) error {
-	g, err := loopguard.New(c.loopguard())
+func (p *plugins) addLoopguard(c *config.Config) error {
+	g, err := loopguard.New(loopguardConfig(c))
 	if err != nil {
-		return usagef("loopguard: %w", err)
+		return config.Errorf("loopguard: %w", err)
 	}
-	if c.Loopguard.guards() {
+	if guards(&c.Loopguard) {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "loopguard", Hook: g, Deadline: hook.NoDeadline})
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "loopguard", Hook: g})
-		p.add(c, "loopguard", func(c *Config) any { return c.Loopguard }, func(c *Config) error { return g.Swap(c.loopguard()) })
+		p.add(c, "loopguard", func(c *config.Config) any { return c.Loopguard }, func(c *config.Config) error { return g.Swap(loopguardConfig(c)) })
 	}
 	return nil
 }
 
 // addCache adds the cache. It keeps results before reminders are added to them. Only a rule that names documents makes the gate
 // read the journal; the first such rule needs a restart, because only then the gate has a deadline.
-func (p *plugins) addCache(c *Config) error {
-	cfg := c.cache()
+func (p *plugins) addCache(c *config.Config) error {
+	cfg := cacheConfig(c)
 	kept, err := cache.New(cfg)
 	if err != nil {
-		return usagef("cache: %w", err)
+		return config.Errorf("cache: %w", err)
 	}
 	if len(c.Cache.Rules) == 0 {
 		return nil
@@ -112,10 +113,10 @@ func (p *plugins) addCache(c *Config) error {
 	}
 	p.set.Gate = append(p.set.Gate, gate)
 	p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "cache", Hook: kept, Match: readOnlyCalls()})
-	p.add(c, "cache", func(c *Config) any { return c.Cache }, func(c *Config) error { return kept.Swap(c.cache()) })
-	p.live[len(p.live)-1].takes = func(c *Config) error {
-		if next := c.cache(); next.ReadsDocuments() && !cfg.ReadsDocuments() {
-			return usagef("cache: the first rule with documents needs a restart")
+	p.add(c, "cache", func(c *config.Config) any { return c.Cache }, func(c *config.Config) error { return kept.Swap(cacheConfig(c)) })
+	p.live[len(p.live)-1].takes = func(c *config.Config) error {
+		if next := cacheConfig(c); next.ReadsDocuments() && !cfg.ReadsDocuments() {
+			return config.Errorf("cache: the first rule with documents needs a restart")
 		}
 		return nil
 	}
@@ -124,26 +125,26 @@ func (p *plugins) addCache(c *Config) error {
 
 func readOnlyCalls() hook.Match { return hook.Match{Mutability: []tool.Mutability{tool.ReadOnly}} }
 
-func (p *plugins) addRemind(c *Config) error {
-	r, err := remind.New(c.remind())
+func (p *plugins) addRemind(c *config.Config) error {
+	r, err := remind.New(remindConfig(c))
 	if err != nil {
-		return usagef("remind: %w", err)
+		return config.Errorf("remind: %w", err)
 	}
 	if len(c.Remind) > 0 {
 		p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "remind", Hook: r})
-		p.add(c, "remind", func(c *Config) any { return c.Remind }, func(c *Config) error { return r.Swap(c.remind()) })
+		p.add(c, "remind", func(c *config.Config) any { return c.Remind }, func(c *config.Config) error { return r.Swap(remindConfig(c)) })
 	}
 	return nil
 }
 
-func (p *plugins) addCompact(c *Config) error {
+func (p *plugins) addCompact(c *config.Config) error {
 	made, err := compact.New(compact.Config(c.Compact))
 	if err != nil {
-		return usagef("compact: %w", err)
+		return config.Errorf("compact: %w", err)
 	}
 	if len(c.Compact.Tools) > 0 {
 		p.compact = made.Compact
-		p.add(c, "compact", func(c *Config) any { return c.Compact }, func(c *Config) error { return made.Swap(compact.Config(c.Compact)) })
+		p.add(c, "compact", func(c *config.Config) any { return c.Compact }, func(c *config.Config) error { return made.Swap(compact.Config(c.Compact)) })
 	}
 	return nil
 }
@@ -159,7 +160,7 @@ func (p *plugins) reloads(key string) bool {
 }
 
 // reload puts the settings of a configuration in force of which newPlugins made plugins. It returns what changed.
-func (p *plugins) reload(c *Config) (changed []string, err error) {
+func (p *plugins) reload(c *config.Config) (changed []string, err error) {
 	for i := range p.live {
 		l := &p.live[i]
 		if reflect.DeepEqual(l.now, l.of(c)) {
@@ -172,4 +173,46 @@ func (p *plugins) reload(c *Config) (changed []string, err error) {
 		changed = append(changed, l.setting)
 	}
 	return changed, nil
+}
+
+// guards reports whether anything is counted.
+func guards(l *config.Loopguard) bool { return l.Repeats+l.Calls+l.Failures > 0 }
+
+func ratelimitConfig(c *config.Config) ratelimit.Config {
+	var out ratelimit.Config
+	for _, l := range c.Ratelimit {
+		limit := ratelimit.Limit{
+			Name: l.Name, Tools: l.Tools, Namespaces: l.Namespaces, Principals: l.Principals, Calls: l.Calls, Per: l.Per, Burst: l.Burst,
+		}
+		for _, by := range l.By {
+			limit.By = append(limit.By, ratelimit.By(by))
+		}
+		out.Limits = append(out.Limits, limit)
+	}
+	return out
+}
+
+func loopguardConfig(c *config.Config) loopguard.Config { return loopguard.Config(c.Loopguard) }
+
+func cacheConfig(c *config.Config) cache.Config {
+	out := cache.Config{Entries: c.Cache.Entries, Bytes: int64(c.Cache.Bytes)}
+	for _, r := range c.Cache.Rules {
+		rule := cache.Rule{Tools: r.Tools, TTL: r.TTL, Share: cache.Share(r.Share), OpenWorld: r.OpenWorld}
+		for _, d := range r.Documents {
+			scope, key, _ := strings.Cut(d, "/")
+			rule.Documents = append(rule.Documents, cache.Document{Scope: tool.Scope(scope), Key: key})
+		}
+		out.Rules = append(out.Rules, rule)
+	}
+	return out
+}
+
+func remindConfig(c *config.Config) remind.Config {
+	var out remind.Config
+	for _, r := range c.Remind {
+		out.Reminders = append(out.Reminders, remind.Reminder{
+			Name: r.Name, Text: r.Text, Tools: r.Tools, Arguments: r.Arguments, Result: r.Result, On: remind.On(r.On), Cooldown: r.Cooldown,
+		})
+	}
+	return out
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/daemon/config"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -209,7 +211,7 @@ func TestPluginSettings(t *testing.T) {
 	}
 	cfg, err := load(t, "ratelimit: [{name: a, tools: [x*, y], by: [run], calls: 3, per: 90s, burst: 2}]\n", nil)
 	must(t, err)
-	again, err := load(t, configText(cfg), nil)
+	again, err := load(t, config.Text(cfg), nil)
 	must(t, err)
 	if a, b := fmt.Sprint(cfg.Ratelimit), fmt.Sprint(again.Ratelimit); a != b || len(cfg.Ratelimit) != 1 {
 		t.Errorf("shown as %s, was %s", b, a)

@@ -4,17 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/plugins/redact"
 )
-
-// redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
-func (c *Config) redacts() bool {
-	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.ownKey() ||
-		slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })
-}
 
 // knowKey takes a key of the daemon's own out of what calls tell from now on. One that is too short for that is used all the same: what a machine's
 // own service takes for a key is often a word, and none.
@@ -27,11 +21,11 @@ func knowKey(secrets *redact.Live, name, key string) error {
 
 // secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can
 // read its file.
-func secretsOf(cfg *Config, token string) (redact.Config, error) {
+func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
 	out := redact.Config{Tokens: cfg.Redact.Tokens}
 	var problems []error
 	for i, s := range cfg.Redact.Values {
-		text, err := s.text()
+		text, err := secretText(s)
 		if err != nil {
 			problems = append(problems, fmt.Errorf("values: entry %d: %w", i+1, err))
 			continue
@@ -45,7 +39,7 @@ func secretsOf(cfg *Config, token string) (redact.Config, error) {
 		out.Patterns = append(out.Patterns, redact.Pattern(p))
 	}
 	if err := errors.Join(problems...); err != nil {
-		return out, usagef("redact: %w", err)
+		return out, config.Errorf("redact: %w", err)
 	}
 	return out, nil
 }
@@ -54,14 +48,14 @@ func secretsOf(cfg *Config, token string) (redact.Config, error) {
 func newRedactor(secrets redact.Config) (*redact.Redactor, error) {
 	r, err := redact.New(secrets)
 	if err != nil {
-		return nil, usagef("redact: %w", err)
+		return nil, config.Errorf("redact: %w", err)
 	}
 	return r, nil
 }
 
 // newSecrets is both; nil when nothing is to be taken out.
-func newSecrets(cfg *Config, token string) (*redact.Live, error) {
-	if !cfg.redacts() {
+func newSecrets(cfg *config.Config, token string) (*redact.Live, error) {
+	if !cfg.Redacts() {
 		return nil, nil
 	}
 	secrets, err := secretsOf(cfg, token)
@@ -75,7 +69,7 @@ func newSecrets(cfg *Config, token string) (*redact.Live, error) {
 	return redact.NewLive(r), nil
 }
 
-func (s Secret) text() (string, error) {
+func secretText(s config.Secret) (string, error) {
 	switch {
 	case s.Env != "":
 		text, ok := os.LookupEnv(s.Env)

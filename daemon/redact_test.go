@@ -15,6 +15,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/toold-dev/toold/daemon/config"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
@@ -119,7 +121,7 @@ func TestRedactSettings(t *testing.T) {
 	if got := r.Text("from-a-variable from-a-file given-here xx"); got != "[redacted:v] [redacted] [redacted] [redacted:p]" {
 		t.Errorf("text %q", got)
 	}
-	if text := configText(cfg); strings.Contains(text, "given-here") || !strings.Contains(text, `env: "TEST_SECRET"`) || !strings.Contains(text, `expr: "x+"`) {
+	if text := config.Text(cfg); strings.Contains(text, "given-here") || !strings.Contains(text, `env: "TEST_SECRET"`) || !strings.Contains(text, `expr: "x+"`) {
 		t.Errorf("the configuration is shown as\n%s", text)
 	}
 	none, err := load(t, "", nil)

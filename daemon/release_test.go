@@ -13,7 +13,7 @@ func TestHeldCallsAreTold(t *testing.T) {
 	p := s.start()
 	p.ask("write", `{"path":"a.txt","content":"a"}`)
 	p.kill()
-	must(t, os.Remove(filepath.Join(s.data, socketName)))
+	must(t, os.Remove(filepath.Join(s.data, "toold.sock")))
 	copied := *s
 	copied.data = filepath.Join(filepath.Dir(s.data), "copy")
 	must(t, os.CopyFS(copied.data, os.DirFS(s.data)))

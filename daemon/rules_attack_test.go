@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
@@ -71,7 +72,7 @@ func TestT122PathsOfTheWorkspace(t *testing.T) {
 	must(t, os.Symlink("secret", filepath.Join(dir, "link")))
 	must(t, os.Symlink("../secret/x", filepath.Join(dir, "src", "x")))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "src", "out")))
-	all, err := openWorkspaces(&Config{Workspace: dir})
+	all, err := openWorkspaces(&config.Config{Workspace: dir})
 	must(t, err)
 	defer all.Close()
 	tests := map[string]struct{ rule, allowed, refused string }{

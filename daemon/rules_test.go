@@ -1,11 +1,17 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/cli"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -64,11 +70,20 @@ func TestRulesTest(t *testing.T) {
 // A running daemon says what tools its workers and MCP servers have; a rule for a name that is one character off is named; and
 // there need be no workspace.
 func TestRulesTestAsksTheDaemon(t *testing.T) {
-	s := &script{served: []*tooldv1.Descriptor{{
+	served := &toolList{tools: []*tooldv1.Descriptor{{
 		Id: "deploy", Source: "worker:default/p", Parameters: `{"type":"object","properties":{"target":{"type":"string"}},"required":["target"]}`,
 		Effects: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE},
 	}}}
-	dir := s.start(t)
+	dir, err := os.MkdirTemp("", "toold") // t.TempDir may be too long for a socket
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	lis, err := net.Listen("unix", filepath.Join(dir, "toold.sock"))
+	must(t, err)
+	server := grpc.NewServer()
+	tooldv1.RegisterToolServiceServer(server, served)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(lis) }()
+	t.Cleanup(func() { server.Stop(); must(t, <-ended) })
 	rules, nowhere := filepath.Join(t.TempDir(), "rules.yaml"), filepath.Join(t.TempDir(), "nowhere")
 	must(t, os.WriteFile(rules, []byte("rules:\n  - {name: keys, action: deny, tools: [reed]}\n  - {name: prod, action: deny, tools: ['deploy(target = \"prod\")']}\n"), 0o600))
 	test := func(args ...string) *run {
@@ -81,12 +96,22 @@ func TestRulesTestAsksTheDaemon(t *testing.T) {
 	if r = test("deploy", "target=stage"); r.code != 0 || !strings.Contains(r.out, "ALLOW") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
-	if r = test("deploy", "traget=prod"); r.code != exitUsage || !strings.Contains(r.err, "target: is required") {
+	if r = test("deploy", "traget=prod"); r.code != cli.ExitUsage || !strings.Contains(r.err, "target: is required") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 	if _, err := os.Stat(nowhere); err == nil {
 		t.Error("a workspace was made")
 	}
+}
+
+// toolList is a daemon that lists tools.
+type toolList struct {
+	tooldv1.UnimplementedToolServiceServer
+	tools []*tooldv1.Descriptor
+}
+
+func (l *toolList) ListTools(context.Context, *tooldv1.ListToolsRequest) (*tooldv1.ListToolsResponse, error) {
+	return &tooldv1.ListToolsResponse{Tools: l.tools}, nil
 }
 
 func TestRulesTestAsJSON(t *testing.T) {
@@ -124,7 +149,7 @@ func TestRulesTestRefuses(t *testing.T) {
 		{good.rules, []string{}, "needs a TOOL"},
 	} {
 		r := new(run).do(t, good.data, append([]string{"rules", "test", "--rules", tt.rules, "--workspace", good.workspace}, tt.args...)...)
-		if r.code != exitUsage || !strings.Contains(r.err, tt.want) {
+		if r.code != cli.ExitUsage || !strings.Contains(r.err, tt.want) {
 			t.Errorf("%q: exit code %d: %s, want %q", tt.args, r.code, r.err, tt.want)
 		}
 	}

@@ -15,36 +15,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 )
-
-func (a *app) rulesCommand() *cobra.Command {
-	var id string
-	c := &cobra.Command{
-		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: noArgs,
-		Long: `Lists the answers that people kept (toold approve --remember) and that are in
-force, oldest first. "revoke" ends them; "test" shows what the configured rules
-make of a call.`,
-		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
-		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
-			return a.listRules(ctx, c, id)
-		}),
-	}
-	c.Flags().StringVar(&id, "tool", "", "only of this tool")
-	_ = c.RegisterFlagCompletionFunc("tool", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		return a.completeTools(c, nil, word)
-	})
-	a.outputFlag(c, formTable, formJSON, formJSONL)
-	c.AddCommand(a.rulesTestCommand(), a.rulesRevokeCommand())
-	return c
-}
 
 // supposed is the call that rules are tried on.
 type supposed struct {
@@ -70,7 +52,7 @@ func (s *supposed) flags(c *cobra.Command) {
 	f.BoolVar(&s.unattended, "unattended", false, "nobody is there to answer")
 }
 
-func (a *app) rulesTestCommand() *cobra.Command {
+func rulesTestCommand(a *cli.App) *cobra.Command {
 	var s supposed
 	c := &cobra.Command{
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
@@ -83,51 +65,51 @@ A running daemon is asked for the tools of its workers and MCP servers. A tool
 that nobody knows is supposed to be of the tier CONFIRM; --tier and --source say
 otherwise.
 
-` + argumentsHelp,
+` + cli.ArgumentsHelp,
 		Example: `  toold rules test bash command='git push --force'
   toold rules test write path=src/a.go content=x --rules rules.yaml --mode plan
   toold rules test bash command='make release' --unattended -o json | jq .why
   toold rules test mcp_merge --source mcp --tier ESCALATE --caller nightly`,
-		Args: atLeast("a TOOL"),
+		Args: cli.AtLeast("a TOOL"),
 		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.config(c)
+			cfg, err := loadConfig(a, c)
 			if err != nil {
 				return err
 			}
-			ruling, err := a.rule(c.Context(), cfg, &s, args[0], args[1:])
+			ruling, err := rule(c.Context(), a, cfg, &s, args[0], args[1:])
 			if err != nil {
 				return err
 			}
-			if a.output == formTable {
-				_, err = fmt.Fprint(a.out, a.outView().Ruling(ruling))
+			if a.Output == cli.FormTable {
+				_, err = fmt.Fprint(a.Out, a.OutView().Ruling(ruling))
 				return err
 			}
-			e := json.NewEncoder(a.out)
+			e := json.NewEncoder(a.Out)
 			e.SetIndent("", "  ")
 			return e.Encode(ruling)
 		},
 	}
-	configFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	s.flags(c)
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	_ = c.RegisterFlagCompletionFunc("mode", cobra.FixedCompletions([]string{"default", "plan", "accept_edits", "bypass"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // rule asks a gate with the configured rules about a call.
-func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, words []string) (*show.Ruling, error) {
+func rule(ctx context.Context, a *cli.App, cfg *config.Config, s *supposed, name string, words []string) (*show.Ruling, error) {
 	rules, _, err := readRules(cfg)
 	if err != nil {
-		return nil, codedError{err, exitUsage}
+		return nil, cli.Fail(cli.ExitUsage, err)
 	}
 	if rules == nil {
 		rules = permission.Default()
-		fmt.Fprintln(a.err, "toold: no rule file is configured; the tiers decide")
+		fmt.Fprintln(a.Err, "toold: no rule file is configured; the tiers decide")
 	}
 	if s.tier != "" && !slices.Contains([]string{"OBSERVE", "CONFIRM", "ESCALATE"}, s.tier) {
-		return nil, usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
+		return nil, cli.Usagef("--tier %q is not one of OBSERVE, CONFIRM, ESCALATE", s.tier)
 	}
-	if _, err := os.Stat(cfg.workspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
+	if _, err := os.Stat(cfg.WorkspaceOf(s.namespace)); errors.Is(err, fs.ErrNotExist) { // rules can be tried before there is one
 		at := *cfg
 		if at.Workspace, err = os.MkdirTemp("", "toold-rules"); err != nil {
 			return nil, err
@@ -141,11 +123,11 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 		return nil, err
 	}
 	defer func() { _ = all.Close() }() // nothing was written
-	a.addServed(ctx, tools)
+	addServed(ctx, a, tools)
 	for _, w := range ruleWarnings(cfg, rules, tools) {
-		fmt.Fprintln(a.err, "toold: "+show.Text(w))
+		fmt.Fprintln(a.Err, "toold: "+show.Text(w))
 	}
-	in, err := a.suppose(ctx, s, tools, name, words)
+	in, err := suppose(ctx, a, s, tools, name, words)
 	if err != nil {
 		return nil, err
 	}
@@ -165,16 +147,17 @@ func (a *app) rule(ctx context.Context, cfg *Config, s *supposed, name string, w
 }
 
 // addServed adds the tools that a running daemon has beside those of the configuration: those of workers and of MCP servers.
-func (a *app) addServed(ctx context.Context, tools *registry.Registry) {
+func addServed(ctx context.Context, a *cli.App, tools *registry.Registry) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	c, err := a.dial()
+	conn, err := a.Dial()
 	if err != nil {
 		return
 	}
-	defer c.close()
+	defer conn.Close()
+	c := tooldv1.NewToolServiceClient(conn)
 	for request := (&tooldv1.ListToolsRequest{}); ; {
-		page, err := c.tools.ListTools(ctx, request)
+		page, err := c.ListTools(ctx, request)
 		if err != nil {
 			return // no daemon answers
 		}
@@ -203,14 +186,14 @@ func served(d *tooldv1.Descriptor) tool.Descriptor {
 }
 
 // suppose makes the call as the engine would.
-func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
+func suppose(ctx context.Context, a *cli.App, s *supposed, tools *registry.Registry, name string, words []string) (*hook.Input, error) {
 	entry, known := tools.Lookup(name)
 	d := &tool.Descriptor{ID: name, Source: cmp.Or(s.source, "unknown")}
 	var schema string
 	if known {
 		d, schema = &entry.Descriptor, string(entry.Descriptor.Parameters)
 	} else {
-		fmt.Fprintf(a.err, "toold: there is no tool %s here; its arguments are not checked\n", show.Line(name))
+		fmt.Fprintf(a.Err, "toold: there is no tool %s here; its arguments are not checked\n", show.Line(name))
 	}
 	text, err := s.arguments(a, words, schema)
 	if err != nil {
@@ -222,7 +205,7 @@ func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry
 	}
 	if err != nil {
 		told := &tool.Result{Status: tool.StatusError, Error: tool.AsError(err)}
-		return nil, codedError{errors.New(told.ModelText()), exitUsage}
+		return nil, cli.Fail(cli.ExitUsage, errors.New(told.ModelText()))
 	}
 	in := &hook.Input{
 		Namespace: s.namespace, CallID: "rules-test", Descriptor: d, Requested: text, Arguments: args, OnBehalfOf: s.onBehalfOf,
@@ -241,16 +224,16 @@ func (a *app) suppose(ctx context.Context, s *supposed, tools *registry.Registry
 	return in, nil
 }
 
-func (s *supposed) arguments(a *app, words []string, schema string) (string, error) {
+func (s *supposed) arguments(a *cli.App, words []string, schema string) (string, error) {
 	switch {
 	case s.json != "" && len(words) > 0:
-		return "", usagef("--json has all arguments; %q cannot stand beside it", words[0])
+		return "", cli.Usagef("--json has all arguments; %q cannot stand beside it", words[0])
 	case s.json != "":
 		return s.json, nil
 	case len(words) == 1 && words[0] == "-":
-		return a.readInput()
+		return a.ReadInput()
 	}
-	return argumentsOf(words, schema)
+	return cli.ArgumentsOf(words, schema)
 }
 
 // assess asks the tool as the engine does: an answer milder than its descriptor allows does not count.
@@ -285,7 +268,7 @@ type oneMode string
 func (m oneMode) Modes(_, _, _ string) (ofRun, ofThread string) { return string(m), "" }
 
 // ruleWarnings says what in the rules is probably not meant so, with the file and the line.
-func ruleWarnings(cfg *Config, rules *permission.Rules, tools *registry.Registry) []string {
+func ruleWarnings(cfg *config.Config, rules *permission.Rules, tools *registry.Registry) []string {
 	if rules == nil {
 		return nil
 	}
@@ -302,7 +285,7 @@ func ruleWarnings(cfg *Config, rules *permission.Rules, tools *registry.Registry
 }
 
 // offlineTools registers the tools with nothing to run them. They may look at the workspaces until the caller closes these.
-func offlineTools(cfg *Config) (*registry.Registry, workspaces, error) {
+func offlineTools(cfg *config.Config) (*registry.Registry, workspaces, error) {
 	all, err := openWorkspaces(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -314,7 +297,7 @@ func offlineTools(cfg *Config) (*registry.Registry, workspaces, error) {
 	}
 	var set *command.Set
 	if err == nil {
-		set, err = cfg.readManifests(noExec{}, noSecrets{}, nil, nil)
+		set, err = readManifests(cfg, noExec{}, noSecrets{}, nil, nil)
 	}
 	if err == nil {
 		err = tools.Register(command.Source, set.Tools()...)

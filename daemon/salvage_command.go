@@ -7,11 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-func (a *app) salvageCommand() *cobra.Command {
+func salvageCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "salvage SRC DST",
 		Short: "Save what a damaged store still holds into a new one",
@@ -24,32 +25,32 @@ that it is not run again. The unfinished calls of the new store are held, as
 those of a store that was moved: start the daemon with --moved when nothing has
 gone on since.`,
 		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace --moved",
-		Args:    exactArgs("SRC", "DST"),
+		Args:    cli.ExactArgs("SRC", "DST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			saved, err := sqlite.Salvage(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
-			if a.output == formJSON {
-				return json.NewEncoder(a.out).Encode(saved)
+			if a.Output == cli.FormJSON {
+				return json.NewEncoder(a.Out).Encode(saved)
 			}
-			a.tellSalvaged(saved)
+			tellSalvaged(a, saved)
 			return nil
 		},
 	}
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
-func (a *app) tellSalvaged(saved *sqlite.Salvaged) {
+func tellSalvaged(a *cli.App, saved *sqlite.Salvaged) {
 	for _, t := range saved.Tables {
 		note := ""
 		if t.Damaged {
 			note = "  damaged: rows may be missing"
 		}
-		fmt.Fprintf(a.out, "%-12s %8d rows%s\n", t.Name, t.Rows, note)
+		fmt.Fprintf(a.Out, "%-12s %8d rows%s\n", t.Name, t.Rows, note)
 	}
-	fmt.Fprintf(a.out, "%-12s %8d files\n", "output", saved.Files)
+	fmt.Fprintf(a.Out, "%-12s %8d files\n", "output", saved.Files)
 	for _, list := range []struct {
 		what  string
 		calls []call.Key
@@ -57,9 +58,9 @@ func (a *app) tellSalvaged(saved *sqlite.Salvaged) {
 		if len(list.calls) == 0 {
 			continue
 		}
-		fmt.Fprintf(a.out, "%d calls are %s:\n", len(list.calls), list.what)
+		fmt.Fprintf(a.Out, "%d calls are %s:\n", len(list.calls), list.what)
 		for _, key := range list.calls {
-			fmt.Fprintf(a.out, "  %s %s\n", show.Text(key.Namespace), show.Text(key.ID))
+			fmt.Fprintf(a.Out, "  %s %s\n", show.Text(key.Namespace), show.Text(key.ID))
 		}
 	}
 }

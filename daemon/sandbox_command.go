@@ -5,40 +5,41 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-func (a *app) sandboxCommand() *cobra.Command {
+func sandboxCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sandbox", Short: "Try out how commands are isolated on this machine",
 		Long: `Tries isolation without a daemon, as the user who calls it. docs/sandbox.md says
 what the profiles give.`,
 		Example: "  toold sandbox check",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.sandboxCheckCommand(), a.sandboxRunCommand())
+	c.AddCommand(sandboxCheckCommand(a), sandboxRunCommand(a))
 	return c
 }
 
-func (a *app) sandboxCheckCommand() *cobra.Command {
+func sandboxCheckCommand(a *cli.App) *cobra.Command {
 	var profile, namespace string
 	c := &cobra.Command{
-		Use: "check", Short: "Show what isolation holds, and why", Args: noArgs,
+		Use: "check", Short: "Show what isolation holds, and why", Args: cli.NoArgs,
 		Example: "  toold sandbox check\n  toold sandbox check --profile landlock -o json",
 		Long: `Runs a canary under a profile, which tries what must not be possible, and shows
 what holds. Exit code 1 when files, network or processes are not isolated as the
 profile says.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.inSandbox(c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+			return inSandbox(a, c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				facts := r.Facts()
 				if policy != nil {
 					var err error
@@ -46,27 +47,27 @@ profile says.`,
 						return err
 					}
 				}
-				if a.output == formJSON {
-					if err := json.NewEncoder(a.out).Encode(facts); err != nil {
+				if a.Output == cli.FormJSON {
+					if err := json.NewEncoder(a.Out).Encode(facts); err != nil {
 						return err
 					}
 				} else {
-					fmt.Fprint(a.out, facts)
+					fmt.Fprint(a.Out, facts)
 				}
 				if have := facts.MemLimit.Held && facts.PidsLimit.Held; policy != nil && !have {
-					fmt.Fprintln(a.err, "Warning: memory and processes of a command are not bounded together. docs/sandbox.md says how to delegate a control group.")
+					fmt.Fprintln(a.Err, "Warning: memory and processes of a command are not bounded together. docs/sandbox.md says how to delegate a control group.")
 				}
 				if gives(facts, policy) {
 					return nil
 				}
-				return ending(exitFailed)
+				return cli.Exit(cli.ExitFailed)
 			})
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to try; bash.profile when left out")
 	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
-	configFlags(c.Flags())
-	a.outputFlag(c, formTable, formJSON)
+	config.AddFlags(c.Flags())
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
@@ -81,7 +82,7 @@ func gives(f sandbox.Facts, p *sandbox.Policy) bool {
 	return f.FSRead.Held && f.FSWrite.Held && (f.Net.Held || p.Network == sandbox.NetworkOpen) && f.ProcessesKilled.Held
 }
 
-func (a *app) sandboxRunCommand() *cobra.Command {
+func sandboxRunCommand(a *cli.App) *cobra.Command {
 	var profile, namespace string
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command under a profile",
@@ -89,38 +90,38 @@ func (a *app) sandboxRunCommand() *cobra.Command {
 		Long: `Runs a program in the workspace as bash would run it, with the environment of
 bash. Exit code and output are the program's. Under a profile with the network
 proxy, standard error also says what it reached and what was refused.`,
-		Args: atLeast("a command"),
+		Args: cli.AtLeast("a command"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.inSandbox(c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
-				cfg, err := a.config(c)
+			return inSandbox(a, c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+				cfg, err := loadConfig(a, c)
 				if err != nil {
 					return err
 				}
-				dir, err := cfg.workspacePath(namespace)
+				dir, err := cfg.WorkspacePath(namespace)
 				if err != nil {
 					return err
 				}
 				path, err := exec.LookPath(args[0])
 				if err != nil {
-					return usageError{err}
+					return cli.Usagef("%w", err)
 				}
 				if path, err = filepath.Abs(path); err != nil {
 					return err
 				}
-				exit, err := r.Run(ctx, sandbox.Spec{
-					Path: path, Args: args[1:], Dir: dir, Env: append(shell.DefaultEnv(), cfg.Bash.Env...), Home: sandbox.FreshHome, Stdin: a.in, Policy: policy, Output: a.copyOut,
+				ended, err := r.Run(ctx, sandbox.Spec{
+					Path: path, Args: args[1:], Dir: dir, Env: append(shell.DefaultEnv(), cfg.Bash.Env...), Home: sandbox.FreshHome, Stdin: a.In, Policy: policy, Output: copyOut(a),
 				})
 				if err != nil {
 					return err
 				}
-				if why := exit.OutOfMemory(); why != "" {
-					return codedError{errors.New("out of memory: " + why), exitFailed}
+				if why := ended.OutOfMemory(); why != "" {
+					return cli.Fail(cli.ExitFailed, errors.New("out of memory: "+why))
 				}
-				if exit.Signal != "" {
-					return codedError{fmt.Errorf("ended by %s", exit.Signal), exitFailed}
+				if ended.Signal != "" {
+					return cli.Fail(cli.ExitFailed, fmt.Errorf("ended by %s", ended.Signal))
 				}
-				if exit.Code != 0 {
-					return ending(exit.Code)
+				if ended.Code != 0 {
+					return cli.Exit(ended.Code)
 				}
 				return nil
 			})
@@ -128,22 +129,25 @@ proxy, standard error also says what it reached and what was refused.`,
 	}
 	c.Flags().StringVar(&profile, "profile", "", "profile to run under; bash.profile when left out")
 	c.Flags().StringVar(&namespace, "namespace", "", "namespace whose workspace is used, of those in workspaces")
-	configFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
-func (a *app) copyOut(stream string, chunk []byte) error {
-	to := io.Writer(a.out)
-	if stream == "stderr" {
-		to = a.err
+// copyOut passes on what the program writes.
+func copyOut(a *cli.App) func(stream string, chunk []byte) error {
+	return func(stream string, chunk []byte) error {
+		to := a.Out
+		if stream == "stderr" {
+			to = a.Err
+		}
+		_, err := to.Write(chunk)
+		return err
 	}
-	_, err := to.Write(chunk)
-	return err
 }
 
 // inSandbox makes a runner for one command line.
-func (a *app) inSandbox(c *cobra.Command, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
-	cfg, err := a.config(c)
+func inSandbox(a *cli.App, c *cobra.Command, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
+	cfg, err := loadConfig(a, c)
 	if err != nil {
 		return err
 	}
@@ -155,7 +159,7 @@ func (a *app) inSandbox(c *cobra.Command, profile, namespace string, do func(con
 		return err
 	}
 	defer w.root.Close()
-	policy, err := cfg.policy(profile, w.path)
+	policy, err := cfg.Policy(profile, w.path)
 	if err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func (a *app) inSandbox(c *cobra.Command, profile, namespace string, do func(con
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		return err
 	}
-	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.err), ControlGroup: cfg.Sandbox.ControlGroup})
+	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.Err), ControlGroup: cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}

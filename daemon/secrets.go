@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
@@ -23,12 +24,6 @@ import (
 // An expander puts the values of references in their places; a [secret.Resolver] is one.
 type expander interface {
 	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
-}
-
-// isReference reports whether a text is one reference and nothing else.
-func isReference(text string) bool {
-	name, ok := strings.CutPrefix(text, secret.Scheme)
-	return ok && secret.ValidName(name)
 }
 
 // available returns why a tool cannot have a secret that its descriptor requires.
@@ -79,8 +74,8 @@ func (d *daemon) openSecrets(ctx context.Context) error {
 }
 
 // newReferences resolves the references of a configuration, and reads nothing yet.
-func newReferences(cfg *Config, start secret.Starter, filter *redact.Live, refused func(secret.Use, string, error)) (*secret.Resolver, error) {
-	list, err := cfg.namedSecrets()
+func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live, refused func(secret.Use, string, error)) (*secret.Resolver, error) {
+	list, err := cfg.NamedSecrets()
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +89,7 @@ func newReferences(cfg *Config, start secret.Starter, filter *redact.Live, refus
 		},
 	})
 	if err != nil {
-		return nil, usagef("secrets: %w", err)
+		return nil, config.Errorf("secrets: %w", err)
 	}
 	return r, nil
 }
@@ -108,15 +103,15 @@ func (d *daemon) warmSecrets(ctx context.Context) {
 }
 
 // readReferences makes ready what a reload is to put in force.
-func (d *daemon) readReferences(next *Config) ([]secret.Secret, error) {
+func (d *daemon) readReferences(next *config.Config) ([]secret.Secret, error) {
 	if d.secrets == nil {
 		return nil, nil
 	}
-	return next.namedSecrets()
+	return next.NamedSecrets()
 }
 
 // reloadReferences puts it in force, and has every value read again. It reports whether the settings are others.
-func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, next *Config) (changed bool, err error) {
+func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, next *config.Config) (changed bool, err error) {
 	if d.secrets == nil {
 		return false, nil
 	}
@@ -149,7 +144,7 @@ func (a adminOf) Secrets(ctx context.Context, check bool) (out []server.Secret) 
 }
 
 // secretWarnings says of a configuration which secrets cannot be read now.
-func secretWarnings(ctx context.Context, cfg *Config, filter *redact.Live) (warnings []string, err error) {
+func secretWarnings(ctx context.Context, cfg *config.Config, filter *redact.Live) (warnings []string, err error) {
 	r, err := newReferences(cfg, noExec{}, filter, nil)
 	if err != nil {
 		return nil, err

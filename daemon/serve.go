@@ -13,7 +13,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/term"
 
+	"github.com/toold-dev/toold/cli"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
@@ -33,12 +36,12 @@ const gcPercent = 400
 
 // serve runs a daemon until ctx is done and then lets running calls have the drain period. It writes its addresses to
 // out when it is ready; commands that it advises begin with program.
-func serve(ctx context.Context, cfg *Config, program string, out io.Writer) error {
+func serve(ctx context.Context, cfg *config.Config, version, program string, out io.Writer) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	limitMemory()
-	d, err := newDaemon(ctx, cfg, out)
+	d, err := newDaemon(ctx, cfg, version, out)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // it was asked to end before it served, as a standby mostly is
@@ -51,7 +54,7 @@ func serve(ctx context.Context, cfg *Config, program string, out io.Writer) erro
 }
 
 // check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
-func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
+func check(ctx context.Context, cfg *config.Config) (warnings []string, err error) {
 	rules, rulesErr := readOnly(readRules(cfg))
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
@@ -65,7 +68,7 @@ func check(ctx context.Context, cfg *Config) (warnings []string, err error) {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
 	}
 	tools, all, toolsErr := offlineTools(cfg)
-	_, mcpErr := readMCP(cfg)
+	_, mcpErr := readMCP(cfg, "")
 	if toolsErr == nil {
 		defer func() { _ = all.Close() }() // nothing was written
 		warnings = ruleWarnings(cfg, rules, tools)
@@ -309,6 +312,8 @@ type ready struct {
 	Epoch     int64  `json:"epoch"`
 }
 
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
 // announce says where the daemon is: in words on a terminal, else in one line of JSON.
 func (d *daemon) announce(out io.Writer) error {
 	r := ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
@@ -330,8 +335,8 @@ func (d *daemon) announce(out io.Writer) error {
 }
 
 func (d *daemon) welcome(r *ready) string {
-	command := d.program + " --data " + shellWord(d.cfg.Data)
-	text := fmt.Sprintf("toold %s is ready (pid %d)\n", version, r.PID)
+	command := d.program + " --data " + cli.ShellWord(d.cfg.Data)
+	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
 	if r.TCP != "" {
 		text += "  tcp        " + r.TCP + "\n"
 	}

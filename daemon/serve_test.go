@@ -16,6 +16,9 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+
+	"github.com/toold-dev/toold/cli"
+
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -324,7 +327,7 @@ func TestFatal(t *testing.T) {
 	s := newSite(t, "")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace, "--listen-tcp", "127.0.0.1:0", "--log-level", "error")
 	must(t, err)
-	d, err := newDaemon(context.Background(), cfg, io.Discard)
+	d, err := newDaemon(context.Background(), cfg, "test", io.Discard)
 	must(t, err)
 	lost := errors.New("fsync failed")
 	d.fail(lost)
@@ -373,4 +376,16 @@ func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
+}
+
+// TestPlacesAreCheckedByCommands: by the check and by the start, which then has made nothing.
+func TestPlacesAreCheckedByCommands(t *testing.T) {
+	dir := t.TempDir()
+	for _, command := range [][]string{{"config", "check"}, {"serve"}} {
+		new(run).do(t, dir, append(command, "--data", filepath.Join(dir, "ws", "data"), "--workspace", filepath.Join(dir, "ws"))...).
+			expect(t, cli.ExitUsage, "", "keep them apart")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "ws")); !os.IsNotExist(err) {
+		t.Errorf("a refused start left something: %v", err)
+	}
 }

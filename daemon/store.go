@@ -58,13 +58,13 @@ func (d *daemon) openJournal(ctx context.Context) (journal, error) {
 		fail = func(name string) error { point(name); return nil }
 	}
 	if d.cfg.Store == "" {
-		return known(sqlite.Open(ctx, sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: d.cfg.output()}))
+		return known(sqlite.Open(ctx, sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: outputLimits(d.cfg)}))
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	wait := &standby{d: d, ctx: ctx, give: cancel}
 	opened, err := postgres.Open(ctx, postgres.Config{
-		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: d.cfg.output(), Waiting: wait.begin, Lost: d.fail,
+		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: outputLimits(d.cfg), Waiting: wait.begin, Lost: d.fail,
 		Patience: d.cfg.Failover.Lease, Start: d.cfg.Failover.Start, Kill: d.cfg.Failover.Kill, Hold: d.cfg.Failover.Hold,
 	})
 	wait.end(err == nil)
@@ -163,6 +163,6 @@ func (d *daemon) announceStandby(holder string) error {
 	if f, ok := d.out.(*os.File); !ok || !isTerminal(f) {
 		return json.NewEncoder(d.out).Encode(s)
 	}
-	_, err := fmt.Fprintf(d.out, "toold %s stands by (pid %d): %s has the store\n", version, s.PID, holder)
+	_, err := fmt.Fprintf(d.out, "toold %s stands by (pid %d): %s has the store\n", d.version, s.PID, holder)
 	return err
 }

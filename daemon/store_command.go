@@ -9,17 +9,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-func (a *app) storeCommand() *cobra.Command {
-	c := &cobra.Command{Use: "store", Short: "Move a store to another place", Example: "  toold store copy data postgres://toold@db/toold", Args: noArgs}
-	c.AddCommand(a.storeCopyCommand())
+func storeCommand(a *cli.App) *cobra.Command {
+	c := &cobra.Command{Use: "store", Short: "Move a store to another place", Example: "  toold store copy data postgres://toold@db/toold", Args: cli.NoArgs}
+	c.AddCommand(storeCopyCommand(a))
 	return c
 }
 
-func (a *app) storeCopyCommand() *cobra.Command {
+func storeCopyCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "copy FROM TO",
 		Short: "Copy a store into a PostgreSQL database, or back",
@@ -33,12 +34,12 @@ and is asked for again. A daemon that is started on the copy holds the calls
 that had not ended: "toold release" carries them on or ends them,
 "serve --moved" says that nothing has gone on since.`,
 		Example: "  toold store copy data postgres://toold@db/toold\n  toold serve --data data --store postgres://toold@db/toold --moved\n  toold store copy postgres://toold@db/toold data",
-		Args:    exactArgs("FROM", "TO"),
+		Args:    cli.ExactArgs("FROM", "TO"),
 		RunE: func(c *cobra.Command, args []string) error {
 			copyStore := intoPostgres
 			switch from, to := isURL(args[0]), isURL(args[1]); {
 			case from && to, !from && !to:
-				return usageError{errors.New("one of FROM and TO has to be a data directory, the other a URL such as postgres://role@host/database")}
+				return cli.Usagef("one of FROM and TO has to be a data directory, the other a URL such as postgres://role@host/database")
 			case from:
 				copyStore = outOfPostgres
 			}
@@ -46,16 +47,16 @@ that had not ended: "toold release" carries them on or ends them,
 			if err != nil {
 				return err
 			}
-			if a.output == formJSON {
-				return json.NewEncoder(a.out).Encode(done)
+			if a.Output == cli.FormJSON {
+				return json.NewEncoder(a.Out).Encode(done)
 			}
 			for _, t := range done {
-				fmt.Fprintf(a.out, "%-12s %8d rows\n", t.Table, t.Rows)
+				fmt.Fprintf(a.Out, "%-12s %8d rows\n", t.Table, t.Rows)
 			}
 			return nil
 		},
 	}
-	a.outputFlag(c, formTable, formJSON)
+	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
 }
 
@@ -63,7 +64,7 @@ func isURL(text string) bool { return strings.Contains(text, "://") }
 
 func intoPostgres(ctx context.Context, from, to string) (_ []postgres.Imported, err error) {
 	if err := postgres.CheckURL(to); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usagef("%w", err)
 	}
 	rows, err := sqlite.OpenRows(from)
 	if err != nil {
@@ -75,7 +76,7 @@ func intoPostgres(ctx context.Context, from, to string) (_ []postgres.Imported, 
 
 func outOfPostgres(ctx context.Context, from, to string) (done []postgres.Imported, err error) {
 	if err := postgres.CheckURL(from); err != nil {
-		return nil, usageError{err}
+		return nil, cli.Usagef("%w", err)
 	}
 	rows, err := postgres.OpenRows(ctx, from)
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -60,9 +62,9 @@ func TestBackupRestoreRelease(t *testing.T) {
 	dir := filepath.Dir(s.data)
 	saved := filepath.Join(s.data, "backups", "saved")
 	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
-	new(run).do(t, s.data, "backup", saved).says(t, exitConflict, "is there already and not empty", "BACKUP_FAILED")
-	new(run).do(t, s.data, "backup").says(t, exitUsage, "DEST")
-	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, exitFailed, "data directory is in use")
+	new(run).do(t, s.data, "backup", saved).says(t, cli.ExitConflict, "is there already and not empty", "BACKUP_FAILED")
+	new(run).do(t, s.data, "backup").says(t, cli.ExitUsage, "DEST")
+	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, cli.ExitFailed, "data directory is in use")
 	r := new(run).do(t, s.data, "backup", saved+"-json", "-o", "json")
 	var got tooldv1.BackupResponse
 	if err := protojson.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.GetCalls() != 3 || got.GetBytes() == 0 {
@@ -70,8 +72,8 @@ func TestBackupRestoreRelease(t *testing.T) {
 	}
 	p.stop()
 	new(run).do(t, s.data, "backup", saved+"-offline", "--data", s.data).says(t, 0, "3 calls")
-	new(run).do(t, s.data, "backup", saved+"-nothing", "--data", filepath.Join(dir, "nothing")).says(t, exitFailed, "no such file")
-	new(run).do(t, s.data, "backup", saved+"-gone").says(t, exitUnreachable, "toold: ")
+	new(run).do(t, s.data, "backup", saved+"-nothing", "--data", filepath.Join(dir, "nothing")).says(t, cli.ExitFailed, "no such file")
+	new(run).do(t, s.data, "backup", saved+"-gone").says(t, cli.ExitUnreachable, "toold: ")
 
 	restored := filepath.Join(dir, "restored")
 	r = new(run).do(t, s.data, "restore", saved+"-offline", restored, "-o", "json")
@@ -79,18 +81,18 @@ func TestBackupRestoreRelease(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &copied); err != nil || r.code != 0 || copied.Calls != 3 {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
-	new(run).do(t, s.data, "restore", saved, restored).says(t, exitFailed, "is there already and not empty")
-	new(run).do(t, s.data, "restore", filepath.Join(dir, "nothing"), restored+"2").says(t, exitFailed, "no such file")
-	new(run).do(t, s.data, "restore", saved).says(t, exitUsage, "DATA")
+	new(run).do(t, s.data, "restore", saved, restored).says(t, cli.ExitFailed, "is there already and not empty")
+	new(run).do(t, s.data, "restore", filepath.Join(dir, "nothing"), restored+"2").says(t, cli.ExitFailed, "no such file")
+	new(run).do(t, s.data, "restore", saved).says(t, cli.ExitUsage, "DATA")
 
 	s.data = restored
 	p = s.start()
 	for _, wrong := range [][]string{{}, {"--all", "--run", "run-one"}, {"CALL", "--thread", "t"}} {
-		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).says(t, exitUsage, "release takes one of")
+		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).says(t, cli.ExitUsage, "release takes one of")
 	}
-	new(run).do(t, s.data, "release", "--all", "--reason", "why").says(t, exitUsage, "--reason goes with --end")
-	new(run).do(t, s.data, "release", "store-tests-call-nobody").says(t, exitNotFound, "CALL_NOT_FOUND", "calls lists what there is")
-	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, exitConflict, "CALL_HELD")
+	new(run).do(t, s.data, "release", "--all", "--reason", "why").says(t, cli.ExitUsage, "--reason goes with --end")
+	new(run).do(t, s.data, "release", "store-tests-call-nobody").says(t, cli.ExitNotFound, "CALL_NOT_FOUND", "calls lists what there is")
+	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, cli.ExitConflict, "CALL_HELD")
 	new(run).do(t, s.data, "release", "store-tests-call-one").expect(t, 0, "1 calls released, 2 still held\n")
 	new(run).do(t, s.data, "release", "--run", "run-two", "--end", "--reason", "ran elsewhere").expect(t, 0, "1 calls ended, 1 still held\n")
 	r = new(run).do(t, s.data, "release", "--all", "-o", "json")
@@ -163,13 +165,13 @@ func TestPurgeCommand(t *testing.T) {
 	asking(t, p, "two")
 	const one, two = "store-tests-call-one", "store-tests-call-two"
 	for _, wrong := range [][]string{{"--yes"}, {one, "--run", "r", "--yes"}, {"--run", "r", "--thread", "t", "--yes"}} {
-		new(run).do(t, s.data, append([]string{"purge"}, wrong...)...).says(t, exitUsage, "purge takes one of")
+		new(run).do(t, s.data, append([]string{"purge"}, wrong...)...).says(t, cli.ExitUsage, "purge takes one of")
 	}
-	new(run).do(t, s.data, "purge", one).says(t, exitUsage, "--yes says that you mean it")
-	new(run).do(t, s.data, "purge", one, "--yes").says(t, exitConflict, "CALL_NOT_ENDED", "toold cancel")
+	new(run).do(t, s.data, "purge", one).says(t, cli.ExitUsage, "--yes says that you mean it")
+	new(run).do(t, s.data, "purge", one, "--yes").says(t, cli.ExitConflict, "CALL_NOT_ENDED", "toold cancel")
 	new(run).do(t, s.data, "answer", one, "red").says(t, 0, "red")
 	new(run).do(t, s.data, "cancel", two).says(t, 0, "CANCELLED")
-	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).says(t, exitFailed, "Erase the content of 1 calls for good? [y/N]", "nothing was done")
+	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).says(t, cli.ExitFailed, "Erase the content of 1 calls for good? [y/N]", "nothing was done")
 	new(run).do(t, s.data, "calls", "show", one).says(t, 0, "Which colour?")
 	(&run{terminal: true, in: "y\n"}).do(t, s.data, "purge", one, two).expect(t, 0, "2 calls purged, 0 had no content any more\n")
 	r := new(run).do(t, s.data, "purge", "--run", "run-two", "--yes", "-o", "json")
@@ -182,7 +184,7 @@ func TestPurgeCommand(t *testing.T) {
 	if strings.Contains(shown.out, "colour") || strings.Contains(shown.out, `"red"`) {
 		t.Errorf("still there:\n%s", shown.out)
 	}
-	new(run).do(t, s.data, "purge", "--thread", "nobody", "--yes").says(t, exitNotFound, "THREAD_NOT_FOUND")
+	new(run).do(t, s.data, "purge", "--thread", "nobody", "--yes").says(t, cli.ExitNotFound, "THREAD_NOT_FOUND")
 	p.stop()
 }
 
@@ -223,7 +225,7 @@ func TestPurgeKilled(t *testing.T) {
 			}
 			got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: spec})
 			must(t, err)
-			if status := got.GetCall().GetStatus(); status != succeeded {
+			if status := got.GetCall().GetStatus(); status != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
 				t.Fatalf("%s is %v: %v", id(i), status, got.GetCall().GetResult())
 			}
 		}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tools/subagent/subagenttest"
 )
@@ -415,7 +417,7 @@ func TestSubagentPage(t *testing.T) {
 	s.start("--config", file)
 	verb, task, _ := strings.Cut(command, " task=")
 	args := append(strings.Fields(verb), "task="+strings.Trim(task, "'"))
-	if r := new(run).do(t, s.data, args...); r.code != exitOK || !strings.Contains(r.out, "fruit.txt:1:a melon") {
+	if r := new(run).do(t, s.data, args...); r.code != cli.ExitOK || !strings.Contains(r.out, "fruit.txt:1:a melon") {
 		t.Errorf("it said %d %s%s", r.code, r.out, r.err)
 	}
 	if asked, _ := m.Asked(); len(asked) != 2 || !slices.Equal(asked[0].Tools, []string{"glob", "grep", "read"}) || asked[0].Model != "qwen3" {

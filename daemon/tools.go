@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -45,6 +46,7 @@ func mayStartProcesses(t *tool.Descriptor) bool {
 
 // needs is what the built-in tools need of the other parts.
 type needs struct {
+	version    string
 	exec       shell.Exec
 	artifacts  files.Artifacts
 	secrets    *redact.Live // nil: nothing is secret
@@ -52,14 +54,14 @@ type needs struct {
 }
 
 // registerTools makes the built-in tools. The jobs are nil when no command may run in the background.
-func registerTools(r *registry.Registry, cfg *Config, all workspaces, o needs) (*shell.Jobs, error) {
+func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o needs) (*shell.Jobs, error) {
 	o.exec = referring{o.exec, o.references}
-	tools, jobs, err := workspaceTools(cfg, all[sharing].path, all[sharing].root, o, nil)
+	tools, jobs, err := workspaceTools(cfg, all[config.Sharing].path, all[config.Sharing].root, o, nil)
 	if err != nil {
 		return nil, err
 	}
 	own := make([]map[string]tool.Tool, len(tools)) // by namespace, of each tool
-	for _, namespace := range cfg.withWorkspaces() {
+	for _, namespace := range cfg.WithWorkspaces() {
 		theirs, _, err := workspaceTools(cfg, all[namespace].path, all[namespace].root, o, jobs)
 		if err != nil {
 			return nil, err
@@ -75,7 +77,7 @@ func registerTools(r *registry.Registry, cfg *Config, all workspaces, o needs) (
 		tools[i] = wire.PerNamespace(tools[i], own[i])
 	}
 	tools = append(tools, ask.New(), todo.Read(), todo.Write())
-	fromWeb, err := webTools(cfg, o.references, o.secrets)
+	fromWeb, err := webTools(cfg, o.version, o.references, o.secrets)
 	if err != nil {
 		return jobs, err
 	}
@@ -90,7 +92,7 @@ func registerTools(r *registry.Registry, cfg *Config, all workspaces, o needs) (
 }
 
 // workspaceTools makes the built-in tools that work in a workspace. Shells in the background are kept in jobs; nil: in new ones.
-func workspaceTools(cfg *Config, path string, root *os.Root, o needs, jobs *shell.Jobs) ([]tool.Tool, *shell.Jobs, error) {
+func workspaceTools(cfg *config.Config, path string, root *os.Root, o needs, jobs *shell.Jobs) ([]tool.Tool, *shell.Jobs, error) {
 	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
 	if cfg.Bash.BackgroundEach > 0 {
 		background.Exec = o.exec
@@ -98,7 +100,7 @@ func workspaceTools(cfg *Config, path string, root *os.Root, o needs, jobs *shel
 	if o.secrets != nil {
 		background.Clean = func() shell.Cleaner { return o.secrets.Stream() }
 	}
-	policy, err := cfg.policy(cfg.Bash.Profile, path)
+	policy, err := cfg.Policy(cfg.Bash.Profile, path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,7 +111,7 @@ func workspaceTools(cfg *Config, path string, root *os.Root, o needs, jobs *shel
 	if err != nil {
 		return nil, nil, err
 	}
-	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: cfg.asked(path), Artifacts: o.artifacts})
+	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: path, Protect: cfg.Asked(path), Artifacts: o.artifacts})
 	return append(tools, commands...), jobs, nil
 }
 
@@ -129,17 +131,17 @@ func (l limited) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 }
 
 // readRules reads the rule file; nil without one.
-func readRules(cfg *Config) (*permission.Rules, []byte, error) {
+func readRules(cfg *config.Config) (*permission.Rules, []byte, error) {
 	if cfg.Rules == "" {
 		return nil, nil, nil
 	}
 	text, err := os.ReadFile(cfg.Rules)
 	if err != nil {
-		return nil, nil, usagef("rules: %w", err)
+		return nil, nil, config.Errorf("rules: %w", err)
 	}
 	rules, err := permission.Parse(cfg.Rules, text)
 	if err != nil {
-		return nil, nil, usagef("rules: %w", err)
+		return nil, nil, config.Errorf("rules: %w", err)
 	}
 	return rules, text, nil
 }

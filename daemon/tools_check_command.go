@@ -7,20 +7,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/tools/command"
 )
 
-func (a *app) toolCheckCommand() *cobra.Command {
+func toolCheckCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check FILE|DIRECTORY...", Short: "Check manifests of programs, without a daemon",
 		Long: `Reads manifests as the daemon does, and says of each problem the file, the line
 and the column, and what would be right. A directory means all its .yaml files.
 docs/tools/command.md says what a manifest holds.`,
 		Example: "  toold tools check /etc/toold/tools\n  toold tools check greet.yaml --workspace /srv/work",
-		Args:    atLeast("a FILE or a DIRECTORY"),
+		Args:    cli.AtLeast("a FILE or a DIRECTORY"),
 		RunE: func(c *cobra.Command, args []string) error {
-			cfg, err := a.config(c)
+			cfg, err := loadConfig(a, c)
 			if err != nil {
 				return err
 			}
@@ -33,21 +35,21 @@ docs/tools/command.md says what a manifest holds.`,
 				}
 				for _, t := range set.Tools() {
 					d := t.Descriptor()
-					fmt.Fprintf(a.out, "%s is good: %s, version %s\n", show.Line(path), show.Line(d.ID), show.Line(d.Version))
+					fmt.Fprintf(a.Out, "%s is good: %s, version %s\n", show.Line(path), show.Line(d.ID), show.Line(d.Version))
 				}
 			}
 			if err := errors.Join(problems...); err != nil {
-				return codedError{err, exitUsage}
+				return cli.Fail(cli.ExitUsage, err)
 			}
 			return nil
 		},
 	}
-	configFlags(c.Flags())
+	config.AddFlags(c.Flags())
 	return c
 }
 
-func checkedManifests(c *Config, path string) (*command.Set, error) {
-	cfg, err := c.manifestConfig(noExec{}, noSecrets{}, nil)
+func checkedManifests(c *config.Config, path string) (*command.Set, error) {
+	cfg, err := manifestConfig(c, noExec{}, noSecrets{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,7 @@ func checkedManifests(c *Config, path string) (*command.Set, error) {
 	}
 	set, err := load(cfg, path)
 	if err == nil {
-		err = c.checkManifests(set)
+		err = checkManifests(c, set)
 	}
 	return set, err
 }

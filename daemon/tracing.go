@@ -20,7 +20,7 @@ func (d *daemon) openTracing(ctx context.Context) error {
 		return nil
 	}
 	log := d.log
-	traces, err := trace.New(ctx, trace.Config{Ratio: c.Ratio, Endpoint: c.Endpoint, Version: version, OnError: func(err error) {
+	traces, err := trace.New(ctx, trace.Config{Ratio: c.Ratio, Endpoint: c.Endpoint, Version: d.version, OnError: func(err error) {
 		log.Warn("tracing", zap.Error(err))
 	}})
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/cli"
+
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -42,7 +44,7 @@ func TestWatchTree(t *testing.T) {
 	must(t, err)
 	x.expect("2 succeeded, 1 cancelled", "– bash", "CANCELLED")
 	x.press("\x03")
-	if code := x.end(); code != exitInterrupted {
+	if code := x.end(); code != cli.ExitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(x.text(), "– bash") {
@@ -54,7 +56,7 @@ func TestWatchTree(t *testing.T) {
 		t.Errorf("%d: %s%s", r.code, r.out, r.err)
 	}
 	for _, args := range [][]string{{"watch", "--run", "r-1", "--tree"}, {"watch", "--all", "--tree"}, {"watch", "--run", "r-1", "--tree", "--lines"}} {
-		if r := new(run).do(t, s.data, args...); r.code != exitUsage {
+		if r := new(run).do(t, s.data, args...); r.code != cli.ExitUsage {
 			t.Errorf("%q: exit code %d", args, r.code)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/toold-dev/toold/daemon/config"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
@@ -317,14 +318,14 @@ func TestWorkspacesAreApart(t *testing.T) {
 			cfg, err := load(t, text, nil)
 			if tt.say == "" {
 				must(t, err)
-				again, err := load(t, configText(cfg), nil)
+				again, err := load(t, config.Text(cfg), nil)
 				must(t, err)
 				if fmt.Sprint(cfg.Workspaces) != fmt.Sprint(again.Workspaces) {
 					t.Errorf("shown as %v", again.Workspaces)
 				}
 				return
 			}
-			if _, usage := errors.AsType[usageError](err); !usage || !strings.Contains(err.Error(), strings.ReplaceAll(tt.say, "DIR", dir)) {
+			if _, usage := errors.AsType[config.Error](err); !usage || !strings.Contains(err.Error(), strings.ReplaceAll(tt.say, "DIR", dir)) {
 				t.Errorf("got %v, want a usage error that says %q", err, tt.say)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// These tests are inside the package because no terminal can be made to do all of this. cmd/toold works through the inbox on
+// These tests are inside the package because no terminal can be made to do all of this. package daemon works through the inbox on
 // a real one.
 
 func TestKeys(t *testing.T) {

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) approveCommand() *cobra.Command {
+	var f decisionFlags
+	var keep rememberFlags
+	var edit bool
+	var arguments string
+	c := &cobra.Command{
+		Use:   "approve SUSPENSION|CALL",
+		Short: "Say yes to a call that waits, and follow it",
+		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for
+exactly what was shown: it carries the ticket's digest. A beginning of an id is
+enough when no other ticket has it. --edit and --arguments approve other
+arguments; the call is checked again. --remember keeps the yes for later calls;
+"toold rules" lists what is kept.`,
+		Example: `  toold approve 0198c1
+  toold approve 0198c1 --edit
+  toold approve 0198c1 --remember 2 --for 8h
+  toold approve 0198c1 --arguments '{"command":"make test"}'`,
+		Args: ExactArgs("a SUSPENSION or CALL"),
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			if edit && arguments != "" {
+				return Usagef("--edit and --arguments exclude each other")
+			}
+			if keep.option != "" && (edit || arguments != "") {
+				return Usagef("--remember keeps what was asked about; it excludes --edit and --arguments")
+			}
+			call, err := a.ticket(ctx, c, args[0], &f)
+			if err != nil {
+				return err
+			}
+			pending := call.GetSuspension().GetPending().GetArguments()
+			if edit {
+				if arguments, err = a.edit(ctx, pending); err != nil {
+					return err
+				}
+			}
+			remember, err := keep.of(call, a.Now())
+			if err != nil {
+				return err
+			}
+			d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Arguments: arguments, Remember: remember}
+			question := "Approve?"
+			if arguments != "" {
+				fmt.Fprintf(a.Err, "With these arguments instead (%s):\n%s\n", show.ArgumentsSize(arguments), a.errView().Arguments(arguments))
+				question = "Approve with these arguments?"
+			}
+			if err := a.confirm(question, &f); err != nil {
+				return err
+			}
+			return a.decide(ctx, c, call, d, &f)
+		}),
+	}
+	c.Flags().BoolVar(&edit, "edit", false, "edit the arguments in $VISUAL or $EDITOR first")
+	c.Flags().StringVar(&arguments, "arguments", "", "approve with these arguments instead, as JSON")
+	keep.add(c)
+	f.add(a, c)
+	return c
+}

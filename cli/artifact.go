@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+var errShort = errors.New("ends before the range does")
+
+// readArtifact reads a range in pieces; a negative length is to the end.
+func readArtifact(ctx context.Context, c *client, id, name string, offset, length int64, take func([]byte) error) error {
+	const piece = 512 << 10
+	for length != 0 {
+		want := int64(piece)
+		if length > 0 {
+			want = min(length, piece)
+		}
+		got, err := c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: offset, Limit: want})
+		if err != nil {
+			return fmt.Errorf("artifact %s: %w", name, err)
+		}
+		n := int64(len(got.GetData()))
+		if n == 0 {
+			if length > 0 {
+				return fmt.Errorf("artifact %s: %w", name, errShort)
+			}
+			return nil
+		}
+		if err := take(got.GetData()); err != nil {
+			return err
+		}
+		offset += n
+		if length > 0 {
+			length -= n
+		}
+		if got.GetEof() && length < 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// artifactArgs reads CALL NAME, or the handle that stands for both.
+func artifactArgs(args []string) (id, name string, err error) {
+	if len(args) == 2 {
+		return args[0], args[1], nil
+	}
+	rest, isHandle := strings.CutPrefix(args[0], "artifact://")
+	id, name, both := strings.Cut(rest, "/")
+	if isHandle && both && !strings.Contains(name, "/") {
+		if id, err = url.PathUnescape(id); err == nil {
+			name, err = url.PathUnescape(name)
+		}
+		if err == nil && id != "" && name != "" {
+			return id, name, nil
+		}
+	}
+	return "", "", Usagef("want CALL NAME, or a handle artifact://CALL/NAME")
+}
+
+// artifactRange is which part is wanted.
+type artifactRange struct {
+	offset, limit     int64
+	line, lines       int64
+	search            string
+	regexp, ignoring  bool
+	givenOffset, some bool // --offset or --limit; --line or --lines
+}
+
+func (r *artifactRange) check() error {
+	switch {
+	case r.offset < 0 || r.limit < 0 || r.lines < 0:
+		return Usagef("--offset, --limit and --lines cannot be negative")
+	case r.line < 1:
+		return Usagef("--line counts from 1")
+	case r.some && r.givenOffset:
+		return Usagef("--line and --lines count lines, --offset and --limit bytes: give one kind")
+	case r.search != "" && (r.some || r.limit != 0):
+		return Usagef("--search goes with --offset alone")
+	case r.search == "" && (r.regexp || r.ignoring):
+		return Usagef("--regexp and --ignore-case need --search")
+	}
+	return nil
+}
+
+// readLines reads lines in pieces; count 0 is to the end.
+func readLines(ctx context.Context, c *client, id, name string, first, count int64, take func([]byte) error) error {
+	const piece = 2000
+	for left := count; count == 0 || left > 0; {
+		want := int64(piece)
+		if count > 0 {
+			want = min(want, left)
+		}
+		got, err := c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Lines: &tooldv1.ArtifactLines{First: first, Count: want}, Limit: 512 << 10})
+		if err != nil {
+			return fmt.Errorf("artifact %s: %w", name, err)
+		}
+		if len(got.GetData()) == 0 {
+			return nil
+		}
+		if err := take(got.GetData()); err != nil {
+			return err
+		}
+		for cut := got; !bytes.HasSuffix(cut.GetData(), []byte{'\n'}); { // a line that is longer than a piece
+			cut, err = c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: cut.GetNextOffset(), Limit: 512 << 10})
+			if err != nil {
+				return fmt.Errorf("artifact %s: %w", name, err)
+			}
+			if i := bytes.IndexByte(cut.GetData(), '\n'); i >= 0 {
+				cut.Data = cut.GetData()[:i+1]
+			}
+			if len(cut.GetData()) == 0 {
+				return nil
+			}
+			if err := take(cut.GetData()); err != nil {
+				return err
+			}
+		}
+		first, left = first+got.GetLineCount(), left-got.GetLineCount()
+	}
+	return nil
+}
+
+// searchArtifact writes each line that matches behind its number.
+func (a *App) searchArtifact(ctx context.Context, c *client, id, name string, r *artifactRange) error {
+	for offset := r.offset; ; {
+		got, err := c.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: name, Offset: offset,
+			Search: &tooldv1.ArtifactSearch{Pattern: r.search, Regexp: r.regexp, IgnoreCase: r.ignoring, Limit: 1000}})
+		if err != nil {
+			return fmt.Errorf("artifact %s: %w", name, err)
+		}
+		for _, m := range got.GetMatches() {
+			text := m.GetText()
+			if a.OutTerminal {
+				var escaper show.Escaper
+				text = escaper.Escape([]byte(text)) + escaper.Flush()
+			}
+			if m.GetTruncated() {
+				text += " …"
+			}
+			if _, err := fmt.Fprintf(a.Out, "%d:%s\n", m.GetLine(), text); err != nil {
+				return err
+			}
+		}
+		if got.GetNextOffset() == offset || got.GetNextOffset() >= got.GetTotalSize() {
+			return nil
+		}
+		offset = got.GetNextOffset()
+	}
+}
+
+func (a *App) artifactCommand() *cobra.Command {
+	var r artifactRange
+	c := &cobra.Command{
+		Use:   "artifact CALL NAME",
+		Short: "Write stored output to standard output",
+		Long: `Writes an artifact or an output stream (stdout, stderr, pty) of a call to
+standard output, byte by byte; on a terminal, control characters are escaped.
+In place of CALL NAME stands also the handle that a model was told.`,
+		Example: `  toold artifact CALL stdout > log.txt
+  toold artifact artifact://CALL/stdout --line 2000 --lines 50
+  toold artifact CALL stdout --search 'error|panic' --regexp`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return nil
+			}
+			return ExactArgs("a CALL", "a NAME")(c, args)
+		},
+		ValidArgsFunction: a.completeCalls,
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			id, name, err := artifactArgs(args)
+			if err == nil {
+				err = r.check()
+			}
+			if err != nil {
+				return err
+			}
+			if r.search != "" {
+				return a.searchArtifact(ctx, c, id, name, &r)
+			}
+			var escaper show.Escaper
+			take := func(b []byte) error {
+				if a.OutTerminal {
+					b = []byte(escaper.Escape(b))
+				}
+				_, err := a.Out.Write(b)
+				return err
+			}
+			if r.some {
+				err = readLines(ctx, c, id, name, r.line, r.lines, take)
+			} else {
+				err = readArtifact(ctx, c, id, name, r.offset, cmp.Or(r.limit, -1), take)
+			}
+			if err == nil || errors.Is(err, errShort) { // who limits a read does not promise that there is so much
+				_, err = io.WriteString(a.Out, escaper.Flush())
+			}
+			return err
+		}),
+	}
+	flags := c.Flags()
+	flags.Int64Var(&r.offset, "offset", 0, "in bytes from the beginning")
+	flags.Int64Var(&r.limit, "limit", 0, "in bytes; 0 is all")
+	flags.Int64Var(&r.line, "line", 1, "the first line, from 1")
+	flags.Int64Var(&r.lines, "lines", 0, "how many lines; 0 is all")
+	flags.StringVar(&r.search, "search", "", "only lines with this text, behind their numbers")
+	flags.BoolVar(&r.regexp, "regexp", false, "--search is a regular expression (RE2)")
+	flags.BoolVar(&r.ignoring, "ignore-case", false, "--search takes upper and lower case alike")
+	c.PreRun = func(*cobra.Command, []string) {
+		r.some = flags.Changed("line") || flags.Changed("lines")
+		r.givenOffset = flags.Changed("offset") || flags.Changed("limit")
+	}
+	return c
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// callFlags are what call and describe say about a call.
+type callFlags struct {
+	json, callID, run, thread, agent, onBehalfOf, retryOf string
+	unattended                                            bool
+	timeout                                               time.Duration
+}
+
+func (f *callFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.json, "json", "", "the arguments as JSON text")
+	c.Flags().StringVar(&f.run, "run", "", "the run that the call belongs to")
+	c.Flags().StringVar(&f.thread, "thread", "", "the thread of the run")
+	c.Flags().StringVar(&f.agent, "agent", "", "the agent that asks")
+	c.Flags().StringVar(&f.onBehalfOf, "on-behalf-of", "", "the subject for whom you act (role delegate)")
+	c.Flags().BoolVar(&f.unattended, "unattended", false, "nobody is there to answer")
+}
+
+// ArgumentsHelp is the help text of commands that take the arguments of a call.
+const ArgumentsHelp = `Arguments are key=value, each read as the tool's schema says: a string as it is,
+numbers, true and false, and for lists one element for each time the key stands.
+key:=json takes JSON as it is. --json has all arguments in one text, - reads it
+from standard input.`
+
+// spec builds the call. Without key=value nothing is asked of the daemon beforehand.
+func (f *callFlags) spec(ctx context.Context, a *App, c *client, args []string) (*tooldv1.CallSpec, error) {
+	tool, words := args[0], args[1:]
+	spec := &tooldv1.CallSpec{Tool: tool, CallId: f.callID, RetryOf: f.retryOf}
+	switch {
+	case f.json != "" && len(words) > 0:
+		return nil, Usagef("--json has all arguments; %q cannot stand beside it", words[0])
+	case f.json != "":
+		spec.Arguments = f.json
+	case len(words) == 1 && words[0] == "-":
+		text, err := a.ReadInput()
+		if err != nil {
+			return nil, err
+		}
+		spec.Arguments = text
+	case len(words) > 0:
+		got, err := c.tools.GetTool(ctx, &tooldv1.GetToolRequest{Tool: tool})
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", tool, err)
+		}
+		if spec.Arguments, err = ArgumentsOf(words, got.GetTool().GetParameters()); err != nil {
+			return nil, err
+		}
+	}
+	if f.run != "" || f.thread != "" || f.agent != "" || f.onBehalfOf != "" || f.unattended {
+		spec.Run = &tooldv1.Run{RunId: f.run, ThreadId: f.thread, OnBehalfOf: f.onBehalfOf}
+		if f.agent != "" {
+			spec.Run.Agent = &tooldv1.Agent{AgentId: f.agent}
+		}
+		if f.unattended {
+			spec.Run.Mode = tooldv1.RunMode_RUN_MODE_UNATTENDED
+		}
+	}
+	if f.timeout > 0 {
+		spec.Timeouts = &tooldv1.Timeouts{Attempt: durationpb.New(f.timeout)}
+	}
+	return spec, nil
+}
+
+func (a *App) callCommand() *cobra.Command {
+	var f callFlags
+	var watch, noReconnect bool
+	var cursor, linger string
+	c := &cobra.Command{
+		Use:   "call TOOL [key=value … | --json '{…}' | -]",
+		Short: "Call a tool and show its result",
+		Long: `Calls a tool, shows progress on standard error and the result on standard
+output. A call that has to wait for a decision ends the command with exit code
+3, and goes on when it is answered; --watch waits with it.
+
+` + ArgumentsHelp + `
+
+The same --call-id attaches to a call instead of starting a second one.`,
+		Example: `  toold call grep pattern=TODO path=src
+  toold call edit --json '{"path":"a.txt","old_text":"x","new_text":"y"}'
+  jq -n '{command: "make"}' | toold call bash - --watch
+  toold call bash command='make test' -o json`,
+		Args:              AtLeast("a TOOL"),
+		ValidArgsFunction: a.completeTools,
+		RunE: func(c *cobra.Command, args []string) error {
+			client, err := a.dial()
+			if err != nil {
+				return err
+			}
+			defer client.close()
+			spec, err := f.spec(c.Context(), a, client, args)
+			if err != nil {
+				return err
+			}
+			if err := setLinger(spec, linger); err != nil {
+				return err
+			}
+			if spec.CallId == "" { // a call that breaks off is found again by its id
+				if cursor != "" {
+					return Usagef("--cursor goes with --call-id")
+				}
+				id, err := uuid.NewV7()
+				if err != nil {
+					return err
+				}
+				spec.CallId = id.String()
+			}
+			return a.followCall(c.Context(), client, following{id: spec.GetCallId(), cursor: cursor, throughDecisions: watch, noReconnect: noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
+				return framesOf(client.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor, WaitForDecision: watch}))
+			})
+		},
+	}
+	f.add(c)
+	c.Flags().StringVar(&f.callID, "call-id", "", "16 to 64 characters of your own; the same again attaches")
+	c.Flags().StringVar(&f.retryOf, "retry-of", "", "the ended call that this one repeats")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "the longest that an attempt may run")
+	c.Flags().StringVar(&linger, "linger", "", "how long the call goes on when nobody watches it, or never")
+	c.Flags().BoolVar(&watch, "watch", false, "wait through decisions to the end")
+	c.Flags().StringVar(&cursor, "cursor", "", "with --call-id: begin after this cursor")
+	c.Flags().BoolVar(&noReconnect, "no-reconnect", false, "give up when the connection breaks")
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	_ = c.RegisterFlagCompletionFunc("call-id", a.completeCalls)
+	return c
+}
+
+func setLinger(spec *tooldv1.CallSpec, text string) error {
+	if text == "" {
+		return nil
+	}
+	d, err := parseDuration(text)
+	switch {
+	case err != nil:
+		return Usagef("--linger: %w", err)
+	case d == never:
+		spec.LingerNever = true
+	case d < 0:
+		return Usagef("--linger: %s is negative", text)
+	default:
+		spec.Linger = durationpb.New(d)
+	}
+	return nil
+}
+
+const callPatience = 2 * time.Minute // without connection, before a command gives its call up
+
+// following says how a command follows its call.
+type following struct {
+	id, cursor       string
+	throughDecisions bool
+	noReconnect      bool
+}
+
+// followCall shows a call until its stream ends in order, and ends the command as the call did.
+func (a *App) followCall(ctx context.Context, client *client, how following, open func(context.Context, string) (frames, error)) error {
+	p := a.newPrinter(client, false)
+	defer p.close()
+	p.callID = how.id
+	p.screen.wait("calling")
+	patience := callPatience
+	if how.noReconnect {
+		patience = 0
+	}
+	f := follower{
+		open: open, take: p.take, say: p.screen.say, patience: patience, cursor: how.cursor, pause: sleep,
+		done: func() bool {
+			return isEnd(p.status) || !how.throughDecisions && p.status == tooldv1.CallStatus_CALL_STATUS_SUSPENDED
+		},
+	}
+	err := f.run(ctx)
+	if ctx.Err() != nil && p.status != 0 {
+		p.screen.say(fmt.Sprintf("you left; the call goes on for as long as its linger lets it\n  %[1]s watch %[2]s\n  %[1]s cancel %[2]s\n", a.Program(), how.id))
+	}
+	if err != nil {
+		return err
+	}
+	return p.finish(ctx)
+}
+
+func isEnd(s tooldv1.CallStatus) bool {
+	switch s {
+	case tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, tooldv1.CallStatus_CALL_STATUS_FAILED, tooldv1.CallStatus_CALL_STATUS_CANCELLED:
+		return true
+	default:
+		return false
+	}
+}

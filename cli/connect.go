@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// connection is how the client commands reach the daemon.
+type connection struct {
+	address, data, tokenFile, ca, cert, key string
+	tls                                     bool
+
+	used      string // the address, once chosen
+	usedToken string // where the token came from; empty: none was sent
+}
+
+// Where a daemon of this machine is when nothing else is said.
+const (
+	defaultTCP = "127.0.0.1:7130"
+	socketName = "toold.sock"
+	tokenName  = "token"
+)
+
+const maxAnswer = 64 << 20 // bytes; a page of calls with their arguments
+
+func (c *connection) flags(f *pflag.FlagSet) {
+	f.StringVar(&c.address, "address", "", "daemon: host:port, or path of a socket (TOOLD_ADDRESS)")
+	f.StringVar(&c.data, "data", "", "the daemon's data directory, for its socket and token (TOOLD_DATA, ./data)")
+	f.StringVar(&c.tokenFile, "token-file", "", "file of the token (TOOLD_TOKEN_FILE)")
+	f.BoolVar(&c.tls, "tls", false, "use TLS and the system's certificates")
+	f.StringVar(&c.ca, "ca", "", "use TLS and this file of certificates (TOOLD_CA)")
+	f.StringVar(&c.cert, "cert", "", "certificate to show to the daemon")
+	f.StringVar(&c.key, "key", "", "key of --cert")
+}
+
+// A client is a connection to a daemon with its services.
+type client struct {
+	conn   *grpc.ClientConn
+	calls  tooldv1.CallServiceClient
+	tools  tooldv1.ToolServiceClient
+	admin  tooldv1.AdminServiceClient
+	docs   tooldv1.DocumentServiceClient
+	health healthv1.HealthClient
+}
+
+func (c *client) close() { c.conn.Close() }
+
+func (a *App) dataDir() string {
+	return cmp.Or(a.connection.data, a.getenv("TOOLD_DATA"), "./data")
+}
+
+// dial is open with all services.
+func (a *App) dial() (*client, error) {
+	conn, err := a.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		conn: conn, calls: tooldv1.NewCallServiceClient(conn), tools: tooldv1.NewToolServiceClient(conn),
+		admin: tooldv1.NewAdminServiceClient(conn), docs: tooldv1.NewDocumentServiceClient(conn), health: healthv1.NewHealthClient(conn),
+	}, nil
+}
+
+// Dial chooses address and token. The connection itself is made with the first request.
+func (a *App) Dial() (*grpc.ClientConn, error) {
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	var options []grpc.DialOption
+	if token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
+	}
+	return a.connect(token != "", options...)
+}
+
+// DialAt opens a connection to the daemon at address, or to the one that the flags name when it is empty, on which others than the
+// user of the command line show who they are.
+func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
+	if address != "" {
+		a.connection.address = address
+	}
+	return a.connect(true)
+}
+
+// connect chooses the address. secret says that tokens will travel.
+func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn, error) {
+	target := a.target()
+	transport, err := a.transport()
+	if err != nil {
+		return nil, err
+	}
+	isPlain := transport.Info().SecurityProtocol == "insecure"
+	if secret && isPlain && !strings.HasPrefix(target, "unix:") && !isLoopback(target) {
+		return nil, Usagef("the token would travel to %s for everybody to read; use --tls or --ca FILE", target)
+	}
+	a.connection.used = target
+	conn, err := grpc.NewClient(target, append(options,
+		grpc.WithTransportCredentials(transport),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithUserAgent("toold/"+a.Version),
+	)...)
+	if err != nil {
+		return nil, Usagef("address %q: %w", target, err)
+	}
+	return conn, nil
+}
+
+// target is what was said; else the socket in the data directory, when there is one; else the default port.
+func (a *App) target() string {
+	said := cmp.Or(a.connection.address, a.getenv("TOOLD_ADDRESS"))
+	if said == "" {
+		socket := filepath.Join(a.dataDir(), socketName)
+		if info, err := os.Stat(socket); err != nil || info.Mode()&os.ModeSocket == 0 {
+			return defaultTCP
+		}
+		said = socket
+	}
+	path, isUnix := strings.CutPrefix(said, "unix:")
+	if !isUnix && !strings.Contains(said, "/") {
+		return loopbackHost(said)
+	}
+	path = strings.TrimPrefix(path, "//")
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return "unix:" + path
+}
+
+func (a *App) transport() (credentials.TransportCredentials, error) {
+	c := &a.connection
+	ca := cmp.Or(c.ca, a.getenv("TOOLD_CA"))
+	if ca == "" && !c.tls && c.cert == "" {
+		return insecure.NewCredentials(), nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, Usagef("certificates: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, Usagef("%s has no PEM certificate", ca)
+		}
+	}
+	if c.cert != "" || c.key != "" {
+		pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+		if err != nil {
+			return nil, Usagef("certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return credentials.NewTLS(config), nil
+}
+
+// token finds the token. Only the one in the data directory may be missing: over the socket the daemon knows its peer.
+func (a *App) token() (string, error) {
+	c := &a.connection
+	file := cmp.Or(c.tokenFile, a.getenv("TOOLD_TOKEN_FILE"))
+	if text := a.getenv("TOOLD_TOKEN"); text != "" && c.tokenFile == "" {
+		c.usedToken = "TOOLD_TOKEN"
+		return strings.TrimSpace(text), nil
+	}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", Usagef("token: %w", err)
+		}
+		c.usedToken = file
+		return strings.TrimSpace(string(text)), nil
+	}
+	file = filepath.Join(a.dataDir(), tokenName)
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	c.usedToken = file
+	return strings.TrimSpace(string(text)), nil
+}
+
+func (c *connection) tokenHint() string {
+	if c.usedToken == "" {
+		return "no token was sent; name its file with --token-file or the daemon's directory with --data"
+	}
+	return "the token of " + c.usedToken + " is not one of this daemon"
+}
+
+func (c *connection) reachHint(program string) string {
+	return fmt.Sprintf("no daemon answers at %s; start one with %s serve, or say where it is: --address, --data", c.used, program)
+}
+
+// bearer sends a token. dial has looked where to.
+type bearer string
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bearer) RequireTransportSecurity() bool { return false }
+
+// loopbackHost gives an address without host the loopback address: without a thought nobody listens on all networks.
+func loopbackHost(address string) string {
+	if strings.HasPrefix(address, ":") {
+		return "127.0.0.1" + address
+	}
+	return address
+}
+
+// isLoopback reports whether address can be reached from this machine alone. A name counts only when it is localhost:
+// what another name means is for others to say, and may change.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// withClient runs a command that needs nothing but a connection.
+func (a *App) withClient(run func(ctx context.Context, c *client, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		client, err := a.dial()
+		if err != nil {
+			return err
+		}
+		defer client.close()
+		return run(c.Context(), client, args)
+	}
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// decisionFlags are common to all answers.
+type decisionFlags struct {
+	reason, id, digest      string
+	yes, watch, noReconnect bool
+}
+
+func (f *decisionFlags) add(a *App, c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "for the record")
+	c.Flags().StringVar(&f.id, "decision-id", "", "16 to 64 characters of your own; the same again changes nothing")
+	c.Flags().StringVar(&f.digest, "digest", "", "refuse when the ticket has another digest than this one, that you saw")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask again on a terminal")
+	c.Flags().BoolVar(&f.watch, "watch", false, "stay when the call has to wait again")
+	c.Flags().BoolVar(&f.noReconnect, "no-reconnect", false, "give up when the connection breaks")
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	c.ValidArgsFunction = a.completeWaiting
+}
+
+// ticket finds the ticket and shows it whole, on standard error: what is answered is what was shown, and its digest goes
+// with the answer.
+func (a *App) ticket(ctx context.Context, c *client, name string, f *decisionFlags) (*tooldv1.Call, error) {
+	call, err := a.findWaiting(ctx, c, name)
+	if coded, ok := errors.AsType[codedError](err); ok && coded.code == ExitNotFound {
+		return nil, cmp.Or(closed(ctx, c, name), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := call.GetSuspension()
+	if f.digest != "" && f.digest != s.GetDigest() {
+		return nil, codedError{fmt.Errorf("the ticket is another one than you saw: its digest is %s; look at it again: %s inbox %s",
+			s.GetDigest(), a.Program(), s.GetSuspensionId()), ExitConflict}
+	}
+	fmt.Fprintln(a.Err, a.errView().Ticket(call, s))
+	return call, nil
+}
+
+// closed says how what does not wait any more was decided, and by whom; nil when there is nothing of that name.
+func closed(ctx context.Context, c *client, name string) error {
+	if got, err := c.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: name}); err == nil && got.GetCall().GetCallId() == name {
+		text := "the call does not wait for a decision, it is " + show.Status(got.GetCall().GetStatus())
+		if all := got.GetCall().GetDecisions(); len(all) > 0 {
+			last := all[len(all)-1]
+			text = fmt.Sprintf("decided already: %s by %s at %s", strings.TrimPrefix(last.GetAction().String(), "DECISION_ACTION_"),
+				last.GetDecidedBy().GetSubject(), last.GetTime().AsTime().Format(time.RFC3339))
+		}
+		return codedError{errors.New(text), ExitConflict}
+	}
+	if !strings.HasPrefix(name, "s-") {
+		return nil
+	}
+	// Only an answer makes the daemon tell of a suspension that is closed. No ticket has this digest, so that an open one
+	// would stay as it is.
+	id, err := uuid.NewV7()
+	if err != nil {
+		return err
+	}
+	stream, err := c.calls.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: name, Decision: &tooldv1.Decision{
+		DecisionId: id.String(), Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL, ExpectedDigest: strings.Repeat("0", 64),
+	}})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) == codes.FailedPrecondition {
+		return err
+	}
+	return nil
+}
+
+// decide sends the answer and follows the call.
+func (a *App) decide(ctx context.Context, c *client, call *tooldv1.Call, d *tooldv1.Decision, f *decisionFlags) error {
+	s := call.GetSuspension()
+	d.Reason, d.DecisionId, d.ExpectedDigest = f.reason, f.id, s.GetDigest()
+	if d.DecisionId == "" { // made once: a repeat after a broken connection is the same decision
+		id, err := uuid.NewV7()
+		if err != nil {
+			return err
+		}
+		d.DecisionId = id.String()
+	}
+	request := &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), CallId: call.GetCallId(), Decision: d, WaitForDecision: f.watch}
+	return a.followCall(ctx, c, following{id: call.GetCallId(), throughDecisions: f.watch, noReconnect: f.noReconnect}, func(ctx context.Context, cursor string) (frames, error) {
+		request.Cursor = cursor
+		return framesOf(c.calls.ResumeTool(ctx, request))
+	})
+}
+
+// confirm asks on a terminal; elsewhere the command line was the answer.
+func (a *App) confirm(question string, f *decisionFlags) error {
+	if f.yes || !a.InTerminal || !a.ErrTerminal {
+		return nil
+	}
+	if a.ask(question) {
+		return nil
+	}
+	return codedError{fmt.Errorf("nothing was decided"), ExitFailed}
+}
+
+// ask puts a question to whoever sits at the terminal.
+func (a *App) ask(question string) bool {
+	fmt.Fprintf(a.Err, "%s [y/N] ", question)
+	line, _ := bufio.NewReader(a.In).ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// documentPlace is where documents are kept, as flags say it.
+type documentPlace struct {
+	run, thread string
+	namespace   bool
+}
+
+func (p *documentPlace) flags(c *cobra.Command) {
+	c.Flags().StringVar(&p.run, "run", "", "documents of this run")
+	c.Flags().StringVar(&p.thread, "thread", "", "documents of this thread")
+	c.Flags().BoolVar(&p.namespace, "namespace", false, "documents of the namespace")
+}
+
+func (p *documentPlace) scope() (tooldv1.DocumentScope, string, error) {
+	switch {
+	case p.run != "" && p.thread == "" && !p.namespace:
+		return tooldv1.DocumentScope_DOCUMENT_SCOPE_RUN, p.run, nil
+	case p.run == "" && p.thread != "" && !p.namespace:
+		return tooldv1.DocumentScope_DOCUMENT_SCOPE_THREAD, p.thread, nil
+	case p.run == "" && p.thread == "" && p.namespace:
+		return tooldv1.DocumentScope_DOCUMENT_SCOPE_NAMESPACE, "", nil
+	}
+	return 0, "", Usagef("say whose documents: one of --run, --thread and --namespace")
+}
+
+func (a *App) documentsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "documents", Short: "Read and write what hooks and tools keep", Args: NoArgs,
+		Long: `Documents are JSON values that hooks and tools keep for a run, a thread or the
+namespace, such as the todo list of a conversation. They have a revision, by
+which "put" and "delete" find out that somebody else was faster.
+
+"dead-letters" lists what calls asked for and what failed for good.`,
+		Example: "  toold documents list --thread t-17\n  toold documents get todo --thread t-17 | jq .todos",
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.documentsListCommand(), a.documentsGetCommand(), a.documentsPutCommand(), a.documentsDeleteCommand(), a.deadLettersCommand())
+	return c
+}
+
+func (a *App) documentsListCommand() *cobra.Command {
+	var place documentPlace
+	request := &tooldv1.ListDocumentsRequest{}
+	c := &cobra.Command{
+		Use: "list", Short: "List documents, sorted by key", Args: NoArgs,
+		Example: "  toold documents list --thread t-17\n  toold documents list --namespace --prefix cache. -o jsonl | jq -r .key",
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) (err error) {
+			if request.Scope, request.ScopeId, err = place.scope(); err != nil {
+				return err
+			}
+			var all []*tooldv1.Document
+			for {
+				page, err := c.docs.ListDocuments(ctx, request)
+				if err != nil {
+					return err
+				}
+				all = append(all, page.GetDocuments()...)
+				if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+					return printList(a, all, a.OutView().Documents(all))
+				}
+			}
+		}),
+	}
+	place.flags(c)
+	c.Flags().StringVar(&request.KeyPrefix, "prefix", "", "only keys that begin so")
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}
+
+func (a *App) documentsGetCommand() *cobra.Command {
+	var place documentPlace
+	c := &cobra.Command{
+		Use: "get KEY", Short: "Print the value of a document", Args: ExactArgs("a KEY"),
+		Long: `Prints the JSON text of a document as it is stored. With -o json the revision is
+there too.`,
+		Example: "  toold documents get todo --thread t-17\n  toold documents get todo --thread t-17 -o json | jq -r .revision",
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			scope, id, err := place.scope()
+			if err != nil {
+				return err
+			}
+			got, err := c.docs.GetDocument(ctx, &tooldv1.GetDocumentRequest{Scope: scope, ScopeId: id, Key: args[0]})
+			if err != nil {
+				return err
+			}
+			if a.Output == FormTable && !a.OutTerminal { // for a program: byte for byte
+				_, err := io.WriteString(a.Out, got.GetDocument().GetValue()+"\n")
+				return err
+			}
+			return a.Print(got.GetDocument(), a.OutView().Document(got.GetDocument()))
+		}),
+	}
+	place.flags(c)
+	a.OutputFlag(c, FormTable, FormJSON)
+	return c
+}
+
+// expectFlag is the revision that a document must have; -1 is any.
+func expectFlag(c *cobra.Command) *int64 {
+	return c.Flags().Int64("expect", -1, "the revision that it must have; 0 is none yet, -1 any")
+}
+
+func expected(revision int64) *int64 {
+	if revision < 0 {
+		return nil
+	}
+	return &revision
+}
+
+func (a *App) documentsPutCommand() *cobra.Command {
+	var place documentPlace
+	var expect *int64
+	c := &cobra.Command{
+		Use: "put KEY JSON | -", Short: "Make a document, or replace its value", Args: ExactArgs("a KEY", "JSON, or - for standard input"),
+		Long: `Makes a document or replaces its value. With --expect it is left alone when it
+has another revision by now: read it again then. Calls that run already go on
+seeing what they saw.`,
+		Example: "  toold documents put limits '{\"daily\": 20}' --namespace\n  toold documents put todo - --thread t-17 --expect 3 < todo.json",
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			scope, id, err := place.scope()
+			if err != nil {
+				return err
+			}
+			value := args[1]
+			if value == "-" {
+				if value, err = a.ReadInput(); err != nil {
+					return err
+				}
+			}
+			got, err := c.docs.PutDocument(ctx, &tooldv1.PutDocumentRequest{Scope: scope, ScopeId: id, Key: args[0], Value: value, ExpectedRevision: expected(*expect)})
+			if err != nil {
+				return err
+			}
+			return a.Print(got, "revision "+strconv.FormatInt(got.GetRevision(), 10)+"\n")
+		}),
+	}
+	place.flags(c)
+	expect = expectFlag(c)
+	a.OutputFlag(c, FormTable, FormJSON)
+	return c
+}
+
+func (a *App) documentsDeleteCommand() *cobra.Command {
+	var place documentPlace
+	var expect *int64
+	c := &cobra.Command{
+		Use: "delete KEY", Short: "Remove a document", Args: ExactArgs("a KEY"),
+		Example: "  toold documents delete todo --thread t-17\n  toold documents delete limits --namespace --expect 4",
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			scope, id, err := place.scope()
+			if err != nil {
+				return err
+			}
+			got, err := c.docs.DeleteDocument(ctx, &tooldv1.DeleteDocumentRequest{Scope: scope, ScopeId: id, Key: args[0], ExpectedRevision: expected(*expect)})
+			if err != nil {
+				return err
+			}
+			text := "deleted\n"
+			if !got.GetDeleted() {
+				text = "there was none\n"
+			}
+			return a.Print(got, text)
+		}),
+	}
+	place.flags(c)
+	expect = expectFlag(c)
+	a.OutputFlag(c, FormTable, FormJSON)
+	return c
+}
+
+func (a *App) deadLettersCommand() *cobra.Command {
+	list := func(ctx context.Context, c *client, _ []string) error {
+		all, err := deadLetters(ctx, c)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 && a.Output == FormTable {
+			fmt.Fprintln(a.Err, "no dead letters")
+			return nil
+		}
+		return printList(a, all, a.OutView().DeadLetters(all))
+	}
+	c := &cobra.Command{
+		Use: "dead-letters", Short: "List or retry actions that failed for good", Args: NoArgs,
+		Long: `Lists the actions that calls asked for, that were tried several times and that
+failed for good, oldest first, with what the last attempt said. They are kept as
+long as their calls. "retry" has them tried again.`,
+		Example: "  toold documents dead-letters\n  toold documents dead-letters retry a-7KQ3",
+		RunE:    a.withClient(list),
+	}
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	again := &cobra.Command{
+		Use: "retry ACTION …", Short: "Have actions tried again", Args: AtLeast("an ACTION"),
+		Example: "  toold documents dead-letters retry a-7KQ3\n  toold documents dead-letters -o jsonl | jq -r .action_id |\n    xargs toold documents dead-letters retry",
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			var failed error
+			for _, id := range args {
+				if _, err := c.admin.RetryDeadLetter(ctx, &tooldv1.RetryDeadLetterRequest{ActionId: id}); err != nil {
+					failed = errors.Join(failed, err)
+				}
+			}
+			return failed
+		}),
+	}
+	listing := &cobra.Command{
+		Use: "list", Short: "List actions that failed for good", Args: NoArgs,
+		Example: "  toold documents dead-letters list -o jsonl", RunE: a.withClient(list),
+	}
+	a.OutputFlag(listing, FormTable, FormJSON, FormJSONL)
+	c.AddCommand(listing, again)
+	return c
+}
+
+func deadLetters(ctx context.Context, c *client) (all []*tooldv1.DeadLetter, err error) {
+	request := &tooldv1.ListDeadLettersRequest{}
+	for {
+		page, err := c.admin.ListDeadLetters(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetDeadLetters()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return all, nil
+		}
+	}
+}

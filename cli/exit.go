@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// The exit codes. exitCodesHelp and docs/command-line.md repeat them for users.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitUsage       = 2
+	ExitSuspended   = 3
+	ExitUnreachable = 4
+	ExitRefused     = 5
+	ExitNotFound    = 6
+	ExitCancelled   = 7
+	ExitConflict    = 8
+	ExitBusy        = 9
+	ExitInterrupted = 130
+)
+
+const exitCodesHelp = `The exit code says how it went:
+
+    0  done; of a call: SUCCEEDED
+    1  the call FAILED, or something went wrong that has no code of its own
+    2  usage: a flag, an argument, a configuration or a request that is not valid
+    3  the call is suspended and waits for a decision
+    4  the daemon cannot be reached, or the connection was lost for good
+    5  refused: who you are, or what you may do
+    6  not found: no such tool, call, run, suspension or artifact
+    7  the call is CANCELLED: cancelled, declined or expired
+    8  in conflict with what is stored: decided already, call id used before, run blocked
+    9  not now: the queue is full, the disk is full, or the daemon stops; try again
+  130  interrupted
+`
+
+// A usageError is the user's to correct.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// WrongUsage implements wrongUsage.
+func (usageError) WrongUsage() {}
+
+// A wrongUsage is an error that its user can correct, of the command line or of the configuration that a command reads.
+type wrongUsage interface {
+	error
+	WrongUsage()
+}
+
+// Usagef returns an error that the user of the command line can correct.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// An ending is an exit code for which everything has been said.
+type ending int
+
+func (e ending) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// A codedError has an exit code and still wants to be said.
+type codedError struct {
+	error
+	code int
+}
+
+// Exit ends a command with an exit code, when everything has been said.
+func Exit(code int) error { return ending(code) }
+
+// Fail ends a command with an exit code and says why.
+func Fail(code int, err error) error { return codedError{err, code} }
+
+// endOf is the exit code of a call as it stands.
+func endOf(s tooldv1.CallStatus) error {
+	switch s {
+	case tooldv1.CallStatus_CALL_STATUS_FAILED:
+		return ending(ExitFailed)
+	case tooldv1.CallStatus_CALL_STATUS_SUSPENDED:
+		return ending(ExitSuspended)
+	case tooldv1.CallStatus_CALL_STATUS_CANCELLED:
+		return ending(ExitCancelled)
+	default:
+		return nil
+	}
+}
+
+// report says what went wrong and what to do about it, and returns the exit code.
+func (a *App) report(ctx context.Context, err error) int {
+	if err == nil {
+		return ExitOK
+	}
+	if end, ok := errors.AsType[ending](err); ok {
+		return int(end)
+	}
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
+		fmt.Fprintln(a.Err, "toold: interrupted")
+		return ExitInterrupted
+	}
+	if coded, ok := errors.AsType[codedError](err); ok {
+		fmt.Fprintln(a.Err, "toold: "+show.Text(coded.Error()))
+		return coded.code
+	}
+	if st, ok := refusal(err); ok {
+		return a.reportStatus(st)
+	}
+	fmt.Fprintln(a.Err, "toold: "+show.Text(err.Error()))
+	if _, usage := errors.AsType[wrongUsage](err); usage || !a.started {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// refusal finds what the daemon answered.
+func refusal(err error) (*status.Status, bool) {
+	answered, ok := errors.AsType[interface {
+		error
+		GRPCStatus() *status.Status
+	}](err)
+	if !ok {
+		return nil, false
+	}
+	return answered.GRPCStatus(), true // without what wraps it, which names codes
+}
+
+func (a *App) reportStatus(st *status.Status) int {
+	reason, violations, retry := detailsOf(st)
+	code, hint := a.judge(st.Code(), reason != "")
+	text := "toold: " + show.Text(messageOf(st))
+	if reason != "" && !strings.Contains(st.Message(), reason) {
+		text += " (" + show.Line(reason) + ")"
+	}
+	fmt.Fprintln(a.Err, text)
+	for _, v := range violations {
+		if st.Message() == v.GetField()+": "+v.GetDescription() {
+			continue // it is what the message says
+		}
+		fmt.Fprintf(a.Err, "  %s: %s\n", show.Line(v.GetField()), show.Line(v.GetDescription()))
+	}
+	if retry != "" {
+		hint = "try again after " + retry
+	}
+	if list := map[string]string{"TOOL_NOT_FOUND": "tools", "CALL_NOT_FOUND": "calls", "SUSPENSION_NOT_FOUND": "inbox", "RULE_NOT_FOUND": "rules"}[reason]; list != "" {
+		hint = a.Program() + " " + list + " lists what there is"
+	}
+	if hint != "" {
+		fmt.Fprintln(a.Err, "  "+hint)
+	}
+	return code
+}
+
+// messageOf is what a status says, without the words that the transport has around the cause.
+func messageOf(st *status.Status) string {
+	cause, wrapped := strings.CutPrefix(st.Message(), `connection error: desc = "transport: `)
+	if !wrapped {
+		return st.Message()
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(cause, `"`), "Error while dialing: ")
+}
+
+func detailsOf(st *status.Status) (reason string, violations []*errdetails.BadRequest_FieldViolation, retry string) {
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			reason = d.GetReason()
+		case *errdetails.BadRequest:
+			violations = d.GetFieldViolations()
+		case *errdetails.RetryInfo:
+			retry = show.Duration(d.GetRetryDelay().AsDuration())
+		}
+	}
+	return reason, violations, retry
+}
+
+// judge maps a gRPC code. A refusal by the daemon itself has a reason; UNAVAILABLE without one is the connection.
+func (a *App) judge(c codes.Code, byDaemon bool) (exit int, hint string) {
+	switch c {
+	case codes.InvalidArgument, codes.OutOfRange:
+		return ExitUsage, ""
+	case codes.NotFound:
+		return ExitNotFound, ""
+	case codes.Unauthenticated:
+		return ExitRefused, a.connection.tokenHint()
+	case codes.PermissionDenied:
+		return ExitRefused, ""
+	case codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
+		return ExitConflict, ""
+	case codes.ResourceExhausted:
+		return ExitBusy, ""
+	case codes.Unavailable:
+		if byDaemon {
+			return ExitBusy, "the daemon starts or stops; try again"
+		}
+		return ExitUnreachable, a.connection.reachHint(a.Program())
+	case codes.Unimplemented:
+		return ExitFailed, "this daemon does not have it; compare the versions: " + a.Program() + " version, " + a.Program() + " info"
+	default:
+		return ExitFailed, ""
+	}
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+func (a *App) healthCommand() *cobra.Command {
+	var service string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "health", Short: "Exit with 0 when the daemon serves", Example: "  toold health --timeout 1s", Args: NoArgs,
+		Long: `Asks the daemon whether it serves: exit code 0 when it does, 9 when it starts or
+drains, 4 when nobody answers. For health checks of containers and load
+balancers.`,
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			ctx, cancel := context.WithTimeout(ctx, timeout)
+			defer cancel()
+			got, err := c.health.Check(ctx, &healthv1.HealthCheckRequest{Service: service})
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return codedError{fmt.Errorf("no answer from %s within %v", a.connection.used, timeout), ExitUnreachable}
+			}
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Out, got.GetStatus())
+			if got.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+				return ending(ExitBusy)
+			}
+			return nil
+		}),
+	}
+	c.Flags().StringVar(&service, "service", "", "one service, such as toold.v1.CallService; empty is all of it")
+	c.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "the longest to wait")
+	return c
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// usage writes how a command is used. It does what cobra's template does, in code: a binary that can run a template keeps every
+// exported method of every type (5 MB of them), because the template might call it.
+func usage(c *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:")
+	if c.Runnable() {
+		b.WriteString("\n  " + c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\n  " + c.CommandPath() + " [command]")
+	}
+	if len(c.Aliases) > 0 {
+		b.WriteString("\n\nAliases:\n  " + c.NameAndAliases())
+	}
+	if c.HasExample() {
+		b.WriteString("\n\nExamples:\n" + c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		for _, group := range c.Groups() {
+			subcommands(&b, c, group.Title, group.ID)
+		}
+		title := "Available Commands:"
+		if len(c.Groups()) > 0 {
+			title = "Additional Commands:"
+		}
+		subcommands(&b, c, title, "")
+	}
+	if c.HasAvailableLocalFlags() {
+		b.WriteString("\n\nFlags:\n" + strings.TrimRight(c.LocalFlags().FlagUsagesWrapped(80), " \n"))
+	}
+	if c.HasAvailableInheritedFlags() {
+		b.WriteString("\n\nGlobal Flags:\n" + strings.TrimRight(c.InheritedFlags().FlagUsagesWrapped(80), " \n"))
+	}
+	if c.HasHelpSubCommands() {
+		b.WriteString("\n\nAdditional help topics:")
+		for _, topic := range c.Commands() {
+			if topic.IsAdditionalHelpTopicCommand() {
+				fmt.Fprintf(&b, "\n  %-*s %s", topic.CommandPathPadding(), topic.CommandPath(), topic.Short)
+			}
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n\nUse %q says more.", c.CommandPath()+" [command] --help")
+	}
+	b.WriteByte('\n')
+	_, err := c.OutOrStderr().Write([]byte(b.String()))
+	return err
+}
+
+// subcommands writes those of a group, when there are any.
+func subcommands(b *strings.Builder, c *cobra.Command, title, group string) {
+	for _, sub := range c.Commands() {
+		if sub.GroupID != group || !sub.IsAvailableCommand() && sub.Name() != "help" {
+			continue
+		}
+		if title != "" {
+			b.WriteString("\n\n" + title)
+			title = ""
+		}
+		fmt.Fprintf(b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+	}
+}

@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) hooksCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "hooks", Short: "List the hooks outside the daemon, and how they fare", Example: "  toold hooks\n  toold hooks -o jsonl | jq -r .lastError", Args: NoArgs,
+		Long: `Lists the programs and services that are asked about calls, in configured order,
+and whether the newest question had a good answer. For operators and viewers.`,
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			got, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+			if err != nil {
+				return err
+			}
+			return printList(a, got.GetHooks(), a.OutView().Hooks(got.GetHooks()))
+		}),
+	}
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}

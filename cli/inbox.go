@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func waiting() *tooldv1.ListCallsRequest {
+	return &tooldv1.ListCallsRequest{
+		Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED},
+		Order:    tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
+		PageSize: 25,
+	}
+}
+
+// eachWaiting goes through the calls that wait, oldest first, until take says no.
+func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
+	for {
+		page, err := c.calls.ListCalls(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, call := range page.GetCalls() {
+			if call.GetSuspension() != nil && !take(call) {
+				return nil
+			}
+		}
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return nil
+		}
+	}
+}
+
+// subagentAction is what a subagent waits for while its calls wait.
+const subagentAction = "subagent"
+
+// eachQuestion is eachWaiting without the subagents that wait for their calls, unless they are asked for: of those the calls are the
+// questions.
+func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
+	return eachWaiting(ctx, c, request, func(call *tooldv1.Call) bool {
+		return call.GetSuspension().GetAction() == subagentAction && request.GetAction() == "" || take(call)
+	})
+}
+
+func (a *App) inboxCommand() *cobra.Command {
+	var action, run, thread string
+	var limit int
+	var list bool
+	var c *cobra.Command
+	c = &cobra.Command{
+		Use:   "inbox [SUSPENSION|CALL]",
+		Short: "Work through what waits for a decision, or list it",
+		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k
+choose, a approves or answers, e edits the arguments in $VISUAL or $EDITOR, d
+declines with a reason, enter shows the ticket alone, q leaves. Every key stands
+at the bottom, nothing is decided without a second key, and the list follows
+what happens.
+
+Without a terminal, with --list or with --output, it is a list, oldest first.`,
+		Example: `  toold inbox
+  toold inbox --list
+  toold inbox 0198c1
+  toold inbox --action approval -o jsonl`,
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return Usagef("%s takes one SUSPENSION or CALL, or none for the list", c.CommandPath())
+			}
+			return nil
+		},
+		ValidArgsFunction: a.completeWaiting,
+		RunE: a.withClient(func(ctx context.Context, client *client, args []string) error {
+			if len(args) == 1 {
+				call, err := a.findWaiting(ctx, client, args[0])
+				if err != nil {
+					return err
+				}
+				return a.Print(call, a.OutView().Ticket(call, call.GetSuspension()))
+			}
+			request := waiting()
+			request.Action, request.RunId, request.ThreadId = action, run, thread
+			if _, _, terminal := a.terminal(); terminal && !list && !c.Flags().Changed("output") {
+				return a.workThrough(ctx, client, request, limit)
+			}
+			return a.listWaiting(ctx, client, request, limit)
+		}),
+	}
+	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
+	c.Flags().StringVar(&run, "run", "", "only of this run")
+	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
+	c.Flags().BoolVar(&list, "list", false, "list them on a terminal too")
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}
+
+// listWaiting prints what waits, at most limit of it.
+func (a *App) listWaiting(ctx context.Context, client *client, request *tooldv1.ListCallsRequest, limit int) error {
+	var all []*tooldv1.Call
+	more := false
+	err := eachQuestion(ctx, client, request, func(call *tooldv1.Call) bool {
+		more = limit > 0 && len(all) == limit
+		if !more {
+			all = append(all, call)
+		}
+		return !more
+	})
+	if err != nil {
+		return err
+	}
+	if held := a.heldBack(ctx, client, a.errView()); held != "" {
+		defer fmt.Fprintln(a.Err, held)
+	}
+	return a.printInbox(all, more)
+}
+
+func (a *App) printInbox(all []*tooldv1.Call, more bool) error {
+	entries := make([]string, len(all))
+	for i, call := range all {
+		entries[i] = a.OutView().Waiting(call)
+	}
+	if err := printList(a, all, strings.Join(entries, "\n")); err != nil {
+		return err
+	}
+	switch {
+	case more:
+		fmt.Fprintf(a.Err, "\nthe oldest %d; there are more: --limit 0\n", len(all))
+	case len(all) == 0:
+		fmt.Fprintln(a.Err, "nothing waits")
+	}
+	return nil
+}
+
+// findWaiting finds the suspended call that name means: the id of the suspension or of the call, or a beginning of one
+// that no other has.
+func (a *App) findWaiting(ctx context.Context, c *client, name string) (*tooldv1.Call, error) {
+	var exact *tooldv1.Call
+	var near []*tooldv1.Call
+	err := eachWaiting(ctx, c, waiting(), func(call *tooldv1.Call) bool {
+		suspension := call.GetSuspension().GetSuspensionId()
+		if name == suspension || name == call.GetCallId() {
+			exact = call
+			return false
+		}
+		if strings.HasPrefix(suspension, name) || strings.HasPrefix(call.GetCallId(), name) {
+			near = append(near, call)
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case exact != nil:
+		return exact, nil
+	case len(near) == 1:
+		return near[0], nil
+	case len(near) > 1:
+		var ids strings.Builder
+		for _, call := range near[:min(len(near), 5)] {
+			fmt.Fprintf(&ids, "\n  %s  %s", show.Line(call.GetSuspension().GetSuspensionId()), show.Line(call.GetTool()))
+		}
+		return nil, Usagef("%d of those that wait begin with %q:%s", len(near), name, ids.String())
+	}
+	return nil, codedError{fmt.Errorf("nothing that waits is called %q; %s inbox lists what does", name, a.Program()), ExitNotFound}
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/cli/inbox"
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// workThrough shows the inbox on a terminal until the person leaves it.
+func (a *App) workThrough(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, limit int) error {
+	in, out, ok := a.terminal()
+	if !ok {
+		return Usagef("the keys need a terminal")
+	}
+	return inbox.Run(ctx, inbox.Config{
+		Daemon: &inboxDaemon{c: c, request: request, limit: limit}, In: in, Out: out,
+		Notice: a.heldBack(ctx, c, show.View{Program: a.Program()}), View: a.OutView, Edit: a.edit, Answer: answerOf,
+	})
+}
+
+// heldBack says that calls cannot be decided before they are released; a daemon that does not tell has none.
+func (a *App) heldBack(ctx context.Context, c *client, v show.View) string {
+	info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+	if err != nil {
+		return "" // whatever is wrong, the list will say
+	}
+	return v.Held(info)
+}
+
+// terminal returns standard input and output when both are one that can be drawn on.
+func (a *App) terminal() (in, out *os.File, ok bool) {
+	in, isIn := a.In.(*os.File)
+	out, isOut := a.Out.(*os.File)
+	return in, out, isIn && isOut && a.InTerminal && a.OutTerminal && a.getenv("TERM") != "dumb"
+}
+
+// inboxDaemon is a daemon as the inbox asks it.
+type inboxDaemon struct {
+	c       *client
+	request *tooldv1.ListCallsRequest
+	limit   int
+
+	next   frames // of the namespace; nil: not watched
+	denied bool   // who may not watch the namespace looks again now and then
+}
+
+// pollEvery is how often is looked by who may not watch, and how long after a watch that broke.
+const pollEvery = 2 * time.Second
+
+// Waiting implements [inbox.Daemon].
+func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bool, err error) {
+	request := waiting()
+	request.Action, request.RunId, request.ThreadId = d.request.GetAction(), d.request.GetRunId(), d.request.GetThreadId()
+	err = eachQuestion(ctx, d.c, request, func(call *tooldv1.Call) bool {
+		more = d.limit > 0 && len(all) == d.limit
+		if !more {
+			all = append(all, call)
+		}
+		return !more
+	})
+	return all, more, spoken(err)
+}
+
+// Changed implements [inbox.Daemon]. One goroutine calls it.
+func (d *inboxDaemon) Changed(ctx context.Context) error {
+	if d.next == nil && !d.denied {
+		next, err := framesOf(d.c.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}))
+		if err == nil {
+			d.next = next
+		}
+	}
+	if d.next == nil {
+		sleep(ctx, pollEvery)
+		return ctx.Err()
+	}
+	for {
+		f, err := d.next()
+		if err != nil {
+			d.next, d.denied = nil, d.denied || status.Code(err) == codes.PermissionDenied
+			sleep(ctx, pollEvery)
+			return err
+		}
+		if f.GetCaughtUp() != nil {
+			return nil // what came between the list and the watch
+		}
+		for _, e := range f.GetEvents() {
+			if e.GetSuspended() != nil || e.GetResumed() != nil || e.GetFinished() != nil || e.GetVoteRecorded() != nil {
+				return nil
+			}
+		}
+	}
+}
+
+// Decide implements [inbox.Daemon].
+func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *tooldv1.Decision, taken func()) (string, error) {
+	id, err := uuid.NewV7() // made once: a repeat after a broken connection is the same decision
+	if err != nil {
+		return "", err
+	}
+	decision.DecisionId, decision.ExpectedDigest = id.String(), call.GetSuspension().GetDigest()
+	request := &tooldv1.ResumeToolRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), CallId: call.GetCallId(), Decision: decision}
+	var end *tooldv1.CallEvent
+	told := false
+	f := follower{
+		say: func(string) {}, patience: callPatience, pause: sleep,
+		done: func() bool { return end != nil },
+		take: func(_ context.Context, f *tooldv1.Frame) error {
+			if !told {
+				told = true
+				taken()
+			}
+			for _, e := range f.GetEvents() {
+				if e.GetFinished() != nil || e.GetSuspended() != nil || e.GetVoteRecorded() != nil {
+					end = e
+				}
+			}
+			return nil
+		},
+		open: func(ctx context.Context, cursor string) (frames, error) {
+			request.Cursor = cursor
+			return framesOf(d.c.calls.ResumeTool(ctx, request))
+		},
+	}
+	if err := f.run(ctx); err != nil {
+		return "", spoken(err)
+	}
+	return howItWent(end), nil
+}
+
+func howItWent(e *tooldv1.CallEvent) string {
+	if e.GetSuspended() != nil {
+		return "asks again"
+	}
+	if v := e.GetVoteRecorded(); v != nil {
+		return fmt.Sprintf("%d of %d votes; somebody else has to agree", v.GetVotes(), v.GetNeeded())
+	}
+	f := e.GetFinished()
+	text := show.Status(f.GetStatus())
+	if how := show.BadExit(f.GetResult()); how != "" {
+		text += ", " + how
+	}
+	if d := f.GetResult().GetDuration(); d.AsDuration() > 0 {
+		text += " in " + show.Duration(d.AsDuration())
+	}
+	if m := f.GetResult().GetError().GetMessage(); m != "" {
+		text += ": " + m
+	}
+	return text
+}
+
+// spoken is an error of the daemon in words for one line.
+func spoken(err error) error {
+	st, ok := refusal(err)
+	if err == nil || !ok {
+		return err
+	}
+	_, violations, _ := detailsOf(st)
+	parts := []string{messageOf(st)}
+	for _, v := range violations {
+		if text := v.GetField() + ": " + v.GetDescription(); !strings.Contains(st.Message(), v.GetDescription()) {
+			parts = append(parts, text)
+		}
+	}
+	return errors.New(strings.Join(parts, "; "))
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) inputCommand() *cobra.Command {
+	var keepOpen bool
+	var signal, resize string
+	c := &cobra.Command{
+		Use:   "input CALL",
+		Short: "Type standard input into a running call",
+		Long: `Sends standard input to a running call that takes some (bash with input or pty),
+and its end. Each byte is typed once, also when the connection breaks. With
+--signal or --resize nothing is read.
+
+On a terminal, a call that has one too (bash with pty) is attached to: keys go
+there as they are typed, ctrl-C among them, what it prints is shown from the
+beginning, and it gets the size of your terminal. ctrl-] d detaches, the call
+goes on; ctrl-] twice types that key. What the call prints reaches your terminal
+as it is.`,
+		Example: "  toold input CALL\n  echo yes | toold input CALL\n  toold input CALL --signal INT\n  printf '\\003' | toold input CALL --keep-open",
+		Args:    ExactArgs("a CALL"), ValidArgsFunction: a.completeCalls,
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			t := typist{ctx: ctx, c: c, id: args[0]}
+			if signal == "" && resize == "" {
+				return a.typeInto(&t, keepOpen)
+			}
+			req := &tooldv1.SendInputRequest{}
+			if signal != "" {
+				s, ok := signalsByName()[strings.TrimPrefix(strings.ToUpper(signal), "SIG")]
+				if !ok {
+					return Usagef("--signal %s: want INT, QUIT, TERM, HUP, TSTP, CONT, USR1 or USR2", signal)
+				}
+				req.Signal = &s
+			}
+			if resize != "" {
+				size := &tooldv1.TerminalSize{}
+				if _, err := fmt.Sscanf(resize, "%dx%d", &size.Rows, &size.Columns); err != nil {
+					return Usagef("--resize %s: want ROWSxCOLUMNS, such as 24x80", resize)
+				}
+				req.Resize = size
+			}
+			if err := t.begin(); err != nil {
+				return err
+			}
+			return t.send(req)
+		}),
+	}
+	c.Flags().BoolVar(&keepOpen, "keep-open", false, "do not tell the call that nothing follows")
+	c.Flags().StringVar(&signal, "signal", "", "send this signal, such as INT")
+	c.Flags().StringVar(&resize, "resize", "", "give the call's terminal this size, as ROWSxCOLUMNS")
+	return c
+}
+
+// typeInto attaches to a call when both sides are terminals, and copies standard input else.
+func (a *App) typeInto(t *typist, keepOpen bool) error {
+	if in, out, ok := a.terminal(); ok && !keepOpen {
+		got, err := t.c.calls.GetCall(t.ctx, &tooldv1.GetCallRequest{CallId: t.id})
+		if err != nil {
+			return err
+		}
+		if hasTerminal(got.GetCall()) {
+			return a.attach(t.ctx, t, in, out)
+		}
+	}
+	return t.copy(a.In, keepOpen)
+}
+
+func signalsByName() map[string]tooldv1.InputSignal {
+	return map[string]tooldv1.InputSignal{
+		"INT": tooldv1.InputSignal_INPUT_SIGNAL_INTERRUPT, "QUIT": tooldv1.InputSignal_INPUT_SIGNAL_QUIT,
+		"TERM": tooldv1.InputSignal_INPUT_SIGNAL_TERMINATE, "HUP": tooldv1.InputSignal_INPUT_SIGNAL_HANGUP,
+		"TSTP": tooldv1.InputSignal_INPUT_SIGNAL_STOP, "CONT": tooldv1.InputSignal_INPUT_SIGNAL_CONTINUE,
+		"USR1": tooldv1.InputSignal_INPUT_SIGNAL_USER_1, "USR2": tooldv1.InputSignal_INPUT_SIGNAL_USER_2,
+	}
+}
+
+// A typist sends input from where the call's input stands.
+type typist struct {
+	ctx      context.Context
+	c        *client
+	id       string
+	position int64
+	attempt  int32
+}
+
+func (t *typist) begin() error {
+	state, err := t.c.calls.SendInput(t.ctx, &tooldv1.SendInputRequest{CallId: t.id})
+	if err != nil {
+		return err
+	}
+	t.position, t.attempt = state.GetPosition(), state.GetAttempt()
+	return nil
+}
+
+// send repeats a request until it is known to be taken: its position makes that safe.
+func (t *typist) send(req *tooldv1.SendInputRequest) error {
+	req.CallId, req.Position, req.Attempt = t.id, &t.position, t.attempt
+	const patience = 30 * time.Second
+	for pause, waited := 50*time.Millisecond, time.Duration(0); ; pause = min(2*pause, time.Second) {
+		state, err := t.c.calls.SendInput(t.ctx, req)
+		if err == nil {
+			t.position = state.GetPosition()
+			return nil
+		}
+		again := status.Code(err) == codes.ResourceExhausted || status.Code(err) == codes.Unavailable && waited < patience
+		if !again {
+			return err
+		}
+		sleep(t.ctx, pause)
+		waited += pause
+		if t.ctx.Err() != nil {
+			return context.Cause(t.ctx)
+		}
+	}
+}
+
+func (t *typist) copy(in io.Reader, keepOpen bool) error {
+	if err := t.begin(); err != nil {
+		return err
+	}
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 {
+			if err := t.send(&tooldv1.SendInputRequest{Data: buf[:n]}); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF) && keepOpen:
+			return nil
+		case errors.Is(err, io.EOF):
+			return t.send(&tooldv1.SendInputRequest{EndOfInput: true})
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/cli/show"
+
+	"context"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) rulesCommand() *cobra.Command {
+	var id string
+	c := &cobra.Command{
+		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: NoArgs,
+		Long: `Lists the answers that people kept (toold approve --remember) and that are in
+force, oldest first. "revoke" ends them; "test" shows what the configured rules
+make of a call.`,
+		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			return a.listRules(ctx, c, id)
+		}),
+	}
+	c.Flags().StringVar(&id, "tool", "", "only of this tool")
+	_ = c.RegisterFlagCompletionFunc("tool", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return a.completeTools(c, nil, word)
+	})
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	c.AddCommand(a.rulesRevokeCommand())
+	return c
+}
+
+// listRules prints the answers that are kept.
+func (a *App) listRules(ctx context.Context, c *client, id string) error {
+	all, err := keptRules(ctx, c, id)
+	if err != nil {
+		return err
+	}
+	if len(all) == 0 && a.Output == FormTable {
+		fmt.Fprintln(a.Err, "no answers are kept; "+a.Program()+" approve --remember keeps one")
+		return nil
+	}
+	return printList(a, all, a.OutView().Rules(all))
+}
+
+func keptRules(ctx context.Context, c *client, id string) (all []*tooldv1.Rule, err error) {
+	request := &tooldv1.ListRulesRequest{Tool: id}
+	for {
+		page, err := c.calls.ListRules(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetRules()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			return all, nil
+		}
+	}
+}
+
+func (a *App) rulesRevokeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "revoke RULE …",
+		Short: "End answers that were kept: such calls are asked about again",
+		Long: `Ends answers that were kept for later calls. When the command is done, no call
+will be allowed by them any more. A beginning of an id is enough when no other
+rule has it.`,
+		Example:           "  toold rules revoke r-3KQ7\n  toold rules --tool bash -o jsonl | jq -r .rule_id | xargs toold rules revoke",
+		Args:              AtLeast("a RULE"),
+		ValidArgsFunction: a.completeRules,
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			all, err := keptRules(ctx, c, "")
+			if err != nil {
+				return err
+			}
+			var revoked []*tooldv1.Rule
+			for _, name := range args {
+				id, err := ruleNamed(all, name)
+				if err != nil {
+					return err
+				}
+				got, err := c.calls.RevokeRule(ctx, &tooldv1.RevokeRuleRequest{RuleId: id})
+				if err != nil {
+					return err
+				}
+				revoked = append(revoked, got.GetRule())
+			}
+			return printList(a, revoked, a.OutView().Rules(revoked))
+		}),
+	}
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}
+
+// ruleNamed returns the id that name means; one that is not known is the daemon's to refuse.
+func ruleNamed(all []*tooldv1.Rule, name string) (string, error) {
+	var near []string
+	for _, r := range all {
+		if r.GetRuleId() == name {
+			return name, nil
+		}
+		if strings.HasPrefix(r.GetRuleId(), name) {
+			near = append(near, r.GetRuleId())
+		}
+	}
+	switch len(near) {
+	case 0:
+		return name, nil
+	case 1:
+		return near[0], nil
+	}
+	return "", Usagef("%d rules begin with %q: %s", len(near), name, show.Line(strings.Join(near[:min(len(near), 5)], ", ")))
+}
+
+func (a *App) completeRules(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
+		page, err := c.calls.ListRules(ctx, &tooldv1.ListRulesRequest{})
+		if err != nil {
+			return nil
+		}
+		for _, r := range page.GetRules() {
+			words = append(words, show.Line(r.GetRuleId())+"\t"+show.Line(r.GetTool()+" "+r.GetTitle()))
+		}
+		return words
+	})
+}

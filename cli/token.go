@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *App) tokenCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "token", Short: "Print where the token is", Args: NoArgs,
+		Long: `Prints the file of the token that the daemon made on its first start. The
+command line finds it by itself; other clients send its content as
+"authorization: Bearer …".`,
+		Example: `  grpcurl -H "authorization: Bearer $(cat $(toold token))" …`,
+		RunE: func(*cobra.Command, []string) error {
+			file, err := filepath.Abs(filepath.Join(a.dataDir(), tokenName))
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(a.Out, file)
+			if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+				return codedError{errors.New("it is not there yet: the daemon makes it on its first start; is --data right?"), ExitNotFound}
+			}
+			return nil
+		},
+	}
+	c.AddCommand(&cobra.Command{
+		Use: "hash", Short: "Read a token and print its hash for auth.tokens", Args: NoArgs,
+		Long: `Reads a token from standard input and prints the hash that auth.tokens of the
+configuration wants. The token itself is stored nowhere.`,
+		Example: "  openssl rand -hex 32 | tee token.txt | toold token hash",
+		RunE: func(*cobra.Command, []string) error {
+			text, err := readAtMost(a.In, 4096)
+			if err != nil {
+				return err
+			}
+			token := strings.TrimSpace(text)
+			if len(token) < 32 || strings.ContainsAny(token, " \t\r\n") {
+				return Usagef("a token is one word of at least 32 random characters, such as: openssl rand -hex 32")
+			}
+			sum := sha256.Sum256([]byte(token))
+			fmt.Fprintln(a.Out, "sha256:"+hex.EncodeToString(sum[:]))
+			return nil
+		},
+	})
+	return c
+}

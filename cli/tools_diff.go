@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// quarantined returns the tools whose definitions wait; with an id that one alone.
+func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.QuarantinedTool, error) {
+	var all []*tooldv1.QuarantinedTool
+	request := &tooldv1.ListQuarantinedToolsRequest{Tool: id}
+	for {
+		page, err := c.admin.ListQuarantinedTools(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetTools()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			break
+		}
+	}
+	if id != "" && len(all) == 0 {
+		return nil, codedError{fmt.Errorf("no definition of %s waits to be accepted", show.Line(id)), ExitNotFound}
+	}
+	return all, nil
+}
+
+func (a *App) toolDiffCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "diff [TOOL]", Short: "Show what a tool has otherwise than the definition that is trusted",
+		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its
+definition changes, it is in no list and cannot be called until an operator
+accepts the new one.`,
+		Example: "  toold tools diff\n  toold tools diff weather\n  toold tools accept weather",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return Usagef("%s takes one TOOL, or none for all", c.CommandPath())
+			}
+			return nil
+		},
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			all, err := quarantined(ctx, c, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			var text strings.Builder
+			for _, q := range all {
+				fmt.Fprintf(&text, "%s of %s\n%s\n", show.Line(q.GetWaiting().GetId()), show.Line(q.GetWaiting().GetSource()), a.OutView().DefinitionDiff(q))
+			}
+			if len(all) == 0 {
+				text.WriteString("every definition is the one that is trusted\n")
+			}
+			return printList(a, all, text.String())
+		}),
+	}
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}

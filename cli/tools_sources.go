@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) sourcesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "sources", Short: "Show where the tools come from, and how these sources are", Args: NoArgs,
+		Example: "  toold tools sources",
+		Long: `Lists the sources of tools: what comes with the daemon, and servers that it is
+connected to, with what went wrong last and the tools that are not taken.`,
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			got, err := c.admin.ListSources(ctx, &tooldv1.ListSourcesRequest{})
+			if err != nil {
+				return err
+			}
+			return printList(a, got.GetSources(), a.OutView().Sources(got.GetSources()))
+		}),
+	}
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	return c
+}

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/toold-dev/toold/cli/show"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+const (
+	treeCalls = 200                    // the newest of a run
+	treePause = 200 * time.Millisecond // between two looks at the run, however much happens
+)
+
+// watchTree draws the calls of a run on the terminal, again with all that happens, until ctx ends; with noFollow once. What
+// was drawn last stays.
+func (a *App) watchTree(ctx context.Context, c *client, request *tooldv1.WatchCallsRequest, f *watchFlags) error {
+	t := &treeWatch{a: a, c: c, run: f.run, said: map[string]string{}, width: 80, height: 24, out: a.Out}
+	if _, out, ok := a.terminal(); ok {
+		t.size = func() (int, int, error) { return term.GetSize(int(out.Fd())) }
+	}
+	if f.noFollow {
+		return t.draw(ctx)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	got, ended := make(chan *tooldv1.Frame), make(chan error, 1)
+	follow := follower{
+		cursor: f.cursor, say: func(string) {}, patience: -1, pause: sleep, done: func() bool { return false },
+		take: func(ctx context.Context, frame *tooldv1.Frame) error {
+			select {
+			case got <- frame:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		},
+		open: func(ctx context.Context, cursor string) (frames, error) {
+			request.Cursor = cursor
+			return framesOf(c.calls.WatchCalls(ctx, request))
+		},
+	}
+	if f.noReconnect {
+		follow.patience = 0
+	}
+	go func() { ended <- follow.run(ctx) }()
+	err := t.live(ctx, got, ended)
+	stop()
+	return err
+}
+
+// treeWatch is a run that is drawn.
+type treeWatch struct {
+	a             *App
+	c             *client
+	run           string
+	said          map[string]string // what a call said last
+	out           io.Writer
+	size          func() (width, height int, err error)
+	width, height int
+	lines         int // that were drawn
+}
+
+// live draws what frames tell until the watch has ended.
+func (t *treeWatch) live(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
+	look := time.NewTimer(0) // at once
+	defer look.Stop()
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	waiting := true
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case f := <-frames:
+			t.note(f)
+			if !waiting && len(f.GetEvents()) > 0 {
+				waiting = true
+				look.Reset(treePause)
+			}
+			continue
+		case <-look.C:
+			waiting = false
+		case <-second.C:
+		}
+		if err := t.draw(ctx); err != nil && ctx.Err() == nil && !broken(err) {
+			return err
+		}
+	}
+}
+
+func (t *treeWatch) note(f *tooldv1.Frame) {
+	for _, e := range f.GetEvents() {
+		switch {
+		case e.GetProgress() != nil:
+			t.said[e.GetCallId()] = show.Progress(e.GetProgress())
+		case e.GetFinished() != nil:
+			delete(t.said, e.GetCallId())
+		}
+	}
+}
+
+// draw looks at the run and draws it where it stood before.
+func (t *treeWatch) draw(ctx context.Context) error {
+	calls, err := t.calls(ctx)
+	if err != nil {
+		return err
+	}
+	if t.size != nil {
+		if w, h, err := t.size(); err == nil && w > 0 && h > 1 {
+			t.width, t.height = w, h
+		}
+	}
+	lines := t.a.OutView().Tree(t.run, calls, t.said, t.width-1)
+	if most := t.height - 1; t.size != nil && len(lines) > most { // the newest, below the head
+		hidden := len(lines) - most + 1
+		lines = append([]string{lines[0], fmt.Sprintf("⋮ %d above", hidden)}, lines[1+hidden:]...)
+	}
+	var b strings.Builder
+	if t.lines > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\r", t.lines)
+	}
+	for _, line := range lines {
+		if t.size != nil {
+			b.WriteString("\x1b[K")
+		}
+		b.WriteString(line + "\n")
+	}
+	if t.lines > len(lines) {
+		b.WriteString("\x1b[J")
+	}
+	if t.size != nil {
+		t.lines = len(lines)
+	}
+	_, err = io.WriteString(t.out, b.String())
+	return err
+}
+
+// calls are those of the run, the oldest first.
+func (t *treeWatch) calls(ctx context.Context) ([]*tooldv1.Call, error) {
+	request := &tooldv1.ListCallsRequest{RunId: t.run, PageSize: 100, ReadMask: &fieldmaskpb.FieldMask{
+		Paths: []string{"call_id", "status", "tool", "created_at", "started_at", "ended_at", "run", "description", "result"},
+	}}
+	var all []*tooldv1.Call
+	for len(all) < treeCalls {
+		page, err := t.c.calls.ListCalls(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.GetCalls()...)
+		if request.PageToken = page.GetNextPageToken(); request.PageToken == "" {
+			break
+		}
+	}
+	slices.Reverse(all) // they come the newest first
+	return all, nil
+}

@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/cli"
+	"github.com/toold-dev/toold/daemon/config"
+)
+
+// TestBannerNamesTheProgram: commands that people copy begin as the daemon was started.
+func TestBannerNamesTheProgram(t *testing.T) {
+	text := (&daemon{cfg: &config.Config{Data: "my data"}, program: "bin/toold"}).welcome(&ready{})
+	if !strings.Contains(text, "\n  bin/toold --data 'my data' tools\n") {
+		t.Errorf("the banner says %s", text)
+	}
+}
+
+func TestVersionAsJSON(t *testing.T) {
+	r := new(run).do(t, t.TempDir(), "version", "-o", "json")
+	if r.code != 0 || !strings.Contains(r.out, `"version":"test"`) {
+		t.Errorf("exit code %d: %s", r.code, r.out)
+	}
+}
+
+func TestTokenHashFitsTheConfiguration(t *testing.T) {
+	r := (&run{in: strings.Repeat("k", 40) + "\n"}).do(t, t.TempDir(), "token", "hash")
+	if _, err := (config.Token{Hash: strings.TrimSpace(r.out)}).Sum(); err != nil || r.code != 0 {
+		t.Errorf("%q: %v", r.out, err)
+	}
+	(&run{in: "short\n"}).do(t, t.TempDir(), "token", "hash").expect(t, cli.ExitUsage, "", "at least 32")
+}
+
+func TestServeRefuses(t *testing.T) {
+	nobody := t.TempDir()
+	new(run).do(t, nobody, "serve", "--address", "x").expect(t, cli.ExitUsage, "", "--address is for the commands that talk to a daemon")
+	new(run).do(t, nobody, "serve", "--listen-tcp", "0.0.0.0:0").expect(t, cli.ExitUsage, "", "reachable from other machines")
+}

@@ -1,0 +1,17 @@
+package config
+
+import "fmt"
+
+// An Error is a mistake in the configuration, which its user can correct. The command line ends as with a wrong flag.
+type Error struct{ err error }
+
+func (e Error) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e Error) Unwrap() error { return e.err }
+
+// WrongUsage marks a mistake of the user.
+func (Error) WrongUsage() {}
+
+// Errorf returns an [Error].
+func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }

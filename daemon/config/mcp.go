@@ -1,0 +1,240 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/sandbox"
+	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/tools/mcp"
+)
+
+// MCP says which MCP servers there are.
+type MCP struct {
+	Files   []string    `koanf:"files"`   // mcpServers JSON of Claude Desktop, Cursor or VS Code; none: no servers
+	Servers []MCPServer `koanf:"servers"` // what the operator says of them; none: nothing more than their files
+}
+
+// MCPServer is what the operator says of a server.
+type MCPServer struct {
+	Name      string   `koanf:"name"`      // its key in the file; required, once
+	Trust     string   `koanf:"trust"`     // none, hints, full: how far what it says of its tools' effects is believed; "": none
+	Tools     []string `koanf:"tools"`     // globs on its own names of its tools; none: all
+	Disabled  bool     `koanf:"disabled"`  // it is left out
+	Profile   string   `koanf:"profile"`   // by which its process is isolated; "": default
+	Plaintext bool     `koanf:"plaintext"` // http to another machine; false: https, but to this one
+	OnCancel  string   `koanf:"on_cancel"` // restart, leave: what becomes of its process when it does not stop a cancelled call; "": restart, with trust leave
+}
+
+var mcpTrust = map[string]mcp.Trust{"": mcp.TrustNone, "none": mcp.TrustNone, "hints": mcp.TrustHints, "full": mcp.TrustFull}
+
+func (c *Config) validateMCP(wrong complaint) {
+	seen := map[string]bool{}
+	for i, s := range c.MCP.Servers {
+		key := fmt.Sprintf("mcp.servers[%d]", i)
+		if s.Name == "" || seen[s.Name] {
+			wrong(key, "name %q is empty or stands twice", s.Name)
+		}
+		seen[s.Name] = true
+		if _, ok := mcpTrust[s.Trust]; !ok {
+			wrong(key, "trust %q is not none, hints or full", s.Trust)
+		}
+		if on := mcp.OnCancel(s.OnCancel); on != mcp.CancelByTrust && on != mcp.CancelRestarts && on != mcp.CancelLeaves {
+			wrong(key, "on_cancel %q is not restart or leave", s.OnCancel)
+		}
+		if err := mcp.CheckTools(s.Tools); err != nil {
+			wrong(key, "tools: %v", err)
+		}
+	}
+}
+
+// MCPEntries reads the files. An entry that says something else in the workspace of a namespace has a process there.
+func (c *Config) MCPEntries() ([]mcp.Entry, error) {
+	texts := make([][]byte, len(c.MCP.Files))
+	for i, path := range c.MCP.Files {
+		var err error
+		if texts[i], err = os.ReadFile(path); err != nil {
+			return nil, Errorf("mcp.files: %w", err)
+		}
+	}
+	entries, err := c.mcpEntriesIn(Sharing, texts)
+	for i := range entries {
+		if err == nil && len(c.Workspaces) > 0 {
+			err = c.apartFromOthers(&entries[i], Sharing)
+		}
+	}
+	for _, namespace := range c.WithWorkspaces() {
+		if err != nil {
+			return nil, err
+		}
+		var own []mcp.Entry
+		if own, err = c.mcpEntriesIn(namespace, texts); err == nil {
+			err = c.splitMCP(entries, own, namespace)
+		}
+	}
+	return entries, err
+}
+
+// splitMCP gives the entries that are others in the workspace of a namespace a process there, and refuses those that would show
+// a namespace the workspace of another.
+func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
+	for i := range entries { // the same servers in the same order
+		e, shared := &own[i], entries[i]
+		shared.In = nil
+		same := reflect.DeepEqual(shared, *e)
+		if e.Command == "" && !same {
+			return Errorf("mcp.files: server %q: it has one address and the same headers for all namespaces; take ${workspaceFolder} out", e.Key)
+		}
+		if err := c.apartFromOthers(e, namespace); err != nil {
+			return err
+		}
+		if same {
+			continue
+		}
+		if entries[i].In == nil {
+			entries[i].In = map[string]mcp.Entry{}
+		}
+		if e.Policy != nil {
+			e.Policy.Source = mcp.OwnSource(e.Key, namespace)
+		}
+		entries[i].In[namespace] = *e
+	}
+	return nil
+}
+
+// apartFromOthers refuses a server that starts where a namespace's callers would reach the workspace of another.
+func (c *Config) apartFromOthers(e *mcp.Entry, namespace string) error {
+	if e.Command == "" {
+		return nil
+	}
+	at, err := settle(e.Dir)
+	if err != nil {
+		return c.unclear("mcp.files: server "+e.Key, err)
+	}
+	for _, other := range append([]string{Sharing}, c.WithWorkspaces()...) {
+		workspace, err := settle(filepath.Clean(c.WorkspaceOf(other)))
+		if err != nil {
+			return c.unclear(WorkspaceKey(other), err)
+		}
+		if other != namespace && (holds(workspace, at) || holds(at, workspace)) {
+			return Errorf("mcp.files: server %q: with its cwd %s callers of one namespace reach the workspace of another, %s (%s); use ${workspaceFolder}, or another directory",
+				e.Key, at, workspace, WorkspaceKey(other))
+		}
+	}
+	return nil
+}
+
+// mcpEntriesIn makes the entries of texts as they are in the workspace of a namespace.
+func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, error) {
+	workspace, err := c.WorkspacePath(namespace)
+	if err != nil {
+		return nil, err
+	}
+	home, _ := os.UserHomeDir() // a reference to it is refused then
+	vars := mcp.Variables{Environment: os.LookupEnv, Home: home, Workspace: workspace}
+	var entries []mcp.Entry
+	from := map[string]string{}
+	for i, path := range c.MCP.Files {
+		list, err := mcp.Parse(texts[i], vars)
+		if err != nil {
+			return nil, Errorf("mcp.files: %s: %w", path, err)
+		}
+		for _, e := range list {
+			if other, ok := from[e.Key]; ok {
+				return nil, Errorf("mcp.files: server %q is in %s and in %s", e.Key, other, path)
+			}
+			from[e.Key] = path
+			entries = append(entries, e)
+		}
+	}
+	for _, s := range c.MCP.Servers {
+		if from[s.Name] == "" {
+			return nil, Errorf("mcp.servers: %q is in no file of mcp.files", s.Name)
+		}
+	}
+	return c.judgeMCP(entries, workspace)
+}
+
+// ServerOf is what is said of a server.
+func (c *Config) ServerOf(key string) MCPServer {
+	said := MCPServer{Name: key}
+	if i := slices.IndexFunc(c.MCP.Servers, func(s MCPServer) bool { return s.Name == key }); i >= 0 {
+		said = c.MCP.Servers[i]
+	}
+	said.Profile = cmp.Or(said.Profile, profileDefault)
+	return said
+}
+
+// judgeMCP adds to the entries what the operator says of them.
+func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
+	var kept []mcp.Entry
+	for _, e := range entries {
+		said := c.ServerOf(e.Key)
+		if said.Disabled {
+			continue
+		}
+		if e.Plain() && !said.Plaintext {
+			return nil, Errorf("mcp.files: server %q: http to another machine shows everybody between what is said; use https, or say plaintext of it in mcp.servers", e.Key)
+		}
+		if err := checkReferences(&e); err != nil {
+			return nil, Errorf("mcp.files: server %q: %w", e.Key, err)
+		}
+		e.Trust, e.Tools, e.OnCancel = mcpTrust[said.Trust], said.Tools, mcp.OnCancel(said.OnCancel)
+		if e.Command != "" {
+			if !filepath.IsAbs(e.Dir) {
+				e.Dir = filepath.Join(workspace, e.Dir)
+			}
+			var err error
+			if e.Policy, err = c.mcpPolicy(said.Profile, &e); err != nil {
+				return nil, fmt.Errorf("mcp.servers: %s: %w", e.Key, err)
+			}
+		}
+		kept = append(kept, e)
+	}
+	return kept, nil
+}
+
+// checkReferences refuses references that are none, and those that stand where everybody on the machine could read the value.
+func checkReferences(e *mcp.Entry) error {
+	where := append([]string{e.Command, e.Dir, e.URL}, e.Args...)
+	if e.Client != nil {
+		where = append(where, e.Client.ID, e.Client.Secret)
+	}
+	for _, text := range where {
+		if strings.Contains(text, secret.Scheme) {
+			return fmt.Errorf("%s stands in env and headers alone", secret.Scheme)
+		}
+	}
+	for _, text := range slices.Concat(e.Env, slices.Collect(maps.Values(e.Headers))) {
+		if _, err := secret.References(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mcpPolicy isolates a server: it sees the directory that it starts in, and its own program.
+func (c *Config) mcpPolicy(profile string, e *mcp.Entry) (*sandbox.Policy, error) {
+	policy, err := c.Policy(profile, filepath.Clean(e.Dir))
+	if policy == nil || err != nil {
+		return nil, err
+	}
+	policy.Source = mcp.SourcePrefix + e.Key
+	if filepath.IsAbs(e.Command) {
+		policy.Read = append(slices.Clone(policy.Read), filepath.Clean(e.Command))
+	}
+	for _, file := range c.MCP.Files { // they hold what others must not read
+		path, err := filepath.Abs(file)
+		if err != nil {
+			return nil, err
+		}
+		policy.Hide = append(policy.Hide, path)
+	}
+	return policy, nil
+}

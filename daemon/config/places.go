@@ -1,0 +1,232 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// SeparatePlaces refuses workspaces that hold what is the daemon's own, or each other. Tools show and change what is in the workspace
+// for every caller, mostly without asking anybody: a token there makes each of them an operator, and rules there are
+// theirs to write. Symbolic links are followed, and what does not exist yet counts as where it would be made. Whoever can change
+// a link on the way changes the place, so the way counts too.
+func (c *Config) SeparatePlaces() error {
+	problems := []error{c.separate(Sharing)}
+	for _, namespace := range c.WithWorkspaces() {
+		problems = append(problems, c.separate(namespace))
+	}
+	if err := errors.Join(problems...); err != nil || len(c.Workspaces) == 0 {
+		return err
+	}
+	return c.separateWorkspaces()
+}
+
+// separate is [Config.SeparatePlaces] for the workspace of a namespace.
+func (c *Config) separate(namespace string) error {
+	key := WorkspaceKey(namespace)
+	workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace))) // as everybody uses it: dots after a link undo its name
+	if err != nil {
+		return c.unclear(key, err)
+	}
+	toData, err := way(filepath.Clean(c.Data))
+	if err != nil {
+		return c.unclear("data", err)
+	}
+	data := toData[len(toData)-1]
+	advice := "; keep them apart, as ./data and ./workspace are, with --data and --workspace"
+	if namespace != Sharing {
+		advice = "; keep them apart: name another directory in workspaces"
+	}
+	homes, err := settle(filepath.Clean(c.Homes()))
+	if err != nil {
+		return c.unclear("sandbox.homes", err)
+	}
+	switch {
+	case holds(workspace, data):
+		return Errorf("data: %s is in the workspace %s, where every caller could read the token and the journal%s", data, workspace, advice)
+	case holds(data, workspace):
+		return Errorf("%s: %s is in the data directory %s, which is the daemon's alone%s", key, workspace, data, advice)
+	case holds(homes, workspace):
+		return Errorf("%s: %s is in sandbox.homes %s, which holds the home directories of all namespaces; keep them apart", key, workspace, homes)
+	}
+	var problems []error
+	if err := lentWay(workspace, "data", toData); err != nil {
+		problems = append(problems, err)
+	}
+	for _, own := range c.ownFiles() {
+		if own.path == "" {
+			continue
+		}
+		problem := c.apart(workspace, own.what, own.path)
+		if clean := filepath.Clean(own.path); problem == nil && clean != own.path { // some are opened as they are, some cleaned
+			problem = c.apart(workspace, own.what, clean)
+		}
+		if problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// A place is a file or directory with what it is.
+type place struct{ what, path string }
+
+// ownFiles lists what is the daemon's own. Paths may be empty.
+func (c *Config) ownFiles() []place {
+	places := []place{
+		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
+		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
+		{"sandbox.homes", c.Sandbox.Homes},
+	}
+	for i := range c.Hooks {
+		for _, path := range c.Hooks[i].files() {
+			places = append(places, place{"hooks: " + c.Hooks[i].Name, path})
+		}
+	}
+	for i := range c.Secrets {
+		s := &c.Secrets[i]
+		places = append(places, place{"secrets: " + s.Name, s.File})
+		if len(s.Command) > 0 {
+			places = append(places, place{"secrets: " + s.Name, s.Command[0]})
+		}
+	}
+	for _, path := range c.Backup.Directories {
+		places = append(places, place{"backup.directories", path})
+	}
+	for _, path := range c.MCP.Files {
+		places = append(places, place{"mcp.files", path})
+	}
+	for _, t := range c.Notify.Targets {
+		places = append(places, place{"notify: " + t.Name, t.SecretFile}, place{"notify: " + t.Name, t.CA})
+	}
+	return places
+}
+
+// MayHoldBackup refuses a directory for a copy of the store that is not below one of the configured folders, or that callers
+// could read.
+func (c *Config) MayHoldBackup(dir string) error {
+	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
+		workspace, err := settle(filepath.Clean(c.WorkspaceOf(namespace)))
+		if err != nil {
+			return c.unclear(WorkspaceKey(namespace), err)
+		}
+		if err := c.apart(workspace, "the copy", dir); err != nil {
+			return err
+		}
+	}
+	at, err := settle(dir)
+	if err != nil {
+		return err
+	}
+	folders := c.backupFolders()
+	for _, folder := range folders {
+		if folder, err = settle(folder); err != nil {
+			return err
+		}
+		if at != folder && holds(folder, at) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is not below %s; name a directory there, or add a folder to the setting backup.directories", at, strings.Join(folders, " or "))
+}
+
+// apart refuses what callers can read or change, or lead elsewhere.
+func (c *Config) apart(workspace, what, path string) error {
+	steps, err := way(path)
+	if err != nil {
+		return c.unclear(what, err)
+	}
+	if path := steps[len(steps)-1]; holds(workspace, path) {
+		return Errorf("%s: %s is in the workspace %s, where callers can read and change it; put it elsewhere", what, path, workspace)
+	}
+	return lentWay(workspace, what, steps)
+}
+
+// lentWay refuses a way on which callers decide where it leads.
+func lentWay(workspace, what string, steps []string) error {
+	for _, step := range steps {
+		if holds(workspace, filepath.Dir(step)) {
+			return Errorf("%s: the way to %s leads over %s in the workspace %s, where callers can change it; name the place itself", what, steps[len(steps)-1], step, workspace)
+		}
+	}
+	return nil
+}
+
+func (c *Config) unclear(what string, err error) error {
+	return Errorf("%s: cannot tell whether the workspace and what is the daemon's own are apart: %w", what, err)
+}
+
+// settle returns the absolute path without links. Of a path that does not exist, the part that does is followed.
+func settle(path string) (string, error) {
+	steps, err := way(path)
+	if err != nil {
+		return "", err
+	}
+	return steps[len(steps)-1], nil
+}
+
+// way returns what decides where a path leads: each link on it, each directory that it leaves upwards, and where it ends at last,
+// which is the only one that need not exist. All are absolute and without links.
+func way(path string) (steps []string, err error) {
+	if !filepath.IsAbs(path) {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		path = dir + "/" + path
+	}
+	const most = 40 // links that Linux follows
+	at, links := "/", 0
+	for rest := strings.Split(path, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			steps = append(steps, at)
+			at = filepath.Dir(at)
+			continue
+		}
+		next := filepath.Join(at, name)
+		to, err := os.Readlink(next)
+		switch {
+		case err == nil:
+			if links++; links > most {
+				return nil, errors.New(path + ": too many links")
+			}
+			if steps = append(steps, next); filepath.IsAbs(to) {
+				at = "/"
+			}
+			rest = append(strings.Split(to, "/"), rest...)
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // it is no link
+			at = next
+		default:
+			return nil, err
+		}
+	}
+	return append(steps, at), nil
+}
+
+// holds reports whether path is dir or below it. Both are settled. Directories that are the same under two names, as with
+// a bind mount, are found too, if they exist.
+func holds(dir, path string) bool {
+	at, dirErr := os.Stat(dir)
+	for {
+		if path == dir {
+			return true
+		}
+		if info, err := os.Stat(path); err == nil && dirErr == nil && os.SameFile(at, info) {
+			return true
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return false
+		}
+		path = parent
+	}
+}

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/toold-dev/toold/sandbox"
+)
+
+// Workspaces are those of namespaces, by namespace.
+type Workspaces map[string]string
+
+// WorkspaceOf returns the workspace of a namespace.
+func (c *Config) WorkspaceOf(namespace string) string {
+	if own, ok := c.Workspaces[namespace]; ok {
+		return own
+	}
+	return c.Workspace
+}
+
+// WorkspacePath is [Config.WorkspaceOf] as an absolute path.
+func (c *Config) WorkspacePath(namespace string) (string, error) {
+	path, err := filepath.Abs(c.WorkspaceOf(namespace))
+	if err != nil {
+		return "", fmt.Errorf("workspace: %w", err)
+	}
+	return path, nil
+}
+
+// Sharing stands for all namespaces that have no workspace of their own.
+const Sharing = ""
+
+// WithWorkspaces returns the namespaces that have a workspace of their own, sorted.
+func (c *Config) WithWorkspaces() []string { return slices.Sorted(maps.Keys(c.Workspaces)) }
+
+// WorkspaceKey is the setting that names the workspace of a namespace.
+func WorkspaceKey(namespace string) string {
+	if namespace == Sharing {
+		return "workspace"
+	}
+	return "workspaces." + namespace
+}
+
+// InWorkspaces returns the configuration with the workspaces of another one.
+func (c *Config) InWorkspaces(other *Config) *Config {
+	in := *c
+	in.Workspace, in.Workspaces = other.Workspace, other.Workspaces
+	return &in
+}
+
+func (c *Config) validateWorkspaces(wrong complaint) {
+	if c.Workspace == "" {
+		wrong("workspace", "is empty")
+	}
+	for _, namespace := range c.WithWorkspaces() {
+		switch {
+		case namespace == Sharing:
+			wrong("workspaces", "a namespace has no name")
+		case c.Workspaces[namespace] == "":
+			wrong(WorkspaceKey(namespace), "is empty")
+		}
+	}
+}
+
+// separateWorkspaces refuses workspaces of which one holds another, links followed, and profiles that show them.
+func (c *Config) separateWorkspaces() error {
+	var problems []error
+	ways := map[string][]string{}
+	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
+		steps, err := way(filepath.Clean(c.WorkspaceOf(namespace)))
+		if err != nil {
+			return c.unclear(WorkspaceKey(namespace), err)
+		}
+		for _, other := range slices.Sorted(maps.Keys(ways)) {
+			problems = append(problems, apartFrom(namespace, other, steps, ways[other]))
+		}
+		ways[namespace] = steps
+	}
+	for _, p := range c.Sandbox.Profiles {
+		for _, path := range p.Read {
+			shown, err := settle(path)
+			if err != nil {
+				return c.unclear("sandbox.profiles", err)
+			}
+			for _, namespace := range c.WithWorkspaces() {
+				if at := last(ways[namespace]); holds(shown, at) || holds(at, shown) {
+					problems = append(problems, Errorf("sandbox.profiles: %q shows %s, and with it the workspace %s (%s) to every namespace; take it out of read",
+						p.Name, path, at, WorkspaceKey(namespace)))
+				}
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// apartFrom refuses two workspaces of which one holds the other, or whose callers decide where the other one is.
+func apartFrom(namespace, other string, steps, others []string) error {
+	at, there := last(steps), last(others)
+	if holds(at, there) || holds(there, at) {
+		return Errorf("%s: %s and %s (%s) overlap, so that one namespace would see the files of another; give each its own directory", WorkspaceKey(namespace), at, there, WorkspaceKey(other))
+	}
+	return errors.Join(lentWay(there, WorkspaceKey(namespace), steps), lentWay(at, WorkspaceKey(other), others))
+}
+
+func last(steps []string) string { return steps[len(steps)-1] }
+
+// others returns the absolute workspaces that what works in dir must not see: all that do not hold it.
+func (c *Config) others(dir string) (hide []string, err error) {
+	if len(c.Workspaces) == 0 {
+		return nil, nil
+	}
+	for _, namespace := range append([]string{Sharing}, c.WithWorkspaces()...) {
+		path, err := c.WorkspacePath(namespace)
+		if err != nil {
+			return nil, err
+		}
+		if inside, err := filepath.Rel(path, dir); err != nil || !filepath.IsLocal(inside) {
+			hide = append(hide, path)
+		}
+	}
+	return hide, nil
+}
+
+// Policies returns what gives the policies of profiles in the workspace of a namespace.
+func (c *Config) Policies(namespace string) func(profile string) (*sandbox.Policy, error) {
+	return func(profile string) (*sandbox.Policy, error) {
+		path, err := c.WorkspacePath(namespace)
+		if err != nil {
+			return nil, err
+		}
+		return c.Policy(profile, path)
+	}
+}
+
+// workspacesText writes the workspaces of namespaces as the file has them.
+func workspacesText(margin string, all Workspaces) string {
+	var b strings.Builder
+	for _, namespace := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "%s  %s: %s\n", margin, quote(namespace), quote(all[namespace]))
+	}
+	return b.String()
+}

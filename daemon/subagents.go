@@ -1,0 +1,88 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/tools/subagent"
+)
+
+// subagentSource begins the names of the sources of subagents: each has a circuit of its own.
+const subagentSource = "subagent:"
+
+// knownKey is readKey with the key taken out of what calls tell from then on.
+func knownKey(s *config.Subagent, secrets *redact.Live) (string, error) {
+	key, err := readKey(s)
+	if err == nil {
+		name := "subagent." + s.Name
+		err = knowKey(secrets, name[:min(len(name), 64)], key)
+	}
+	return key, err
+}
+
+// readKey reads the endpoint's key, which may change while the daemon runs.
+func readKey(s *config.Subagent) (string, error) {
+	var text string
+	from := s.KeyEnv
+	switch {
+	case s.KeyFile != "":
+		b, err := os.ReadFile(s.KeyFile)
+		if err != nil {
+			return "", err
+		}
+		text, from = string(b), s.KeyFile
+	case s.KeyEnv != "":
+		text = os.Getenv(s.KeyEnv)
+	default:
+		return "", nil
+	}
+	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, "\r\n\x00") {
+		return "", fmt.Errorf("%s has no key in one line", from)
+	}
+	return text, nil
+}
+
+func subagentSources(c *config.Config) (sources []string) {
+	for _, name := range c.SubagentNames() {
+		sources = append(sources, subagentSource+name)
+	}
+	return sources
+}
+
+// registerSubagents makes the tools.
+func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.Caller, references expander, secrets *redact.Live) error {
+	for i := range c.Subagents {
+		s := &c.Subagents[i]
+		if _, err := knownKey(s, secrets); err != nil {
+			return config.Errorf("subagents[%d]: the key: %w%s", i, err, c.SaidBy(fmt.Sprintf("subagents[%d]", i)))
+		}
+		cfg := c.SubagentConfig(s)
+		cfg.Caller = caller
+		cfg.Key = func(ctx context.Context, namespace string) (string, error) {
+			if s.Key != "" {
+				return references.Expand(ctx, namespace, s.Name, "key", s.Key)
+			}
+			return knownKey(s, secrets)
+		}
+		made, err := subagent.New(cfg)
+		if err == nil {
+			err = r.Register(subagentSource+s.Name, made)
+		}
+		if err != nil {
+			return config.Errorf("subagents[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// openSubagents makes the tools of a daemon.
+func (d *daemon) openSubagents() error {
+	return registerSubagents(d.tools, d.cfg, wire.Subagents(func() *lifecycle.Engine { return d.engine }, d.tools, d.unlisted), d.references, d.secrets)
+}
