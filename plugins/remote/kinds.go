@@ -67,7 +67,9 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 	if !a.GetRelease() {
 		return nil, nil
 	}
-	return func() { go h.release(&tooldv1.ReleaseRequest{AdmissionId: q.GetAdmissionId(), CallId: in.CallID, Attempt: input.GetAttempt(), Epoch: in.Epoch}) }, nil // the end of the call does not wait for it
+	return func() {
+		go h.release(&tooldv1.ReleaseRequest{AdmissionId: q.GetAdmissionId(), CallId: in.CallID, Attempt: input.GetAttempt(), Epoch: in.Epoch})
+	}, nil // the end of the call does not wait for it
 }
 
 // release ends with its deadline; a failure is counted and changes nothing.

@@ -53,7 +53,7 @@ type Config struct {
 	ServerName string // in its certificate; empty: the host of Address
 	Token      string // sent as bearer token; empty: none
 	// TokenOf returns what is sent with a question in the place of Token; an error is one of the question. nil: Token is sent.
-	TokenOf    func(context.Context) (string, error)
+	TokenOf func(context.Context) (string, error)
 	// Own is asked right before a question is sent; an error keeps it back, because the store may be another daemon's. nil: nobody
 	// can take the store.
 	Own        func(context.Context) error

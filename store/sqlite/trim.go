@@ -37,14 +37,10 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 				}
 				some = append(some, others...)
 			}
-			if err := w.trimPolicies(callsBefore); err != nil {
-				return err
-			}
-			if err := w.trimActions(callsBefore); err != nil {
-				return err
-			}
-			if err := w.trimBatches(callsBefore); err != nil {
-				return err
+			for _, trim := range []func(time.Time) error{w.trimPolicies, w.trimActions, w.trimBatches} {
+				if err := trim(callsBefore); err != nil {
+					return err
+				}
 			}
 			if len(some) > 0 {
 				err = w.trimOrphans(wholeTable())
