@@ -25,6 +25,7 @@ func TestGiveBack(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
 		go giveBack(ctx)
+		time.Sleep(idlePeriod / 2) // work lies between two looks, never beside one
 		for burst := range 2 {
 			before := collections()
 			for range 5 {
