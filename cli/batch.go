@@ -184,7 +184,7 @@ func (a *App) followBatch(ctx context.Context, client *client, spec *tooldv1.Bat
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil {
-		p.screen.say(fmt.Sprintf("you left; the batch goes on\n  %[1]s watch --batch %[2]s\n  %[1]s cancel --batch %[2]s\n", a.Program(), spec.GetBatchId()))
+		p.screen.say(fmt.Sprintf("you left; the batch continues\n  %[1]s watch --batch %[2]s\n  %[1]s cancel --batch %[2]s\n", a.Program(), spec.GetBatchId()))
 	}
 	if err != nil {
 		return err

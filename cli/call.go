@@ -179,7 +179,7 @@ func (a *App) followCall(ctx context.Context, client *client, how following, ope
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil && p.status != 0 {
-		p.screen.say(fmt.Sprintf("you left; the call goes on for as long as its linger lets it\n  %[1]s watch %[2]s\n  %[1]s cancel %[2]s\n", a.Program(), how.id))
+		p.screen.say(fmt.Sprintf("you left; the call continues until its linger time is over\n  %[1]s watch %[2]s\n  %[1]s cancel %[2]s\n", a.Program(), how.id))
 	}
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (a *App) attach(ctx context.Context, t *typist, in, out *os.File) error {
 		return err
 	}
 	if detached {
-		fmt.Fprintf(a.Err, "detached; the call goes on\n")
+		fmt.Fprintf(a.Err, "detached; the call continues\n")
 	} else {
 		fmt.Fprintf(a.Err, "%s\n", show.Status(s.status))
 	}

@@ -82,7 +82,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 		p.notify = n
 		p.set.Notifier = append(p.set.Notifier, hook.Entry[hook.Notifier]{Name: notify.Name, Hook: n})
 		of := func(c *config.Config) any {
-			targets, _ := notifyTargets(c) // the secrets too; what is wrong was told before
+			targets, _ := notifyTargets(c) // with the secrets; start and reload report what is wrong
 			return targets
 		}
 		p.add(c, "notify", of, func(c *config.Config) error {

@@ -184,7 +184,7 @@ func TestWorkspacesOfNamespaces(t *testing.T) {
 		sources, err := c.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
 		must(t, err)
 		if told := info.String() + sources.String(); strings.Contains(told, other) {
-			t.Errorf("%s is told of %s: %s", namespace, other, told)
+			t.Errorf("%s sees the workspace of %s: %s", namespace, other, told)
 		}
 		var names []string
 		for _, s := range sources.GetSources() {
