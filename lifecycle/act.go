@@ -208,7 +208,7 @@ func (e *Engine) handle(ctx context.Context, a *store.Action) (hook.ActionResult
 		Phase: a.Phase, Payload: or(a.Payload, "null"), Round: a.Round, Attempt: a.Attempts + 1,
 		Documents: &snapshot{e: e, namespace: a.Namespace, run: a.Run, thread: a.Thread},
 	}
-	return bounded(ctx, or(entry.Deadline, hook.HandlerDeadline), func(ctx context.Context) (hook.ActionResult, error) { return entry.Hook.Handle(ctx, in) })
+	return hook.Bounded(ctx, or(entry.Deadline, hook.HandlerDeadline), func(ctx context.Context) (hook.ActionResult, error) { return entry.Hook.Handle(ctx, in) })
 }
 
 var errNoHandler = errors.New("there is no such handler")
@@ -234,7 +234,7 @@ func (e *Engine) afterFailure(a store.Action, err error) store.Action {
 // scrubbed is a text without what the filters keep secret.
 func (e *Engine) scrubbed(text string) string {
 	for _, s := range are[hook.Scrubber](e.hooks.Load().Filter) {
-		if safely(func() error { text = s.Text(text); return nil }) != nil {
+		if hook.Safely(func() error { text = s.Text(text); return nil }) != nil {
 			return notShown
 		}
 	}

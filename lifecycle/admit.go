@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -86,7 +87,7 @@ func (p *pass) admit(ctx context.Context) *end {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		release, err := boundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) }, p.giveBack)
+		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, p.in) }, p.giveBack)
 		if err != nil && ctx.Err() != nil {
 			return p.stopped(ctx) // that is no fault of the hook
 		}
@@ -116,7 +117,7 @@ func (p *pass) giveBack(release func()) {
 	if release == nil {
 		return
 	}
-	_, err := bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
+	_, err := hook.Bounded(context.Background(), 0, func(context.Context) (struct{}, error) { release(); return struct{}{}, nil })
 	if err != nil {
 		p.l.e.log.Error("admit hook gave nothing back", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	}
@@ -128,7 +129,7 @@ func (p *pass) before(ctx context.Context) *end {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		commands, err := bounded(ctx, entry.Deadline, func(ctx context.Context) ([]tool.Command, error) { return entry.Hook.Before(ctx, p.in) })
+		commands, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) ([]tool.Command, error) { return entry.Hook.Before(ctx, p.in) })
 		if err == nil {
 			p.commands = append(p.commands, commands...)
 			continue

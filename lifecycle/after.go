@@ -29,7 +29,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 			continue
 		}
 		outcome := hook.Outcome{Status: out.status, Executed: out.executed, Result: copyResult(out.result)}
-		got, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, outcome) })
+		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, outcome) })
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -35,7 +36,7 @@ func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 	if !ok {
 		return nil
 	}
-	err, failed := bounded(ctx, p.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
+	err, failed := hook.Bounded(ctx, p.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
 	if failed != nil {
 		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it looked at the arguments", DeveloperMessage: p.forOperators(failed.Error())}
 	}
@@ -70,7 +71,7 @@ func (p *pass) rewrite(ctx context.Context) *end {
 			if !entry.Match.Holds(p.in) {
 				continue
 			}
-			text, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
+			text, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
 			if err != nil && ctx.Err() != nil {
 				return p.stopped(ctx) // that is no fault of the hook
 			}
@@ -104,19 +105,4 @@ func (p *pass) rewrite(ctx context.Context) *end {
 		p.found.rewritten, p.found.effective, p.found.rewriters = true, p.effective.Text(), names
 	}
 	return nil
-}
-
-// panicError is what foreign code threw. What it says is for the operator.
-type panicError struct{ value any }
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// safely turns a panic of foreign code into an error.
-func safely(fn func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &panicError{r}
-		}
-	}()
-	return fn()
 }

@@ -64,7 +64,7 @@ func assessment(def *Definition, args tool.Arguments) tool.Effects {
 		return effects
 	}
 	answer := effects
-	err := safely(func() error { answer = a.Assess(args).Normal(); return nil })
+	err := hook.Safely(func() error { answer = a.Assess(args).Normal(); return nil })
 	if err != nil || answer.MilderThan(def.Descriptor.MildestEffects()) {
 		return effects
 	}
@@ -76,7 +76,7 @@ func (p *pass) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {
 		var err error
-		d, err = bounded(ctx, p.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
+		d, err = hook.Bounded(ctx, p.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
 			return t.Describe(ctx, p.call(nil))
 		})
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
@@ -42,7 +43,7 @@ func (p *pass) stopBelow(most time.Duration) (left below) {
 	}
 	e, wait := p.l.e, max(leastStop, most)
 	var err error
-	left.unseen, err = bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
+	left.unseen, err = hook.Bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
 		go e.hasten(ctx, stop)

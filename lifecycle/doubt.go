@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
@@ -78,7 +79,7 @@ func (l *live) settleDoubt(ctx context.Context, p *pass) {
 // reconcile asks the tool what became of the attempt.
 func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
 	p.resume = p.l.lastInput(p.l.record())
-	result, err := bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
+	result, err := hook.Bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
 		c.Deadline, _ = ctx.Deadline()
 		return p.def.Tool.(tool.Reconciler).Reconcile(ctx, c)

@@ -77,7 +77,7 @@ func (p *pass) askGates(ctx context.Context) asked {
 		if answer != nil {
 			in = in.WithAnswer(answer)
 		}
-		v, err := bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.Verdict, error) {
+		v, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.Verdict, error) {
 			v, err := entry.Hook.Check(ctx, in)
 			if err == nil {
 				err = checkVerdict(v)
@@ -241,61 +241,10 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 	return a.Digest()
 }
 
-var errGoexit = errors.New("it ended its goroutine")
-
 // askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.
 func (p *pass) askedWithin(d time.Duration) time.Duration {
 	if _, ok := p.def.Tool.(tool.Prompt); ok {
 		return hook.NoDeadline
 	}
 	return d
-}
-
-// bounded calls fn with a deadline; 0 means [hook.DefaultDeadline]. It returns at the deadline even when fn does not, and
-// turns a panic into an error. With [hook.NoDeadline] it just calls fn.
-func bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
-	return boundedOr(ctx, d, fn, nil)
-}
-
-// boundedOr is bounded, and gives late, unless that is nil, what fn returns when nobody waits for it any more.
-func boundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error), late func(T)) (T, error) {
-	if d == hook.NoDeadline {
-		return caught(ctx, fn)
-	}
-	d = or(d, hook.DefaultDeadline)
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	type answer struct {
-		v   T
-		err error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		a := answer{err: errGoexit}
-		defer func() { done <- a }()
-		a.v, a.err = caught(ctx, fn)
-	}()
-	select {
-	case a := <-done:
-		return a.v, a.err
-	case <-ctx.Done():
-	}
-	if late != nil {
-		go func() { late((<-done).v) }() // no longer than fn
-	}
-	var zero T
-	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-		return zero, cause
-	}
-	return zero, fmt.Errorf("no answer within %v", d)
-}
-
-// caught calls fn and turns a panic into an error.
-func caught[T any](ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &panicError{r}
-		}
-	}()
-	return fn(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -94,7 +95,7 @@ func (p *pass) stopOperation(o *call.Operation) {
 	if !ok {
 		return
 	}
-	_, err := bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
+	_, err := hook.Bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
 		c := p.call(nil)
 		c.Operation = told(o)
 		a.Abandon(ctx, c)
@@ -226,7 +227,7 @@ func (p *pass) poll(ctx context.Context, o *call.Operation) *answer {
 	}
 	r := &reporter{p: p}
 	defer r.close()
-	result, err := bounded(ctx, pollDeadline, func(ctx context.Context) (*tool.Result, error) {
+	result, err := hook.Bounded(ctx, pollDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(r)
 		c.Operation, c.Deadline = told(o), o.Expires
 		return poller.Poll(ctx, c)

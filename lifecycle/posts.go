@@ -35,7 +35,7 @@ func (e *Engine) posts(c *call.Call, events []call.Event) (posts []store.Action)
 
 func (e *Engine) postsOf(entry *hook.Entry[hook.Notifier], c *call.Call, ev *call.Event) (posts []store.Action) {
 	var asked []hook.Post
-	err := safely(func() error {
+	err := hook.Safely(func() error {
 		asked = entry.Hook.Notify(hook.Notice{StoreID: e.store.Identity().StoreID, Call: c, Event: ev})
 		return nil
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -120,7 +121,7 @@ func (p *pass) abandoned(s *call.Suspension) {
 	if !ok {
 		return
 	}
-	_, _ = bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
+	_, _ = hook.Bounded(context.Background(), p.l.e.cfg.Grace, func(ctx context.Context) (struct{}, error) {
 		a.Abandon(ctx, p.call(nil))
 		return struct{}{}, nil
 	})

@@ -21,7 +21,7 @@ func (p *pass) scrub(look func(hook.Scrubber)) bool {
 		if !ok || !entry.Match.Holds(p.in) {
 			continue
 		}
-		if err := safely(func() error { look(s); return nil }); err != nil {
+		if err := hook.Safely(func() error { look(s); return nil }); err != nil {
 			p.l.e.filterFailed(entry.Name, p.l.key.ID, err)
 			clean = false
 		}

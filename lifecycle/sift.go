@@ -160,7 +160,7 @@ type observer struct {
 
 func (e *Engine) observe(name string, in *hook.Input, h hook.Observer) observer {
 	o := observer{name: name}
-	if err := safely(func() error {
+	if err := hook.Safely(func() error {
 		if r, ok := h.(hook.Recorder); ok {
 			o.record = r.Record(in)
 		} else {
@@ -177,7 +177,7 @@ func (o *observer) see(l *live, ev *call.Event) (records []hook.Record) {
 	if o.look == nil && o.record == nil {
 		return nil
 	}
-	if err := safely(func() error {
+	if err := hook.Safely(func() error {
 		if o.record != nil {
 			records = o.record(ev)
 		} else {
@@ -200,7 +200,7 @@ func (e *Engine) filterFailed(name, id string, err error) {
 // are dropped, an outcome keeps how the call ended and nothing else.
 func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
 	var next func(call.Event) ([]call.Event, []hook.Record, error)
-	failed := safely(func() error {
+	failed := hook.Safely(func() error {
 		if f, ok := h.(hook.Fallible); ok {
 			next = f.FilterOrFail(in)
 			return nil
@@ -217,7 +217,7 @@ func (e *Engine) guard(name string, in *hook.Input, h hook.Filter) filter {
 	}
 	return func(ev call.Event) (events []call.Event, records []hook.Record) {
 		if failed == nil {
-			failed = safely(func() (err error) { events, records, err = next(ev); return err })
+			failed = hook.Safely(func() (err error) { events, records, err = next(ev); return err })
 			if failed == nil {
 				return events, records
 			}

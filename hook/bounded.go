@@ -1,0 +1,65 @@
+package hook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounded calls code of a hook or a tool with a deadline; 0 means [DefaultDeadline]. It returns at the deadline even when fn does
+// not, and turns a panic into an error. With [NoDeadline] it calls fn in the same goroutine.
+func Bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
+	return BoundedOr(ctx, d, fn, nil)
+}
+
+// BoundedOr is [Bounded]. When fn returns after the deadline, late gets the value; nil drops it.
+func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error), late func(T)) (v T, err error) {
+	if d == NoDeadline {
+		err = Safely(func() error { v, err = fn(ctx); return err })
+		return v, err
+	}
+	if d == 0 {
+		d = DefaultDeadline
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	type answer struct {
+		v   T
+		err error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		a := answer{err: errGoexit}
+		defer func() { done <- a }()
+		a.err = Safely(func() error {
+			v, err := fn(ctx)
+			a.v = v
+			return err
+		})
+	}()
+	select {
+	case a := <-done:
+		return a.v, a.err
+	case <-ctx.Done():
+	}
+	if late != nil {
+		go func() { late((<-done).v) }() // runs no longer than fn
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+		return v, cause
+	}
+	return v, fmt.Errorf("no answer within %v", d)
+}
+
+var errGoexit = errors.New("it ended its goroutine")
+
+// Safely turns a panic of fn into an error, whose text is for the operator.
+func Safely(fn func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return fn()
+}
