@@ -27,7 +27,7 @@ run: build ## start a daemon to keep: store ./data, workspace ./workspace
 
 .PHONY: demo
 demo: build sources ## the main job from beginning to end on a real daemon, in under a minute
-	go run ./demo -readme README.md
+	go run ./test/demo -readme README.md
 
 .PHONY: sources
 sources: # what the demo takes from elsewhere: servers from npm, the Python SDK with Debian's grpcio
@@ -35,7 +35,7 @@ sources: # what the demo takes from elsewhere: servers from npm, the Python SDK 
 
 .PHONY: session
 session: build sources ## write the session that the README shows as the demo makes it now
-	go run ./demo -readme README.md -update
+	go run ./test/demo -readme README.md -update
 
 .PHONY: test
 test: ## the landing check: all tests with the race detector; the last lines say what ran
@@ -53,11 +53,11 @@ lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking
 
 .PHONY: bench
 bench: ## toold against a bare grpc-go server, alternating; prints ratios and CPU per call
-	go run ./bench
+	go run ./test/bench
 
 .PHONY: bench-plugins
 bench-plugins: ## what each plugin adds to the server CPU of a read-only call
-	go run ./bench -plugins
+	go run ./test/bench -plugins
 
 .PHONY: generate
 generate: ## generate the Go code of proto/ with the pinned tools

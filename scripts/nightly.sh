@@ -30,7 +30,7 @@ part() {
 }
 tests() { bin/testsum -ci -must "$1" -- -count=1 -timeout 4h "${@:2}" "./$1/..."; }
 
-part "crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, soak" tests crash
+part "crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, soak" tests test/crash
 part "a thousand isolated processes" tests sandbox
 part "power loss and failing disks, flipped bits" tests store/sqlite
 part "random lives of the model" tests lifecycle -run Model

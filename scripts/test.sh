@@ -24,7 +24,7 @@ export CGO_ENABLED=1
 go build -o bin/testsum ./build/testsum
 # Many packages wait for processes, disks and timers most of their time, so that twice as many as cores run at once. Those that
 # take longest begin first: at the end no core waits for one of them.
-longest=(./daemon ./crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
+longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
 # Debug information takes a link as long again, and vet runs with the linters.
-exec bin/testsum "${ci[@]}" -must conformance -must crash -must examples -must house -- \
+exec bin/testsum "${ci[@]}" -must conformance -must test/crash -must examples -must test/imports -- \
 	-p $((2 * $(nproc))) -race -count=1 -vet=off -ldflags=-w -gcflags='modernc.org/...=-race=false' -timeout 30m "$@" "${longest[@]}" ./...

@@ -23,13 +23,13 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, goBuild(ctx, filepath.Join("cmd", "toold"), binary, "-tags", "grpcnotrace,toold_bench")
 }
 
-// buildMCP makes the MCP servers of bench/mcp, once.
+// buildMCP makes the MCP servers of test/bench/mcp, once.
 func (s *settings) buildMCP(ctx context.Context) error {
 	if s.mcp != "" {
 		return nil
 	}
 	binary := filepath.Join(s.dir, "mcp")
-	err := goBuild(ctx, filepath.Join("bench", "mcp"), binary)
+	err := goBuild(ctx, filepath.Join("test", "bench", "mcp"), binary)
 	if err == nil {
 		s.mcp = binary
 	}

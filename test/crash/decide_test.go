@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 func duration(d time.Duration) *durationpb.Duration { return durationpb.New(d) }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// againstMCP compares with a server of bench/mcp, with as many clients. What calls it is what its users would call it
+// againstMCP compares with a server of test/bench/mcp, with as many clients. What calls it is what its users would call it
 // with, the client of its library, as the daemon is called with grpc-go's; or, when thin, the least that speaks to it.
 func againstMCP(kind string, thin bool) func(context.Context, *settings) (result, error) {
 	return func(ctx context.Context, s *settings) (result, error) {

@@ -1,4 +1,4 @@
-package house_test
+package imports_test
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 func TestArrows(t *testing.T) {
 	packages := list(t)
 	if len(packages) < 5 {
-		t.Fatalf("go list found %d packages; the house has more", len(packages))
+		t.Fatalf("go list found %d packages; the module has more", len(packages))
 	}
 	for _, p := range packages {
 		for _, v := range violations(p) {
@@ -138,7 +138,7 @@ func TestSourceRulesAreKept(t *testing.T) {
 func list(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports", "./...")
-	cmd.Dir = ".."
+	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError
@@ -211,7 +211,7 @@ func fileViolations(path string, file *ast.File) []string {
 				bad = append(bad, path+wallInterval)
 			}
 		case *ast.CallExpr:
-			if at, ok := n.Fun.(*ast.SelectorExpr); ok && isNumberOfClock(n) && path != "bench" {
+			if at, ok := n.Fun.(*ast.SelectorExpr); ok && isNumberOfClock(n) && path != "test/bench" {
 				if now, ok := at.X.(*ast.CallExpr); ok && isTimeNow(now) {
 					bad = append(bad, path+wallInterval)
 				}

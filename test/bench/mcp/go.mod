@@ -1,4 +1,4 @@
-module github.com/toold-dev/toold/bench/mcp
+module github.com/toold-dev/toold/test/bench/mcp
 
 go 1.26.0
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 // A loop is a test of many lives on one store.
@@ -234,7 +234,7 @@ func (l *loop) killed(t *testing.T, want int) {
 		if d != nil {
 			t.Log(d.log)
 		}
-		t.Fatalf("life %d, to end %v; %d violations, %v\nagain: TOOLD_CRASH_SEED=%d TOOLD_CRASH_KILLS=%d go test -run %s ./crash",
+		t.Fatalf("life %d, to end %v; %d violations, %v\nagain: TOOLD_CRASH_SEED=%d TOOLD_CRASH_KILLS=%d go test -run %s ./test/crash",
 			number, last, len(l.led.Broken()), err, seed, kills(t), t.Name())
 	}
 	for n := 0; n < want; n++ {

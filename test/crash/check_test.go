@@ -17,8 +17,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 // checkers is how many calls are looked at side by side.

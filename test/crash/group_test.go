@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 // A group is a batch of the workload. It is sent whole, each time that one of its calls is asked for.

@@ -13,7 +13,7 @@ import (
 // TestPromisesNameTests holds docs/promises.md to the tests that there are: each promise has a row with at least one, every
 // one that is named exists, and each attack has one whose file bears its number.
 func TestPromisesNameTests(t *testing.T) {
-	page, err := os.ReadFile("../docs/promises.md")
+	page, err := os.ReadFile("../../docs/promises.md")
 	must(t, err)
 	named := regexp.MustCompile("`([a-z/]+)\\.([A-Z][A-Za-z0-9]+)`")
 	for n := range 12 {
@@ -24,7 +24,7 @@ func TestPromisesNameTests(t *testing.T) {
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\| (T\d[T\d, ]*) \|.*$`).FindAllStringSubmatch(string(page), -1) {
 		for number := range strings.SplitSeq(row[1], ", ") {
-			borne := func(m []string) bool { return contained(t, filepath.Join("..", m[1], "*_test.go"), number) }
+			borne := func(m []string) bool { return contained(t, filepath.Join("../..", m[1], "*_test.go"), number) }
 			if !slices.ContainsFunc(named.FindAllStringSubmatch(row[0], -1), borne) {
 				t.Errorf("no test of %s bears its number", number)
 			}
@@ -36,9 +36,9 @@ func TestPromisesNameTests(t *testing.T) {
 		if strings.HasPrefix(name, "Fuzz") {
 			want = "func " + name + "(f *testing.F)"
 		}
-		files := filepath.Join("..", folder, "*_test.go")
+		files := filepath.Join("../..", folder, "*_test.go")
 		if folder == "store/storetest" { // what each store runs
-			want, files = `{"`+name+`", test`, filepath.Join("..", folder, "*.go")
+			want, files = `{"`+name+`", test`, filepath.Join("../..", folder, "*.go")
 		}
 		if !contained(t, files, want) {
 			t.Errorf("%s.%s is not there", folder, name)

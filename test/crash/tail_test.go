@@ -6,8 +6,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 // TestT110LostTail kills the daemon while a read-only call streams and comes back with the old cursor: either some of it was

@@ -1,4 +1,4 @@
-package house_test
+package imports_test
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ type row struct {
 
 const anything = "..."
 
-// rows is the table of the house; of several rows that fit a package the longest folder counts.
+// rows is the table of imports; of several rows that fit a package the longest folder counts.
 func rows() []row {
 	return []row{
 		{folder: "tool", onlyStd: true},
@@ -65,11 +65,11 @@ func rows() []row {
 		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
 		{folder: "examples/hooks/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
-		{folder: "demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
-		{folder: "bench/...", ours: []string{anything}, proto: true, starts: true},
-		{folder: "crash/...", ours: []string{anything}, proto: true, starts: true},
+		{folder: "test/demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
+		{folder: "test/bench/...", ours: []string{anything}, proto: true, starts: true},
+		{folder: "test/crash/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "build/...", onlyStd: true, starts: true},
-		{folder: "house", onlyStd: true},
+		{folder: "test/imports", onlyStd: true},
 	}
 }
 
@@ -87,7 +87,7 @@ func violations(p pkg) []string {
 	path := strings.TrimPrefix(p.ImportPath, module)
 	r, ok := rowOf(path)
 	if !ok {
-		return []string{path + " stands in no row of the house: say in house/rules_test.go what it may import"}
+		return []string{path + " stands in no row of the table: say in test/imports/rules_test.go what it may import"}
 	}
 	var bad []string
 	for _, segment := range strings.Split(path, "/") {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toold-dev/toold/crash/ledger"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
 func vote(id, who string, edited bool) *tooldv1.Vote {
