@@ -1,0 +1,168 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/store/sqlite"
+)
+
+// A journal is what a daemon asks of a store, beside the contract.
+type journal interface {
+	store.Store
+	store.RecordReader
+	Acknowledge() error
+	DeadLetters(ctx context.Context) (map[string]int, error)
+	Free() (int64, error)
+	Full() bool
+	Stats() store.Stats
+	SpoolCounted() bool
+	SweepSpool(ctx context.Context) (removed int, err error)
+	Waiting(ctx context.Context) (open map[string]int, since time.Time, err error)
+}
+
+// openStore takes the store, and with it the right to call the data directory one's own.
+func (d *daemon) openStore(ctx context.Context) error {
+	opened, err := d.openJournal(ctx)
+	if err != nil {
+		return err
+	}
+	d.store = opened
+	d.onClose(opened.Close)
+	if opened.Full() {
+		d.log.Error("the disk of the store is full: what is stored can be read, new calls are refused, and what waits is stored when there is space")
+	}
+	if opened.Identity().Clean && opened.SpoolCounted() {
+		return nil
+	}
+	if n, err := opened.SweepSpool(ctx); err != nil {
+		return fmt.Errorf("output of calls: %w", err)
+	} else if n > 0 {
+		d.log.Info("output of forgotten calls removed", zap.Int("calls", n))
+	}
+	return nil
+}
+
+func (d *daemon) openJournal(ctx context.Context) (journal, error) {
+	var fail func(string) error
+	if point := failPoint(); point != nil {
+		fail = func(name string) error { point(name); return nil }
+	}
+	if d.cfg.Store == "" {
+		return known(sqlite.Open(ctx, sqlite.Config{Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: outputLimits(d.cfg)}))
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	wait := &standby{d: d, ctx: ctx, give: cancel}
+	opened, err := postgres.Open(ctx, postgres.Config{
+		URL: d.cfg.Store, Dir: d.cfg.Data, Moved: d.cfg.Moved, FailPoint: fail, Output: outputLimits(d.cfg), Waiting: wait.begin, Lost: d.fail,
+		Patience: d.cfg.Failover.Lease, Start: d.cfg.Failover.Start, Kill: d.cfg.Failover.Kill, Hold: d.cfg.Failover.Hold,
+	})
+	wait.end(err == nil)
+	if cause := context.Cause(ctx); cause != nil {
+		if err == nil {
+			cause = errors.Join(cause, opened.Close())
+		}
+		err = cause
+	}
+	return known(opened, err)
+}
+
+// own asks right before an effect whether the store is still this daemon's; nil when nobody can take it.
+func (d *daemon) own() func(context.Context) error {
+	if s, ok := d.store.(store.Owned); ok {
+		return s.Own
+	}
+	return nil
+}
+
+// startBy is own with the instant until which a process may start.
+func (d *daemon) startBy() func(context.Context) (time.Duration, error) {
+	if s, ok := d.store.(store.Owned); ok {
+		return s.StartBy
+	}
+	return nil
+}
+
+// known keeps a store that is not there from looking as if it were.
+func known[S journal](s S, err error) (journal, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A standby is a daemon while another one has its store: it answers that it does not serve.
+type standby struct {
+	d      *daemon
+	ctx    context.Context //nolint:containedctx // of the start, which it is a part of
+	give   context.CancelCauseFunc
+	server *server.Standby
+	began  time.Time
+}
+
+// begin takes the addresses and says who has the store.
+func (w *standby) begin(holder string) {
+	w.began = time.Now()
+	w.d.log.Info("another daemon has the store; this one stands by", zap.String("holder", holder))
+	secure, err := newTLS(w.d.cfg)
+	if err == nil {
+		err = w.d.listen(w.ctx)
+	}
+	if err != nil {
+		w.give(err)
+		return
+	}
+	w.server = server.NewStandby(secure)
+	for _, lis := range w.d.doors {
+		w.server.Serve(lis)
+	}
+	if err := w.d.announceStandby(holder); err != nil {
+		w.d.log.Warn("nobody heard that the daemon stands by", zap.Error(err))
+	}
+}
+
+// end gives the addresses back to the daemon that serves from now on.
+func (w *standby) end(took bool) {
+	if w.server != nil {
+		w.server.Stop()
+	}
+	if took && !w.began.IsZero() {
+		w.d.log.Warn("the store was taken over from another daemon", zap.Duration("waited", time.Since(w.began)))
+	}
+}
+
+// standing is what a program that started a standby reads: a ready line follows when it serves.
+type standing struct {
+	Ready   bool   `json:"ready"` // false
+	Standby bool   `json:"standby"`
+	Holder  string `json:"holder"`
+	TCP     string `json:"tcp,omitempty"`
+	Unix    string `json:"unix,omitempty"`
+	PID     int    `json:"pid"`
+}
+
+func (d *daemon) announceStandby(holder string) error {
+	s := standing{Standby: true, Holder: holder, PID: os.Getpid()}
+	for _, a := range d.where {
+		if a.Network == "tcp" {
+			s.TCP = a.Address
+		} else {
+			s.Unix = a.Address
+		}
+	}
+	if f, ok := d.out.(*os.File); !ok || !isTerminal(f) {
+		return json.NewEncoder(d.out).Encode(s)
+	}
+	_, err := fmt.Fprintf(d.out, "toold %s stands by (pid %d): %s has the store\n", d.version, s.PID, holder)
+	return err
+}
