@@ -2,7 +2,7 @@ package call
 
 import "slices"
 
-// Status is where a call stands; docs/states.md draws it.
+// Status is where a call stands; docs/reference/states.md draws it.
 type Status string
 
 // The statuses. A terminal one never changes again.

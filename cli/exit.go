@@ -14,7 +14,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The exit codes. exitCodesHelp and docs/command-line.md repeat them for users.
+// The exit codes. exitCodesHelp and docs/reference/command-line.md repeat them for users.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1

@@ -52,7 +52,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 
 // TestExitCodesAreDocumented holds the page against the help text, and both against the constants.
 func TestExitCodesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/command-line.md")
+	page, err := os.ReadFile("../docs/reference/command-line.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	for _, line := range regexp.MustCompile(`(?m)^ +(\d+)  (.*)$`).FindAllStringSubmatch(exitCodesHelp, -1) {
 		found++
 		if row := "| " + line[1] + " | " + line[2] + " |"; !strings.Contains(string(page), row) {
-			t.Errorf("docs/command-line.md has no row %q", row)
+			t.Errorf("docs/reference/command-line.md has no row %q", row)
 		}
 	}
 	if found != 11 {

@@ -11,7 +11,7 @@ import (
 
 // TestEveryEnd holds the transcripts to the table of ends: each row is shown by one, or README.md says why none can.
 func TestEveryEnd(t *testing.T) {
-	rows := firstColumn(t, "../docs/states.md", "## How calls end")
+	rows := firstColumn(t, "../docs/reference/states.md", "## How calls end")
 	without := firstColumn(t, "README.md", "## How calls end")
 	if len(rows) < 23 {
 		t.Fatalf("the table has %d rows; there were more", len(rows))

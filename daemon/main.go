@@ -53,7 +53,7 @@ func serveCommand(a *cli.App) *cobra.Command {
 reads configuration and rules again.
 
 Settings come from the file, from the environment and from the flags; each
-counts more than the one before. docs/configuration.md describes them; "toold
+counts more than the one before. docs/reference/configuration.md describes them; "toold
 config show" shows what holds.`,
 		Example: "  toold serve --data data --workspace workspace\n  toold serve --config /etc/toold/toold.yaml",
 		Args:    cli.NoArgs,

@@ -121,7 +121,7 @@ func TestExampleAsks(t *testing.T) {
 
 // The manifest of the page runs as the page says.
 func TestManifestOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../docs/tools/command.md")
+	page, err := os.ReadFile("../docs/reference/tools/command.md")
 	must(t, err)
 	files := map[string]string{}
 	for block := range strings.SplitSeq(string(page), "```") {

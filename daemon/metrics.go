@@ -75,7 +75,7 @@ func localHost(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// metrics writes what was counted in the text format of Prometheus. docs/metrics.md says what each name means.
+// metrics writes what was counted in the text format of Prometheus. docs/reference/metrics.md says what each name means.
 func (d *daemon) metrics(ctx context.Context) string {
 	t := metric.NewText("toold_")
 	d.metricsOfTools(t)

@@ -150,9 +150,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestMetricsNames holds docs/metrics.md to what is served.
+// TestMetricsNames holds docs/reference/metrics.md to what is served.
 func TestMetricsNames(t *testing.T) {
-	page, err := os.ReadFile("../docs/metrics.md")
+	page, err := os.ReadFile("../docs/reference/metrics.md")
 	must(t, err)
 	var written []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `(toold_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
@@ -167,6 +167,6 @@ func TestMetricsNames(t *testing.T) {
 	slices.Sort(written)
 	slices.Sort(served)
 	if !slices.Equal(written, served) {
-		t.Errorf("docs/metrics.md has\n%q\nserved are\n%q", written, served)
+		t.Errorf("docs/reference/metrics.md has\n%q\nserved are\n%q", written, served)
 	}
 }

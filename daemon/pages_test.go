@@ -19,7 +19,7 @@ func readText(t *testing.T, file string) string {
 // block returns the code of a page that begins so.
 func block(t *testing.T, page, first string) string {
 	t.Helper()
-	_, rest, found := strings.Cut(readText(t, "../docs/tools/"+page), "```"+first)
+	_, rest, found := strings.Cut(readText(t, "../docs/reference/tools/"+page), "```"+first)
 	if !found {
 		t.Fatalf("%s has no block that begins with %q", page, first)
 	}
@@ -61,7 +61,7 @@ func TestPagesOfSources(t *testing.T) {
 	if c := got.GetCall(); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED || !strings.Contains(c.GetResult().GetData(), `"entities"`) {
 		t.Errorf("the server of the page answered %v", c)
 	}
-	for line := range strings.SplitSeq(readText(t, "../docs/tools/builtin.md"), "\n") {
+	for line := range strings.SplitSeq(readText(t, "../docs/reference/tools/builtin.md"), "\n") {
 		names, _, isRow := strings.Cut(strings.TrimPrefix(line, "| "), " |")
 		if !isRow || !strings.HasPrefix(names, "`") {
 			continue

@@ -20,7 +20,7 @@ import (
 func sandboxCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sandbox", Short: "Try out how commands are isolated on this machine",
-		Long: `Tries isolation without a daemon, as the user who calls it. docs/sandbox.md says
+		Long: `Tries isolation without a daemon, as the user who calls it. docs/explanation/isolation.md says
 what the profiles give.`,
 		Example: "  toold sandbox check",
 		Args:    cli.NoArgs,
@@ -55,7 +55,7 @@ profile says.`,
 					fmt.Fprint(a.Out, facts)
 				}
 				if have := facts.MemLimit.Held && facts.PidsLimit.Held; policy != nil && !have {
-					fmt.Fprintln(a.Err, "Warning: memory and processes of a command are not bounded together. docs/sandbox.md says how to delegate a control group.")
+					fmt.Fprintln(a.Err, "Warning: memory and processes of a command are not bounded together. docs/explanation/isolation.md says how to delegate a control group.")
 				}
 				if gives(facts, policy) {
 					return nil

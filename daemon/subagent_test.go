@@ -396,9 +396,9 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	}
 }
 
-// What docs/tools/subagent.md says works as it stands there.
+// What docs/reference/tools/subagent.md says works as it stands there.
 func TestSubagentPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/tools/subagent.md")
+	page, err := os.ReadFile("../docs/reference/tools/subagent.md")
 	must(t, err)
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	config, rest, _ := strings.Cut(rest, "```")

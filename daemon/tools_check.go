@@ -18,7 +18,7 @@ func toolCheckCommand(a *cli.App) *cobra.Command {
 		Use: "check FILE|DIRECTORY...", Short: "Check manifests of programs, without a daemon",
 		Long: `Reads manifests as the daemon does, and says of each problem the file, the line
 and the column, and what would be right. A directory means all its .yaml files.
-docs/tools/command.md says what a manifest holds.`,
+docs/reference/tools/command.md says what a manifest holds.`,
 		Example: "  toold tools check /etc/toold/tools\n  toold tools check greet.yaml --workspace /srv/work",
 		Args:    cli.AtLeast("a FILE or a DIRECTORY"),
 		RunE: func(c *cobra.Command, args []string) error {

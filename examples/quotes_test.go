@@ -9,7 +9,7 @@ import (
 )
 
 func TestThePageQuotesWhatIsHere(t *testing.T) {
-	page, err := os.ReadFile("../docs/tool-author.md")
+	page, err := os.ReadFile("../docs/how-to/write-tools-and-gates.md")
 	if err != nil {
 		t.Fatal(err)
 	}

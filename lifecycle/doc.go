@@ -8,5 +8,5 @@
 // ones) are told at once and written packed within [behindDelay]. A BEHIND call that suspends or writes documents
 // becomes SYNC first; so does one that its tool assesses as more than read-only, or that a start runs again.
 //
-// Each transition has a file of its own; docs/states.md has them in the order of the path.
+// Each transition has a file of its own; docs/reference/states.md has them in the order of the path.
 package lifecycle

@@ -138,7 +138,7 @@ var suiteDrafts = map[string]string{
 }
 
 // The official test suite, draft by draft. Where the daemon differs from the suite, and which schemas it does not take, is
-// listed in testdata/suite, and by class in docs/schemas.md, so that a change of either is seen. Whatever the fast check
+// listed in testdata/suite, and by class in docs/reference/schemas.md, so that a change of either is seen. Whatever the fast check
 // takes, the library takes.
 func TestOfficialSuite(t *testing.T) {
 	classes := map[string]map[string]int{}
@@ -163,9 +163,9 @@ func TestOfficialSuite(t *testing.T) {
 		n := classes[class]
 		table += fmt.Sprintf("| %s | %d | %d | %d |\n", class, n["draft7"], n["draft2019-09"], n["draft2020-12"])
 	}
-	page, err := os.ReadFile("../docs/schemas.md")
+	page, err := os.ReadFile("../docs/reference/schemas.md")
 	if err != nil || !strings.Contains(string(page), table) {
-		t.Errorf("docs/schemas.md lacks this table (%v):\n%s", err, table)
+		t.Errorf("docs/reference/schemas.md lacks this table (%v):\n%s", err, table)
 	}
 }
 

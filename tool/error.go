@@ -9,7 +9,7 @@ import (
 // Code says why a call did not succeed. The codes are stable; reasons refine them.
 type Code string
 
-// The codes of the table of ends (docs/states.md). A tool returns the first seven.
+// The codes of the table of ends (docs/reference/states.md). A tool returns the first seven.
 const (
 	InvalidArguments  Code = "INVALID_ARGUMENTS"
 	ExecutionFailed   Code = "EXECUTION_FAILED"

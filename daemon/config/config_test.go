@@ -281,7 +281,7 @@ func FuzzConfig(f *testing.F) {
 
 // TestConfigurationIsDocumented holds the page against the settings and their defaults, and reads its example.
 func TestConfigurationIsDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
+	text, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
 		{"EndRun", []string{"RUN_STATE_OPEN", "RUN_STATE_ENDED"}},
 		{"Drain", []string{"SERVING", `"epoch": "1"`, `"previous"`, `"deadline"`}},
 	}
-	blocks := p.run(t, blocksOf(t, "../../docs/grpcurl.md", "sh"))
+	blocks := p.run(t, blocksOf(t, "../../docs/reference/grpcurl.md", "sh"))
 	if len(blocks) != len(wants) {
 		t.Fatalf("the page has %d blocks, %d are known here", len(blocks), len(wants))
 	}

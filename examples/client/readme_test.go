@@ -60,7 +60,7 @@ func TestReadmeQuotesTheExamples(t *testing.T) {
 // Links to files of the repository lead somewhere, from every page that is for users.
 func TestLinksLeadSomewhere(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	pages := []string{readme, "../../CHANGELOG.md", "../../docs/grpcurl.md"}
+	pages := []string{readme, "../../CHANGELOG.md", "../../docs/reference/grpcurl.md"}
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

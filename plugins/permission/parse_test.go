@@ -132,7 +132,7 @@ func TestParseEmpty(t *testing.T) {
 
 // The examples of the page must be what the gate reads.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/permission.md")
+	page, err := os.ReadFile("../../docs/reference/permission.md")
 	if err != nil {
 		t.Fatal(err)
 	}

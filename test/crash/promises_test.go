@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestPromisesNameTests holds docs/promises.md to the tests that there are: each promise has a row with at least one, every
+// TestPromisesNameTests holds docs/reference/promises.md to the tests that there are: each promise has a row with at least one, every
 // one that is named exists, and each attack has one whose file bears its number.
 func TestPromisesNameTests(t *testing.T) {
-	page, err := os.ReadFile("../../docs/promises.md")
+	page, err := os.ReadFile("../../docs/reference/promises.md")
 	must(t, err)
 	named := regexp.MustCompile("`([a-z/]+)\\.([A-Z][A-Za-z0-9]+)`")
 	for n := range 12 {

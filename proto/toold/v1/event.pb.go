@@ -889,7 +889,7 @@ func (x *AttemptStarted) GetAttempt() int32 {
 	return 0
 }
 
-// StatusChanged is a transition of docs/states.md.
+// StatusChanged is a transition of docs/reference/states.md.
 type StatusChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new one.

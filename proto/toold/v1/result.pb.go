@@ -77,7 +77,7 @@ func (ResultStatus) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_result_proto_rawDescGZIP(), []int{0}
 }
 
-// ErrorCode says why a call did not succeed. Stable; reasons refine it. docs/states.md has the table.
+// ErrorCode says why a call did not succeed. Stable; reasons refine it. docs/reference/states.md has the table.
 type ErrorCode int32
 
 const (
