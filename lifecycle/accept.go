@@ -167,8 +167,8 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	}
 	base := e.follow(request, c)
 	in := newInput(c, pass.def)
-	l.c, l.filters = c, e.filtersOf(pass.hooks, in)
-	if len(l.filters.change) == 0 {
+	l.c, l.filters = c, newFilters(pass.hooks.Filter, in, e)
+	if !l.filters.changes() {
 		pass.unread = in
 	}
 	l.accepted = acceptedAs(c)

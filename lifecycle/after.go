@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -34,7 +33,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 			if entry.Required || broken(entry.Name, err) != nil {
-				hide(out.result, entry.Name)
+				out.result = withhold(out.result, entry.Name)
 			}
 			continue
 		}
@@ -52,22 +51,6 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 		}
 	}
 	return records
-}
-
-// hide replaces what a required hook did not get to see.
-func hide(r *tool.Result, name string) {
-	r.Data, r.Content, r.Artifacts = "", nil, nil
-	r.Message = fmt.Sprintf("The result is not shown: the hook %q failed", name)
-	if r.Error != nil {
-		e := *r.Error
-		e.Message = r.Message
-		r.Error = &e
-	}
-	metadata := map[string]string{"after_failed": name}
-	for k, v := range r.Metadata {
-		metadata[k] = v
-	}
-	r.Metadata = metadata
 }
 
 func copyResult(r *tool.Result) *tool.Result {

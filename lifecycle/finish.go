@@ -90,7 +90,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	}
 	if err := errors.Join(p.shorten(result), l.noteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
-		hide(result, "spool")
+		*result = *withhold(result, "spool") // in place: the event shares it
 	}
 	status, executed := out.status, out.executed
 	s := step{
@@ -113,7 +113,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
 	events, kept := l.siftStep(events)
-	if !l.changes() {
+	if !l.filtersChange() {
 		return events, kept, last.Outcome.Result
 	}
 	for i := range events {

@@ -3,11 +3,13 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"go.uber.org/zap"
 )
 
 // outputBacklog is how many bytes of output a call may have unwritten before its tool waits for the journal.
@@ -308,4 +310,97 @@ func toldBefore(events []call.Event, told int64) int {
 		}
 	}
 	return len(events)
+}
+
+// sift passes events through the call's filters and puts what is left of output into its spool: nothing is numbered,
+// stored or told before. The records that filters keep of the events go where the events go. An error means that output was
+// lost, and how.
+func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
+	l.order.Lock()
+	defer l.order.Unlock()
+	if l.filters == nil {
+		c := l.record()
+		def, _ := l.e.lookup(c)
+		l.filters = newFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
+	}
+	l.openOrdered()
+	return l.siftOrdered(events)
+}
+
+// siftOrdered is sift for a caller that has l.order.
+func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, error) {
+	for i := range events {
+		if events[i].Time.IsZero() {
+			events[i].Time = time.Now()
+		}
+	}
+	events, records := l.filters.change(events)
+	events, err := l.spool(events)
+	return events, append(records, l.filters.observe(events)...), err
+}
+
+// spool appends the bytes of output events and says in the events where they are; what else the tool reports it counts. The
+// caller has l.order, so offsets have the order of the events.
+func (l *live) spool(events []call.Event) (kept []call.Event, err error) {
+	if !reported(events) {
+		return events, nil
+	}
+	kept = events[:0:len(events)]
+	for _, ev := range events {
+		if full := l.takeReport(&ev); full != nil {
+			err = fmt.Errorf("a report of the tool: %w", full)
+			continue
+		}
+		if ev.Output != nil {
+			offset, appendErr := l.print(ev.Output.Stream, ev.Output.Bytes)
+			if told, cut := l.cut(appendErr, &ev); told {
+				kept = append(kept, ev)
+				continue
+			} else if cut {
+				continue
+			}
+			if appendErr != nil {
+				err = fmt.Errorf("output of %s: %w", ev.Output.Stream, appendErr)
+				continue
+			}
+			o := *ev.Output
+			o.Offset, o.Length = offset, len(o.Bytes)
+			ev.Output = &o
+		}
+		kept = append(kept, ev)
+	}
+	return kept, err
+}
+
+// reported reports whether there is something among the events that counts in the call's quota.
+func reported(events []call.Event) bool {
+	for i := range events {
+		if events[i].Output != nil || events[i].Progress != nil || events[i].Activity != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// siftStep is sift for a step: output that could not be kept does not stop it.
+func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {
+	events, kept, err := l.sift(events)
+	if err != nil {
+		l.e.log.Error("output that a filter had kept back is lost", zap.String("call_id", l.key.ID), zap.Error(err))
+	}
+	return events, kept
+}
+
+// filtersChange reports whether a filter may have changed events or left some out.
+func (l *live) filtersChange() bool {
+	l.order.Lock()
+	defer l.order.Unlock()
+	return l.filters.changes()
+}
+
+// resift makes filters anew after an end that was not stored: the call goes on.
+func (l *live) resift() {
+	l.order.Lock()
+	defer l.order.Unlock()
+	l.filters = nil
 }

@@ -1,0 +1,188 @@
+package lifecycle
+
+import (
+	"fmt"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// filters are the Filter hooks of one call. Events pass the hooks that may change them, and then those that only observe.
+// One goroutine at a time uses them.
+type filters struct {
+	callID    string
+	rewriters []rewriter
+	observers []observer
+	few       [2]observer // room for observers
+	failures  filterFailures
+}
+
+// filterFailures hears of hooks that failed.
+type filterFailures interface {
+	filterFailed(hook, callID string, err error)
+}
+
+// newFilters asks each hook that matches for its function. The input describes the call before its arguments were read.
+func newFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures filterFailures) *filters {
+	f := &filters{callID: in.CallID, failures: failures}
+	f.observers = f.few[:0]
+	for _, entry := range hooks {
+		if !entry.Match.Holds(in) {
+			continue
+		}
+		if h, ok := entry.Hook.(hook.Observer); ok {
+			f.observers = append(f.observers, f.observer(entry.Name, in, h))
+		} else {
+			f.rewriters = append(f.rewriters, f.rewriter(entry.Name, in, entry.Hook))
+		}
+	}
+	return f
+}
+
+// changes reports whether a hook may have changed events or left some out.
+func (f *filters) changes() bool { return len(f.rewriters) > 0 }
+
+// change passes events through the hooks that may change them, and returns the records that the hooks keep with them.
+func (f *filters) change(events []call.Event) ([]call.Event, []store.Record) {
+	var records []store.Record
+	for i := range f.rewriters {
+		var out []call.Event
+		for _, ev := range events {
+			kept, more := f.rewrite(&f.rewriters[i], ev)
+			out = append(out, kept...)
+			for _, r := range more {
+				records = append(records, store.Record(r))
+			}
+		}
+		events = out
+	}
+	return events, records
+}
+
+// observe shows events to the hooks that only observe, and returns the records that the hooks keep with them.
+func (f *filters) observe(events []call.Event) (records []store.Record) {
+	for i := range f.observers {
+		for j := range events {
+			for _, r := range f.look(&f.observers[i], &events[j]) {
+				records = append(records, store.Record(r))
+			}
+		}
+	}
+	return records
+}
+
+// An observer is an [hook.Observer] or [hook.Recorder]. It has neither function after a panic.
+type observer struct {
+	name   string
+	look   func(*call.Event)
+	record func(*call.Event) []hook.Record
+}
+
+func (f *filters) observer(name string, in *hook.Input, h hook.Observer) observer {
+	o := observer{name: name}
+	if err := hook.Safely(func() error {
+		if r, ok := h.(hook.Recorder); ok {
+			o.record = r.Record(in)
+		} else {
+			o.look = h.Observe(in)
+		}
+		return nil
+	}); err != nil {
+		f.failures.filterFailed(name, f.callID, err)
+	}
+	return o
+}
+
+func (f *filters) look(o *observer, ev *call.Event) (records []hook.Record) {
+	if o.look == nil && o.record == nil {
+		return nil
+	}
+	if err := hook.Safely(func() error {
+		if o.record != nil {
+			records = o.record(ev)
+		} else {
+			o.look(ev)
+		}
+		return nil
+	}); err != nil {
+		f.failures.filterFailed(o.name, f.callID, err)
+		o.look, o.record = nil, nil
+	}
+	return records
+}
+
+// A rewriter is a [hook.Filter] that may change events.
+type rewriter struct {
+	name string
+	next func(call.Event) ([]call.Event, []hook.Record, error)
+	err  error // the failure that ended the hook for this call
+}
+
+func (f *filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter {
+	r := rewriter{name: name}
+	r.err = hook.Safely(func() error {
+		if fallible, ok := h.(hook.Fallible); ok {
+			r.next = fallible.FilterOrFail(in)
+			return nil
+		}
+		next := h.Filter(in)
+		r.next = func(ev call.Event) ([]call.Event, []hook.Record, error) { //nolint:unparam // this one cannot fail
+			kept, records := next(ev)
+			return kept, records, nil
+		}
+		return nil
+	})
+	if r.err != nil {
+		f.failures.filterFailed(name, f.callID, r.err)
+	}
+	return r
+}
+
+// rewrite passes one event through a hook. After the hook failed, reports of the tool are dropped, and an outcome keeps its
+// status without its content.
+func (f *filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, records []hook.Record) {
+	if r.err == nil {
+		r.err = hook.Safely(func() (err error) { events, records, err = r.next(ev); return err })
+		if r.err == nil {
+			return events, records
+		}
+		f.failures.filterFailed(r.name, f.callID, r.err)
+	}
+	if reports(ev.Type) {
+		return nil, nil
+	}
+	if ev.Outcome != nil {
+		o := *ev.Outcome
+		o.Result = withhold(o.Result, r.name)
+		ev.Outcome = &o
+	}
+	return []call.Event{ev}, nil
+}
+
+// reports reports whether a tool publishes events of this type; the other types are steps of the call.
+func reports(t call.EventType) bool {
+	switch t {
+	case call.EventProgress, call.EventOutput, call.EventActivitySnapshot, call.EventActivityDelta:
+		return true
+	}
+	return false
+}
+
+// withhold returns a result without the content that a failed hook did not check.
+func withhold(r *tool.Result, name string) *tool.Result {
+	c := *r
+	c.Data, c.Content, c.Artifacts = "", nil, nil
+	c.Message = fmt.Sprintf("The result is not shown: the hook %q failed", name)
+	if r.Error != nil {
+		e := *r.Error
+		e.Message = c.Message
+		c.Error = &e
+	}
+	c.Metadata = map[string]string{"after_failed": name}
+	for k, v := range r.Metadata {
+		c.Metadata[k] = v
+	}
+	return &c
+}
