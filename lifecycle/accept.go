@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -167,8 +168,8 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	}
 	base := e.follow(request, c)
 	in := newInput(c, pass.def)
-	l.c, l.filters = c, newFilters(pass.hooks.Filter, in, e)
-	if !l.filters.changes() {
+	l.c, l.filters = c, calllog.NewFilters(pass.hooks.Filter, in, e)
+	if !l.filters.Changes() {
 		pass.unread = in
 	}
 	l.accepted = acceptedAs(c)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -33,7 +34,7 @@ func (p *pass) after(ctx context.Context, out *end) []store.Record {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 			if entry.Required || broken(entry.Name, err) != nil {
-				out.result = withhold(out.result, entry.Name)
+				out.result = calllog.Withhold(out.result, entry.Name)
 			}
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -90,7 +91,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	}
 	if err := errors.Join(p.shorten(result), l.noteCut(result)); err != nil {
 		l.e.log.Error("long output not kept", zap.String("call_id", l.key.ID), zap.Error(err))
-		*result = *withhold(result, "spool") // in place: the event shares it
+		*result = *calllog.Withhold(result, "spool") // in place: the event shares it
 	}
 	status, executed := out.status, out.executed
 	s := step{

@@ -125,8 +125,8 @@ func are[T, H any](entries []hook.Entry[H]) (found []T) {
 	return found
 }
 
-// filterFailed counts and logs the failure of a filter.
-func (e *Engine) filterFailed(hook, callID string, err error) {
+// FilterFailed counts and logs the failure of a filter.
+func (e *Engine) FilterFailed(hook, callID string, err error) {
 	e.stats.hookFailures.Add(1)
 	e.log.Error("filter failed", zap.String("filter", hook), zap.String("call_id", callID), zap.Error(err))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"go.uber.org/zap"
 )
@@ -26,8 +27,8 @@ type live struct {
 
 	// order is held while events pass through the filters, and is taken before mu.
 	order    sync.Mutex
-	filters  *filters       // nil: not made yet
-	accepted *call.Accepted // what the first event says; nil when the log has begun
+	filters  *calllog.Filters // nil: not made yet
+	accepted *call.Accepted   // what the first event says; nil when the log has begun
 	printed  quota
 	beside   atomic.Bool // other calls of its batch run beside it, whatever they do
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"go.uber.org/zap"
 )
@@ -321,7 +322,7 @@ func (l *live) sift(events []call.Event) ([]call.Event, []store.Record, error) {
 	if l.filters == nil {
 		c := l.record()
 		def, _ := l.e.lookup(c)
-		l.filters = newFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
+		l.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), l.e)
 	}
 	l.openOrdered()
 	return l.siftOrdered(events)
@@ -334,9 +335,9 @@ func (l *live) siftOrdered(events []call.Event) ([]call.Event, []store.Record, e
 			events[i].Time = time.Now()
 		}
 	}
-	events, records := l.filters.change(events)
+	events, records := l.filters.Change(events)
 	events, err := l.spool(events)
-	return events, append(records, l.filters.observe(events)...), err
+	return events, append(records, l.filters.Observe(events)...), err
 }
 
 // spool appends the bytes of output events and says in the events where they are; what else the tool reports it counts. The
@@ -395,7 +396,7 @@ func (l *live) siftStep(events []call.Event) ([]call.Event, []store.Record) {
 func (l *live) filtersChange() bool {
 	l.order.Lock()
 	defer l.order.Unlock()
-	return l.filters.changes()
+	return l.filters.Changes()
 }
 
 // resift makes filters anew after an end that was not stored: the call goes on.

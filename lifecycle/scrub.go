@@ -22,7 +22,7 @@ func (p *pass) scrub(look func(hook.Scrubber)) bool {
 			continue
 		}
 		if err := hook.Safely(func() error { look(s); return nil }); err != nil {
-			p.l.e.filterFailed(entry.Name, p.l.key.ID, err)
+			p.l.e.FilterFailed(entry.Name, p.l.key.ID, err)
 			clean = false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -132,7 +133,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	l.unslot()
 	if err != nil {
 		l.e.questions.add(l.peek(), -1)
-		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !reports(ev.Type) })
+		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
 		l.unasked(ctx, p, &out, err)
 		return
 	}

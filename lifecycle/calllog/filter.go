@@ -1,4 +1,4 @@
-package lifecycle
+package calllog
 
 import (
 	"fmt"
@@ -9,24 +9,24 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// filters are the Filter hooks of one call. Events pass the hooks that may change them, and then those that only observe.
+// Filters are the Filter hooks of one call. Events pass the hooks that may change them, and then those that only observe.
 // One goroutine at a time uses them.
-type filters struct {
+type Filters struct {
 	callID    string
 	rewriters []rewriter
 	observers []observer
 	few       [2]observer // room for observers
-	failures  filterFailures
+	failures  Failures
 }
 
-// filterFailures hears of hooks that failed.
-type filterFailures interface {
-	filterFailed(hook, callID string, err error)
+// Failures hears of hooks that failed.
+type Failures interface {
+	FilterFailed(hook, callID string, err error)
 }
 
-// newFilters asks each hook that matches for its function. The input describes the call before its arguments were read.
-func newFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures filterFailures) *filters {
-	f := &filters{callID: in.CallID, failures: failures}
+// NewFilters asks each hook that matches for its function. The input describes the call before its arguments were read.
+func NewFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures Failures) *Filters {
+	f := &Filters{callID: in.CallID, failures: failures}
 	f.observers = f.few[:0]
 	for _, entry := range hooks {
 		if !entry.Match.Holds(in) {
@@ -41,11 +41,11 @@ func newFilters(hooks []hook.Entry[hook.Filter], in *hook.Input, failures filter
 	return f
 }
 
-// changes reports whether a hook may have changed events or left some out.
-func (f *filters) changes() bool { return len(f.rewriters) > 0 }
+// Changes reports whether a hook may have changed events or left some out.
+func (f *Filters) Changes() bool { return len(f.rewriters) > 0 }
 
-// change passes events through the hooks that may change them, and returns the records that the hooks keep with them.
-func (f *filters) change(events []call.Event) ([]call.Event, []store.Record) {
+// Change passes events through the hooks that may change them, and returns the records that the hooks keep with them.
+func (f *Filters) Change(events []call.Event) ([]call.Event, []store.Record) {
 	var records []store.Record
 	for i := range f.rewriters {
 		var out []call.Event
@@ -61,8 +61,8 @@ func (f *filters) change(events []call.Event) ([]call.Event, []store.Record) {
 	return events, records
 }
 
-// observe shows events to the hooks that only observe, and returns the records that the hooks keep with them.
-func (f *filters) observe(events []call.Event) (records []store.Record) {
+// Observe shows events to the hooks that only observe, and returns the records that the hooks keep with them.
+func (f *Filters) Observe(events []call.Event) (records []store.Record) {
 	for i := range f.observers {
 		for j := range events {
 			for _, r := range f.look(&f.observers[i], &events[j]) {
@@ -80,7 +80,7 @@ type observer struct {
 	record func(*call.Event) []hook.Record
 }
 
-func (f *filters) observer(name string, in *hook.Input, h hook.Observer) observer {
+func (f *Filters) observer(name string, in *hook.Input, h hook.Observer) observer {
 	o := observer{name: name}
 	if err := hook.Safely(func() error {
 		if r, ok := h.(hook.Recorder); ok {
@@ -90,12 +90,12 @@ func (f *filters) observer(name string, in *hook.Input, h hook.Observer) observe
 		}
 		return nil
 	}); err != nil {
-		f.failures.filterFailed(name, f.callID, err)
+		f.failures.FilterFailed(name, f.callID, err)
 	}
 	return o
 }
 
-func (f *filters) look(o *observer, ev *call.Event) (records []hook.Record) {
+func (f *Filters) look(o *observer, ev *call.Event) (records []hook.Record) {
 	if o.look == nil && o.record == nil {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (f *filters) look(o *observer, ev *call.Event) (records []hook.Record) {
 		}
 		return nil
 	}); err != nil {
-		f.failures.filterFailed(o.name, f.callID, err)
+		f.failures.FilterFailed(o.name, f.callID, err)
 		o.look, o.record = nil, nil
 	}
 	return records
@@ -120,7 +120,7 @@ type rewriter struct {
 	err  error // the failure that ended the hook for this call
 }
 
-func (f *filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter {
+func (f *Filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter {
 	r := rewriter{name: name}
 	r.err = hook.Safely(func() error {
 		if fallible, ok := h.(hook.Fallible); ok {
@@ -135,34 +135,34 @@ func (f *filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter 
 		return nil
 	})
 	if r.err != nil {
-		f.failures.filterFailed(name, f.callID, r.err)
+		f.failures.FilterFailed(name, f.callID, r.err)
 	}
 	return r
 }
 
 // rewrite passes one event through a hook. After the hook failed, reports of the tool are dropped, and an outcome keeps its
 // status without its content.
-func (f *filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, records []hook.Record) {
+func (f *Filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, records []hook.Record) {
 	if r.err == nil {
 		r.err = hook.Safely(func() (err error) { events, records, err = r.next(ev); return err })
 		if r.err == nil {
 			return events, records
 		}
-		f.failures.filterFailed(r.name, f.callID, r.err)
+		f.failures.FilterFailed(r.name, f.callID, r.err)
 	}
-	if reports(ev.Type) {
+	if Reports(ev.Type) {
 		return nil, nil
 	}
 	if ev.Outcome != nil {
 		o := *ev.Outcome
-		o.Result = withhold(o.Result, r.name)
+		o.Result = Withhold(o.Result, r.name)
 		ev.Outcome = &o
 	}
 	return []call.Event{ev}, nil
 }
 
-// reports reports whether a tool publishes events of this type; the other types are steps of the call.
-func reports(t call.EventType) bool {
+// Reports reports whether a tool publishes events of this type; the other types are steps of the call.
+func Reports(t call.EventType) bool {
 	switch t {
 	case call.EventProgress, call.EventOutput, call.EventActivitySnapshot, call.EventActivityDelta:
 		return true
@@ -170,8 +170,8 @@ func reports(t call.EventType) bool {
 	return false
 }
 
-// withhold returns a result without the content that a failed hook did not check.
-func withhold(r *tool.Result, name string) *tool.Result {
+// Withhold returns a result without the content that a failed hook did not check.
+func Withhold(r *tool.Result, name string) *tool.Result {
 	c := *r
 	c.Data, c.Content, c.Artifacts = "", nil, nil
 	c.Message = fmt.Sprintf("The result is not shown: the hook %q failed", name)
