@@ -27,15 +27,15 @@ run: build ## start a daemon to keep: store ./data, workspace ./workspace
 
 .PHONY: demo
 demo: build sources ## the main job from beginning to end on a real daemon, in under a minute
-	go run ./test/demo -readme README.md
+	go run ./test/demo -page docs/tutorials/approval.md
 
 .PHONY: sources
 sources: # what the demo takes from elsewhere: servers from npm, the Python SDK with Debian's grpcio
 	scripts/sources.sh
 
 .PHONY: session
-session: build sources ## write the session that the README shows as the demo makes it now
-	go run ./test/demo -readme README.md -update
+session: build sources ## write the session that docs/tutorials/approval.md shows
+	go run ./test/demo -page docs/tutorials/approval.md -update
 
 .PHONY: test
 test: ## the landing check: all tests with the race detector; the last lines say what ran

@@ -11,33 +11,37 @@ import (
 
 const readme = "../../README.md"
 
-// What somebody copies from the README works beside a daemon of "make run".
-func TestReadmeWorksByCopyAndPaste(t *testing.T) {
-	p := newPlace(t)
+const tutorials = "../../docs/tutorials/"
+
+// The commands of the README and of the tutorials work beside a daemon of "make run".
+func TestPagesWorkByCopyAndPaste(t *testing.T) {
 	const found = "notes.txt:1:TODO: water the plants"
-	wants := []struct{ in, out string }{
-		{"echo 'TODO", ""},
-		{"bin/toold call grep", found},
-		{"grpcurl", found},
-		{"go run ./examples/client", found},
-		{"bin/toold inbox", "workspace-was-here.txt"},
-	}
-	blocks := p.run(t, blocksOf(t, readme, "sh"))
-	if len(blocks) != len(wants) {
-		t.Fatalf("the README has %d blocks of shell, %d are known here", len(blocks), len(wants))
-	}
-	for i, want := range wants {
-		if !strings.Contains(blocks[i].text, want.in) || !strings.Contains(blocks[i].output, want.out) {
-			t.Errorf("block %d should hold %q and print %q:\n%s\nprinted:\n%s", i+1, want.in, want.out, blocks[i].text, blocks[i].output)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(p.dir, "workspace", "workspace-was-here.txt")); !os.IsNotExist(err) {
-		t.Errorf("the command that waits for approval has run: %v", err)
+	type want struct{ in, out string }
+	for page, wants := range map[string][]want{
+		readme:                      {{"bin/toold call grep", found}, {"bin/toold inbox", "workspace-was-here.txt"}},
+		tutorials + "first-call.md": {{"echo 'TODO", ""}, {"bin/toold call grep", found}, {"grpcurl", found}, {"go run ./examples/client", found}},
+		tutorials + "approval.md":   {{"bin/toold inbox", "workspace-was-here.txt"}},
+	} {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			p := newPlace(t)
+			blocks := p.run(t, blocksOf(t, page, "sh"))
+			if len(blocks) != len(wants) {
+				t.Fatalf("%s has %d blocks of shell, %d are known here", page, len(blocks), len(wants))
+			}
+			for i, want := range wants {
+				if !strings.Contains(blocks[i].text, want.in) || !strings.Contains(blocks[i].output, want.out) {
+					t.Errorf("block %d should hold %q and print %q:\n%s\nprinted:\n%s", i+1, want.in, want.out, blocks[i].text, blocks[i].output)
+				}
+			}
+			if _, err := os.Stat(filepath.Join(p.dir, "workspace", "workspace-was-here.txt")); !os.IsNotExist(err) {
+				t.Errorf("the command that waits for approval has run: %v", err)
+			}
+		})
 	}
 }
 
-// The Go of the README is that of the examples, which are built and run.
-func TestReadmeQuotesTheExamples(t *testing.T) {
+// The Go of these pages is that of the examples, which are built and run.
+func TestPagesQuoteTheExamples(t *testing.T) {
 	var code strings.Builder
 	for _, file := range []string{"main.go", "../greet/greet.go", "../protect/protect.go"} {
 		text, err := os.ReadFile(file)
@@ -46,29 +50,14 @@ func TestReadmeQuotesTheExamples(t *testing.T) {
 		}
 		code.Write(text)
 	}
-	blocks := blocksOf(t, readme, "go")
-	if len(blocks) != 3 {
-		t.Errorf("the README has %d pieces of Go, a client, a tool and a gate were to be there", len(blocks))
-	}
-	for _, b := range blocks {
-		if !strings.Contains(code.String(), b) {
-			t.Errorf("not in the examples:\n%s", b)
+	for _, page := range []string{readme, tutorials + "first-call.md", tutorials + "gate.md"} {
+		blocks := blocksOf(t, page, "go")
+		if len(blocks) == 0 {
+			t.Errorf("%s has no Go", page)
 		}
-	}
-}
-
-// Links to files of the repository lead somewhere, from every page that is for users.
-func TestLinksLeadSomewhere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
-	pages := []string{readme, "../../CHANGELOG.md", "../../docs/reference/grpcurl.md"}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), found[1])); err != nil {
-				t.Errorf("%s links to %s: %v", page, found[1], err)
+		for _, b := range blocks {
+			if !strings.Contains(code.String(), b) {
+				t.Errorf("%s quotes what is not in the examples:\n%s", page, b)
 			}
 		}
 	}

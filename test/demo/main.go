@@ -26,7 +26,7 @@ const limit = time.Minute
 type step struct {
 	title string
 	play  func(*stage, context.Context) error
-	shown bool // the README has a record of it
+	shown bool // docs/tutorials/approval.md shows its commands
 }
 
 // steps is the main job in the order in which it is shown.
@@ -51,7 +51,7 @@ func steps() []step {
 
 func main() {
 	bin := flag.String("toold", "bin/toold", "the daemon and command line to show")
-	readme := flag.String("readme", "", "page that has to show the session as it is now")
+	name := flag.String("page", "", "`page` that has to show the session as it is now")
 	update := flag.Bool("update", false, "write the session into the page")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,7 +61,7 @@ func main() {
 
 	tell := newTeller(os.Stdout)
 	began := time.Now()
-	if err := run(ctx, *bin, tell, &page{*readme, *update}); err != nil {
+	if err := run(ctx, *bin, tell, &page{*name, *update}); err != nil {
 		if ctx.Err() != nil {
 			err = errors.Join(context.Cause(ctx), err)
 		}

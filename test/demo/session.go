@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A session is what commands and their output look like, of the steps that the README shows, without what differs from
+// A session is what commands and their output look like, of the steps that the tutorial shows, without what differs from
 // one time to the next: ids, times, digests, paths.
 type session struct {
 	on    bool
@@ -70,13 +70,13 @@ func (s *session) steady(text string) string {
 	return text
 }
 
-// The marks in the README between which the session stands.
+// The marks on the page between which the session stands.
 const (
 	sessionBegins = "<!-- The demo writes this, and fails when it is not so any more: make session -->\n```console\n"
 	sessionEnds   = "```\n<!-- end of what the demo writes -->\n"
 )
 
-// compare holds the README to the session, or writes it there.
+// compare holds the page to the session, or writes it there.
 func (s *session) compare(file string, update bool) error {
 	raw, err := os.ReadFile(filepath.Clean(file))
 	if err != nil {
