@@ -159,7 +159,7 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 		t.Value("circuit_open", 1, "source", source)
 	}
 	t.Gauge("stored_bytes", "About what the calls of a namespace have in the journal and with their output, when that is limited.")
-	stored := d.engine.Stored()
+	stored := d.engine.StorageUsage()
 	for _, namespace := range slices.Sorted(maps.Keys(stored)) {
 		t.Value("stored_bytes", float64(stored[namespace]), "namespace", namespace)
 	}

@@ -99,7 +99,7 @@ func (d *daemon) run(ctx context.Context) error {
 	loops.Go(func() { d.trim(background) })
 	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() {
-		if err := d.engine.MeasureStored(background); err != nil && background.Err() == nil {
+		if err := d.engine.MeasureStorage(background); err != nil && background.Err() == nil {
 			d.log.Warn("not known what namespaces have stored; will try again", zap.Error(err))
 		}
 	})
@@ -294,7 +294,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 			return err
 		}
 		if len(gone) < trimPage {
-			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.ForgetRuns(ctx), d.engine.MeasureStored(ctx))
+			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.ForgetRuns(ctx), d.engine.MeasureStorage(ctx))
 		}
 	}
 	return nil

@@ -81,10 +81,10 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 	}
 	_, err := e.gapBefore(cursor)
 	if err == nil {
-		err = e.roomToLend(&p, spec)
+		err = e.refuseLender(&p, spec)
 	}
 	if err == nil {
-		err = e.room(l, &spec.Run, e.wantOf(&p, spec), 1)
+		err = e.room(l, &spec.Run, e.demandOf(&p, spec), 1)
 	}
 	if err != nil {
 		l.fill(nil, err)

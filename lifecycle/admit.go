@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -13,36 +14,67 @@ import (
 	"go.uber.org/zap"
 )
 
-// queue waits, at most for the queue timeout, for the call's turn in its thread and for a place for the attempt.
+// queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
 func (p *pass) queue(ctx context.Context) *end {
 	if out := p.awaitThread(ctx); out != nil {
 		return out
 	}
-	if p.alone() && p.leaveLane == nil {
-		if out := p.takeLane(ctx); out != nil {
+	if p.ownTurn() && p.leaveThread == nil {
+		if out := p.enterThread(ctx); out != nil {
 			return out
 		}
 	}
-	if !p.takePlace() {
-		turn, giveUp := p.l.e.places.line(p.want)
+	if !p.takeSlot() {
+		turn, giveUp := p.slot.Wait()
 		if out := p.wait(ctx, turn, giveUp); out != nil {
 			return out
 		}
-		p.placed = true
+		p.slot.Granted()
 	}
 	return nil
 }
 
-// takePlace reports whether the pass has a place.
-func (p *pass) takePlace() bool {
-	if !p.placed {
-		p.want = p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
-		p.placed = p.l.e.places.take(p.want)
-	}
-	return p.placed
+// takeSlot takes a free slot. It reports whether the call has one.
+func (p *pass) takeSlot() bool {
+	return p.slot.Held() || p.slot.TryTake(p.l.e.limits.Slots, p.demand())
 }
 
-// wait waits for what is given up when it does not come in time. The call is told to be queued, once.
+// demand returns the limits that the call counts against.
+func (p *pass) demand() Demand { return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor) }
+
+// ownTurn reports whether the call runs alone in its thread.
+func (p *pass) ownTurn() bool {
+	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.beside.Load()
+}
+
+func (p *pass) thread() Thread {
+	return Thread{p.l.key.Namespace, p.in.Run.Thread, p.in.Run.ParentCall}
+}
+
+// enterThread waits for the call's turn in its thread, until the queue timeout.
+func (p *pass) enterThread(ctx context.Context) *end {
+	turn, leave, ok := p.l.e.limits.Threads.Enter(p.thread())
+	if !ok {
+		return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+			Code: tool.ResourceExhausted, Reason: "QUEUE_FULL", Aborted: true, Retryable: true,
+			Message: "Not run: too many calls of this thread are waiting",
+		})}
+	}
+	select {
+	case <-turn:
+	default:
+		done := p.l.e.limits.Slots.WaitElsewhere(p.demand())
+		out := p.wait(ctx, turn, leave)
+		done()
+		if out != nil {
+			return out
+		}
+	}
+	p.leaveThread = leave
+	return nil
+}
+
+// wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
 func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {
 	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
 }
@@ -80,7 +112,7 @@ func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(),
 
 // admit asks the circuit of the source and the Admit hooks for this attempt.
 func (p *pass) admit(ctx context.Context) *end {
-	if out := p.connect(); out != nil {
+	if out := p.enterSource(); out != nil {
 		return out
 	}
 	for _, entry := range p.hooks.Admit {
@@ -110,6 +142,34 @@ func (p *pass) admit(ctx context.Context) *end {
 		}
 	}
 	return nil
+}
+
+// enterSource ends a call of a source whose circuit is open.
+func (p *pass) enterSource() *end {
+	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
+	if wait == 0 {
+		p.visit = visit
+		return nil
+	}
+	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
+		Code: tool.Upstream, Reason: "CIRCUIT_OPEN", Aborted: true, Retryable: true, RetryAfter: wait,
+		Message: fmt.Sprintf("Not run: what %s reaches has failed %d times in a row. It is tried again in %v; use another tool, or come back then.",
+			p.def.Descriptor.ID, failures, wait.Round(100*time.Millisecond)),
+	})}
+}
+
+// leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
+// upstream; an answer of the upstream does, whatever it says.
+func (p *pass) leaveSource(out *end) {
+	var code tool.Code
+	if out.result != nil && out.result.Error != nil {
+		code = out.result.Error.Code
+	}
+	reached := out.ticket == nil && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
+	if opened := p.visit.Leave(code == tool.Upstream, reached); opened > 0 {
+		p.l.e.log.Warn("circuit opened: an upstream failed several times in a row", zap.String("source", p.def.Descriptor.Source),
+			zap.String("namespace", p.in.Caller.Namespace), zap.Duration("for", opened))
+	}
 }
 
 // giveBack has an Admit hook take back what an attempt was admitted with.

@@ -152,12 +152,12 @@ func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, sp
 				return err
 			}
 		}
-		if err := e.roomToLend(&p, s); err != nil {
+		if err := e.refuseLender(&p, s); err != nil {
 			return err
 		}
 		b.record.Calls = append(b.record.Calls, s.ID)
 	}
-	if err := e.reserve(b, &spec.Calls[0].Run, e.wantOf(&p, &spec.Calls[0])); err != nil {
+	if err := e.reserve(b, &spec.Calls[0].Run, e.demandOf(&p, &spec.Calls[0])); err != nil {
 		return err
 	}
 	err := e.claim(ctx, p, &spec.Calls[0].Run, p.Subject)
@@ -180,7 +180,7 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
+func (e *Engine) reserve(b *batch, run *tool.Run, d Demand) error {
 	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
 		taken.ready.wait() // none is held meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
@@ -192,7 +192,7 @@ func (e *Engine) reserve(b *batch, run *tool.Run, w want) error {
 			return knownCall(nil, taken.key.ID)
 		}
 	}
-	if err := e.room(b.lives[0], run, w, b.atOnce()); err != nil {
+	if err := e.room(b.lives[0], run, d, b.atOnce()); err != nil {
 		e.unreserve(b)
 		return err
 	}

@@ -288,7 +288,7 @@ func (b *batch) settle(m *member) {
 
 // release ends a pass that leaves the call as it was.
 func (m *member) release() {
-	m.p.disconnect(&end{})
+	m.p.leaveSource(&end{})
 	for _, release := range m.p.releases {
 		m.p.giveBack(release)
 	}

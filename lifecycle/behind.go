@@ -161,7 +161,7 @@ func (l *live) writeBehind(done func(*live)) {
 		Actions: l.e.posts(l.c, events),
 	}
 	l.mu.Unlock()
-	l.e.stored.addChange(change)
+	l.e.limits.Storage.AddChange(change)
 	l.e.store.Submit(change, func(err error) {
 		l.behindWritten(change, err)
 		l.unslot()

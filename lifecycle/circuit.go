@@ -1,70 +1,80 @@
 package lifecycle
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
-// circuits keep calls from sources whose upstream failed again and again: the circuit of such a source is open for a time, then
-// one call tries, and the others wait for how that ends. Each namespace has circuits of its own, because a caller may be what
-// makes a source fail.
-type circuits struct {
-	after int           // failures in a row; 0: circuits are always closed
-	open  time.Duration // until one call tries
+// Circuits keep calls from sources whose upstream failed several times in a row. The circuit of such a source opens for a time. Then one
+// call tries the source, and the others wait for its outcome. Each namespace has its own circuits, because a caller may be the reason why a
+// source fails.
+type Circuits struct {
+	failures int           // in a row that open a circuit; 0: circuits never open
+	open     time.Duration // until one call tries
 
-	mu sync.Mutex
-	of map[upstream]*circuit // of those that failed last; each namespace has no more than there are sources
+	mu     sync.Mutex
+	probes int64                 // calls that tried
+	of     map[upstream]*circuit // of sources that failed last; each namespace has at most one for each source
 }
 
 // An upstream is a source as a namespace reaches it.
 type upstream struct{ namespace, source string }
 
-func (p *pass) upstream() upstream {
-	return upstream{p.in.Caller.Namespace, p.def.Descriptor.Source}
-}
-
 type circuit struct {
 	failures int
 	until    time.Time // zero: closed
-	probe    *pass     // that tries
+	probe    int64     // the call that tries; 0: none
 }
 
-// probeRetry is when to come back while one call tries.
+// probeRetry is when to try again while another call tries the source.
 const probeRetry = time.Second
 
-// enter returns for how long a source is not asked, and after how many failures; 0: the call goes on and is told to leave.
-func (s *circuits) enter(u upstream, p *pass) (wait time.Duration, failures int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.of[u]
-	if c == nil || c.until.IsZero() {
-		return 0, 0
-	}
-	if wait := time.Until(c.until); wait > 0 {
-		return wait, c.failures
-	}
-	if c.probe != nil {
-		return probeRetry, c.failures
-	}
-	c.probe = p
-	return 0, 0
+// A Visit is a call that may use a source. The zero value counts nothing.
+type Visit struct {
+	circuits *Circuits
+	upstream upstream
+	probe    int64
 }
 
-// leave notes how a call that entered has ended. It reports whether that opened the circuit.
-func (s *circuits) leave(u upstream, p *pass, failed, reached bool) bool {
+// Enter returns the visit of a call to a source, or for how long the source is not used, and after how many failures.
+func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration, failures int) {
+	if s.failures == 0 {
+		return Visit{}, 0, 0
+	}
+	v = Visit{circuits: s, upstream: upstream{namespace, source}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.of[v.upstream]
+	if c == nil || c.until.IsZero() {
+		return v, 0, 0
+	}
+	if wait := time.Until(c.until); wait > 0 {
+		return Visit{}, wait, c.failures
+	}
+	if c.probe != 0 {
+		return Visit{}, probeRetry, c.failures
+	}
+	s.probes++
+	c.probe, v.probe = s.probes, s.probes
+	return v, 0, 0
+}
+
+// Leave ends the visit, once. failed says that the upstream failed; reached says that it answered. A question, a cancellation and a timeout
+// are neither. Leave returns for how long the visit opened the circuit; 0: it did not.
+func (v *Visit) Leave(failed, reached bool) (opened time.Duration) {
+	s, u, probe := v.circuits, v.upstream, v.probe
+	if s == nil {
+		return 0
+	}
+	*v = Visit{}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[u]
-	if c != nil && c.probe == p {
-		c.probe = nil // who tries next, when this one has found nothing out
+	if c != nil && probe != 0 && c.probe == probe {
+		c.probe = 0 // another call tries next, unless this one learned something
 	} else if c != nil && !c.until.IsZero() {
-		return false // it began before the circuit opened
+		return 0 // it began before the circuit opened
 	}
 	switch {
 	case reached:
@@ -77,16 +87,16 @@ func (s *circuits) leave(u upstream, p *pass, failed, reached bool) bool {
 			}
 			s.of[u] = c
 		}
-		if c.failures++; c.failures >= s.after {
+		if c.failures++; c.failures >= s.failures {
 			c.until = time.Now().Add(s.open)
-			return true
+			return s.open
 		}
 	}
-	return false
+	return 0
 }
 
-// sources returns those that have a circuit which is not closed.
-func (s *circuits) sources() []string {
+// Open returns the sources that have an open circuit, sorted.
+func (s *Circuits) Open() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var open []string
@@ -97,40 +107,4 @@ func (s *circuits) sources() []string {
 	}
 	slices.Sort(open)
 	return slices.Compact(open)
-}
-
-// connect ends a call of a source whose circuit is open.
-func (p *pass) connect() *end {
-	s := &p.l.e.circuits
-	if s.after == 0 {
-		return nil
-	}
-	wait, failures := s.enter(p.upstream(), p)
-	if wait == 0 {
-		p.connected = true
-		return nil
-	}
-	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Upstream, Reason: "CIRCUIT_OPEN", Aborted: true, Retryable: true, RetryAfter: wait,
-		Message: fmt.Sprintf("Not run: what %s reaches has failed %d times in a row. It is tried again in %v; use another tool, or come back then.",
-			p.def.Descriptor.ID, failures, wait.Round(100*time.Millisecond)),
-	})}
-}
-
-// disconnect tells the circuit of the source how the call ended. A question, a cancel and a timeout say nothing about what
-// the tool reaches; an answer of its own does, whatever it says.
-func (p *pass) disconnect(out *end) {
-	if !p.connected {
-		return
-	}
-	p.connected = false
-	var code tool.Code
-	if out.result != nil && out.result.Error != nil {
-		code = out.result.Error.Code
-	}
-	reached := out.ticket == nil && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
-	u := p.upstream()
-	if p.l.e.circuits.leave(u, p, code == tool.Upstream, reached) {
-		p.l.e.log.Warn("circuit opened: an upstream fails again and again", zap.String("source", u.source), zap.String("namespace", u.namespace), zap.Duration("for", p.l.e.circuits.open))
-	}
 }

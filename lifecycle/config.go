@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -102,7 +103,7 @@ type Config struct {
 	// Calls that wait of a namespace and of a principal; 0 means three quarters and half of QueueLength.
 	NamespaceQueue, PrincipalQueue int
 
-	// StoredBytes is about what a namespace may have in the journal and the spool; 0: any number. See [Engine.MeasureStored].
+	// StoredBytes is about what a namespace may have in the journal and the spool; 0: any number. See [Engine.MeasureStorage].
 	StoredBytes int64
 	// Open questions of a namespace and of a principal; 0: any number.
 	NamespaceQuestions, PrincipalQuestions int
@@ -135,16 +136,12 @@ type Engine struct {
 	held  custody
 	hold  hold
 
-	policies  *Policies
-	places    *places
-	questions questions
-	circuits  circuits
-	lanes     lanes
-	batches   batches
-	stored    stored
-	workers   workers
-	owners    owners
-	sweeps    sweeps
+	policies *Policies
+	limits   Limits
+	batches  batches
+	workers  workers
+	owners   owners
+	sweeps   sweeps
 
 	operations operations
 
@@ -205,8 +202,6 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
-		places:   cfg.places(),
-		lanes:    lanes{length: cfg.QueueLength},
 		lives:    map[call.Key]*live{},
 		blocked:  map[call.Key]blockedRun{},
 		purging:  make(chan struct{}, 1),
@@ -219,9 +214,11 @@ func New(cfg Config) (*Engine, error) {
 
 		operations: operations{woken: make(chan struct{}, 1)},
 	}
-	e.questions.namespace, e.questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
-	e.stored.most = cfg.StoredBytes
-	e.circuits.after, e.circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
+	e.limits.Slots = cfg.slots()
+	e.limits.Threads.length = cfg.QueueLength
+	e.limits.Questions.namespace, e.limits.Questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
+	e.limits.Storage.max = cfg.StoredBytes
+	e.limits.Circuits.failures, e.limits.Circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	e.hold.begin(cfg.Store)
@@ -253,9 +250,8 @@ func (c *Config) fill() {
 	}
 }
 
-// places are those of the configuration.
-func (c *Config) places() *places {
-	s := newPlaces(c.Concurrency, c.QueueLength)
+func (c *Config) slots() *Slots {
+	s := newSlots(c.Concurrency, c.QueueLength)
 	s.namespace, s.principal, s.tools = c.NamespaceConcurrency, c.PrincipalConcurrency, c.ToolConcurrency
 	s.namespaceQueue, s.principalQueue = c.QueueShares()
 	return s
@@ -276,17 +272,26 @@ func or[T comparable](v, fallback T) T {
 
 // Stats returns what was counted.
 func (e *Engine) Stats() Stats {
-	running, queued := e.places.count()
+	running, queued := e.limits.Slots.Count()
 	unwritten := e.behind.count()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return Stats{
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
-		OpenCircuits: e.circuits.sources(), QueueRefused: e.stats.queueRefused.Load(),
-		Live: len(e.lives), Running: running, Queued: queued + e.lanes.waiting(), Unwritten: unwritten,
+		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
+		Live: len(e.lives), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(),
 	}
+}
+
+// StorageUsage returns about how many bytes each namespace has; nil when that is not limited.
+func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage() }
+
+// MeasureStorage measures the storage usage of each namespace, when it is limited: after the start, and after calls were trimmed or purged.
+// It reads every record.
+func (e *Engine) MeasureStorage(ctx context.Context) error {
+	return e.limits.Storage.Measure(ctx, e.store, e.spool)
 }
 
 // fatal stops everything: nobody knows what is on the disk.

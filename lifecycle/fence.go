@@ -65,21 +65,21 @@ func checkID(field, id string, least int) error {
 
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
 // pass from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *live, run *tool.Run, w want, n int) error {
+func (e *Engine) room(l *live, run *tool.Run, d Demand, n int) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
 	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
 	e.active++
 	l.claims = claims{run.ID, run.Thread}
 	e.mu.Unlock()
-	err := e.refusal(run.ID, w, n, draining, blocked, failed)
+	err := e.refusal(run.ID, l.key.Namespace, d, n, draining, blocked, failed)
 	if err != nil {
 		e.leave()
 	}
 	return err
 }
 
-func (e *Engine) refusal(run string, w want, n int, draining, blocked bool, failed error) (err error) {
+func (e *Engine) refusal(run, namespace string, d Demand, n int, draining, blocked bool, failed error) (err error) {
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
@@ -89,12 +89,12 @@ func (e *Engine) refusal(run string, w want, n int, draining, blocked bool, fail
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")
-	case e.stored.full(w.namespace):
-		return refuseStored(e.stored.most)
+	case e.limits.Storage.Full(namespace):
+		return e.limits.Storage.Refusal()
 	case e.behind.full():
-		err = queueFull("too many calls are waiting for the journal; send the call again later")
+		err = QueueFull("too many calls are waiting for the journal; send the call again later")
 	default:
-		err = e.places.full(w, n)
+		err = e.limits.Slots.Full(d, n)
 	}
 	if err != nil {
 		e.stats.queueRefused.Add(1)
@@ -102,8 +102,33 @@ func (e *Engine) refusal(run string, w want, n int, draining, blocked bool, fail
 	return err
 }
 
-func queueFull(message string) error {
-	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
+// demandOf returns the limits that a new call would count against.
+func (e *Engine) demandOf(p *tool.Principal, spec *call.Spec) Demand {
+	d := &tool.Descriptor{ID: spec.Tool}
+	if e.limits.Slots.LimitsTools() {
+		if def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool); ok {
+			d = def.Descriptor // not an alias
+		}
+	}
+	return e.limits.Slots.Demand(p, d)
+}
+
+// refuseLender refuses a new call of a tool that makes calls itself while too many such calls have lent their slots. The calls that they
+// make are admitted, or the slots would never be needed again.
+func (e *Engine) refuseLender(p *tool.Principal, spec *call.Spec) error {
+	full := e.limits.Slots.LendersFull(p, spec.Run.ParentCall != "")
+	if full == nil {
+		return nil
+	}
+	def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool)
+	if !ok {
+		return nil
+	}
+	if _, ok := def.Tool.(tool.Stopper); !ok {
+		return nil
+	}
+	e.stats.queueRefused.Add(1)
+	return full
 }
 
 // visible reports whether a principal may see a call: its own calls, and with a role that looks at others' the

@@ -15,9 +15,9 @@ import (
 type hold struct {
 	store   store.Owned // nil: nobody can take the journal
 	over    <-chan time.Time
-	threads map[lane]struct{} // of the attempts; written before the engine serves
-	free    chan struct{}     // closed when the threads are; nil: there is no hold
-	calls   []*live           // that are left alone
+	threads map[call.Key]struct{} // of the attempts; written before the engine serves
+	free    chan struct{}         // closed when the threads are; nil: there is no hold
+	calls   []*live               // that are left alone
 }
 
 func (h *hold) begin(s store.Store) {
@@ -26,7 +26,7 @@ func (h *hold) begin(s store.Store) {
 		return
 	}
 	if d := h.store.Hold(); d > 0 {
-		h.over, h.threads, h.free = time.After(d), map[lane]struct{}{}, make(chan struct{})
+		h.over, h.threads, h.free = time.After(d), map[call.Key]struct{}{}, make(chan struct{})
 	}
 }
 
@@ -45,7 +45,7 @@ func (h *hold) keep(l *live) bool {
 // keepThread leaves the thread of a call alone.
 func (h *hold) keepThread(c *call.Call) {
 	if h.free != nil && c.Run.Thread != "" {
-		h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}] = struct{}{}
+		h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}] = struct{}{}
 	}
 }
 
@@ -59,7 +59,7 @@ func (h *hold) holds(c *call.Call) bool {
 		return false
 	default:
 	}
-	_, ok := h.threads[lane{namespace: c.Namespace, thread: c.Run.Thread}]
+	_, ok := h.threads[call.Key{Namespace: c.Namespace, ID: c.Run.Thread}]
 	return ok
 }
 
@@ -101,10 +101,8 @@ func (p *pass) awaitThread(ctx context.Context) *end {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
 	}
-	w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
-	p.l.e.places.besides(w, 1)
+	defer p.l.e.limits.Slots.WaitElsewhere(p.demand())()
 	out := p.waitFor(ctx, p.l.e.hold.free, func() {}, p.l.e.hold.store.Hold()+p.queueLimit())
-	p.l.e.places.besides(w, -1)
 	p.queued = time.Now()
 	return out
 }

@@ -408,7 +408,7 @@ func (l *live) submit(change *store.Change) error {
 	l.e.cfg.FailPoint("before-commit")
 	l.e.recent.drop(l.record())
 	done := make(chan error, 1)
-	l.e.stored.addChange(change)
+	l.e.limits.Storage.AddChange(change)
 	l.e.store.Submit(change, func(err error) { done <- err })
 	err := <-done
 	l.e.cfg.FailPoint("after-commit")

@@ -87,7 +87,7 @@ func (l *live) metered() *meter {
 // meterLocked counts a change of the record that was made.
 func (l *live) meterLocked(before call.Status, c *call.Call) {
 	if before == call.Suspended && c.Status != before {
-		l.e.questions.add(c, -1)
+		l.e.limits.Questions.Closed(c)
 	}
 	switch {
 	case c.Status == before:

@@ -10,7 +10,7 @@ import (
 )
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
-// Meanwhile nobody settles the attempt, and the call keeps its lane.
+// Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
 func (l *live) expect(p *pass) bool {
 	c := l.record()
 	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
@@ -21,8 +21,8 @@ func (l *live) expect(p *pass) bool {
 		return false
 	}
 	p.attempt, p.resume, p.outlived = len(c.Attempts), l.lastInput(c), true
-	if p.alone() {
-		_, p.leaveLane, _ = l.e.lanes.enter(lane{l.key.Namespace, p.in.Run.Thread, p.in.Run.ParentCall})
+	if p.ownTurn() {
+		_, p.leaveThread, _ = l.e.limits.Threads.Enter(p.thread())
 	}
 	x := t.Expect(p.call(nil))
 	l.retain()
@@ -40,16 +40,14 @@ func (l *live) awaitRunner(p *pass, x tool.Expected) {
 	if back {
 		ctx := l.started(l.e.follow(context.Background(), l.record()))
 		l.unwatched()
-		p.want = l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
-		l.e.places.hold(p.want)
-		p.placed = true
+		p.slot.Take(l.e.limits.Slots, p.demand())
 		l.run(ctx, p)
 		return
 	}
 	defer l.e.leave()
 	x.Forget()
-	if p.leaveLane != nil {
-		p.leaveLane()
+	if p.leaveThread != nil {
+		p.leaveThread()
 	}
 	var found Recovered
 	var later parents

@@ -17,39 +17,37 @@ import (
 
 // pass is one way of a call along the path: from its start, or from a decision, to an end or a suspension.
 type pass struct {
-	l         *live
-	hooks     *hookSet
-	def       *Definition
-	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
-	effective tool.Arguments // from here on only these count
-	fresh     bool           // of a call that begins
-	checked   bool           // resolved and parsed
-	early     *end           // how it ended before it had a goroutine of its own
-	resume    *tool.ResumeInput
-	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
-	in        *hook.Input
-	unread    *hook.Input // the same before the arguments were read, when nobody holds it
-	documents *snapshot
-	seen      snapshot       // what documents is in the beginning: a call that reads none pays nothing
-	commands  []tool.Command // of Before hooks, which commit with the call
-	releases  []func()       // of Admit hooks
-	attempt   int
-	outlived  bool         // the attempt began before the daemon started
-	letGo     []call.Event // what filters let go for a question that was not stored
-	process   *tool.ProcessReport
-	found     findings
-	walked    int           // how many of the steps are behind it
-	ahead     bool          // it goes on in the goroutine of its caller
-	placed    bool          // it has one of the places
-	want      want          // of a place
-	connected bool          // the circuit of its source is to be told how it ends
-	queued    time.Time     // since when it waits; zero: it did not have to
-	leaveLane func()        // of its thread
-	group     string        // of calls that run together: the Before hooks of all come before its tool
-	tentative bool          // calls before it run first if a gate intercepts it
-	place     atomic.Int32  // whether the place is lent
-	owner     atomic.Int32  // of the attempt: its own goroutine until it returned, or whoever abandoned it
-	one       [1]call.Event // room for the event of a step, which nobody keeps
+	l           *live
+	hooks       *hookSet
+	def         *Definition
+	arguments   call.Parsed    // as requested; on resume as stored or as the decision brought
+	effective   tool.Arguments // from here on only these count
+	fresh       bool           // of a call that begins
+	checked     bool           // resolved and parsed
+	early       *end           // how it ended before it had a goroutine of its own
+	resume      *tool.ResumeInput
+	rewritten   bool // the arguments are effective ones: Rewrite hooks have seen them
+	in          *hook.Input
+	unread      *hook.Input // the same before the arguments were read, when nobody holds it
+	documents   *snapshot
+	seen        snapshot       // what documents is in the beginning: a call that reads none pays nothing
+	commands    []tool.Command // of Before hooks, which commit with the call
+	releases    []func()       // of Admit hooks
+	attempt     int
+	outlived    bool         // the attempt began before the daemon started
+	letGo       []call.Event // what filters let go for a question that was not stored
+	process     *tool.ProcessReport
+	found       findings
+	walked      int  // how many of the steps are behind it
+	ahead       bool // it goes on in the goroutine of its caller
+	slot        Slot
+	visit       Visit         // of its source
+	queued      time.Time     // since when it waits; zero: it did not have to
+	leaveThread func()        // ends its turn in its thread; nil: it has none
+	group       string        // of calls that run together: the Before hooks of all come before its tool
+	tentative   bool          // calls before it run first if a gate intercepts it
+	owner       atomic.Int32  // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	one         [1]call.Event // room for the event of a step, which nobody keeps
 }
 
 // end is how a pass ended: with an outcome, or with a question.
@@ -154,8 +152,8 @@ func (p *pass) deserted() end {
 func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	defer l.e.leave()
 	rounds := l.rounds()
-	p.givePlace()
-	p.disconnect(&out)
+	p.slot.Return()
+	p.leaveSource(&out)
 	for _, release := range p.releases {
 		p.giveBack(release)
 	}
@@ -164,7 +162,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
 	case out.refused != nil:
 		l.refuse(ctx, p, out.unstored, false)
-	case out.lost: // taken up when its lane is free
+	case out.lost: // taken up when its thread is free
 	case out.ticket != nil:
 		l.suspend(ctx, p, out)
 	case out.operation != nil:
@@ -173,8 +171,8 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 		l.finish(ctx, p, out)
 	}
 	p.settled(ctx)
-	if p.leaveLane != nil { // whoever comes next finds what this one left
-		p.leaveLane()
+	if p.leaveThread != nil { // whoever comes next finds what this one left
+		p.leaveThread()
 	}
 	if out.lost {
 		l.takeUp(ctx)
@@ -189,7 +187,7 @@ const (
 	stepRewrite = iota
 	stepAssess
 	stepIsolate
-	stepGate // behind it a call may have to wait for a place
+	stepGate // behind it a call may have to wait for a slot
 	stepQueue
 	stepAdmit
 	stepBefore
@@ -197,8 +195,8 @@ const (
 	allSteps
 )
 
-// groupOrder is the order of the steps for calls that run together: they wait for places when the Before hooks of all are
-// through, or those that have a place would wait for those that have none.
+// groupOrder is the order of the steps for calls that run together: they wait for slots after the Before hooks of all,
+// or the calls that have a slot would wait for the calls that have none.
 var groupOrder = [allSteps]int{stepRewrite, stepAssess, stepIsolate, stepGate, stepAdmit, stepBefore, stepQueue, stepIntent}
 
 // groupMeets is how many steps the calls of a group have behind them when the first goes on to its tool.
@@ -268,7 +266,7 @@ func (p *pass) walk(ctx context.Context, to int) *end {
 			}
 			return out
 		}
-		if p.ahead && p.walked == stepGate && (p.alone() || !p.startsUnwritten() || p.l.e.hold.holds(p.l.record()) || !p.takePlace()) {
+		if p.ahead && p.walked == stepGate && (p.ownTurn() || !p.startsUnwritten() || p.l.e.hold.holds(p.l.record()) || !p.takeSlot()) {
 			p.walked++
 			return nil
 		}

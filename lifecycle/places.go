@@ -2,7 +2,10 @@ package lifecycle
 
 import (
 	"container/list"
+	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -11,211 +14,245 @@ import (
 
 // A ToolLimit bounds how many calls of a tool run at once.
 type ToolLimit struct {
-	Tools string // glob on ids; each tool that it matches is counted alone, and so are tools of two sources that have one id
+	Tools string // glob on ids; each matching tool is counted alone, also when two sources have tools with the same id
 	Calls int
 }
 
-// places bounds how many calls run at once: in all, of a namespace, of a principal, of a tool. The others wait. When a place
-// comes free it goes to the namespace that had none for the longest time, in it to the principal of whom that holds, and of
-// that one to the call that came first: a flood waits behind itself. A call that another limit holds up lets others pass.
-type places struct {
-	most, length         int
-	namespace, principal int // running calls of each; 0: any number
+// Slots bound how many calls run at once: in total, of a namespace, of a principal and of a tool. Other calls wait. A free slot goes to the
+// namespace that got none for the longest time, within it to the principal that got none for the longest time, and there to the oldest call:
+// a client that floods the queue delays its own calls. A call that another limit blocks does not block the calls behind it.
+type Slots struct {
+	total, queue         int // calls that run, and that wait
+	namespace, principal int // running calls of each; 0: no limit
 	namespaceQueue       int // waiting calls of each
 	principalQueue       int
 	tools                []ToolLimit
 
-	mu      sync.Mutex
-	taken   int
-	waiting int
-	held    map[holder]int // running calls of what is limited
-	aside   map[holder]int // calls that wait for something else, such as their turn in a thread; the zero holder has all
-	lent    map[holder]int // calls that lent their place to calls of their own; the zero holder has all
-	lines   map[string]*crowd
-	order   list.List // of *crowd, whose turn is next first
+	mu        sync.Mutex
+	taken     int
+	waiting   int
+	running   map[scope]int // running calls of each scope that has a limit
+	elsewhere map[scope]int // calls that wait for something else, such as their turn in a thread; the zero scope counts all
+	lent      map[scope]int // calls that lent their slot to calls of their own; the zero scope counts all
+	queues    map[string]*namespaceQueue
+	order     list.List // of *namespaceQueue: the first one is next
 }
 
-// A want is for what a call counts.
-type want struct {
+// A Demand names the limits that a call counts against.
+type Demand struct {
 	namespace, principal string
 	tool                 string // source and id, when it is limited
-	toolMost             int
+	toolMax              int
 }
 
-// A holder is what may be limited, with the fields of a want that name it.
-type holder struct{ namespace, principal, tool string }
+// A scope is what a limit applies to, with the fields of a Demand that name it.
+type scope struct{ namespace, principal, tool string }
 
-// A crowd is the calls of a namespace that wait.
-type crowd struct {
+// A namespaceQueue holds the waiting calls of a namespace.
+type namespaceQueue struct {
 	namespace  string
 	waiting    int
-	principals map[string]int // how many of each
-	lines      map[holder]*line
-	order      list.List // of *line
+	principals map[string]int // waiting calls of each
+	queues     map[scope]*queue
+	order      list.List // of *queue
 	at         *list.Element
 }
 
-// A line is the calls that wait for the same.
-type line struct {
-	key     holder
+// A queue holds the calls that wait for the same limits.
+type queue struct {
+	key     scope
 	waiting list.List // of *waiter
 	at      *list.Element
 }
 
 type waiter struct {
-	want
-	ready chan struct{} // closed when it has a place
-	given bool
-	at    *list.Element
-	in    *line
+	Demand
+	ready   chan struct{} // closed when it has a slot
+	granted bool
+	at      *list.Element
+	in      *queue
 }
 
-// newPlaces returns places for so many calls at once, and so many that wait.
-func newPlaces(most, length int) *places {
-	return &places{most: most, length: length, namespaceQueue: length, principalQueue: length}
+// newSlots returns slots for so many running and so many waiting calls.
+func newSlots(total, queue int) *Slots {
+	return &Slots{total: total, queue: queue, namespaceQueue: queue, principalQueue: queue}
 }
 
-// limited reports whether more than the number of all is counted.
-func (s *places) limited() bool { return s.namespace > 0 || s.principal > 0 || len(s.tools) > 0 }
+// LimitsTools reports whether the limits of a call depend on its tool.
+func (s *Slots) LimitsTools() bool { return len(s.tools) > 0 }
 
-// wantOf returns for what a call counts.
-func (s *places) wantOf(p *tool.Principal, d *tool.Descriptor) want {
-	w := want{namespace: p.Namespace, principal: p.Subject}
+// Demand returns the limits that a principal's call of a tool counts against.
+func (s *Slots) Demand(p *tool.Principal, d *tool.Descriptor) Demand {
+	w := Demand{namespace: p.Namespace, principal: p.Subject}
 	for _, t := range s.tools {
 		if hook.Glob(t.Tools, d.ID) {
-			w.tool, w.toolMost = d.Source+"\x00"+d.ID, t.Calls // workers of two namespaces have tools of one id
+			w.tool, w.toolMax = d.Source+"\x00"+d.ID, t.Calls // workers of two namespaces have tools with the same id
 			break
 		}
 	}
 	return w
 }
 
-func (s *places) count() (taken, waiting int) {
+// Count returns how many calls run and how many wait.
+func (s *Slots) Count() (running, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken, s.waiting
 }
 
-// full returns why n calls may not wait; nil when they may, or need not.
-func (s *places) full(w want, n int) error {
+// Full returns why n more calls may not wait. It returns nil when they may, or do not have to.
+func (s *Slots) Full(d Demand, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.aside) > 0 {
-		err := s.tooMany(s.aside[holder{}], s.aside[holder{namespace: w.namespace}], s.aside[holder{namespace: w.namespace, principal: w.principal}], 1)
-		if err != nil {
-			return err // whether this one would have to wait, too, is not known yet
+	if len(s.elsewhere) > 0 {
+		if err := s.tooMany(s.elsewhere, &d, 1, 1); err != nil {
+			return err // it is not known yet whether this call has to wait, too
 		}
 	}
-	if n -= s.freeLocked(&w); n <= 0 {
+	if n -= s.freeLocked(&d); n <= 0 {
 		return nil
 	}
-	c := s.lines[w.namespace]
-	if c == nil {
-		return s.tooMany(s.waiting, 0, 0, n)
+	q := s.queues[d.namespace]
+	if q == nil {
+		return s.tooManyOf(s.waiting, 0, 0, n)
 	}
-	return s.tooMany(s.waiting, c.waiting, c.principals[w.principal], n)
+	return s.tooManyOf(s.waiting, q.waiting, q.principals[d.principal], n)
 }
 
-// tooMany returns which of those that wait would be too many with n more.
-func (s *places) tooMany(all, ofNamespace, ofPrincipal, n int) error {
+func (s *Slots) tooMany(counts map[scope]int, d *Demand, share, n int) error {
+	all, namespace := counts[scope{}], counts[scope{namespace: d.namespace}]
+	return s.tooManyOf(all/share, namespace/share, counts[scope{namespace: d.namespace, principal: d.principal}]/share, n)
+}
+
+// tooManyOf returns which limit of waiting calls n more calls exceed.
+func (s *Slots) tooManyOf(all, ofNamespace, ofPrincipal, n int) error {
 	switch {
-	case all+n > s.length:
-		return queueFull("too many calls are waiting; send the call again later")
+	case all+n > s.queue:
+		return QueueFull("too many calls are waiting; send the call again later")
 	case ofNamespace+n > s.namespaceQueue:
-		return queueFull("too many calls of this namespace are waiting; send the call again later")
+		return QueueFull("too many calls of this namespace are waiting; send the call again later")
 	case ofPrincipal+n > s.principalQueue:
-		return queueFull("too many of your calls are waiting; send the call again later")
+		return QueueFull("too many of your calls are waiting; send the call again later")
 	}
 	return nil
 }
 
-// besides counts n more calls that wait for something else: the fence holds them to the same numbers.
-func (s *places) besides(w want, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	countAll(&s.aside, w, n)
+// QueueFull returns the refusal of a call that would have to wait where too many wait.
+func QueueFull(message string) error {
+	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
 }
 
-// countAll counts n more calls in all, of their namespace and of their principal.
-func countAll(counts *map[holder]int, w want, n int) {
+// WaitElsewhere counts a call that waits for something else than a slot, until done is called: [Slots.Full] counts it too.
+func (s *Slots) WaitElsewhere(d Demand) (done func()) {
+	s.countIn(&s.elsewhere, d, 1)
+	return func() { s.countIn(&s.elsewhere, d, -1) }
+}
+
+func (s *Slots) countIn(counts *map[scope]int, d Demand, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	countAll(counts, &d, n)
+}
+
+// countAll counts n more calls in total, of their namespace and of their principal.
+func countAll(counts *map[scope]int, d *Demand, n int) {
+	for _, k := range [...]scope{{}, {namespace: d.namespace}, {namespace: d.namespace, principal: d.principal}} {
+		countOne(counts, k, n)
+	}
+}
+
+func countOne(counts *map[scope]int, k scope, n int) {
 	if *counts == nil {
-		*counts = map[holder]int{}
+		*counts = map[scope]int{}
 	}
-	for _, k := range [...]holder{{}, {namespace: w.namespace}, {namespace: w.namespace, principal: w.principal}} {
-		if (*counts)[k] += n; (*counts)[k] == 0 {
-			delete(*counts, k)
-		}
+	if (*counts)[k] += n; (*counts)[k] == 0 {
+		delete(*counts, k)
 	}
 }
 
-// take reports whether there was a place. Nobody waits for the same then: who does would have it.
-func (s *places) take(w want) bool {
+// LendersFull returns why a call that lends its slot may not start: as many calls have lent theirs as may wait. Calls that another call
+// made may be eight times as many, or the calls above them would wait for them in vain.
+func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.freeLocked(&w) <= 0 {
+	if len(s.lent) == 0 {
+		return nil
+	}
+	share := 1
+	if nested {
+		share = 8 // the greatest depth of subagents: each level has room when the levels above it are full
+	}
+	return s.tooMany(s.lent, &Demand{namespace: p.Namespace, principal: p.Subject}, share, 1)
+}
+
+// tryTake takes a slot when one is free. No call waits for the same limits then, because it would have got the slot.
+func (s *Slots) tryTake(d *Demand) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.freeLocked(d) <= 0 {
 		return false
 	}
-	s.holdLocked(&w, 1)
+	s.takeLocked(d, 1)
 	return true
 }
 
-// hold counts a call that runs already, also when there was no place for it.
-func (s *places) hold(w want) {
+// take takes a slot even when none is free.
+func (s *Slots) take(d *Demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.holdLocked(&w, 1)
+	s.takeLocked(d, 1)
 }
 
-// line returns what is closed when there is a place, and how to give up waiting.
-func (s *places) line(w want) (turn <-chan struct{}, giveUp func()) {
+// wait returns a channel that is closed when the caller has a slot, and a function that leaves the queue or gives the slot back.
+func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ready := make(chan struct{})
-	if s.freeLocked(&w) > 0 {
-		s.holdLocked(&w, 1)
+	if s.freeLocked(d) > 0 {
+		s.takeLocked(d, 1)
 		close(ready)
-		return ready, func() { s.give(w) }
+		return ready, func() { s.release(d) }
 	}
-	in := &waiter{want: w, ready: ready}
-	s.joinLocked(in)
+	w := &waiter{Demand: *d, ready: ready}
+	s.enqueueLocked(w)
 	return ready, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if in.given { // the place came meanwhile: somebody else may have it
-			s.giveLocked(&w)
+		if w.granted { // another call may have the slot
+			s.releaseLocked(d)
 			return
 		}
-		s.leaveLocked(in)
+		s.dequeueLocked(w)
 	}
 }
 
-// give passes a place on.
-func (s *places) give(w want) {
+// release gives a slot to the next call.
+func (s *Slots) release(d *Demand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.giveLocked(&w)
+	s.releaseLocked(d)
 }
 
-func (s *places) giveLocked(w *want) {
-	s.holdLocked(w, -1)
-	for s.waiting > 0 && s.taken < s.most && s.passLocked() {
+func (s *Slots) releaseLocked(d *Demand) {
+	s.takeLocked(d, -1)
+	for s.waiting > 0 && s.taken < s.total && s.grantLocked() {
 	}
 }
 
-// passLocked gives one place to who is next, if somebody may have it.
-func (s *places) passLocked() bool {
+// grantLocked gives one slot to the next call that no limit blocks, and reports whether there is one.
+func (s *Slots) grantLocked() bool {
 	for e := s.order.Front(); e != nil; e = e.Next() {
-		c := e.Value.(*crowd)
-		for at := c.order.Front(); at != nil; at = at.Next() {
-			next := at.Value.(*line).waiting.Front().Value.(*waiter)
-			if s.freeLocked(&next.want) <= 0 {
+		q := e.Value.(*namespaceQueue)
+		for at := q.order.Front(); at != nil; at = at.Next() {
+			next := at.Value.(*queue).waiting.Front().Value.(*waiter)
+			if s.freeLocked(&next.Demand) <= 0 {
 				continue
 			}
-			c.turnLocked(next)
+			q.turnLocked(next)
 			s.order.MoveToBack(e)
-			s.leaveLocked(next)
-			s.holdLocked(&next.want, 1)
-			next.given = true
+			s.dequeueLocked(next)
+			s.takeLocked(&next.Demand, 1)
+			next.granted = true
 			close(next.ready)
 			return true
 		}
@@ -223,95 +260,86 @@ func (s *places) passLocked() bool {
 	return false
 }
 
-// freeLocked returns how many more calls may run; it may be below 0.
-func (s *places) freeLocked(w *want) int {
-	free := s.most - s.taken
+// freeLocked returns how many more calls may run; it may be negative.
+func (s *Slots) freeLocked(d *Demand) int {
+	free := s.total - s.taken
 	if s.namespace > 0 {
-		free = min(free, s.namespace-s.held[holder{namespace: w.namespace}])
+		free = min(free, s.namespace-s.running[scope{namespace: d.namespace}])
 	}
 	if s.principal > 0 {
-		free = min(free, s.principal-s.held[holder{namespace: w.namespace, principal: w.principal}])
+		free = min(free, s.principal-s.running[scope{namespace: d.namespace, principal: d.principal}])
 	}
-	if w.toolMost > 0 {
-		free = min(free, w.toolMost-s.held[holder{tool: w.tool}])
+	if d.toolMax > 0 {
+		free = min(free, d.toolMax-s.running[scope{tool: d.tool}])
 	}
 	return free
 }
 
-func (s *places) holdLocked(w *want, n int) {
+func (s *Slots) takeLocked(d *Demand, n int) {
 	s.taken += n
-	if !s.limited() {
-		return
+	if s.namespace > 0 {
+		countOne(&s.running, scope{namespace: d.namespace}, n)
 	}
-	if s.held == nil {
-		s.held = map[holder]int{}
+	if s.principal > 0 {
+		countOne(&s.running, scope{namespace: d.namespace, principal: d.principal}, n)
 	}
-	count := func(limited bool, k holder) {
-		if !limited {
-			return
-		}
-		if s.held[k] += n; s.held[k] == 0 {
-			delete(s.held, k)
-		}
+	if d.toolMax > 0 {
+		countOne(&s.running, scope{tool: d.tool}, n)
 	}
-	count(s.namespace > 0, holder{namespace: w.namespace})
-	count(s.principal > 0, holder{namespace: w.namespace, principal: w.principal})
-	count(w.toolMost > 0, holder{tool: w.tool})
 }
 
-func (s *places) joinLocked(in *waiter) {
-	c := s.lines[in.namespace]
-	if c == nil {
-		c = &crowd{namespace: in.namespace, principals: map[string]int{}, lines: map[holder]*line{}}
-		c.at = s.order.PushBack(c)
-		if s.lines == nil {
-			s.lines = map[string]*crowd{}
+func (s *Slots) enqueueLocked(w *waiter) {
+	q := s.queues[w.namespace]
+	if q == nil {
+		q = &namespaceQueue{namespace: w.namespace, principals: map[string]int{}, queues: map[scope]*queue{}}
+		q.at = s.order.PushBack(q)
+		if s.queues == nil {
+			s.queues = map[string]*namespaceQueue{}
 		}
-		s.lines[in.namespace] = c
+		s.queues[w.namespace] = q
 	}
-	key := holder{principal: in.principal, tool: in.tool}
-	l := c.lines[key]
-	if l == nil {
-		l = &line{key: key}
-		l.at = c.order.PushBack(l)
-		c.lines[key] = l
+	key := scope{principal: w.principal, tool: w.tool}
+	in := q.queues[key]
+	if in == nil {
+		in = &queue{key: key}
+		in.at = q.order.PushBack(in)
+		q.queues[key] = in
 	}
-	in.in, in.at = l, l.waiting.PushBack(in)
+	w.in, w.at = in, in.waiting.PushBack(w)
 	s.waiting++
-	c.waiting++
-	c.principals[in.principal]++
+	q.waiting++
+	q.principals[w.principal]++
 }
 
-// leaveLocked takes out who waits no longer.
-func (s *places) leaveLocked(in *waiter) {
-	c, l := s.lines[in.namespace], in.in
-	l.waiting.Remove(in.at)
+func (s *Slots) dequeueLocked(w *waiter) {
+	q, in := s.queues[w.namespace], w.in
+	in.waiting.Remove(w.at)
 	s.waiting--
-	c.waiting--
-	if c.principals[in.principal]--; c.principals[in.principal] == 0 {
-		delete(c.principals, in.principal)
+	q.waiting--
+	if q.principals[w.principal]--; q.principals[w.principal] == 0 {
+		delete(q.principals, w.principal)
 	}
-	if l.waiting.Len() == 0 {
-		delete(c.lines, l.key)
-		c.order.Remove(l.at)
+	if in.waiting.Len() == 0 {
+		delete(q.queues, in.key)
+		q.order.Remove(in.at)
 	}
-	if c.waiting == 0 {
-		delete(s.lines, c.namespace)
-		s.order.Remove(c.at)
+	if q.waiting == 0 {
+		delete(s.queues, q.namespace)
+		s.order.Remove(q.at)
 	}
 }
 
-// turnLocked puts all lines of who gets a place behind those of the others.
-func (c *crowd) turnLocked(next *waiter) {
-	if len(c.lines) == len(c.principals) { // one each
-		c.order.MoveToBack(next.in.at)
+// turnLocked moves all queues of the principal that gets a slot behind the queues of the others.
+func (q *namespaceQueue) turnLocked(next *waiter) {
+	if len(q.queues) == len(q.principals) { // one queue each
+		q.order.MoveToBack(next.in.at)
 		return
 	}
-	last := c.order.Back()
-	for e := c.order.Front(); ; {
+	last := q.order.Back()
+	for e := q.order.Front(); ; {
 		following := e.Next()
-		if e.Value.(*line).key.principal == next.principal {
-			c.order.MoveToBack(e)
+		if e.Value.(*queue).key.principal == next.principal {
+			q.order.MoveToBack(e)
 		}
 		if e == last {
 			return
@@ -320,13 +348,87 @@ func (c *crowd) turnLocked(next *waiter) {
 	}
 }
 
-// wantOf returns for what a new call would count.
-func (e *Engine) wantOf(p *tool.Principal, spec *call.Spec) want {
-	d := &tool.Descriptor{ID: spec.Tool}
-	if len(e.places.tools) > 0 {
-		if def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool); ok {
-			d = def.Descriptor // not an alias
-		}
+// The states of a [Slot].
+const (
+	slotNone int32 = iota
+	slotHeld
+	slotLent
+	slotReturned
+)
+
+// A Slot is the slot of one call. The zero value has none. The call's tool may lend it while the call returns it: exactly one of both
+// gives it back.
+type Slot struct {
+	slots  *Slots
+	demand Demand
+	state  atomic.Int32
+}
+
+// Held reports whether the call has got a slot.
+func (s *Slot) Held() bool { return s.state.Load() != slotNone }
+
+// TryTake takes a slot when one is free. Else [Slot.Wait] waits for one.
+func (s *Slot) TryTake(from *Slots, d Demand) bool {
+	s.slots, s.demand = from, d
+	if !from.tryTake(&s.demand) {
+		return false
 	}
-	return e.places.wantOf(p, d)
+	s.Granted()
+	return true
+}
+
+// Take takes a slot for a call that runs already, even when none is free.
+func (s *Slot) Take(from *Slots, d Demand) {
+	s.slots, s.demand = from, d
+	from.take(&s.demand)
+	s.Granted()
+}
+
+// Wait returns a channel that is closed when there is a slot. The caller calls either [Slot.Granted] after that, or giveUp at any time.
+func (s *Slot) Wait() (turn <-chan struct{}, giveUp func()) { return s.slots.wait(&s.demand) }
+
+// Granted notes that the call has the slot that it waited for.
+func (s *Slot) Granted() { s.state.Store(slotHeld) }
+
+// Return gives the slot back, unless it is lent.
+func (s *Slot) Return() {
+	if !s.Held() {
+		return
+	}
+	switch s.state.Swap(slotReturned) {
+	case slotHeld:
+		s.slots.release(&s.demand)
+	case slotLent:
+		s.slots.countIn(&s.slots.lent, s.demand, -1)
+	}
+}
+
+// Lend gives the slot to another call until reclaim is called, which waits for a slot behind others. It fails when its ctx is done.
+func (s *Slot) Lend() (reclaim func(ctx context.Context) error) {
+	if !s.state.CompareAndSwap(slotHeld, slotLent) {
+		return func(context.Context) error { return nil }
+	}
+	s.slots.lend(&s.demand)
+	return func(ctx context.Context) error {
+		turn, giveUp := s.Wait()
+		select {
+		case <-turn:
+		case <-ctx.Done():
+			giveUp()
+			return context.Cause(ctx)
+		}
+		if s.state.CompareAndSwap(slotLent, slotHeld) {
+			s.slots.countIn(&s.slots.lent, s.demand, -1)
+		} else {
+			giveUp()
+		}
+		return nil
+	}
+}
+
+func (s *Slots) lend(d *Demand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	countAll(&s.lent, d, 1)
+	s.releaseLocked(d)
 }

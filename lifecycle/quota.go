@@ -153,7 +153,12 @@ func (l *live) roomFor(n int) error {
 	if l.e.cfg.Full() {
 		return l.unlessFull(store.ErrFull)
 	}
-	return l.storedOut(n)
+	s := &l.e.limits.Storage
+	if s.Full(l.key.Namespace) {
+		return l.exhausted("STORAGE_QUOTA", fmt.Sprintf("Stopped: the calls of this namespace have %d bytes, as many as they may", s.Max()))
+	}
+	s.Add(l.key.Namespace, int64(n))
+	return nil
 }
 
 // unlessFull stops the call when err means a full disk, and returns err otherwise.

@@ -25,7 +25,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	if err := e.policies.load(ctx, e.log); err != nil {
 		return found, err
 	}
-	if err := e.questions.load(ctx, e.store); err != nil {
+	if err := e.limits.Questions.Load(ctx, e.store); err != nil {
 		return found, err
 	}
 	err := e.store.BlockedRuns(ctx, func(r store.Run) error {

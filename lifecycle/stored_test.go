@@ -57,12 +57,12 @@ func TestStoredBytesAreLimited(t *testing.T) {
 		w.crash() // what was there is measured
 		measure := func() {
 			t.Helper()
-			if err := w.e.MeasureStored(t.Context()); err != nil {
+			if err := w.e.MeasureStorage(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		measure()
-		if got := w.e.Stored()["ns"]; got < 90<<10 || got > 150<<10 {
+		if got := w.e.StorageUsage()["ns"]; got < 90<<10 || got > 150<<10 {
 			t.Errorf("%d bytes were measured", got)
 		}
 		refused()
@@ -86,8 +86,8 @@ func TestStoredBytesAreLimited(t *testing.T) {
 func TestStoredBytesAreNotCountedUnlessLimited(t *testing.T) {
 	inBubble(t, []tool.Tool{printing("print")}, nil, func(t *testing.T, w *world) {
 		w.do(spec("print", `{"n":"kkk"}`))
-		if err := w.e.MeasureStored(t.Context()); err != nil || w.e.Stored() != nil {
-			t.Errorf("%v, %v", w.e.Stored(), err)
+		if err := w.e.MeasureStorage(t.Context()); err != nil || w.e.StorageUsage() != nil {
+			t.Errorf("%v, %v", w.e.StorageUsage(), err)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 		p.abandoned(s)
 		return
 	}
-	if full := l.e.questions.reserve(l.peek(), out.origin); full != "" {
+	if full := l.e.limits.Questions.Reserve(l.peek(), out.origin); full != "" {
 		l.finish(ctx, p, tooManyQuestions(full, or(out.executed, call.NotStarted)))
 		p.abandoned(s)
 		return
@@ -112,7 +112,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
-		l.e.questions.add(l.peek(), -1)
+		l.e.limits.Questions.Closed(l.peek())
 		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
 		return
 	}
@@ -132,7 +132,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	})
 	l.unslot()
 	if err != nil {
-		l.e.questions.add(l.peek(), -1)
+		l.e.limits.Questions.Closed(l.peek())
 		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
 		l.unasked(ctx, p, &out, err)
 		return
@@ -261,5 +261,13 @@ func (p *pass) nobody(s *call.Suspension, executed call.Executed) *end {
 	}
 	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
 		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,
+	})}
+}
+
+// tooManyQuestions is the end of a call that has a question where too many are open.
+func tooManyQuestions(full string, executed call.Executed) end {
+	return end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
+		Code: tool.ResourceExhausted, Reason: "TOO_MANY_QUESTIONS", Aborted: true, Retryable: true,
+		Message: "Not asked: " + full + " wait for an answer already, as many as may. Try again when some of them are answered.",
 	})}
 }

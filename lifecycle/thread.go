@@ -1,88 +1,53 @@
 package lifecycle
 
-import (
-	"context"
-	"sync"
+import "sync"
 
-	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
-)
+// A Thread names a queue of calls that run one after the other, because they are not safe to run concurrently. The calls that another call
+// makes have a queue of their own under that call, or they would wait for the call that waits for them.
+type Thread struct{ Namespace, Thread, Parent string }
 
-// A lane is the calls of one thread that run one after the other: those that are not safe beside each other. A call that
-// another one makes while it runs has a lane of its own under that one, or it would wait for who waits for it.
-type lane struct{ namespace, thread, parent string }
+// Threads are the queues of threads in which a call runs or waits. Calls that are safe to run concurrently use none.
+type Threads struct {
+	length int // calls that may wait in each
 
-// lanes are those in which a call runs or waits. Calls that are safe beside others never look at them.
-type lanes struct {
-	length int // how many may wait in each
-
-	mu sync.Mutex
-	of map[lane]*places
+	mu     sync.Mutex
+	queues map[Thread]*Slots
 }
 
-// enter returns what is closed when it is the call's turn in its lane, and how to leave it, before that or after. Turns
-// come in the order of entering. ok is false when too many wait.
-func (s *lanes) enter(k lane) (turn <-chan struct{}, leave func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.of == nil {
-		s.of = map[lane]*places{}
+// Enter returns a channel that is closed at the call's turn, and a function that leaves the queue, before the turn or after. Turns come
+// in the order of entering. ok is false when too many calls wait.
+func (t *Threads) Enter(k Thread) (turn <-chan struct{}, leave func(), ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.queues == nil {
+		t.queues = map[Thread]*Slots{}
 	}
-	in := s.of[k]
-	if in == nil {
-		in = newPlaces(1, s.length)
-		s.of[k] = in
+	q := t.queues[k]
+	if q == nil {
+		q = newSlots(1, t.length)
+		t.queues[k] = q
 	}
-	if in.full(want{}, 1) != nil {
+	if q.Full(Demand{}, 1) != nil {
 		return nil, nil, false
 	}
-	turn, giveUp := in.line(want{})
+	turn, giveUp := q.wait(&Demand{})
 	return turn, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		giveUp()
-		if taken, waiting := in.count(); taken+waiting == 0 {
-			delete(s.of, k)
+		if running, waiting := q.Count(); running+waiting == 0 {
+			delete(t.queues, k)
 		}
 	}, true
 }
 
-// waiting returns how many calls wait for their turn.
-func (s *lanes) waiting() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, in := range s.of {
-		_, wait := in.count()
-		n += wait
+// Waiting returns how many calls wait for their turn.
+func (t *Threads) Waiting() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, q := range t.queues {
+		_, waiting := q.Count()
+		n += waiting
 	}
 	return n
-}
-
-// alone reports whether the call runs in a lane.
-func (p *pass) alone() bool {
-	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.beside.Load()
-}
-
-// takeLane waits for the call's turn in its lane, until the queue timeout.
-func (p *pass) takeLane(ctx context.Context) *end {
-	turn, leave, ok := p.l.e.lanes.enter(lane{p.l.key.Namespace, p.in.Run.Thread, p.in.Run.ParentCall})
-	if !ok {
-		return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-			Code: tool.ResourceExhausted, Reason: "QUEUE_FULL", Aborted: true, Retryable: true,
-			Message: "Not run: too many calls of this thread are waiting",
-		})}
-	}
-	select {
-	case <-turn:
-	default:
-		w := p.l.e.places.wantOf(&p.in.Caller, p.def.Descriptor)
-		p.l.e.places.besides(w, 1)
-		out := p.wait(ctx, turn, leave)
-		p.l.e.places.besides(w, -1)
-		if out != nil {
-			return out
-		}
-	}
-	p.leaveLane = leave
-	return nil
 }
