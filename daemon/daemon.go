@@ -249,7 +249,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
 	}
-	limit(d.cfg, &cfg)
+	engineLimits(d.cfg, &cfg)
 	d.engine, err = lifecycle.New(cfg)
 	d.auth = auth
 	return err

@@ -3,19 +3,20 @@ package daemon
 import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store"
 )
 
-// limit puts the limits of the configuration into that of the engine.
-func limit(c *config.Config, to *lifecycle.Config) {
+// engineLimits puts the limits of the configuration into that of the engine.
+func engineLimits(c *config.Config, to *lifecycle.Config) {
 	l, d := &c.Limits, &c.Documents
 	to.Documents = lifecycle.Documents{Size: d.Size, Count: d.Count, Total: int64(d.Total), NamespaceWriters: d.NamespaceWriters}
 	to.Concurrency, to.QueueLength, to.QueueTimeout = l.Concurrency, l.QueueLength, c.Timeouts.Queue
 	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
 	to.NamespaceConcurrency, to.PrincipalConcurrency = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
 	for _, t := range l.ConcurrencyTools {
-		to.ToolConcurrency = append(to.ToolConcurrency, lifecycle.ToolLimit(t))
+		to.ToolConcurrency = append(to.ToolConcurrency, limit.ToolLimit(t))
 	}
 	to.NamespaceQueue, to.PrincipalQueue = l.QueueNamespace, l.QueuePrincipal
 	to.NamespaceQuestions, to.PrincipalQuestions = l.QuestionsNamespace, l.QuestionsPrincipal
@@ -36,7 +37,7 @@ func showLimits(c *config.Config, to *server.Limits) {
 		to.RunningTools = append(to.RunningTools, server.ToolLimit(t))
 	}
 	var engine lifecycle.Config
-	limit(c, &engine)
+	engineLimits(c, &engine)
 	to.QueuedNamespace, to.QueuedPrincipal = engine.QueueShares()
 	to.OutputThread, to.OutputNamespace = int64(l.OutputQuotaThread), int64(l.OutputQuotaNamespace)
 	to.SuspensionsNamespace, to.SuspensionsPrincipal = l.QuestionsNamespace, l.QuestionsPrincipal

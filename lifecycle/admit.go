@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -40,15 +41,17 @@ func (p *pass) takeSlot() bool {
 }
 
 // demand returns the limits that the call counts against.
-func (p *pass) demand() Demand { return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor) }
+func (p *pass) demand() limit.Demand {
+	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
+}
 
 // ownTurn reports whether the call runs alone in its thread.
 func (p *pass) ownTurn() bool {
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.beside.Load()
 }
 
-func (p *pass) thread() Thread {
-	return Thread{p.l.key.Namespace, p.in.Run.Thread, p.in.Run.ParentCall}
+func (p *pass) thread() limit.Thread {
+	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
 // enterThread waits for the call's turn in its thread, until the queue timeout.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -180,7 +181,7 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(b *batch, run *tool.Run, d Demand) error {
+func (e *Engine) reserve(b *batch, run *tool.Run, d limit.Demand) error {
 	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
 		taken.ready.wait() // none is held meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -85,8 +86,7 @@ type Config struct {
 	// results.
 	UnattendedWaits func() bool
 
-	Concurrency  int           // calls that run at once; 0 means 256
-	QueueLength  int           // calls that wait for a place; 0 means 4,096
+	limit.Config               // of running and waiting calls, questions, failing sources and storage
 	QueueTimeout time.Duration // 0 means 30 s
 	Attempt      time.Duration // 0 means 10 min
 	Linger       time.Duration // 0 means 30 s; negative is never
@@ -96,20 +96,6 @@ type Config struct {
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB
 	MaxArguments int           // bytes, at the door; 0 means 1 MiB
 	Documents    Documents
-
-	// Calls that run at once of a namespace, of a principal, of tools; 0 and none: as many as there are places.
-	NamespaceConcurrency, PrincipalConcurrency int
-	ToolConcurrency                            []ToolLimit // the first that matches counts
-	// Calls that wait of a namespace and of a principal; 0 means three quarters and half of QueueLength.
-	NamespaceQueue, PrincipalQueue int
-
-	// StoredBytes is about what a namespace may have in the journal and the spool; 0: any number. See [Engine.MeasureStorage].
-	StoredBytes int64
-	// Open questions of a namespace and of a principal; 0: any number.
-	NamespaceQuestions, PrincipalQuestions int
-	// CircuitFailures in a row with UPSTREAM open the circuit of a source, and after CircuitOpen one call tries. 0: none; 30 s.
-	CircuitFailures int
-	CircuitOpen     time.Duration
 
 	// Compact makes the message of a tool's result shorter for the model and says what it did; ok is false when it stays. What
 	// it was stays readable as an artifact. Errors are not given to it. nil: none is made shorter.
@@ -137,7 +123,7 @@ type Engine struct {
 	hold  hold
 
 	policies *Policies
-	limits   Limits
+	limits   *limit.Limits
 	batches  batches
 	workers  workers
 	owners   owners
@@ -202,6 +188,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
+		limits:   limit.New(cfg.Config),
 		lives:    map[call.Key]*live{},
 		blocked:  map[call.Key]blockedRun{},
 		purging:  make(chan struct{}, 1),
@@ -214,11 +201,6 @@ func New(cfg Config) (*Engine, error) {
 
 		operations: operations{woken: make(chan struct{}, 1)},
 	}
-	e.limits.Slots = cfg.slots()
-	e.limits.Threads.length = cfg.QueueLength
-	e.limits.Questions.namespace, e.limits.Questions.principal = cfg.NamespaceQuestions, cfg.PrincipalQuestions
-	e.limits.Storage.max = cfg.StoredBytes
-	e.limits.Circuits.failures, e.limits.Circuits.open = cfg.CircuitFailures, or(cfg.CircuitOpen, 30*time.Second)
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	e.hold.begin(cfg.Store)
@@ -226,8 +208,6 @@ func New(cfg Config) (*Engine, error) {
 }
 
 func (c *Config) fill() {
-	c.Concurrency = or(c.Concurrency, 256)
-	c.QueueLength = or(c.QueueLength, 4096)
 	c.QueueTimeout = or(c.QueueTimeout, 30*time.Second)
 	c.Attempt = or(c.Attempt, 10*time.Minute)
 	c.Linger = or(c.Linger, 30*time.Second)
@@ -248,18 +228,6 @@ func (c *Config) fill() {
 	if c.FailPoint == nil {
 		c.FailPoint = func(string) {}
 	}
-}
-
-func (c *Config) slots() *Slots {
-	s := newSlots(c.Concurrency, c.QueueLength)
-	s.namespace, s.principal, s.tools = c.NamespaceConcurrency, c.PrincipalConcurrency, c.ToolConcurrency
-	s.namespaceQueue, s.principalQueue = c.QueueShares()
-	return s
-}
-
-// QueueShares returns how many calls of a namespace and of a principal may wait.
-func (c *Config) QueueShares() (namespace, principal int) {
-	return or(c.NamespaceQueue, max(c.QueueLength*3/4, 1)), or(c.PrincipalQueue, max(c.QueueLength/2, 1))
 }
 
 func or[T comparable](v, fallback T) T {

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -65,7 +66,7 @@ func checkID(field, id string, least int) error {
 
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
 // pass from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
-func (e *Engine) room(l *live, run *tool.Run, d Demand, n int) error {
+func (e *Engine) room(l *live, run *tool.Run, d limit.Demand, n int) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
 	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
@@ -79,7 +80,7 @@ func (e *Engine) room(l *live, run *tool.Run, d Demand, n int) error {
 	return err
 }
 
-func (e *Engine) refusal(run, namespace string, d Demand, n int, draining, blocked bool, failed error) (err error) {
+func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining, blocked bool, failed error) (err error) {
 	switch {
 	case failed != nil:
 		return storeRefusal(failed, "")
@@ -92,7 +93,7 @@ func (e *Engine) refusal(run, namespace string, d Demand, n int, draining, block
 	case e.limits.Storage.Full(namespace):
 		return e.limits.Storage.Refusal()
 	case e.behind.full():
-		err = QueueFull("too many calls are waiting for the journal; send the call again later")
+		err = limit.QueueFull("too many calls are waiting for the journal; send the call again later")
 	default:
 		err = e.limits.Slots.Full(d, n)
 	}
@@ -103,7 +104,7 @@ func (e *Engine) refusal(run, namespace string, d Demand, n int, draining, block
 }
 
 // demandOf returns the limits that a new call would count against.
-func (e *Engine) demandOf(p *tool.Principal, spec *call.Spec) Demand {
+func (e *Engine) demandOf(p *tool.Principal, spec *call.Spec) limit.Demand {
 	d := &tool.Descriptor{ID: spec.Tool}
 	if e.limits.Slots.LimitsTools() {
 		if def, ok := e.cfg.Tools.Lookup(p.Namespace, spec.Tool); ok {

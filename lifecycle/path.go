@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -40,8 +41,8 @@ type pass struct {
 	found       findings
 	walked      int  // how many of the steps are behind it
 	ahead       bool // it goes on in the goroutine of its caller
-	slot        Slot
-	visit       Visit         // of its source
+	slot        limit.Slot
+	visit       limit.Visit   // of its source
 	queued      time.Time     // since when it waits; zero: it did not have to
 	leaveThread func()        // ends its turn in its thread; nil: it has none
 	group       string        // of calls that run together: the Before hooks of all come before its tool

@@ -54,6 +54,8 @@ func TestArrowsAreKept(t *testing.T) {
 		{"lifecycle", "store", ""},
 		{"lifecycle", "store/sqlite", "not among"}, // wired in daemon
 		{"lifecycle", "registry", "not among"},
+		{"lifecycle/limit", "store", ""},
+		{"lifecycle/limit", "lifecycle", "not among"},
 		{"lifecycle", "tools/files", "not among"},
 		{"lifecycle", "google.golang.org/grpc/codes", "stop in server"},
 		{"plugins/log", "hook", ""},

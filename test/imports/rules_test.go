@@ -39,6 +39,7 @@ func rows() []row {
 		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
+		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "hook/outside", "call", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/outside", "call", "tool", "proto/..."}, proto: true},
 		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox", "sandbox/address"}},

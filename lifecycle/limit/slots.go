@@ -1,4 +1,4 @@
-package lifecycle
+package limit
 
 import (
 	"container/list"
@@ -157,11 +157,11 @@ func (s *Slots) countIn(counts *map[scope]int, d Demand, n int) {
 // countAll counts n more calls in total, of their namespace and of their principal.
 func countAll(counts *map[scope]int, d *Demand, n int) {
 	for _, k := range [...]scope{{}, {namespace: d.namespace}, {namespace: d.namespace, principal: d.principal}} {
-		countOne(counts, k, n)
+		count(counts, k, n)
 	}
 }
 
-func countOne(counts *map[scope]int, k scope, n int) {
+func count(counts *map[scope]int, k scope, n int) {
 	if *counts == nil {
 		*counts = map[scope]int{}
 	}
@@ -278,13 +278,13 @@ func (s *Slots) freeLocked(d *Demand) int {
 func (s *Slots) takeLocked(d *Demand, n int) {
 	s.taken += n
 	if s.namespace > 0 {
-		countOne(&s.running, scope{namespace: d.namespace}, n)
+		count(&s.running, scope{namespace: d.namespace}, n)
 	}
 	if s.principal > 0 {
-		countOne(&s.running, scope{namespace: d.namespace, principal: d.principal}, n)
+		count(&s.running, scope{namespace: d.namespace, principal: d.principal}, n)
 	}
 	if d.toolMax > 0 {
-		countOne(&s.running, scope{tool: d.tool}, n)
+		count(&s.running, scope{tool: d.tool}, n)
 	}
 }
 

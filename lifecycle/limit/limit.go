@@ -1,0 +1,66 @@
+// Package limit bounds what the calls of a daemon use: slots, turns in threads, open questions, failing sources and storage.
+//
+//   - [Slots]: how many calls run at once, and how many wait. A client that floods the queue delays its own calls, not those of others.
+//   - [Threads]: calls of a thread that are not safe to run concurrently run one after the other.
+//   - [Questions]: how many suspended calls a namespace and a principal may have.
+//   - [Circuits]: a source whose upstream failed several times in a row is not used for a time.
+//   - [Storage]: how many bytes a namespace may have in the journal and the spool.
+//
+// The limits count and answer at once; they start no goroutine and do not know the engine. A limit of zero means that there is none, and
+// costs nothing.
+package limit
+
+import (
+	"cmp"
+	"time"
+)
+
+// A Config is what the limits are.
+type Config struct {
+	Concurrency int // calls that run at once; 0 means 256
+	QueueLength int // calls that wait for a slot; 0 means 4,096
+
+	// Calls that run at once of a namespace, of a principal, of tools; 0 and none: up to Concurrency.
+	NamespaceConcurrency, PrincipalConcurrency int
+	ToolConcurrency                            []ToolLimit // the first one that matches counts
+	// Calls of a namespace and of a principal that wait; 0 means three quarters and half of QueueLength.
+	NamespaceQueue, PrincipalQueue int
+
+	// Open questions of a namespace and of a principal; 0: no limit.
+	NamespaceQuestions, PrincipalQuestions int
+	// So many failures in a row with UPSTREAM open the circuit of a source; 0: none do. After CircuitOpen one call tries; 0 means 30 s.
+	CircuitFailures int
+	CircuitOpen     time.Duration
+	// StoredBytes is about how much a namespace may have in the journal and the spool; 0: no limit. See [Storage.Measure].
+	StoredBytes int64
+}
+
+// Limits are the limits of one engine.
+type Limits struct {
+	Slots     *Slots
+	Threads   Threads
+	Questions Questions
+	Circuits  Circuits
+	Storage   Storage
+}
+
+// New returns the limits that c describes.
+func New(c Config) *Limits {
+	total, queue := cmp.Or(c.Concurrency, 256), cmp.Or(c.QueueLength, 4096)
+	slots := newSlots(total, queue)
+	slots.namespace, slots.principal, slots.tools = c.NamespaceConcurrency, c.PrincipalConcurrency, c.ToolConcurrency
+	slots.namespaceQueue, slots.principalQueue = c.QueueShares()
+	return &Limits{
+		Slots:     slots,
+		Threads:   Threads{length: queue},
+		Questions: Questions{namespace: c.NamespaceQuestions, principal: c.PrincipalQuestions},
+		Circuits:  Circuits{failures: c.CircuitFailures, open: cmp.Or(c.CircuitOpen, 30*time.Second)},
+		Storage:   Storage{max: c.StoredBytes},
+	}
+}
+
+// QueueShares returns how many calls of a namespace and of a principal may wait.
+func (c *Config) QueueShares() (namespace, principal int) {
+	queue := cmp.Or(c.QueueLength, 4096)
+	return cmp.Or(c.NamespaceQueue, max(queue*3/4, 1)), cmp.Or(c.PrincipalQueue, max(queue/2, 1))
+}
