@@ -21,6 +21,9 @@ type ConflictError struct {
 
 func (e *ConflictError) Error() string { return e.Detail }
 
+// MaxCommands bounds the document commands of one step of a call, or of one handler.
+const MaxCommands = 256
+
 // CheckCommand returns what is wrong with a command that a tool, a hook or a client made, whatever it meets.
 func CheckCommand(c *tool.Command) error {
 	switch {

@@ -128,7 +128,7 @@ func (d *daemon) notify(ctx context.Context) {
 		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine), d.log) // ends with ctx and has no other error
 		return
 	}
-	if err := d.engine.KeepQueues(ctx, notify.Name, nil); err != nil && ctx.Err() == nil {
+	if err := d.engine.Outbox().KeepQueues(ctx, notify.Name, nil); err != nil && ctx.Err() == nil {
 		d.log.Warn("letters to targets that are gone still wait", zap.Error(err))
 	}
 }

@@ -90,8 +90,8 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stop()
 	var loops sync.WaitGroup
 	loops.Go(func() { _ = d.engine.Sweep(background) }) // ends with background and has no other error
-	loops.Go(func() { _ = d.engine.Act(background) })
-	loops.Go(func() { _ = d.engine.Poll(background) })
+	loops.Go(func() { _ = d.engine.Outbox().Run(background) })
+	loops.Go(func() { _ = d.engine.Operations().Run(background) })
 	loops.Go(func() { d.notify(background) })
 	if d.plugins.waker != nil {
 		loops.Go(func() { d.plugins.waker.Run(background, d.engine, d.log) })

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,116 +16,136 @@ import (
 )
 
 const (
-	// actMost is the longest that the next look for actions waits.
+	// actMost is the longest time between two looks for due actions.
 	actMost = 15 * time.Second
-	// actPage is how many actions are looked at together, actAtOnce how many calls' actions run at the same time.
+	// actPage is the number of actions in one query; actAtOnce the number of calls whose actions run at the same time.
 	actPage   = 64
 	actAtOnce = 8
-	// maxError bounds what is kept of an error, in bytes.
+	// maxError bounds the stored text of an error, in bytes.
 	maxError = 1 << 10
 )
 
-// actDelays are between the attempts at an action; there is one more attempt than there are delays.
+// actDelays separate the attempts at an action. An action fails for good after the attempt that follows the last delay.
 var actDelays = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute}
 
-// acting is what carries out actions.
-type acting struct {
-	woken chan struct{} // has room for one
+// An Outbox holds the actions of calls that have committed, and carries them out. Its methods may be called from many goroutines.
+type Outbox struct {
+	cfg   OutboxConfig
+	woken chan struct{} // has capacity for one
 
 	mu   sync.Mutex
-	next time.Time // when one is due again that failed
+	next time.Time // when an action that failed is due again
 	busy map[call.Key]bool
 }
 
-func (a *acting) wake() {
+// An OutboxConfig is what an outbox needs of the engine; all fields are required.
+type OutboxConfig struct {
+	Store     store.Store
+	Log       *zap.Logger
+	Limits    store.DocumentLimits
+	Hooks     func() *hook.Set            // those in force
+	Held      func() bool                 // whether the actions belong to the store that this one was copied from
+	Own       func(context.Context) error // why nothing may start, because another daemon may own the journal
+	Documents func(namespace, run, thread string) tool.Documents
+	Fatal     func(error)                      // reports that the journal failed
+	Refusal   func(err error, id string) error // what clients read of an error of the store
+	Failed    func()                           // counts a hook that failed
+	FailPoint func(name string)
+}
+
+// NewOutbox returns an outbox on the journal.
+func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg: cfg, woken: make(chan struct{}, 1)} }
+
+// Wake makes Run look for due actions now.
+func (o *Outbox) Wake() {
 	select {
-	case a.woken <- struct{}{}:
+	case o.woken <- struct{}{}:
 	default:
 	}
 }
 
-// take reports whether nobody else carries out this action now.
-func (a *acting) take(key call.Key) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.busy[key] {
+// take reports whether no other goroutine carries out this action now. The caller gives it back.
+func (o *Outbox) take(key call.Key) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.busy[key] {
 		return false
 	}
-	if a.busy == nil {
-		a.busy = map[call.Key]bool{}
+	if o.busy == nil {
+		o.busy = map[call.Key]bool{}
 	}
-	a.busy[key] = true
+	o.busy[key] = true
 	return true
 }
 
-func (a *acting) give(key call.Key) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.busy, key)
+func (o *Outbox) give(key call.Key) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.busy, key)
 }
 
-// until returns how long the next look waits.
-func (a *acting) until(now time.Time) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.next.IsZero() {
+// until returns how long Run waits before it looks again.
+func (o *Outbox) until(now time.Time) time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next.IsZero() {
 		return actMost
 	}
-	wait := min(max(a.next.Sub(now), time.Millisecond), actMost)
-	a.next = time.Time{}
+	wait := min(max(o.next.Sub(now), time.Millisecond), actMost)
+	o.next = time.Time{}
 	return wait
 }
 
-func (a *acting) again(at time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.next.IsZero() || at.Before(a.next) {
-		a.next = at
+func (o *Outbox) again(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.next.IsZero() || at.Before(o.next) {
+		o.next = at
 	}
 }
 
-// Act carries out the actions of calls that have committed. It blocks until ctx is done; the attempts that ctx cuts off are made
-// again by the next daemon.
-func (e *Engine) Act(ctx context.Context) error {
-	if due, err := e.store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && e.held.on.Load() {
-		e.log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
+// Run carries out the actions of calls that have committed. It blocks until ctx is done. The next daemon repeats the attempts that
+// ctx interrupts.
+func (o *Outbox) Run(ctx context.Context) error {
+	if due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && o.cfg.Held() {
+		o.cfg.Log.Error("actions of calls that have ended are held, because the store was copied or restored: toold release --all carries them out")
 	}
 	for {
-		if err := e.actDue(ctx); err != nil && ctx.Err() == nil {
-			e.log.Warn("actions not carried out; will try again", zap.Error(err))
+		if err := o.actDue(ctx); err != nil && ctx.Err() == nil {
+			o.cfg.Log.Warn("actions not carried out; will try again", zap.Error(err))
 		}
-		timer := time.NewTimer(e.actions.until(e.store.Now()))
+		timer := time.NewTimer(o.until(o.cfg.Store.Now()))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-e.actions.woken:
+		case <-o.woken:
 			timer.Stop()
 		case <-timer.C:
 		}
 	}
 }
 
-// actDue carries out what is due, until nothing is.
-func (e *Engine) actDue(ctx context.Context) error {
-	for limit := actPage; ctx.Err() == nil && !e.held.on.Load(); { // those of a copy are the original's
-		due, err := e.store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: limit})
+// actDue carries out due actions until none is left.
+func (o *Outbox) actDue(ctx context.Context) error {
+	for limit := actPage; ctx.Err() == nil && !o.cfg.Held(); {
+		due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: limit})
 		if err != nil {
 			return err
 		}
-		switch moved := e.actAll(ctx, due); {
+		switch moved := o.actAll(ctx, due); {
 		case moved > 0:
 		case len(due) < limit:
 			return nil
-		default: // those that cannot be moved must not hide the others
+		default: // actions that cannot be settled now must not hide the others
 			limit *= 4
 		}
 	}
 	return nil
 }
 
-// actAll carries out actions, those of one call in their order. It returns how many it settled.
-func (e *Engine) actAll(ctx context.Context, actions []store.Action) int {
+// actAll carries out actions; those of one call in their order. It returns how many it settled.
+func (o *Outbox) actAll(ctx context.Context, actions []store.Action) int {
 	of := map[call.Key][]store.Action{}
 	var order []call.Key
 	for _, a := range actions {
@@ -136,13 +157,13 @@ func (e *Engine) actAll(ctx context.Context, actions []store.Action) int {
 	}
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	moved, places := 0, make(chan struct{}, actAtOnce)
+	moved, slots := 0, make(chan struct{}, actAtOnce)
 	for _, key := range order {
-		places <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			for _, a := range of[key] {
-				if e.act(ctx, a) {
+				if o.act(ctx, a) {
 					mu.Lock()
 					moved++
 					mu.Unlock()
@@ -154,108 +175,108 @@ func (e *Engine) actAll(ctx context.Context, actions []store.Action) int {
 	return moved
 }
 
-// act makes one attempt at an action and stores what came of it. It reports whether the action stands otherwise now.
-func (e *Engine) act(ctx context.Context, a store.Action) bool {
+// act makes one attempt at an action and stores the outcome. It reports whether the stored action changed.
+func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	key := call.Key{Namespace: a.Namespace, ID: a.ID}
-	if a.Broken || ctx.Err() != nil || !e.actions.take(key) {
+	if a.Broken || ctx.Err() != nil || !o.take(key) {
 		return false
 	}
-	defer e.actions.give(key)
-	if e.Own(ctx) != nil {
-		return false // the daemon that has the journal does it
+	defer o.give(key)
+	if o.cfg.Own(ctx) != nil {
+		return false // the daemon that owns the journal carries it out
 	}
-	got, err := e.handle(ctx, &a)
+	got, err := o.handle(ctx, &a)
 	if ctx.Err() != nil {
-		return false // it is nobody's fault
+		return false // an interruption is no failure
 	}
-	done := &store.Amendment{Namespace: a.Namespace, Done: a.ID, Limits: e.cfg.Documents.limits()}
+	done := &store.Amendment{Namespace: a.Namespace, Done: a.ID, Limits: o.cfg.Limits}
 	if err != nil {
-		done.Actions = []store.Action{e.afterFailure(a, err)}
+		done.Actions = []store.Action{o.afterFailure(a, err)}
 	} else {
 		origin := a
 		origin.Round, origin.Attempts, origin.Error = a.Round+1, 0, ""
-		done.Actions = e.newActions(origin, got.Actions, a.Phase == tool.RunEnd)
-		done.Documents = e.handlerDocuments(&a, got.Documents)
+		done.Actions = o.Actions(origin, got.Actions, a.Phase == tool.RunEnd)
+		done.Documents = o.handlerDocuments(&a, got.Documents)
 	}
-	e.cfg.FailPoint("before-action-done")
-	told, err := e.store.Amend(context.WithoutCancel(ctx), done)
+	o.cfg.FailPoint("before-action-done")
+	notices, err := o.cfg.Store.Amend(context.WithoutCancel(ctx), done)
 	if errors.Is(err, store.ErrFatal) {
-		e.fatal(err)
+		o.cfg.Fatal(err)
 	}
 	if err != nil {
 		if !errors.Is(err, store.ErrNotFound) { // it was purged
-			e.log.Warn("action not settled; it is made again", zap.String("action_id", a.ID), zap.Error(err))
-			e.actions.again(e.store.Now().Add(actDelays[0]))
+			o.cfg.Log.Warn("action not settled; it will be repeated", zap.String("action_id", a.ID), zap.Error(err))
+			o.again(o.cfg.Store.Now().Add(actDelays[0]))
 		}
 		return errors.Is(err, store.ErrNotFound)
 	}
-	for _, n := range told {
+	for _, n := range notices {
 		if n.Conflict != "" {
-			e.log.Warn("document command of an action dropped", zap.String("action_id", a.ID), zap.String("key", n.Key), zap.String("conflict", string(n.Conflict)))
+			o.cfg.Log.Warn("document command of an action dropped", zap.String("action_id", a.ID), zap.String("key", n.Key), zap.String("conflict", string(n.Conflict)))
 		}
 	}
 	return true
 }
 
-// handle asks the handler.
-func (e *Engine) handle(ctx context.Context, a *store.Action) (hook.ActionResult, error) {
-	entry, ok := e.handler(a.Handler)
+// handle calls the handler.
+func (o *Outbox) handle(ctx context.Context, a *store.Action) (hook.ActionResult, error) {
+	entry, ok := o.handler(a.Handler)
 	if !ok {
 		return hook.ActionResult{}, errNoHandler
 	}
 	in := &hook.ActionInput{
 		ID: a.ID, Namespace: a.Namespace, CallID: a.CallID, Run: a.Run, Thread: a.Thread, Batch: a.Batch, Caller: a.Caller,
-		Phase: a.Phase, Payload: or(a.Payload, "null"), Round: a.Round, Attempt: a.Attempts + 1,
-		Documents: &snapshot{e: e, namespace: a.Namespace, run: a.Run, thread: a.Thread},
+		Phase: a.Phase, Payload: cmp.Or(a.Payload, "null"), Round: a.Round, Attempt: a.Attempts + 1,
+		Documents: o.cfg.Documents(a.Namespace, a.Run, a.Thread),
 	}
-	return hook.Bounded(ctx, or(entry.Deadline, hook.HandlerDeadline), func(ctx context.Context) (hook.ActionResult, error) { return entry.Hook.Handle(ctx, in) })
+	return hook.Bounded(ctx, cmp.Or(entry.Deadline, hook.HandlerDeadline), func(ctx context.Context) (hook.ActionResult, error) { return entry.Hook.Handle(ctx, in) })
 }
 
 var errNoHandler = errors.New("there is no such handler")
 
-// afterFailure returns an action as it stands after an attempt that failed: due again a little later, or dead.
-func (e *Engine) afterFailure(a store.Action, err error) store.Action {
-	e.stats.hookFailures.Add(1)
+// afterFailure returns an action after an attempt that failed: due again later, or dead.
+func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
+	o.cfg.Failed()
 	a.Attempts++
-	text := e.scrubbed(err.Error())
+	text := o.scrubbed(err.Error())
 	a.Error = readable(text[:min(len(text), maxError)])
 	fields := []zap.Field{zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.Int("attempt", a.Attempts), zap.String("error", a.Error)}
 	if a.Attempts > len(actDelays) || errors.Is(err, errNoHandler) {
 		a.State, a.Due = store.ActionDead, time.Time{}
-		e.log.Error("action failed and is kept as a dead letter", fields...)
+		o.cfg.Log.Error("action failed and is kept as a dead letter", fields...)
 		return a
 	}
-	a.Due = e.store.Now().Add(actDelays[a.Attempts-1])
-	e.actions.again(a.Due)
-	e.log.Warn("action failed; will try again", fields...)
+	a.Due = o.cfg.Store.Now().Add(actDelays[a.Attempts-1])
+	o.again(a.Due)
+	o.cfg.Log.Warn("action failed; will try again", fields...)
 	return a
 }
 
-// scrubbed is a text without what the filters keep secret.
-func (e *Engine) scrubbed(text string) string {
-	for _, s := range are[hook.Scrubber](e.hooks.Load().Filter) {
-		if hook.Safely(func() error { text = s.Text(text); return nil }) != nil {
+// scrubbed returns a text without the secrets that filters remove.
+func (o *Outbox) scrubbed(text string) string {
+	for _, f := range o.cfg.Hooks().Filter {
+		s, ok := f.Hook.(hook.Scrubber)
+		if ok && hook.Safely(func() error { text = s.Text(text); return nil }) != nil {
 			return notShown
 		}
 	}
 	return text
 }
 
-// handlerDocuments turns the commands of a handler into changes, as those of a call are.
-func (e *Engine) handlerDocuments(a *store.Action, commands []tool.Command) []store.DocumentChange {
+// handlerDocuments turns the document commands of a handler into changes. It drops and logs malformed commands.
+func (o *Outbox) handlerDocuments(a *store.Action, commands []tool.Command) []store.DocumentChange {
 	var changes []store.DocumentChange
-	in := snapshot{run: a.Run, thread: a.Thread}
 	for i := range commands {
-		id, ok := in.scopeID(commands[i].Scope)
+		id, ok := commands[i].Scope.ID(a.Run, a.Thread)
 		err := call.CheckCommand(&commands[i])
 		switch {
 		case !ok:
 			err = errors.New("the call has no such scope")
-		case len(changes) >= maxCommands:
-			err = fmt.Errorf("there are more than %d", maxCommands)
+		case len(changes) >= call.MaxCommands:
+			err = fmt.Errorf("there are more than %d", call.MaxCommands)
 		}
 		if err != nil {
-			e.log.Warn("document command dropped", zap.String("action_id", a.ID), zap.String("key", commands[i].Key), zap.Error(err))
+			o.cfg.Log.Warn("document command dropped", zap.String("action_id", a.ID), zap.String("key", commands[i].Key), zap.Error(err))
 			continue
 		}
 		changes = append(changes, store.DocumentChange{ScopeID: id, Command: commands[i]})
@@ -263,28 +284,44 @@ func (e *Engine) handlerDocuments(a *store.Action, commands []tool.Command) []st
 	return changes
 }
 
-// actAtEnd carries out what waits for the end of a run, as far as that is quickly done; the rest is due from then on.
-func (e *Engine) actAtEnd(ctx context.Context, namespace, run string) error {
-	if e.held.on.Load() {
+// EndRun carries out the actions that wait for the end of a run, for at most ten seconds. The others are due from then on.
+func (o *Outbox) EndRun(ctx context.Context, namespace, run string) error {
+	if o.cfg.Held() {
 		return nil
 	}
 	waiting := store.ActionQuery{Namespace: namespace, Phase: tool.RunEnd, End: run, Limit: actPage}
-	actions, err := e.store.Actions(ctx, waiting)
+	actions, err := o.cfg.Store.Actions(ctx, waiting)
 	if err != nil || len(actions) == 0 {
 		return err
 	}
 	quickly, cancel := context.WithTimeout(ctx, runEndTime)
 	defer cancel()
-	for err == nil && len(actions) > 0 && e.actAll(quickly, actions) > 0 {
+	for err == nil && len(actions) > 0 && o.actAll(quickly, actions) > 0 {
 		waiting.After = actions[len(actions)-1].Position // what failed is due again later
-		actions, err = e.store.Actions(ctx, waiting)
+		actions, err = o.cfg.Store.Actions(ctx, waiting)
 	}
 	if err == nil {
-		_, err = e.store.Amend(ctx, &store.Amendment{Namespace: namespace, Ended: run, EndPhase: tool.RunEnd})
-		e.actions.wake()
+		err = o.release(ctx, namespace, run, tool.RunEnd)
 	}
 	return err
 }
 
-// runEndTime is what the actions at the end of a run may take before its documents go.
+// EndBatch makes the actions due that wait for the end of a batch. It may be repeated.
+func (o *Outbox) EndBatch(ctx context.Context, namespace, batch string) error {
+	waiting := store.ActionQuery{Namespace: namespace, Phase: tool.BatchEnd, End: batch, Limit: 1}
+	actions, err := o.cfg.Store.Actions(ctx, waiting)
+	if err != nil || len(actions) == 0 {
+		return err
+	}
+	return o.release(ctx, namespace, batch, tool.BatchEnd)
+}
+
+// release makes the actions due that wait for the end of a run or a batch.
+func (o *Outbox) release(ctx context.Context, namespace, ended string, phase tool.Phase) error {
+	_, err := o.cfg.Store.Amend(ctx, &store.Amendment{Namespace: namespace, Ended: ended, EndPhase: phase})
+	o.Wake()
+	return err
+}
+
+// runEndTime is the time that the actions at the end of a run may take before its documents are removed.
 const runEndTime = 10 * time.Second

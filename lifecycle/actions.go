@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
@@ -14,17 +15,17 @@ import (
 )
 
 const (
-	// maxActions bounds what one step of a call, or one action, asks for.
+	// maxActions bounds the number of actions that one step of a call, or one action, asks for.
 	maxActions = 32
-	// maxPayload bounds what an action carries, in bytes.
+	// maxPayload bounds the payload of an action, in bytes.
 	maxPayload = 64 << 10
-	// maxRounds bounds how far actions lead to actions.
+	// maxRounds bounds the length of a chain of actions that lead to actions.
 	maxRounds = 16
-	// runEndLatest is when an action for the end of a run is carried out although nobody has ended the run.
+	// runEndLatest is the time after which an action for the end of a run is carried out although the run has not ended.
 	runEndLatest = 24 * time.Hour
 )
 
-// checkAction returns what is wrong with an action, whoever would carry it out.
+// checkAction returns the reason why an action is malformed; nil when it is not.
 func checkAction(a *tool.Action) error {
 	switch a.Phase {
 	case tool.AfterCommit, tool.BatchEnd, tool.RunEnd:
@@ -43,21 +44,9 @@ func checkAction(a *tool.Action) error {
 	return err
 }
 
-// storedActions is what a step of the call stores of what was asked for. An action that is malformed is a bug of its author: it
-// is dropped and logged.
-func (p *pass) storedActions(asked []tool.Action) []store.Action {
-	if len(asked) == 0 {
-		return nil
-	}
-	c := p.l.peek()
-	over := c.Run.ID != "" && p.l.e.owners.hasEnded(belonging{namespace: c.Namespace, run: c.Run.ID})
-	return p.l.e.newActions(store.Action{
-		Namespace: c.Namespace, CallID: c.ID, Run: c.Run.ID, Thread: c.Run.Thread, Batch: c.BatchID, Caller: c.Caller.Subject, Round: 1,
-	}, asked, over)
-}
-
-// newActions makes stored actions of what was asked for, in the place of origin. over says that its run has ended.
-func (e *Engine) newActions(origin store.Action, asked []tool.Action, over bool) []store.Action {
+// Actions returns the actions to store for a step of a call or for another action, which origin describes. ended reports that the run
+// of origin has ended. A malformed action is a bug of its author: it is dropped and logged.
+func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) []store.Action {
 	var actions []store.Action
 	for i := range asked {
 		err := checkAction(&asked[i])
@@ -65,19 +54,19 @@ func (e *Engine) newActions(origin store.Action, asked []tool.Action, over bool)
 			err = fmt.Errorf("there are more than %d", maxActions)
 		}
 		if err != nil {
-			e.log.Warn("action dropped", zap.String("call_id", origin.CallID), zap.String("handler", asked[i].Handler), zap.Error(err))
+			o.cfg.Log.Warn("action dropped", zap.String("call_id", origin.CallID), zap.String("handler", asked[i].Handler), zap.Error(err))
 			continue
 		}
 		a := origin
-		a.ID, a.Action, a.State, a.Created = "a-"+newID(), asked[i], store.ActionPending, e.store.Now()
+		a.ID, a.Action, a.State, a.Created = newActionID(), asked[i], store.ActionPending, o.cfg.Store.Now()
 		a.Due = a.Created
 		switch {
 		case a.Round > maxRounds:
 			a.State, a.Due, a.Error = store.ActionDead, time.Time{}, fmt.Sprintf("actions led to actions for more than %d rounds", maxRounds)
-			e.log.Error("action is kept as a dead letter", zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.String("error", a.Error))
+			o.cfg.Log.Error("action is kept as a dead letter", zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.String("error", a.Error))
 		case a.Phase == tool.BatchEnd && a.Batch != "":
 			a.Due = time.Time{}
-		case a.Phase == tool.RunEnd && a.Run != "" && !over:
+		case a.Phase == tool.RunEnd && a.Run != "" && !ended:
 			a.Due = a.Created.Add(runEndLatest)
 		}
 		actions = append(actions, a)
@@ -85,12 +74,15 @@ func (e *Engine) newActions(origin store.Action, asked []tool.Action, over bool)
 	return actions
 }
 
-// handler finds who carries out actions of this name.
-func (e *Engine) handler(name string) (hook.Entry[hook.Handler], bool) {
-	handlers := e.hooks.Load().Handler
+// handler finds the handler with this name.
+func (o *Outbox) handler(name string) (hook.Entry[hook.Handler], bool) {
+	handlers := o.cfg.Hooks().Handler
 	i := slices.IndexFunc(handlers, func(h hook.Entry[hook.Handler]) bool { return h.Name == name })
 	if i < 0 {
 		return hook.Entry[hook.Handler]{}, false
 	}
 	return handlers[i], true
 }
+
+// newActionID returns the id of a new action.
+func newActionID() string { return "a-" + uuid.Must(uuid.NewV7()).String() }

@@ -68,7 +68,7 @@ func handlers(named map[string]*handler) func(*lifecycle.Config) {
 func (w *world) act() {
 	ctx, stop := context.WithCancel(w.t.Context())
 	done := make(chan error)
-	go func() { done <- w.e.Act(ctx) }()
+	go func() { done <- w.e.Outbox().Run(ctx) }()
 	synctest.Wait()
 	stop()
 	if err := <-done; err != nil {
@@ -78,7 +78,7 @@ func (w *world) act() {
 
 func (w *world) deadLetters() []store.Action {
 	w.t.Helper()
-	dead, err := w.e.DeadLetters(w.t.Context(), operator, 0, 100)
+	dead, err := w.e.Outbox().DeadLetters(w.t.Context(), operator, 0, 100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestActionsSurviveACrash(t *testing.T) {
 			return hook.ActionResult{}, nil
 		}
 		w.do(spec("t", ""))
-		if err := w.e.Act(ctx); err != nil {
+		if err := w.e.Outbox().Run(ctx); err != nil {
 			t.Error(err)
 		}
 		w.crash()
@@ -194,7 +194,7 @@ func TestDeadLetters(t *testing.T) {
 		w.do(spec("t", ""))
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
-		go func() { done <- w.e.Act(ctx) }()
+		go func() { done <- w.e.Outbox().Run(ctx) }()
 		time.Sleep(10 * time.Minute)
 		dead := w.deadLetters()
 		if len(dead) != 2 || dead[1].Handler != "h" && dead[0].Handler != "h" {
@@ -205,13 +205,13 @@ func TestDeadLetters(t *testing.T) {
 			t.Errorf("dead letters %+v", dead)
 		}
 		h.wantTold(t, "AFTER_COMMIT 1 1.1, AFTER_COMMIT 1 1.2, AFTER_COMMIT 1 1.3, AFTER_COMMIT 1 1.4, AFTER_COMMIT 1 1.5")
-		_, err := w.e.RetryDeadLetter(t.Context(), tool.Principal{Namespace: "other", Subject: "eve", Roles: []string{"operator"}}, dead[0].ID)
+		_, err := w.e.Outbox().RetryDeadLetter(t.Context(), tool.Principal{Namespace: "other", Subject: "eve", Roles: []string{"operator"}}, dead[0].ID)
 		wantRefusal(t, err, call.NotFound, "DEAD_LETTER_NOT_FOUND")
 		broken = false
-		if _, err := w.e.RetryDeadLetter(t.Context(), operator, dead[0].ID); err != nil {
+		if _, err := w.e.Outbox().RetryDeadLetter(t.Context(), operator, dead[0].ID); err != nil {
 			t.Fatal(err)
 		}
-		_, err = w.e.RetryDeadLetter(t.Context(), operator, dead[0].ID)
+		_, err = w.e.Outbox().RetryDeadLetter(t.Context(), operator, dead[0].ID)
 		wantRefusal(t, err, call.NotFound, "DEAD_LETTER_NOT_FOUND")
 		synctest.Wait()
 		if dead := w.deadLetters(); len(dead) != 1 || dead[0].Handler != "nobody" {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
 )
 
@@ -247,13 +246,7 @@ func (b *batch) carry() {
 // endBatch is what happens at the end of a batch, when all of its calls have ended: the actions that wait for it are due. A
 // crash in between has it done again, so each part of it must bear that; the end itself is stored last.
 func (e *Engine) endBatch(ctx context.Context, key call.Key) error {
-	waiting := store.ActionQuery{Namespace: key.Namespace, Phase: tool.BatchEnd, End: key.ID, Limit: 1}
-	actions, err := e.store.Actions(ctx, waiting)
-	if err == nil && len(actions) > 0 {
-		_, err = e.store.Amend(ctx, &store.Amendment{Namespace: key.Namespace, Ended: key.ID, EndPhase: tool.BatchEnd})
-		e.actions.wake()
-	}
-	if err != nil {
+	if err := e.outbox.EndBatch(ctx, key.Namespace, key.ID); err != nil {
 		return err
 	}
 	return e.store.EndBatch(ctx, key, e.store.Now())

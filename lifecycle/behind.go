@@ -158,7 +158,7 @@ func (l *live) writeBehind(done func(*live)) {
 	events, records := l.takeLocked()
 	change := &store.Change{
 		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,
-		Actions: l.e.posts(l.c, events),
+		Actions: l.e.outbox.NewPosts(l.c, events),
 	}
 	l.mu.Unlock()
 	l.e.limits.Storage.AddChange(change)
@@ -180,7 +180,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 			l.written = change.Events[n-1].Sequence
 		}
 		l.e.feed.wake(l.c)
-		l.e.posted(change.Actions)
+		l.e.outbox.Committed(change.Actions)
 		return
 	}
 	current := *l.c

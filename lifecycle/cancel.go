@@ -163,7 +163,7 @@ func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 	}
 	l.stop(wished(&r))
 	if l.record().Operation() != nil {
-		l.e.hurry(l.key)
+		l.e.operations.Hurry(l.key)
 	}
 	return nil
 }

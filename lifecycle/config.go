@@ -129,7 +129,8 @@ type Engine struct {
 	owners   owners
 	sweeps   sweeps
 
-	operations operations
+	operations *Operations
+	outbox     *Outbox
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
@@ -143,8 +144,6 @@ type Engine struct {
 	behind behind
 	feed   feed
 	recent recent
-
-	actions acting
 
 	purging chan struct{} // has room for one
 	closing chan struct{} // closed when streams must end
@@ -196,16 +195,29 @@ func New(cfg Config) (*Engine, error) {
 		over:     make(chan struct{}),
 		idle:     make(chan struct{}),
 		meters:   newMeters(),
-		actions:  acting{woken: make(chan struct{}, 1)},
 		sweeps:   sweeps{wake: make(chan struct{}, 1)},
-
-		operations: operations{woken: make(chan struct{}, 1)},
 	}
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	e.hold.begin(cfg.Store)
+	e.operations = NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
+	e.outbox = NewOutbox(OutboxConfig{
+		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
+		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
+		Held:   e.held.on.Load,
+		Failed: func() { e.stats.hookFailures.Add(1) },
+		Documents: func(namespace, run, thread string) tool.Documents {
+			return &snapshot{e: e, namespace: namespace, run: run, thread: thread}
+		},
+	})
 	return e, nil
 }
+
+// Operations returns the schedule of operations.
+func (e *Engine) Operations() *Operations { return e.operations }
+
+// Outbox returns the outbox.
+func (e *Engine) Outbox() *Outbox { return e.outbox }
 
 func (c *Config) fill() {
 	c.QueueTimeout = or(c.QueueTimeout, 30*time.Second)

@@ -11,14 +11,14 @@ import (
 )
 
 // DeadLetters returns at most limit actions of the principal's namespace that failed for good, behind a position.
-func (e *Engine) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]store.Action, error) {
-	return e.store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
+func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]store.Action, error) {
+	return o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
 }
 
 // RetryDeadLetter makes a dead action due again, as if it were new.
-func (e *Engine) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*store.Action, error) {
+func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*store.Action, error) {
 	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "no action %q failed for good here", id)
-	found, err := e.store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})
+	found, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})
 	if err != nil {
 		return nil, err
 	}
@@ -29,21 +29,21 @@ func (e *Engine) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 	if a.Broken {
 		return nil, call.Refuse(call.DataLoss, "ACTION_CORRUPT", "the stored row of action %q is damaged", id)
 	}
-	a.State, a.Attempts, a.Round, a.Error, a.Due = store.ActionPending, 0, 1, "", e.store.Now()
+	a.State, a.Attempts, a.Round, a.Error, a.Due = store.ActionPending, 0, 1, "", o.cfg.Store.Now()
 	if a.Queue != "" {
 		a.Due = time.Time{}
 	}
-	_, err = e.store.Amend(ctx, &store.Amendment{Namespace: p.Namespace, Done: id, Actions: []store.Action{a}})
+	_, err = o.cfg.Store.Amend(ctx, &store.Amendment{Namespace: p.Namespace, Done: id, Actions: []store.Action{a}})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, missing
 	}
 	if errors.Is(err, store.ErrFatal) {
-		e.fatal(err)
+		o.cfg.Fatal(err)
 	}
 	if err != nil {
-		return nil, storeRefusal(err, id)
+		return nil, o.cfg.Refusal(err, id)
 	}
-	e.actions.wake()
-	e.posted([]store.Action{a})
+	o.Wake()
+	o.Committed([]store.Action{a})
 	return &a, nil
 }

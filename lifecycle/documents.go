@@ -42,9 +42,6 @@ func (d *Documents) limits() store.DocumentLimits {
 	return store.DocumentLimits{Size: d.Size, Count: d.Count, Total: d.Total}
 }
 
-// maxCommands bounds the document commands of one step of a call.
-const maxCommands = 256
-
 // snapshot is the documents of a call's run, thread and namespace as they were when one of them was first read; a call that
 // reads none pays nothing.
 type snapshot struct {
@@ -70,7 +67,7 @@ func (p *pass) see(c *call.Call) {
 
 // Get implements [tool.Documents].
 func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error) {
-	id, ok := s.scopeID(scope)
+	id, ok := scope.ID(s.run, s.thread)
 	if !ok {
 		return tool.Document{}, false, nil
 	}
@@ -79,7 +76,7 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 	if !s.read {
 		scopes := []store.DocumentScope{{Scope: tool.NamespaceScope}}
 		for _, scope := range [...]tool.Scope{tool.RunScope, tool.ThreadScope} {
-			if id, ok := s.scopeID(scope); ok {
+			if id, ok := scope.ID(s.run, s.thread); ok {
 				scopes = append(scopes, store.DocumentScope{Scope: scope, ID: id})
 			}
 		}
@@ -95,19 +92,6 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 		}
 	}
 	return tool.Document{}, false, nil
-}
-
-// scopeID returns the id of a scope, if there is such a scope here.
-func (s *snapshot) scopeID(scope tool.Scope) (string, bool) {
-	switch scope {
-	case tool.RunScope:
-		return s.run, s.run != ""
-	case tool.ThreadScope:
-		return s.thread, s.thread != ""
-	case tool.NamespaceScope:
-		return "", true
-	}
-	return "", false
 }
 
 // writing collects the commands of one step, and the events that tell them.
@@ -136,13 +120,13 @@ func (w *writing) add(commands []tool.Command, namespace, counted bool) {
 	l := w.p.l
 	for i := range commands {
 		c := &commands[i]
-		id, ok := w.p.documents.scopeID(c.Scope)
+		id, ok := c.Scope.ID(w.p.documents.run, w.p.documents.thread)
 		err := call.CheckCommand(c)
 		switch {
 		case !ok:
 			err = errors.New("the call has no such scope")
-		case len(w.events) >= maxCommands:
-			err = fmt.Errorf("there are more than %d", maxCommands)
+		case len(w.events) >= call.MaxCommands:
+			err = fmt.Errorf("there are more than %d", call.MaxCommands)
 		case err == nil && counted && !l.takeCommand(c):
 			err = errors.New("the call has printed, reported and saved what it may")
 		}
@@ -159,6 +143,18 @@ func (w *writing) add(commands []tool.Command, namespace, counted bool) {
 		w.changes = append(w.changes, store.DocumentChange{ScopeID: id, Command: *c})
 		w.events = append(w.events, call.Event{Type: call.EventDocumentChanged, Document: notice})
 	}
+}
+
+// storedActions returns the actions that a step of the call stores.
+func (p *pass) storedActions(asked []tool.Action) []store.Action {
+	if len(asked) == 0 {
+		return nil
+	}
+	c := p.l.peek()
+	ended := c.Run.ID != "" && p.l.e.owners.hasEnded(belonging{namespace: c.Namespace, run: c.Run.ID})
+	return p.l.e.outbox.Actions(store.Action{
+		Namespace: c.Namespace, CallID: c.ID, Run: c.Run.ID, Thread: c.Run.Thread, Batch: c.BatchID, Caller: c.Caller.Subject, Round: 1,
+	}, asked, ended)
 }
 
 func (e *Engine) mayWriteNamespace(id string) bool {

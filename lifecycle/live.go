@@ -385,7 +385,7 @@ func (l *live) changeLocked(next *call.Call, events []call.Event, records []stor
 		NotAfter: s.notAfter, NotBefore: s.notBefore, Decision: s.decision, Documents: s.documents,
 		Run: l.runLocked(s.run), Records: slices.Concat(records, s.kept, s.records), Policies: s.policies, Actions: s.actions,
 	}
-	if posts := l.e.posts(next, events); len(posts) > 0 {
+	if posts := l.e.outbox.NewPosts(next, events); len(posts) > 0 {
 		change.Actions = slices.Concat(s.actions, posts)
 	}
 	if len(s.documents) > 0 {
@@ -417,7 +417,7 @@ func (l *live) submit(change *store.Change) error {
 	}
 	if err == nil {
 		l.e.feed.wake(l.record())
-		l.e.posted(change.Actions)
+		l.e.outbox.Committed(change.Actions)
 	}
 	return err
 }

@@ -176,7 +176,7 @@ func (l *live) flushSlotted() {
 	before, prior := l.last, l.c
 	wasBehind := prior.Class == call.Behind
 	l.numberLocked(events)
-	change := &store.Change{Key: l.key, Events: events, Durability: store.Normal, Records: records, Actions: l.e.posts(l.c, events)}
+	change := &store.Change{Key: l.key, Events: events, Durability: store.Normal, Records: records, Actions: l.e.outbox.NewPosts(l.c, events)}
 	if epochs := l.c.Epochs; len(epochs) > 0 && epochs[len(epochs)-1].First > l.written {
 		// A new epoch begins with these events: the record must say so.
 		next := *l.c

@@ -16,8 +16,8 @@ import (
 const (
 	// pollDeadline is what a tool gets to find out how far an operation is.
 	pollDeadline = 30 * time.Second
-	// pollLeast is the shortest time between two questions, pollMost the longest one that failures make of it.
-	pollLeast, pollMost = 100 * time.Millisecond, 5 * time.Minute
+	// pollLeast is the shortest interval between two polls.
+	pollLeast = 100 * time.Millisecond
 	// operationExpiry is when an operation ends of which the tool does not say it; maxOperation bounds its name, in bytes.
 	operationExpiry = 24 * time.Hour
 	maxOperation    = 1 << 10
@@ -82,7 +82,7 @@ func (l *live) park(ctx context.Context, p *pass, out end) {
 		return
 	}
 	l.e.cfg.FailPoint("after-operation")
-	l.e.operations.arm(l.key, out.operation, l.e.store.Now(), 0)
+	l.e.operations.Arm(l.key, out.operation, 0)
 }
 
 // stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
@@ -115,7 +115,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 		return err // the next daemon finds it
 	}
 	defer e.leave()
-	defer e.operations.take(key)()
+	defer e.operations.Take(key)()
 	l, err := e.acquire(context.Background(), key)
 	if err != nil {
 		return err
@@ -152,7 +152,16 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 		} else {
 			failures = 0
 		}
-		e.operations.arm(key, next.operation, e.store.Now(), failures)
+		e.operations.Arm(key, next.operation, failures)
+	}
+	return err
+}
+
+// pollOperation is turn for the schedule of operations: it returns an error only when the turn has to be repeated.
+func (e *Engine) pollOperation(key call.Key, failures int) error {
+	err := e.turn(key, failures, nil)
+	if errors.Is(err, errNoOperation) || e.Draining() {
+		return nil
 	}
 	return err
 }
@@ -265,7 +274,7 @@ func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call
 
 // recoverOperation takes up a call whose work goes on elsewhere.
 func (l *live) recoverOperation(o *call.Operation) {
-	l.e.operations.soon(l.key, o, l.record().Cancel != nil, l.e.store.Now())
+	l.e.operations.ArmNow(l.key, o, l.record().Cancel != nil)
 }
 
 // Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says

@@ -88,7 +88,7 @@ func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll fu
 		defer cancel()
 		poll := func() {
 			e := w.e
-			loops.Go(func() { _ = e.Poll(ctx) })
+			loops.Go(func() { _ = e.Operations().Run(ctx) })
 		}
 		poll()
 		run(t, w, poll)

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"container/heap"
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -11,17 +10,30 @@ import (
 	"go.uber.org/zap"
 )
 
-// pollsAtOnce is how many tools are asked at the same time how far their operations are.
+// pollsAtOnce bounds the number of tools that are asked for the state of their operations at the same time.
 const pollsAtOnce = 64
 
-// operations are the calls whose work goes on elsewhere, by when something is to be done for them: 100 bytes of each.
-type operations struct {
-	woken chan struct{} // has room for one
+// pollMost is the longest interval between two polls of an operation that failures can lead to.
+const pollMost = 5 * time.Minute
+
+// Operations is the schedule of the calls whose work continues outside of toold: when to poll the tool of each, or to end it. It
+// takes 100 bytes for each call. Its methods may be called from many goroutines.
+type Operations struct {
+	log *zap.Logger
+	now func() time.Time
+	// look does what is due for a call. An error means that it has to be repeated. failures counts the polls that failed before.
+	look  func(key call.Key, failures int) error
+	woken chan struct{} // has capacity for one
 
 	mu    sync.Mutex
 	due   dueHeap
 	of    map[call.Key]*dueOperation
 	turns map[call.Key]chan struct{} // closed when the turn of a call is over
+}
+
+// NewOperations returns an empty schedule.
+func NewOperations(log *zap.Logger, now func() time.Time, look func(key call.Key, failures int) error) *Operations {
+	return &Operations{log: log, now: now, look: look, woken: make(chan struct{}, 1)}
 }
 
 type dueOperation struct {
@@ -31,31 +43,32 @@ type dueOperation struct {
 	index    int
 }
 
-// arm has a call get its next turn when the tool is to be asked, or the operation expires.
-func (o *operations) arm(key call.Key, op *call.Operation, now time.Time, failures int) {
+// Arm schedules the next turn of a call: the next poll of its tool, or the end of its operation. Each failed poll before doubles the
+// interval.
+func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 	at := op.Expires
 	if op.Every > 0 {
 		wait := op.Every
 		for range min(failures, 16) {
 			wait = max(op.Every, min(2*wait, pollMost))
 		}
-		if next := now.Add(wait); next.Before(at) {
+		if next := o.now().Add(wait); next.Before(at) {
 			at = next
 		}
 	}
 	o.put(key, at, failures)
 }
 
-// soon is arm for a start: what is to be asked is asked at once.
-func (o *operations) soon(key call.Key, op *call.Operation, cancelled bool, now time.Time) {
+// ArmNow is [Operations.Arm] after a start of the daemon: a tool that is polled, or whose call was cancelled, gets its turn at once.
+func (o *Operations) ArmNow(key call.Key, op *call.Operation, cancelled bool) {
 	if op.Every > 0 || cancelled {
-		o.put(key, now, 0)
+		o.put(key, o.now(), 0)
 		return
 	}
 	o.put(key, op.Expires, 0)
 }
 
-func (o *operations) put(key call.Key, at time.Time, failures int) {
+func (o *Operations) put(key call.Key, at time.Time, failures int) {
 	o.mu.Lock()
 	if d := o.of[key]; d != nil {
 		d.at, d.failures = at, failures
@@ -75,31 +88,31 @@ func (o *operations) put(key call.Key, at time.Time, failures int) {
 	}
 }
 
-func (o *operations) wake() {
+func (o *Operations) wake() {
 	select {
 	case o.woken <- struct{}{}:
 	default:
 	}
 }
 
-// next takes the call whose turn has come; else it says how long nobody's turn comes.
-func (o *operations) next(now time.Time) (*dueOperation, time.Duration) {
+// next removes and returns the call whose turn has come. Without one it returns the time until the next turn.
+func (o *Operations) next(now time.Time) (*dueOperation, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.due) == 0 {
-		return nil, sweepMost
+		return nil, actMost
 	}
 	d := o.due[0]
 	if wait := d.at.Sub(now); wait > 0 {
-		return nil, min(max(wait, time.Millisecond), sweepMost)
+		return nil, min(max(wait, time.Millisecond), actMost)
 	}
 	heap.Pop(&o.due)
 	delete(o.of, d.key)
 	return d, 0
 }
 
-// take begins the turn of a call, after the one before; the caller ends it with what is returned.
-func (o *operations) take(key call.Key) (end func()) {
+// Take begins a turn of a call when the turn before it is over. The caller ends the turn with the function that it returns.
+func (o *Operations) Take(key call.Key) (end func()) {
 	for {
 		o.mu.Lock()
 		before := o.turns[key]
@@ -122,24 +135,25 @@ func (o *operations) take(key call.Key) (end func()) {
 	}
 }
 
-// Poll asks tools how far their operations are, and ends those that are out of time. It blocks until ctx is done, and what it began.
-func (e *Engine) Poll(ctx context.Context) error {
+// Run polls tools for the state of their operations and ends operations that have expired. It blocks until ctx is done and the turns
+// that it began are over.
+func (o *Operations) Run(ctx context.Context) error {
 	var turns sync.WaitGroup
 	defer turns.Wait()
-	places := make(chan struct{}, pollsAtOnce)
+	slots := make(chan struct{}, pollsAtOnce)
 	for {
-		d, wait := e.operations.next(e.store.Now())
+		d, wait := o.next(o.now())
 		if d != nil {
 			select {
-			case places <- struct{}{}:
+			case slots <- struct{}{}:
 			case <-ctx.Done():
 				return nil
 			}
 			turns.Go(func() {
-				defer func() { <-places }()
-				if err := e.turn(d.key, d.failures, nil); err != nil && !errors.Is(err, errNoOperation) && !e.Draining() {
-					e.log.Warn("operation not looked at; will try again", zap.String("call_id", d.key.ID), zap.Error(err))
-					e.operations.put(d.key, e.store.Now().Add(time.Second), d.failures)
+				defer func() { <-slots }()
+				if err := o.look(d.key, d.failures); err != nil {
+					o.log.Warn("operation not looked at; will try again", zap.String("call_id", d.key.ID), zap.Error(err))
+					o.put(d.key, o.now().Add(time.Second), d.failures)
 				}
 			})
 			continue
@@ -149,18 +163,18 @@ func (e *Engine) Poll(ctx context.Context) error {
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
-		case <-e.operations.woken:
+		case <-o.woken:
 			timer.Stop()
 		case <-timer.C:
 		}
 	}
 }
 
-// hurry gives a call its turn now: it was cancelled.
-func (e *Engine) hurry(key call.Key) {
-	go func() { // a pass: a drain waits for it
-		if err := e.turn(key, 0, nil); err != nil && !errors.Is(err, errNoOperation) && !e.Draining() {
-			e.operations.put(key, e.store.Now(), 0)
+// Hurry gives a call that was cancelled its turn now. It does not wait for the turn.
+func (o *Operations) Hurry(key call.Key) {
+	go func() { // counts as a pipeline run: a drain waits for it
+		if err := o.look(key, 0); err != nil {
+			o.put(key, o.now(), 0)
 		}
 	}()
 }

@@ -38,7 +38,7 @@ func notified(p *postman) func(*lifecycle.Config) {
 // posts is what waits in queue a, of one call.
 func (w *world) posts(id string) (texts []string) {
 	w.t.Helper()
-	list, err := w.e.Posts(w.t.Context(), "post", "a", 0, 100)
+	list, err := w.e.Outbox().Posts(w.t.Context(), "post", "a", 0, 100)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -94,19 +94,19 @@ func TestPostsAreSettled(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	inBubble(t, []tool.Tool{made("write", mutating, says)}, notified(p), func(t *testing.T, w *world) {
 		first, second := w.do(spec("write", "")), w.do(spec("write", ""))
-		list, err := w.e.Posts(t.Context(), "post", "a", 0, 10)
+		list, err := w.e.Outbox().Posts(t.Context(), "post", "a", 0, 10)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("posts %v, %v", list, err)
 		}
 		for range 2 { // the second time it is gone
-			if err := w.e.SettlePost(t.Context(), "ns", list[0].ID, 0, ""); err != nil {
+			if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[0].ID, 0, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantPosts(t, w, first.ID)
 		w.act() // it is nobody's else
 		wantPosts(t, w, second.ID, `"finished SUCCEEDED"`)
-		if err := w.e.SettlePost(t.Context(), "ns", list[1].ID, 7, "no answer"); err != nil {
+		if err := w.e.Outbox().SettlePost(t.Context(), "ns", list[1].ID, 7, "no answer"); err != nil {
 			t.Fatal(err)
 		}
 		wantPosts(t, w, second.ID)
@@ -115,7 +115,7 @@ func TestPostsAreSettled(t *testing.T) {
 			t.Fatalf("dead letters %+v", dead)
 		}
 		clear(p.woken)
-		if _, err := w.e.RetryDeadLetter(t.Context(), operator, dead[0].ID); err != nil {
+		if _, err := w.e.Outbox().RetryDeadLetter(t.Context(), operator, dead[0].ID); err != nil {
 			t.Fatal(err)
 		}
 		w.act()
@@ -123,7 +123,7 @@ func TestPostsAreSettled(t *testing.T) {
 		if p.woken["a"] != 1 || len(w.deadLetters()) != 0 {
 			t.Errorf("woken %v, dead %v", p.woken, w.deadLetters())
 		}
-		if err := w.e.KeepQueues(t.Context(), "post", []string{"a"}); err != nil {
+		if err := w.e.Outbox().KeepQueues(t.Context(), "post", []string{"a"}); err != nil {
 			t.Fatal(err)
 		}
 		wantPosts(t, w, second.ID, `"finished SUCCEEDED"`)

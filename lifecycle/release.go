@@ -201,6 +201,6 @@ func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, er
 		}
 	}
 	e.held.on.Store(false)
-	e.actions.wake()
+	e.outbox.Wake()
 	return 0, e.recoverBatches(ctx) // of some only the end was not stored
 }

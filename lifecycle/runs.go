@@ -89,7 +89,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err := ctx.Err(); err != nil {
 		return ids, err // what it waits for goes on ending
 	}
-	if err := e.actAtEnd(ctx, p.Namespace, id); err != nil {
+	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, storeRefusal(err, id)
 	}
 	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: store.RunEnded, Reason: reason, Changed: now}

@@ -16,6 +16,20 @@ const (
 	NamespaceScope Scope = "NAMESPACE"
 )
 
+// ID returns the id of the scope for a call of this run and thread: "" for NAMESPACE. It reports false when there is no such scope,
+// because the call belongs to no run or to no thread.
+func (s Scope) ID(run, thread string) (id string, ok bool) {
+	switch s {
+	case RunScope:
+		return run, run != ""
+	case ThreadScope:
+		return thread, thread != ""
+	case NamespaceScope:
+		return "", true
+	}
+	return "", false
+}
+
 // A Document is a JSON value that tools and hooks keep.
 type Document struct {
 	Scope    Scope  `json:"scope"`

@@ -9,7 +9,7 @@ import (
 )
 
 func (e *engine) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) (dead []server.DeadLetter, err error) {
-	actions, err := e.Engine.DeadLetters(ctx, p, after, limit)
+	actions, err := e.Outbox().DeadLetters(ctx, p, after, limit)
 	for i := range actions {
 		dead = append(dead, deadLetter(&actions[i]))
 	}
@@ -17,7 +17,7 @@ func (e *engine) DeadLetters(ctx context.Context, p tool.Principal, after int64,
 }
 
 func (e *engine) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*server.DeadLetter, error) {
-	a, err := e.Engine.RetryDeadLetter(ctx, p, id)
+	a, err := e.Outbox().RetryDeadLetter(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}

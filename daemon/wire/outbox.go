@@ -14,7 +14,7 @@ type outbox struct{ e *lifecycle.Engine }
 
 // Letters implements [notify.Outbox].
 func (o outbox) Letters(ctx context.Context, target string, after int64, limit int) (letters []notify.Letter, err error) {
-	posts, err := o.e.Posts(ctx, notify.Name, target, after, limit)
+	posts, err := o.e.Outbox().Posts(ctx, notify.Name, target, after, limit)
 	for i := range posts {
 		p := &posts[i]
 		letters = append(letters, notify.Letter{
@@ -26,7 +26,7 @@ func (o outbox) Letters(ctx context.Context, target string, after int64, limit i
 
 // Settle implements [notify.Outbox].
 func (o outbox) Settle(ctx context.Context, l *notify.Letter, attempts int, failed string) error {
-	return o.e.SettlePost(ctx, l.Namespace, l.ID, attempts, failed)
+	return o.e.Outbox().SettlePost(ctx, l.Namespace, l.ID, attempts, failed)
 }
 
 // Own implements [notify.Outbox].
@@ -37,5 +37,5 @@ func (o outbox) Epoch() int64 { return o.e.Epoch() }
 
 // Keep implements [notify.Outbox].
 func (o outbox) Keep(ctx context.Context, targets []string) error {
-	return o.e.KeepQueues(ctx, notify.Name, targets)
+	return o.e.Outbox().KeepQueues(ctx, notify.Name, targets)
 }

@@ -106,7 +106,7 @@ func (w *Waker) Run(ctx context.Context, e *lifecycle.Engine, log *zap.Logger) {
 // look goes through what waits. What fails stays for the next time.
 func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 	for after := int64(0); ctx.Err() == nil; {
-		page, err := e.Posts(ctx, SubagentWaker, wakeQueue, after, wakePage)
+		page, err := e.Outbox().Posts(ctx, SubagentWaker, wakeQueue, after, wakePage)
 		if err != nil || len(page) == 0 {
 			return errors.Join(failed, err)
 		}
@@ -128,7 +128,7 @@ func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Action) error {
 	var what wake
 	if post.Broken || json.Unmarshal([]byte(post.Payload), &what) != nil {
-		return e.SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
+		return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "what is stored is damaged")
 	}
 	// It acts for nobody: who may call a tool again is looked at then.
 	as := tool.Principal{Namespace: post.Namespace, Subject: "toold", Roles: []string{"operator"}, Method: "subagent"}
@@ -141,7 +141,7 @@ func (w *Waker) settle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	if err != nil && !past(err) {
 		return err
 	}
-	return e.SettlePost(ctx, post.Namespace, post.ID, 1, "")
+	return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "")
 }
 
 // past reports whether there is nothing left to do: what was to be woken or ended is gone, or others were faster.
