@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"go.uber.org/zap"
@@ -129,8 +130,8 @@ type Engine struct {
 	owners   owners
 	sweeps   sweeps
 
-	operations *Operations
-	outbox     *Outbox
+	operations *outbox.Operations
+	outbox     *outbox.Outbox
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
@@ -200,8 +201,8 @@ func New(cfg Config) (*Engine, error) {
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	e.hold.begin(cfg.Store)
-	e.operations = NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
-	e.outbox = NewOutbox(OutboxConfig{
+	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
+	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
 		Hooks:  func() *hook.Set { return &e.hooks.Load().Set },
 		Held:   e.held.on.Load,
@@ -214,10 +215,10 @@ func New(cfg Config) (*Engine, error) {
 }
 
 // Operations returns the schedule of operations.
-func (e *Engine) Operations() *Operations { return e.operations }
+func (e *Engine) Operations() *outbox.Operations { return e.operations }
 
 // Outbox returns the outbox.
-func (e *Engine) Outbox() *Outbox { return e.outbox }
+func (e *Engine) Outbox() *outbox.Outbox { return e.outbox }
 
 func (c *Config) fill() {
 	c.QueueTimeout = or(c.QueueTimeout, 30*time.Second)

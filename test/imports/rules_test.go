@@ -40,6 +40,7 @@ func rows() []row {
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
+		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},
 		{folder: "plugins/*/...", ours: []string{"hook", "hook/outside", "call", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/outside", "call", "tool", "proto/..."}, proto: true},
 		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox", "sandbox/address"}},

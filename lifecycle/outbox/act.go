@@ -1,10 +1,11 @@
-package lifecycle
+package outbox
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +31,7 @@ var actDelays = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Secon
 
 // An Outbox holds the actions of calls that have committed, and carries them out. Its methods may be called from many goroutines.
 type Outbox struct {
-	cfg   OutboxConfig
+	cfg   Config
 	woken chan struct{} // has capacity for one
 
 	mu   sync.Mutex
@@ -38,8 +39,8 @@ type Outbox struct {
 	busy map[call.Key]bool
 }
 
-// An OutboxConfig is what an outbox needs of the engine; all fields are required.
-type OutboxConfig struct {
+// A Config is what an outbox needs of the engine; all fields are required.
+type Config struct {
 	Store     store.Store
 	Log       *zap.Logger
 	Limits    store.DocumentLimits
@@ -53,8 +54,8 @@ type OutboxConfig struct {
 	FailPoint func(name string)
 }
 
-// NewOutbox returns an outbox on the journal.
-func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg: cfg, woken: make(chan struct{}, 1)} }
+// New returns an outbox on the journal.
+func New(cfg Config) *Outbox { return &Outbox{cfg: cfg, woken: make(chan struct{}, 1)} }
 
 // Wake makes Run look for due actions now.
 func (o *Outbox) Wake() {
@@ -238,8 +239,7 @@ var errNoHandler = errors.New("there is no such handler")
 func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	o.cfg.Failed()
 	a.Attempts++
-	text := o.scrubbed(err.Error())
-	a.Error = readable(text[:min(len(text), maxError)])
+	a.Error = o.errorText(err.Error())
 	fields := []zap.Field{zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.Int("attempt", a.Attempts), zap.String("error", a.Error)}
 	if a.Attempts > len(actDelays) || errors.Is(err, errNoHandler) {
 		a.State, a.Due = store.ActionDead, time.Time{}
@@ -252,15 +252,15 @@ func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	return a
 }
 
-// scrubbed returns a text without the secrets that filters remove.
-func (o *Outbox) scrubbed(text string) string {
+// errorText returns the stored form of an error: bounded, and without the secrets that filters remove.
+func (o *Outbox) errorText(text string) string {
 	for _, f := range o.cfg.Hooks().Filter {
 		s, ok := f.Hook.(hook.Scrubber)
 		if ok && hook.Safely(func() error { text = s.Text(text); return nil }) != nil {
-			return notShown
+			return "(not shown: a filter failed)"
 		}
 	}
-	return text
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "\uFFFD")
 }
 
 // handlerDocuments turns the document commands of a handler into changes. It drops and logs malformed commands.

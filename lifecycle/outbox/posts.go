@@ -1,4 +1,4 @@
-package lifecycle
+package outbox
 
 import (
 	"context"
@@ -109,8 +109,7 @@ func (o *Outbox) SettlePost(ctx context.Context, namespace, id string, attempts 
 }
 
 func (o *Outbox) deadPost(a store.Action, attempts int, why string) store.Action {
-	text := o.scrubbed(why)
-	a.State, a.Attempts, a.Error = store.ActionDead, a.Attempts+attempts, readable(text[:min(len(text), maxError)])
+	a.State, a.Attempts, a.Error = store.ActionDead, a.Attempts+attempts, o.errorText(why)
 	o.cfg.Log.Error("not delivered; it is kept as a dead letter", zap.String("action_id", a.ID), zap.String("call_id", a.CallID),
 		zap.String("handler", a.Handler), zap.Int("attempts", a.Attempts), zap.String("error", a.Error))
 	return a
