@@ -356,10 +356,19 @@ func TestServersInWorkspaces(t *testing.T) {
 	}
 }
 
-// TestServersAreLedToNoOtherWorkspace: the directory in which a server starts becomes a link to another workspace after the start of the
-// daemon, before that of the server.
+// TestServersAreLedToNoOtherWorkspace: the directory in which a server starts becomes a link after the start of the daemon, before that
+// of the server: to another workspace, or to a place outside of all (T131).
 func TestServersAreLedToNoOtherWorkspace(t *testing.T) {
+	for _, to := range []string{"b", "outside"} {
+		t.Run(to, func(t *testing.T) { leadServer(t, to) })
+	}
+}
+
+// leadServer leads the server of namespace a to a directory beside its workspace.
+func leadServer(t *testing.T, to string) {
 	w := newTenants(t, "rules:\n  - {action: allow, tools: ['*']}\n")
+	to = filepath.Join(w.dir, to)
+	must(t, errors.Join(os.MkdirAll(to, 0o755), os.WriteFile(filepath.Join(to, "notes.txt"), []byte("notes of others\n"), 0o644)))
 	for _, at := range w.at {
 		must(t, os.Mkdir(filepath.Join(at, "sub"), 0o755))
 	}
@@ -373,7 +382,7 @@ func TestServersAreLedToNoOtherWorkspace(t *testing.T) {
 	p := w.start("--config", w.config)
 	eventually(t, "the server is there", func() bool { return p.hasTool("greeter__peek") })
 	a := p.as("a")
-	if got := a.says("bash", map[string]any{"command": "rmdir sub && ln -s '" + w.at["b"] + "' sub"}); !strings.Contains(got, "no output") {
+	if got := a.says("bash", map[string]any{"command": "rmdir sub && ln -s '" + to + "' sub"}); !strings.Contains(got, "no output") {
 		t.Fatalf("the link: %q", got)
 	}
 	spec := a.spec("greeter__peek", map[string]any{"path": "notes.txt"})
@@ -383,7 +392,8 @@ func TestServersAreLedToNoOtherWorkspace(t *testing.T) {
 		answered <- fmt.Sprint(got.GetCall().GetResult(), err)
 	}()
 	defer func() { p.kill(); <-answered }()
-	eventually(t, "the server is tried", func() bool { return strings.Contains(p.log.String(), "is hidden") || len(answered) > 0 })
+	refused := "a symbolic link leads out of " + w.at["a"] + ", where others may write; replace it by a directory"
+	eventually(t, "the server is tried", func() bool { return strings.Contains(p.log.String(), refused) || len(answered) > 0 })
 	if len(answered) > 0 {
 		text := <-answered
 		t.Errorf("the server says %q", text)

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +48,10 @@ func (r *Runner) guard(run *run) error {
 	}
 	workspace := filepath.Clean(p.Workspace)
 	top := real(workspace)
+	outer, rel, err := run.spec.below(workspace)
+	if err != nil {
+		return &RefusedError{Fact: "fs_write", Step: "protect", Err: err}
+	}
 	model := -1
 	defer func() { unix.Close(model) }()
 	for _, name := range p.protected() {
@@ -58,6 +63,9 @@ func (r *Runner) guard(run *run) error {
 		if !missing {
 			continue
 		}
+		if outer != "" {
+			at = place{outer, filepath.Join(rel, at.path)}
+		}
 		held, err := r.guards.hold(at, &model)
 		if err != nil {
 			return refuse(err)
@@ -67,6 +75,19 @@ func (r *Runner) guard(run *run) error {
 		}
 	}
 	return nil
+}
+
+// below returns Within, and where dir is in it, both without links; empty when links may lead anywhere.
+func (s *Spec) below(dir string) (top, rel string, err error) {
+	if s.Within == "" {
+		return "", "", nil
+	}
+	top = real(s.Within)
+	rel, err = filepath.Rel(top, real(dir))
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", "", fmt.Errorf("a symbolic link leads out of %s, where others may write; replace it by a directory", s.Within)
+	}
+	return top, rel, nil
 }
 
 // absent returns the place in the workspace, which is top without links, that has to be kept for a path: its own, or the one

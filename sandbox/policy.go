@@ -242,7 +242,7 @@ func (r *Runner) order(spec *Spec, tag string) *helper.Order {
 		Version: helper.Version, Path: spec.Path, Args: append([]string{spec.Path}, spec.Args...), Dir: filepath.Clean(spec.Dir),
 		Env: append(p.environment(spec.Env), TagVariable+"="+tag), Terminal: spec.Terminal != nil, Handed: len(spec.Handed),
 		Namespaces: !p.Unsupervised, Network: p.Network == NetworkOpen,
-		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Writable: !p.ReadOnly,
+		Read: slices.Concat(shownFiles(p.Network), p.Read), Workspace: filepath.Clean(p.Workspace), Within: spec.Within, Writable: !p.ReadOnly,
 		Protect: p.protected(), Hide: slices.Concat([]string{r.stateDir}, p.Hide), TmpSize: cmp.Or(l.Tmp, 512<<20),
 		Limits: []helper.Limit{
 			{Resource: unix.RLIMIT_CORE, Value: noDump}, {Resource: unix.RLIMIT_DATA, Value: uint64(cmp.Or(l.Memory, 4<<30))},

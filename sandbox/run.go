@@ -98,6 +98,9 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
 	}
+	if _, _, err := run.spec.below(run.spec.Dir); err != nil {
+		return fmt.Errorf("directory %s: %w", run.spec.Dir, err)
+	}
 	if err := r.enterHome(run); err != nil {
 		return fmt.Errorf("home: %w", err)
 	}

@@ -92,8 +92,11 @@ type Spec struct {
 	Path string   // absolute; PATH is never searched
 	Args []string // without the name of the program
 	Dir  string   // absolute
-	Env  []string // exactly this and TagVariable; nothing is inherited
-	Tag  string   // names the call in TagVariable
+	// Within is a directory in which others may write, and Dir is one of it. Run refuses a Dir, and a workspace of Policy, that a symbolic
+	// link leads out of it. Empty: links may lead anywhere.
+	Within string
+	Env    []string // exactly this and TagVariable; nothing is inherited
+	Tag    string   // names the call in TagVariable
 	// Home names the home directory, which HOME says: runs with equal Home and level of isolation share one, which is kept for a
 	// while; [FreshHome] is an empty one for this run alone. A HOME in Env goes first. Empty: there is none.
 	Home string
@@ -306,7 +309,7 @@ func (s *Spec) check() error {
 	if !filepath.IsAbs(s.Path) || !filepath.IsAbs(s.Dir) {
 		return fmt.Errorf("path %q and directory %q must be absolute", s.Path, s.Dir)
 	}
-	for _, text := range append([]string{s.Path, s.Dir, s.Tag}, s.Args...) {
+	for _, text := range append([]string{s.Path, s.Dir, s.Within, s.Tag}, s.Args...) {
 		if strings.ContainsRune(text, 0) {
 			return fmt.Errorf("%q contains a NUL", text)
 		}

@@ -190,7 +190,13 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 			if !filepath.IsAbs(e.Dir) {
 				e.Dir = filepath.Join(workspace, e.Dir)
 			}
-			var err error
+			within, err := inWorkspace(workspace, e.Dir)
+			if err != nil {
+				return nil, c.unclear("mcp.files: server "+e.Key, err)
+			}
+			if within {
+				e.Within = workspace
+			}
 			if e.Policy, err = c.mcpPolicy(said.Profile, &e); err != nil {
 				return nil, fmt.Errorf("mcp.servers: %s: %w", e.Key, err)
 			}
@@ -198,6 +204,19 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		kept = append(kept, e)
 	}
 	return kept, nil
+}
+
+// inWorkspace reports whether dir is in the workspace, by its name or by where it leads now.
+func inWorkspace(workspace, dir string) (bool, error) {
+	if rel, err := filepath.Rel(workspace, dir); err == nil && filepath.IsLocal(rel) {
+		return true, nil
+	}
+	at, err := settle(dir)
+	if err != nil {
+		return false, err
+	}
+	top, err := settle(workspace)
+	return err == nil && holds(top, at), err
 }
 
 // checkReferences refuses references that are none, and those that stand where everybody on the machine could read the value.

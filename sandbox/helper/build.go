@@ -12,14 +12,21 @@ import (
 
 // build turns an order into a program.
 func (p *program) build(o *Order, args, env [][]byte) error {
+	own, err := o.workspace()
+	if err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	if !own.dir || o.Workspace == "/" {
+		return fmt.Errorf("workspace %s: %w", o.Workspace, unix.ENOTDIR)
+	}
 	if o.Namespaces {
-		if err := p.namespaces(o); err != nil {
+		if err := p.namespaces(o, own); err != nil {
 			return err
 		}
 	}
 	l := p.at(&p.setup, "death signal")
 	l.do(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, int(unix.SIGKILL), 0, 0, 0)
-	p.confine(o)
+	p.confine(o, own)
 	if o.Canary != nil {
 		p.tryOut(o)
 	} else {
@@ -43,7 +50,7 @@ func (p *program) build(o *Order, args, env [][]byte) error {
 }
 
 // namespaces builds what process 1 does in its new namespaces.
-func (p *program) namespaces(o *Order) error {
+func (p *program) namespaces(o *Order, own view) error {
 	l := p.at(&p.setup, "user namespace: identity")
 	uid, gid := os.Geteuid(), os.Getegid()
 	l.put("/proc/self/setgroups", "deny")
@@ -60,7 +67,7 @@ func (p *program) namespaces(o *Order) error {
 	if o.Proxy > 0 {
 		p.listener(o.Proxy)
 	}
-	return p.root(o)
+	return p.root(o, own)
 }
 
 // listener makes a socket that belongs to the empty network and hands it out: whoever holds it takes connections from there,
@@ -87,7 +94,7 @@ type tree struct {
 }
 
 // root builds a new root file system and goes there.
-func (p *program) root(o *Order) error {
+func (p *program) root(o *Order, own view) error {
 	l := p.at(&p.setup, "mounts: private")
 	l.do(unix.SYS_MOUNT, 0, "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)
 	shown, links := shown(o)
@@ -101,13 +108,6 @@ func (p *program) root(o *Order) error {
 	attr := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 	if !o.Writable {
 		attr |= unix.MOUNT_ATTR_RDONLY
-	}
-	own, err := look(o.Workspace)
-	if err != nil {
-		return fmt.Errorf("workspace: %w", err)
-	}
-	if !own.dir || o.Workspace == "/" {
-		return fmt.Errorf("workspace %s: %w", o.Workspace, unix.ENOTDIR)
 	}
 	workspace := p.take(own, attr)
 	var home tree
@@ -154,6 +154,19 @@ func (p *program) root(o *Order) error {
 type view struct {
 	at, real string // real has no links
 	dir      bool
+	top      string // above real: no link from there to real is followed; empty: links count when the tree is taken
+}
+
+// workspace returns the workspace of an order.
+func (o *Order) workspace() (view, error) {
+	v, err := look(o.Workspace)
+	if err != nil || o.Within == "" {
+		return v, err
+	}
+	if v.top, err = filepath.EvalSymlinks(o.Within); err == nil && !beneath(v.real, v.top) {
+		err = fmt.Errorf("a symbolic link leads out of %s: %w", o.Within, unix.EXDEV)
+	}
+	return v, err
 }
 
 // look follows a path to what it leads to.
@@ -166,7 +179,7 @@ func look(path string) (view, error) {
 	if err := unix.Lstat(real, &stat); err != nil {
 		return view{}, err
 	}
-	return view{path, real, stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
+	return view{at: path, real: real, dir: stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
 // shown returns which of the order's paths exist and are to be mounted, and which are links that lead to another of
@@ -188,7 +201,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 			dirs[dir] = real
 		}
 		if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
-			views = append(views, view{path, filepath.Join(dirs[dir], base), stat.Mode&unix.S_IFMT == unix.S_IFDIR})
+			views = append(views, view{at: path, real: filepath.Join(dirs[dir], base), dir: stat.Mode&unix.S_IFMT == unix.S_IFDIR})
 			continue
 		}
 		to, err := os.Readlink(path)
@@ -212,9 +225,29 @@ func beneath(path, dir string) bool {
 // take takes a tree with all that is mounted in it out of the machine's files.
 func (p *program) take(v view, attr int) tree {
 	l := p.at(&p.setup, "files: "+v.at)
-	fd := l.open(unix.SYS_OPEN_TREE, unix.AT_FDCWD, v.at, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	const how = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_RECURSIVE
+	var fd reg
+	if v.top == "" {
+		fd = l.open(unix.SYS_OPEN_TREE, unix.AT_FDCWD, v.at, how)
+	} else {
+		at := l.find(v)
+		fd = l.open(unix.SYS_OPEN_TREE, at, "", how|unix.AT_EMPTY_PATH)
+		l.close(at)
+	}
 	l.do(unix.SYS_MOUNT_SETATTR, fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, words(uint64(attr), 0, 0, 0), 32)
 	return tree{v, fd}
+}
+
+// find opens what a view shows.
+func (l list) find(v view) reg {
+	if v.top == "" {
+		return l.open(unix.SYS_OPENAT, unix.AT_FDCWD, v.at, unix.O_PATH|unix.O_CLOEXEC)
+	}
+	rel, err := filepath.Rel(v.top, v.real)
+	if err != nil {
+		panic(err) // both are absolute
+	}
+	return l.inside(v.top, rel)
 }
 
 // place makes a place for a tree in the new root and puts it there.

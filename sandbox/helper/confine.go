@@ -13,7 +13,7 @@ import (
 const namedFD = 250
 
 // confine builds what the command's process does to itself before it becomes the command.
-func (p *program) confine(o *Order) {
+func (p *program) confine(o *Order, own view) {
 	l := p.at(&p.command, "session")
 	l.do(unix.SYS_SETSID)
 	if o.Terminal {
@@ -35,7 +35,7 @@ func (p *program) confine(o *Order) {
 	l = p.at(&p.command, "no new privileges")
 	l.do(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 	if o.Landlock > 0 {
-		p.landlock(o)
+		p.landlock(o, own)
 	}
 	l = p.at(&p.command, "descriptors")
 	l.do(unix.SYS_CLOSE_RANGE, handedFD+o.Handed, int(^uint32(0)), unix.CLOSE_RANGE_CLOEXEC)
@@ -97,7 +97,7 @@ func rightsOf(version int) uint64 {
 
 // landlock says once more, by another mechanism, what may be written; without namespaces it is the only one, and says what
 // may be read too.
-func (p *program) landlock(o *Order) {
+func (p *program) landlock(o *Order, own view) {
 	l := p.at(&p.command, "landlock")
 	all := rightsOf(o.Landlock)
 	attr, size := words(all, 0, 0), 8
@@ -109,22 +109,25 @@ func (p *program) landlock(o *Order) {
 	if !o.Writable {
 		write = rightsRead
 	}
-	l.allow(rules, o.Workspace, write, all, true)
+	if o.Namespaces {
+		own = view{at: o.Workspace, dir: true} // in the new root, where it is a mount
+	}
+	l.allow(rules, own, write, all)
 	if o.HomeAt != "" {
-		l.allow(rules, o.HomeAt, all, all, true)
+		l.allow(rules, view{at: o.HomeAt, dir: true}, all, all)
 	}
 	if o.Namespaces {
-		l.allow(rules, "/", rightsRead, all, true)
+		l.allow(rules, view{at: "/", dir: true}, rightsRead, all)
 		for _, dir := range []string{"/tmp", "/dev/shm", "/dev"} {
-			l.allow(rules, dir, all, all, true)
+			l.allow(rules, view{at: dir, dir: true}, all, all)
 		}
 	} else {
 		shown, _ := shown(o)
 		for _, v := range append(shown, view{at: "/proc", dir: true}) {
-			l.allow(rules, v.at, rightsRead, all, v.dir)
+			l.allow(rules, v, rightsRead, all)
 		}
 		for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
-			l.allow(rules, "/dev/"+name, all, all, false)
+			l.allow(rules, view{at: "/dev/" + name}, all, all)
 		}
 	}
 	l.do(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0)
@@ -132,12 +135,12 @@ func (p *program) landlock(o *Order) {
 }
 
 // allow adds a rule. For what is no directory there are fewer rights.
-func (l list) allow(rules reg, path string, rights, known uint64, dir bool) {
+func (l list) allow(rules reg, v view, rights, known uint64) {
 	rights &= known
-	if !dir {
+	if !v.dir {
 		rights &= rightsOfFiles
 	}
-	fd := l.open(unix.SYS_OPENAT, unix.AT_FDCWD, path, unix.O_PATH|unix.O_CLOEXEC)
+	fd := l.find(v)
 	l.do(unix.SYS_DUP3, fd, namedFD, unix.O_CLOEXEC)
 	rule := binary.NativeEndian.AppendUint32(words(rights), namedFD)
 	l.do(unix.SYS_LANDLOCK_ADD_RULE, rules, unix.LANDLOCK_RULE_PATH_BENEATH, rule, 0)

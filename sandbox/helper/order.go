@@ -29,7 +29,7 @@ import (
 const Name = "toold-sandbox"
 
 // Version is that of Order and Message. A helper of another one refuses to work.
-const Version = 8
+const Version = 9
 
 // SocketFD is the descriptor by which a helper gets its orders: a socket of packets, each with the descriptors of a run in
 // the order below. Its end ends the helper.
@@ -75,6 +75,7 @@ type Order struct {
 	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of an empty network; 0: none
 	Read       []string `json:"read"`      // shown read-only at their own paths; what does not exist is left out
 	Workspace  string   `json:"workspace"` // shown at its own path
+	Within     string   `json:"within"`    // no symbolic link leads the workspace out of it; empty: links may lead anywhere
 	Writable   bool     `json:"writable"`  // the workspace
 	HomeAt     string   `json:"home_at"`   // where the command finds its home, which it may write; empty: nowhere
 	Home       string   `json:"home"`      // the directory shown there; empty: one in memory, of TmpSize

@@ -190,7 +190,7 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	p.live[one] = true
 	f, _ := p.t.fill(tool.Arguments{}) // a persistent program has no placeholders
 	spec := sandbox.Spec{
-		Path: p.t.program, Args: f.args, Dir: p.t.dir, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Home: sandbox.FreshHome, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
+		Path: p.t.program, Args: f.args, Dir: p.t.dir, Within: p.t.workspace, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Home: sandbox.FreshHome, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
 		Grace: p.t.m.Run.Grace, Stdin: r, Output: one.write,
 	}
 	p.all.Go(func() {

@@ -128,7 +128,7 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 		})
 	}
 	spec := sandbox.Spec{
-		Path: t.program, Args: f.args, Dir: t.dir, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Home: t.home(c, s), Tag: c.ID, Policy: t.policy,
+		Path: t.program, Args: f.args, Dir: t.dir, Within: t.workspace, Env: t.environment(f.env, s.env, about(c, m)), Handed: s.handed, Home: t.home(c, s), Tag: c.ID, Policy: t.policy,
 		Grace: t.m.Run.Grace, Output: o.write, Harmless: c.ReadOnly,
 	}
 	switch t.m.Run.Stdin {

@@ -261,6 +261,14 @@ func TestIsolation(t *testing.T) {
 	if got := one.text("{}"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+	must(t, os.Remove(filepath.Join(s.workspace, "sub"))) // T131: callers lead it elsewhere
+	must(t, os.Symlink(s.dir, filepath.Join(s.workspace, "sub")))
+	for _, profile := range []string{"none", "default"} {
+		one = newClient(t, s.load("id: x\nrun: {program: /bin/pwd, directory: sub, profile: "+profile+"}\n", ""))
+		if r, err := one.run("{}"); err == nil || !strings.Contains(tool.AsError(err).DeveloperMessage, "a symbolic link leads out of "+s.workspace) {
+			t.Errorf("profile %s: %+v, %v", profile, r, err)
+		}
+	}
 	s.cfg.Exec = refusing{}
 	one = newClient(t, s.load("id: x\nrun: {program: /bin/true}\n", ""))
 	_, err := one.run("{}")

@@ -29,7 +29,8 @@ type scripted struct {
 	defaults   map[string]any
 	title      template
 	program    string // absolute
-	dir        string
+	workspace  string
+	dir        string // of it
 	pins       []*pin
 	policy     *sandbox.Policy
 	pool       *pool                // nil: each call starts the program
@@ -78,7 +79,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 
 // settle makes a workspace the one that the program starts in and sees.
 func (t *scripted) settle(workspace string, r *reader) {
-	t.dir = filepath.Join(workspace, t.m.Run.Directory)
+	t.workspace, t.dir = workspace, filepath.Join(workspace, t.m.Run.Directory)
 	t.isolate(workspace, r)
 	if h := t.m.Run.Persistent; h != nil {
 		t.pool = newPool(t, h)

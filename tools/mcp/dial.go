@@ -54,7 +54,7 @@ func (s *server) dial(ctx context.Context) line {
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{
-			Path: path, Args: s.entry.Args, Dir: s.dir(), Env: env, Home: home, Tag: SourcePrefix + s.entry.Key,
+			Path: path, Args: s.entry.Args, Dir: s.dir(), Within: s.entry.Within, Env: env, Home: home, Tag: SourcePrefix + s.entry.Key,
 			Stdin: p.input(), Output: p.Output, Policy: s.entry.Policy, Grace: killGrace,
 		})
 		dead = exit != nil && len(exit.Unverified) == 0

@@ -21,6 +21,9 @@ type Entry struct {
 	Args    []string
 	Env     []string
 	Dir     string
+	// Within is the workspace that Dir is in: callers may write there, and no symbolic link leads the server out of it. Empty: callers
+	// cannot change where Dir leads.
+	Within string
 
 	// URL is a server that is reached over HTTP, with Headers on each request. Events says that it speaks the two
 	// endpoints of 2024-11-05.
