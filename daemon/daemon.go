@@ -246,7 +246,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, SingleUser: d.cfg.SingleUser,
 		UnattendedWaits: d.gate.Waits, Full: d.store.Full,
-		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Expiry: d.cfg.Timeouts.Expiry,
+		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Heartbeat: heartbeatEvery, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,
 	}
 	engineLimits(d.cfg, &cfg)
@@ -298,8 +298,8 @@ func (d *daemon) openServer(context.Context) error {
 		return err
 	}
 	d.server, err = server.New(server.Config{
-		Engine: wire.NewEngine(d.engine, heartbeatEvery),
-		Tools:  wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
+		Engine: d.engine, DeadLetters: d.engine.Outbox(),
+		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
 		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 	})

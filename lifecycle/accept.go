@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
@@ -14,19 +15,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ExecuteOptions say how a caller follows its call.
-type ExecuteOptions struct {
-	// Cursor is where the caller stands in the log of a call that it started earlier; empty is a fresh look.
-	Cursor string
-	// WaitForDecision keeps the watcher over suspensions.
-	WaitForDecision bool
-	// Attended calls were started by a stream: they end when nobody watches them for the linger time.
-	Attended bool
-}
-
 // Execute starts a call, or attaches to the one that has its id. The watcher must be closed. A refusal is a
 // [*call.Refusal] and nothing is stored then; everything else becomes the call's result.
-func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o ExecuteOptions) (*Watcher, error) {
+func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if err := e.fence(&spec); err != nil {
 		return nil, err
 	}
@@ -105,7 +96,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 
 // gapBefore returns the gap for a caller with a cursor of a call that a crash removed from the journal; nil when the caller misses
 // nothing.
-func (e *Engine) gapBefore(cursor string) (*Gap, error) {
+func (e *Engine) gapBefore(cursor string) (*call.Gap, error) {
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // most callers miss nothing
 	}
@@ -113,13 +104,13 @@ func (e *Engine) gapBefore(cursor string) (*Gap, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := Watcher{l: &live{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
+	w := callWatcher{l: &live{e: e, c: &call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}}}
 	err = w.placeLocked(cur)
 	return w.gap, err
 }
 
 // attach joins a call that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, error) {
+func (e *Engine) attach(l *live, digest string, o call.ExecuteOptions) (call.Watcher, error) {
 	l.ready.wait()
 	if l.loadErr != nil {
 		defer l.release()
@@ -151,7 +142,7 @@ func (e *Engine) attach(l *live, digest string, o ExecuteOptions) (*Watcher, err
 }
 
 // begin makes the record of a new call, starts its path and returns the watcher that will see all of it.
-func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o ExecuteOptions, arguments call.Parsed, digest string) *Watcher {
+func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec *call.Spec, o call.ExecuteOptions, arguments call.Parsed, digest string) *callWatcher {
 	c := e.newCall(p, spec, digest)
 	c.Detached = !o.Attended
 	gap, _ := e.gapBefore(o.Cursor) // admitNew has checked it

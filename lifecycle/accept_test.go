@@ -47,7 +47,7 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 		}
 		inBubble(t, []tool.Tool{looks}, nil, func(t *testing.T, w *world) {
 			s := spec("t", `{}`)
-			list, _ := events(t, w.start(s, lifecycle.ExecuteOptions{}))
+			list, _ := events(t, w.start(s, call.ExecuteOptions{}))
 			got, want := begins(t, list), call.AcceptedAs(w.get(s.ID))
 			if got != want || got.Kind != tool.KindSearch || got.Title != "look 1" || !got.Assessment.OpenWorld {
 				t.Errorf("accepted %+v, the record says %+v", got, want)
@@ -94,7 +94,7 @@ func TestAcceptedWaitsForTheDescription(t *testing.T) {
 			inBubble(t, []tool.Tool{hangs}, func(*lifecycle.Config) { never = make(chan struct{}) }, func(t *testing.T, w *world) {
 				defer close(never)
 				s, began := spec("t", `{}`), time.Now()
-				watcher := w.start(s, lifecycle.ExecuteOptions{})
+				watcher := w.start(s, call.ExecuteOptions{})
 				time.Sleep(100 * time.Millisecond)
 				if c := w.get(s.ID); c.LastSequence != 0 || c.Revision != 0 || c.Status != call.New {
 					t.Errorf("before it is described the call is %s, revision %d, at event %d", c.Status, c.Revision, c.LastSequence)

@@ -76,7 +76,7 @@ func (w *world) act() {
 	}
 }
 
-func (w *world) deadLetters() []store.Action {
+func (w *world) deadLetters() []call.DeadLetter {
 	w.t.Helper()
 	dead, err := w.e.Outbox().DeadLetters(w.t.Context(), operator, 0, 100)
 	if err != nil {
@@ -200,7 +200,7 @@ func TestDeadLetters(t *testing.T) {
 		if len(dead) != 2 || dead[1].Handler != "h" && dead[0].Handler != "h" {
 			t.Fatalf("dead letters %+v", dead)
 		}
-		slices.SortFunc(dead, func(a, b store.Action) int { return strings.Compare(a.Handler, b.Handler) })
+		slices.SortFunc(dead, func(a, b call.DeadLetter) int { return strings.Compare(a.Handler, b.Handler) })
 		if dead[0].Attempts != 5 || !strings.Contains(dead[0].Error, "it does not work") || dead[1].Attempts != 1 {
 			t.Errorf("dead letters %+v", dead)
 		}
@@ -310,7 +310,7 @@ func TestActionsOfACopyAreHeld(t *testing.T) {
 		w.crash()
 		w.act()
 		h.wantTold(t, "")
-		if _, _, err := w.e.Release(t.Context(), operator, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+		if _, _, err := w.e.Release(t.Context(), operator, call.HeldSelector{All: true}, false, ""); err != nil {
 			t.Fatal(err)
 		}
 		w.act()

@@ -5,12 +5,13 @@ import (
 	"maps"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.

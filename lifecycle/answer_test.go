@@ -97,7 +97,7 @@ func TestDigestIsRequiredAndCompared(t *testing.T) {
 		c, own := w.do(spec("t", "")), w.do(spec("own", ""))
 		send := func(c *call.Call, digest, cursor string) error {
 			d := tool.Decision{ID: "decision-" + newCallID(), Action: tool.Cancel, ExpectedDigest: digest}
-			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID, Decision: d, Cursor: cursor})
+			watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID, Decision: d, Cursor: cursor})
 			if err == nil {
 				watcher.Close()
 			}
@@ -139,7 +139,7 @@ func TestEditedArgumentsRunAndBothFormsAreKept(t *testing.T) {
 		if again := w.get(c.ID); again.Effective != `{"x":2}` || again.Rounds[0].Decision.AppliesTo != d.AppliesTo {
 			t.Errorf("after a restart %+v", again)
 		}
-		if again, err := w.e.Execute(t.Context(), alice, call.Spec{Tool: "t", Arguments: `{"x":1}`, ID: c.ID, Run: c.Run}, lifecycle.ExecuteOptions{}); err != nil {
+		if again, err := w.e.Execute(t.Context(), alice, call.Spec{Tool: "t", Arguments: `{"x":1}`, ID: c.ID, Run: c.Run}, call.ExecuteOptions{}); err != nil {
 			t.Errorf("the same request again: %v", err)
 		} else {
 			again.Close()

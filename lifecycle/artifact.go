@@ -12,19 +12,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Part is a range of an artifact.
-type Part struct {
-	Bytes  []byte
-	Size   int64 // of the whole, by now
-	EOF    bool
-	Offset int64 // where Bytes begins
-	// MIMEType is what the call's result says of it; "" for a stream.
-	MIMEType string
-	// FirstLine is the number, from 1, of the line in which Bytes begins, and Lines how many it holds, a last one that is cut
-	// included. 0 for a range of bytes.
-	FirstLine, Lines int64
-}
-
 // An artifact is stored output of a call. It may grow while its call runs.
 type artifact struct {
 	spool    store.Spool
@@ -52,13 +39,13 @@ func (a *artifact) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // part is the range [offset, offset+limit), as far as there is one.
-func (a *artifact) part(offset, limit int64) (Part, error) {
+func (a *artifact) part(offset, limit int64) (call.Part, error) {
 	b := make([]byte, min(limit, a.size-offset))
 	n, err := a.ReadAt(b, offset)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Part{}, err
+		return call.Part{}, err
 	}
-	return Part{Bytes: b[:n], Size: a.size, Offset: offset, MIMEType: a.mimeType, EOF: a.ended && offset+int64(n) == a.size}, nil
+	return call.Part{Bytes: b[:n], Size: a.size, Offset: offset, MIMEType: a.mimeType, EOF: a.ended && offset+int64(n) == a.size}, nil
 }
 
 func (e *Engine) artifactOf(c *call.Call, name string) (*artifact, error) {
@@ -84,13 +71,13 @@ func (e *Engine) visibleArtifact(ctx context.Context, p tool.Principal, id, name
 }
 
 // ReadArtifact returns a range of what a call printed or saved: name is a stream or an artifact of its result.
-func (e *Engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error) {
+func (e *Engine) ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error) {
 	a, err := e.visibleArtifact(ctx, p, id, name)
 	if err != nil {
-		return Part{}, err
+		return call.Part{}, err
 	}
 	if offset < 0 || offset > a.size {
-		return Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", offset, a.size)
+		return call.Part{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", offset, a.size)
 	}
 	return a.part(offset, int64(limit))
 }

@@ -15,21 +15,21 @@ const scanPiece = 256 << 10
 
 // ReadLines returns count lines of an artifact from the first, which counts from 1, at most limit bytes of them: what is
 // cut goes on at the end of the bytes. A first line behind the last one gives nothing.
-func (e *Engine) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (Part, error) {
+func (e *Engine) ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
-		return Part{}, err
+		return call.Part{}, err
 	}
 	a, err := e.visibleArtifact(ctx, p, id, name)
 	if err != nil {
-		return Part{}, err
+		return call.Part{}, err
 	}
 	begin, _, err := a.line(ctx, 0, first-1)
 	if err != nil {
-		return Part{}, err
+		return call.Part{}, err
 	}
 	part, err := a.part(begin, int64(limit))
 	if err != nil {
-		return Part{}, err
+		return call.Part{}, err
 	}
 	part.FirstLine = first
 	end, lines := skipLines(part.Bytes, count)

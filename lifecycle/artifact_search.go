@@ -14,32 +14,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Search is what to look for in an artifact, line by line.
-type Search struct {
-	Pattern    string
-	Regexp     bool // RE2; else the text itself
-	IgnoreCase bool
-	After      int64 // the offset to begin at: Found.Next of the search before
-	Limit      int   // matches; 0 means 100
-}
-
-// Found is what a search found.
-type Found struct {
-	Matches []Match
-	Size    int64 // of the artifact, by now
-	// Next is where to go on; EOF says that nothing will be there.
-	Next int64
-	EOF  bool
-}
-
-// A Match is one matching line.
-type Match struct {
-	Line   int64  // from 1
-	Offset int64  // of the match in the artifact
-	Text   string // the line, or what is around the match when it is long; what is not UTF-8 became U+FFFD
-	Cut    bool
-}
-
 // The bounds of one search. Who wants more goes on from where it ended.
 const (
 	searchPattern = 1 << 10 // bytes
@@ -53,33 +27,33 @@ const (
 )
 
 // SearchArtifact looks for a pattern in what a call printed or saved. It takes at most about 5 s and 256 KiB of text.
-func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q Search) (Found, error) {
-	re, err := q.compile()
+func (e *Engine) SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error) {
+	re, err := compileSearch(&q)
 	if err != nil {
-		return Found{}, err
+		return call.Found{}, err
 	}
 	a, err := e.visibleArtifact(ctx, p, id, name)
 	if err != nil {
-		return Found{}, err
+		return call.Found{}, err
 	}
 	if q.After < 0 || q.After > a.size {
-		return Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
+		return call.Found{}, call.Refuse(call.OutOfRange, "OFFSET_OUT_OF_RANGE", "offset %d is outside of the %d bytes that there are", q.After, a.size)
 	}
 	// Its own lines count, so that a match has the same number wherever the search began.
 	before, err := a.linesBefore(ctx, q.After)
 	if err != nil {
-		return Found{}, err
+		return call.Found{}, err
 	}
 	s := searcher{a: a, re: re, limit: min(or(q.Limit, searchUsual), searchMost), until: time.Now().Add(searchTime), line: before + 1, at: q.After}
 	if err := s.run(ctx); err != nil {
-		return Found{}, err
+		return call.Found{}, err
 	}
 	s.found.Size, s.found.Next = a.size, s.at
 	s.found.EOF = a.ended && s.at == a.size
 	return s.found, nil
 }
 
-func (q *Search) compile() (*regexp.Regexp, error) {
+func compileSearch(q *call.Search) (*regexp.Regexp, error) {
 	switch {
 	case q.Pattern == "":
 		return nil, call.InvalidField("search.pattern", "is required")
@@ -136,7 +110,7 @@ type searcher struct {
 	at    int64
 	shown int
 	hit   bool // the line of which at begins another piece has matched
-	found Found
+	found call.Found
 }
 
 func (s *searcher) run(ctx context.Context) error {
@@ -196,5 +170,5 @@ func (s *searcher) match(text []byte, m []int) {
 	}
 	shown := strings.ToValidUTF8(string(text[from:to]), "\uFFFD")
 	s.shown += len(shown)
-	s.found.Matches = append(s.found.Matches, Match{Line: s.line, Offset: s.at + int64(m[0]), Text: shown, Cut: to-from < len(text)})
+	s.found.Matches = append(s.found.Matches, call.Match{Line: s.line, Offset: s.at + int64(m[0]), Text: shown, Cut: to-from < len(text)})
 }

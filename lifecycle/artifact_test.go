@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/tool"
 	"pgregory.net/rapid"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
 )
 
 // prints returns a tool that prints a text to stdout.
@@ -119,7 +119,7 @@ func TestSearchArtifact(t *testing.T) {
 	text := b.String()
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("prints", ""))
-		for _, q := range []lifecycle.Search{
+		for _, q := range []call.Search{
 			{Pattern: "needle", IgnoreCase: true, Limit: 4},
 			{Pattern: "[nN]eed+le", Regexp: true},
 		} {
@@ -150,11 +150,11 @@ func TestSearchArtifact(t *testing.T) {
 				t.Errorf("%+v finds lines %v, want %v", q, got, want)
 			}
 		}
-		for _, bad := range []lifecycle.Search{{}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat("x", 2000)}, {Pattern: "x", Limit: -1}} {
+		for _, bad := range []call.Search{{}, {Pattern: "(", Regexp: true}, {Pattern: strings.Repeat("x", 2000)}, {Pattern: "x", Limit: -1}} {
 			_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", bad)
 			wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		}
-		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", lifecycle.Search{Pattern: "x", After: int64(len(text)) + 1})
+		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: "x", After: int64(len(text)) + 1})
 		wantRefusal(t, err, call.OutOfRange, "OFFSET_OUT_OF_RANGE")
 	})
 }
@@ -164,7 +164,7 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	text := strings.Repeat("a", 60_000)
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("prints", ""))
-		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", lifecycle.Search{Pattern: strings.Repeat(".{0,1000}", 100) + "x", Regexp: true})
+		_, err := w.e.SearchArtifact(t.Context(), alice, c.ID, "stdout", call.Search{Pattern: strings.Repeat(".{0,1000}", 100) + "x", Regexp: true})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 	})
 }

@@ -291,7 +291,7 @@ func TestOfferedTools(t *testing.T) {
 		}
 		s := spec("bash", "")
 		s.Run.Agent.Exclude = []string{"[bash"} // would exclude nothing
-		if _, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{}); err == nil {
+		if _, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{}); err == nil {
 			t.Error("a pattern that matches nothing was taken")
 		}
 	})

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // A batch in memory is one of which something moves, or may: it begins the passes of its calls, each on the one path,

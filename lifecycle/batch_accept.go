@@ -19,7 +19,7 @@ const maxBatch = 256
 // ExecuteBatch starts the calls of one model turn, or attaches to the batch that has its id. The watcher sees the events
 // of all of them from the first on, or from a cursor on, and must be closed. A refusal is a [*call.Refusal] and nothing is
 // stored then, of no call; everything else becomes the calls' results. The batch goes on without watchers.
-func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o ExecuteOptions) (*Watcher, error) {
+func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.fenceBatch(&spec)
 	if err == nil && o.Cursor != "" {
 		_, _, err = parseFeedCursor(o.Cursor)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -41,7 +40,7 @@ func TestBatchIdentity(t *testing.T) {
 				other := b
 				other.Calls = slices.Clone(b.Calls)
 				change(&other)
-				_, err := w.e.ExecuteBatch(t.Context(), alice, other, lifecycle.ExecuteOptions{})
+				_, err := w.e.ExecuteBatch(t.Context(), alice, other, call.ExecuteOptions{})
 				if err == nil {
 					t.Errorf("%s: accepted", name)
 					continue
@@ -53,13 +52,13 @@ func TestBatchIdentity(t *testing.T) {
 		for _, known := range []string{alone.ID, b.Calls[0].ID} {
 			taken := batchOf(call.Sequential, of("t", "t")...)
 			taken.Calls[1].ID = known
-			_, err := w.e.ExecuteBatch(t.Context(), alice, taken, lifecycle.ExecuteOptions{})
+			_, err := w.e.ExecuteBatch(t.Context(), alice, taken, call.ExecuteOptions{})
 			wantRefusal(t, err, call.AlreadyExists, "CALL_ID_REUSED")
 			_, err = w.e.Get(t.Context(), alice, taken.Calls[0].ID)
 			wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		}
 		again := b.Calls[0] // a call of a batch is a call
-		watcher := w.start(again, lifecycle.ExecuteOptions{})
+		watcher := w.start(again, call.ExecuteOptions{})
 		if c, err := watcher.Wait(t.Context(), time.Hour); err != nil || c.BatchID != b.ID {
 			t.Errorf("call of the batch sent alone: %+v, %v", c, err)
 		}
@@ -78,7 +77,7 @@ func TestBatchLeavesATombstone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+		_, err := w.e.ExecuteBatch(t.Context(), alice, b, call.ExecuteOptions{})
 		wantRefusal(t, err, call.FailedPrecondition, "BATCH_EXPIRED")
 	})
 }
@@ -88,7 +87,7 @@ func TestBatchReattach(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("ok", "t", "ok")...)
-		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		watcher := w.turn(b, call.ExecuteOptions{})
 		cursor, first := "", 0
 		for first < 5 { // three accepted, one call to its end
 			f, err := watcher.Next(t.Context())
@@ -110,7 +109,7 @@ func TestBatchReattach(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, done := followed(t, again)
-		all, told := followed(t, w.turn(b, lifecycle.ExecuteOptions{}))
+		all, told := followed(t, w.turn(b, call.ExecuteOptions{}))
 		n := 0
 		for _, c := range w.wantBatch(b, "SUCCEEDED FAILED/IN_DOUBT SUCCEEDED") {
 			n += len(rest[c.ID])
@@ -137,7 +136,7 @@ func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{slow, echo("quick", mutating), echo("ask", mutating)}, gates(asking("ask")), func(t *testing.T, w *world) {
 		b := batchOf(call.Parallel, of("slow", "ask", "quick")...)
-		patient := w.turn(b, lifecycle.ExecuteOptions{WaitForDecision: true})
+		patient := w.turn(b, call.ExecuteOptions{WaitForDecision: true})
 		done := w.batch(b)
 		var ids []string
 		for _, c := range done.Calls {
@@ -208,7 +207,7 @@ func TestBatchGoesOnAfterACrashAtAnyStep(t *testing.T) {
 					return nil
 				})
 				b := batchOf(strategy, of("a", "r", "a")...)
-				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, call.ExecuteOptions{})
 				if err == nil {
 					watcher.Close()
 				}
@@ -242,7 +241,7 @@ func TestBatchDrain(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("t", "ok", "ok")...)
-		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		watcher := w.turn(b, call.ExecuteOptions{})
 		synctest.Wait()
 		go func() {
 			time.Sleep(time.Second)

@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 )
 
 // slowEvents is a journal that takes its time with the events of a call.
@@ -79,17 +80,17 @@ func TestBatchBeginsAfterRecovery(t *testing.T) {
 // T108 for batches: what an operator releases of a batch goes on when none of its calls is held any more, as after a start, and
 // a batch whose end was not stored ends.
 func TestT108ReleasedBatchGoesOn(t *testing.T) {
-	for name, selectors := range map[string]func(b call.BatchSpec) []lifecycle.HeldSelector{
-		"at once": func(call.BatchSpec) []lifecycle.HeldSelector { return []lifecycle.HeldSelector{{All: true}} },
-		"one by one": func(b call.BatchSpec) (all []lifecycle.HeldSelector) {
+	for name, selectors := range map[string]func(b call.BatchSpec) []call.HeldSelector{
+		"at once": func(call.BatchSpec) []call.HeldSelector { return []call.HeldSelector{{All: true}} },
+		"one by one": func(b call.BatchSpec) (all []call.HeldSelector) {
 			for _, c := range b.Calls {
-				all = append(all, lifecycle.HeldSelector{IDs: []string{c.ID}})
+				all = append(all, call.HeldSelector{IDs: []string{c.ID}})
 			}
 			return all
 		},
-		"the last first": func(b call.BatchSpec) (all []lifecycle.HeldSelector) {
+		"the last first": func(b call.BatchSpec) (all []call.HeldSelector) {
 			for _, c := range slices.Backward(b.Calls) {
-				all = append(all, lifecycle.HeldSelector{IDs: []string{c.ID}})
+				all = append(all, call.HeldSelector{IDs: []string{c.ID}})
 			}
 			return all
 		},
@@ -167,7 +168,7 @@ func TestBatchGoesOnWhenWhoLookedForItFails(t *testing.T) {
 		synctest.Wait()
 		fails.Store(true)
 		go func() {
-			if watcher, err := w.e.ExecuteBatch(context.Background(), alice, b, lifecycle.ExecuteOptions{}); err == nil {
+			if watcher, err := w.e.ExecuteBatch(context.Background(), alice, b, call.ExecuteOptions{}); err == nil {
 				watcher.Close()
 			}
 		}()

@@ -127,7 +127,7 @@ func TestBatchCancelIsSeenWhole(t *testing.T) {
 	change := both(gates(asking("ask")), atPoint("before-commit", time.Millisecond))
 	inBubble(t, []tool.Tool{echo("ask", mutating), p.tool("t", mutating)}, change, func(t *testing.T, w *world) {
 		b := batchOf(call.Sequential, of("ask", "ask", "ask", "ask", "t", "t")...)
-		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		watcher := w.turn(b, call.ExecuteOptions{})
 		time.Sleep(time.Second)
 		w.wantBatch(b, "SUSPENDED SUSPENDED SUSPENDED SUSPENDED RUNNING NEW")
 		cancelled := make(chan struct{})

@@ -13,7 +13,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -30,7 +29,7 @@ func of(tools ...string) (calls []call.Spec) {
 }
 
 // turn starts a batch and returns its watcher.
-func (w *world) turn(b call.BatchSpec, o lifecycle.ExecuteOptions) *lifecycle.Watcher {
+func (w *world) turn(b call.BatchSpec, o call.ExecuteOptions) call.Stream {
 	w.t.Helper()
 	watcher, err := w.e.ExecuteBatch(w.t.Context(), alice, b, o)
 	if err != nil {
@@ -40,9 +39,9 @@ func (w *world) turn(b call.BatchSpec, o lifecycle.ExecuteOptions) *lifecycle.Wa
 }
 
 // batch runs a batch until it rests.
-func (w *world) batch(b call.BatchSpec) *lifecycle.BatchFinished {
+func (w *world) batch(b call.BatchSpec) *call.BatchFinished {
 	w.t.Helper()
-	_, done := followed(w.t, w.turn(b, lifecycle.ExecuteOptions{}))
+	_, done := followed(w.t, w.turn(b, call.ExecuteOptions{}))
 	if done == nil {
 		w.t.Fatal("the stream ended without batch_finished")
 	}
@@ -52,12 +51,12 @@ func (w *world) batch(b call.BatchSpec) *lifecycle.BatchFinished {
 // launch starts a batch that nobody watches and returns when all that it does by itself is done.
 func (w *world) launch(b call.BatchSpec) {
 	w.t.Helper()
-	w.turn(b, lifecycle.ExecuteOptions{}).Close()
+	w.turn(b, call.ExecuteOptions{}).Close()
 	synctest.Wait()
 }
 
 // followed reads a watcher of a batch to its end: each call's events, in order, and what the end says.
-func followed(t *testing.T, watcher *lifecycle.Watcher) (logs map[string][]call.Event, done *lifecycle.BatchFinished) {
+func followed(t *testing.T, watcher call.Stream) (logs map[string][]call.Event, done *call.BatchFinished) {
 	t.Helper()
 	defer watcher.Close()
 	logs = map[string][]call.Event{}

@@ -32,7 +32,7 @@ func (w *world) decide(p tool.Principal, id string, d tool.Decision) {
 		w.t.Fatalf("call %s is %s", id, c.Status)
 	}
 	d.ID, d.ExpectedDigest = "decision-"+newCallID(), c.Open().Digest
-	watcher, err := w.e.Resume(w.t.Context(), p, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
+	watcher, err := w.e.Resume(w.t.Context(), p, call.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
 	if err != nil {
 		w.t.Fatalf("resume: %v", err)
 	}

@@ -10,37 +10,40 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A BatchFinished says what became of the calls of a batch in which nothing can move, for now or for good.
-type BatchFinished struct {
-	BatchID string
-	Calls   []*call.Call // in model order, as they stand; those that cannot be read have an id alone
-	Open    []string     // those that have not ended
+// A batchWatcher implements [call.Stream] for the calls of a batch.
+type batchWatcher struct {
+	feedWatcher
+	batch   *call.Batch
+	through bool // continues across suspensions
+	over    bool // Next returned BatchFinished
 }
 
 // attachBatch joins a batch that is known: the same request attaches, another one is a reuse of the id.
-func (e *Engine) attachBatch(ctx context.Context, p tool.Principal, record *call.Batch, digest string, o ExecuteOptions) (*Watcher, error) {
+func (e *Engine) attachBatch(ctx context.Context, p tool.Principal, record *call.Batch, digest string, o call.ExecuteOptions) (call.Stream, error) {
 	if record.Digest != digest {
 		return nil, call.Refuse(call.AlreadyExists, "BATCH_ID_REUSED", "batch_id %q belongs to another batch; ids are never used twice", record.ID)
 	}
 	w, err := e.watchBatch(ctx, p, record, o.Cursor)
-	if err == nil {
-		w.follow, w.through, w.caughtUp = true, o.WaitForDecision, true
+	if err != nil {
+		return nil, err
 	}
-	return w, err
+	w.follow, w.through, w.caughtUp = true, o.WaitForDecision, true
+	return w, nil
 }
 
-// WatchBatch follows the calls of a batch, over suspensions to the end of the last; without follow it ends when it has caught
-// up.
-func (e *Engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (*Watcher, error) {
+// WatchBatch follows the calls of a batch, across suspensions to the end of the last call. Without follow it ends when it has
+// caught up.
+func (e *Engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error) {
 	record, err := e.seeBatch(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
 	w, err := e.watchBatch(ctx, p, record, cursor)
-	if err == nil {
-		w.follow, w.through = follow, true
+	if err != nil {
+		return nil, err
 	}
-	return w, err
+	w.follow, w.through = follow, true
+	return w, nil
 }
 
 // seeBatch finds a batch that the principal may see.
@@ -55,32 +58,43 @@ func (e *Engine) seeBatch(ctx context.Context, p tool.Principal, id string) (*ca
 	return record, nil
 }
 
-func (e *Engine) watchBatch(ctx context.Context, p tool.Principal, record *call.Batch, cursor string) (*Watcher, error) {
-	f := store.Feed{Namespace: p.Namespace, Batch: record.ID}
-	w := &Watcher{e: e, feed: &f, batch: record, as: &p}
-	if err := w.placeInFeed(ctx, cursor); err != nil {
+func (e *Engine) watchBatch(ctx context.Context, p tool.Principal, record *call.Batch, cursor string) (*batchWatcher, error) {
+	w := &batchWatcher{batch: record, feedWatcher: feedWatcher{e: e, as: p, feed: store.Feed{Namespace: p.Namespace, Batch: record.ID}}}
+	if err := w.start(ctx, cursor); err != nil {
 		return nil, err
 	}
 	e.stats.watchers.Add(1)
 	return w, nil
 }
 
-// BatchID returns the id of the watched batch; "" when none is.
-func (w *Watcher) BatchID() string {
-	if w.batch == nil {
-		return ""
+// Next implements [call.Stream].
+func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
+	for {
+		changed, closing, rests := w.e.feed.wait(&w.feed), w.e.isClosing(), w.rests() // before look: what changes later wakes the watcher
+		if f, found, err := w.look(ctx); found || err != nil {
+			return f, err
+		}
+		if rests && w.over {
+			return call.Frame{}, io.EOF
+		}
+		if rests {
+			if f, found, err := w.finished(ctx, changed); found || err != nil {
+				return f, err
+			}
+		}
+		if f, found, err := w.wait(ctx, changed, closing); found || err != nil {
+			return f, err
+		}
 	}
-	return w.batch.ID
 }
 
-// rests reports whether nothing of the watched batch can move. While a daemon stops, what has not begun may yet: by the next.
-func (w *Watcher) rests() bool {
-	return w.batch != nil && w.follow && !w.e.batches.has(w.batch.Key())
-}
+// rests reports whether no call of the watched batch can change. While a daemon stops, a call that has not begun may yet: the
+// next daemon runs it.
+func (w *batchWatcher) rests() bool { return w.follow && !w.e.batches.has(w.batch.Key()) }
 
-// finished says what became of a batch that rests. ok is false when the watcher goes on, also when it does not rest any more: what was
-// read may be of calls whose events the watcher has not seen.
-func (w *Watcher) finished(ctx context.Context, changed <-chan struct{}) (f Frame, ok bool, err error) {
+// finished returns the calls of a batch that rests. found is false when the watcher continues, also when the batch does not rest
+// any more: the records may be newer than the events that the watcher returned.
+func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
 	done, err := w.e.finished(ctx, w.batch)
 	if err != nil {
 		return f, false, err
@@ -98,14 +112,14 @@ func (w *Watcher) finished(ctx context.Context, changed <-chan struct{}) (f Fram
 		return f, false, nil
 	}
 	for i, c := range done.Calls {
-		done.Calls[i] = w.shown(c)
+		done.Calls[i] = shown(w.as, c)
 	}
 	w.over = true
-	return Frame{BatchFinished: done, Cursor: w.Cursor()}, true, nil
+	return call.Frame{BatchFinished: done, Cursor: w.Cursor()}, true, nil
 }
 
-func (e *Engine) finished(ctx context.Context, record *call.Batch) (*BatchFinished, error) {
-	page, err := e.store.Calls(ctx, store.Query{Namespace: record.Namespace, Batch: record.ID, OldestFirst: true, Limit: maxBatch})
+func (e *Engine) finished(ctx context.Context, record *call.Batch) (*call.BatchFinished, error) {
+	page, err := e.store.Calls(ctx, call.Query{Namespace: record.Namespace, Batch: record.ID, OldestFirst: true, Limit: maxBatch})
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +127,7 @@ func (e *Engine) finished(ctx context.Context, record *call.Batch) (*BatchFinish
 	for _, c := range page.Calls {
 		known[c.ID] = c
 	}
-	done := &BatchFinished{BatchID: record.ID}
+	done := &call.BatchFinished{BatchID: record.ID}
 	for i, id := range record.Calls {
 		c := known[id]
 		if c == nil {
@@ -124,14 +138,6 @@ func (e *Engine) finished(ctx context.Context, record *call.Batch) (*BatchFinish
 		done.Calls = append(done.Calls, c)
 	}
 	return done, nil
-}
-
-// atRest is what a watcher of a batch that found nothing new gets: the end, or what is nil. changed is closed when there is something new.
-func (w *Watcher) atRest(ctx context.Context, changed <-chan struct{}) (Frame, bool, error) {
-	if w.over {
-		return Frame{}, true, io.EOF
-	}
-	return w.finished(ctx, changed)
 }
 
 // wakeBatch tells the watchers of a batch that it rests.

@@ -8,9 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // behindDelay is how long what a read-only call told may stay out of the journal; a call that has ended by then is one

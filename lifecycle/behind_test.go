@@ -57,7 +57,7 @@ func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 		defer slow.letGo()
 		n := 0
 		for ; n < 17_000; n++ {
-			watcher, err := e.Execute(t.Context(), alice, spec("read", ""), lifecycle.ExecuteOptions{})
+			watcher, err := e.Execute(t.Context(), alice, spec("read", ""), call.ExecuteOptions{})
 			var refusal *call.Refusal
 			if errors.As(err, &refusal) && refusal.Reason == "QUEUE_FULL" {
 				break
@@ -85,7 +85,7 @@ func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 }
 
 func (w *world) doOn(e *lifecycle.Engine) *call.Call {
-	watcher, err := e.Execute(w.t.Context(), alice, spec("read", ""), lifecycle.ExecuteOptions{})
+	watcher, err := e.Execute(w.t.Context(), alice, spec("read", ""), call.ExecuteOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 	})}
 	inBubble(t, []tool.Tool{echo("read", reading)}, gates(slow), func(t *testing.T, w *world) {
 		s := spec("read", "")
-		watcher := w.start(s, lifecycle.ExecuteOptions{})
+		watcher := w.start(s, call.ExecuteOptions{})
 		f, err := watcher.Next(t.Context())
 		if err != nil || len(f.Events) != 1 || f.Events[0].Type != call.EventAccepted {
 			t.Fatalf("%+v, %v", f, err)
@@ -117,7 +117,7 @@ func TestP4ToldBeforeASlowGate(t *testing.T) {
 			t.Errorf("%d calls listed, %v", len(page.Calls), err)
 		}
 		w.crash()
-		again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: f.Cursor})
+		again, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: f.Cursor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,9 +145,9 @@ func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 					return nil
 				})
 				s := spec("t", "")
-				watcher := w.start(s, lifecycle.ExecuteOptions{})
+				watcher := w.start(s, call.ExecuteOptions{})
 				defer watcher.Close()
-				again := w.start(s, lifecycle.ExecuteOptions{})
+				again := w.start(s, call.ExecuteOptions{})
 				defer again.Close()
 				f, err := again.Next(t.Context())
 				if err != nil {

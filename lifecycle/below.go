@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // stopMost is what the calls that a call made may take to end before its own end is told without them.

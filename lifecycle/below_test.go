@@ -334,7 +334,7 @@ func TestP11LendersAreBounded(t *testing.T) {
 		send := func(above string) (id string, err error) {
 			s := apart(spec("lends", ""))
 			s.Run.ParentCall = above
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			if err == nil {
 				watcher.Close()
 			}
@@ -359,7 +359,7 @@ func TestP11LendersAreBounded(t *testing.T) {
 		flood("", 2)
 		flood(ids[0], 16)
 		b := batchOf(call.Parallel, of("lends")...)
-		_, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+		_, err := w.e.ExecuteBatch(t.Context(), alice, b, call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
 		if c := w.do(apart(spec("plain", ""))); c.Status != call.Succeeded {
 			t.Errorf("a call of another tool is %s", c.Status)

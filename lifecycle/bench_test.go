@@ -36,7 +36,7 @@ func BenchmarkReadOnly(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			w, err := e.Execute(b.Context(), alice, call.Spec{Tool: "noop", Arguments: tenArguments}, lifecycle.ExecuteOptions{Attended: true})
+			w, err := e.Execute(b.Context(), alice, call.Spec{Tool: "noop", Arguments: tenArguments}, call.ExecuteOptions{Attended: true})
 			if err != nil {
 				b.Error(err)
 				return
@@ -74,7 +74,7 @@ func BenchmarkDocuments(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				w, err := e.Execute(b.Context(), alice, call.Spec{Tool: "t", Run: tool.Run{ID: "run-1"}}, lifecycle.ExecuteOptions{Attended: true})
+				w, err := e.Execute(b.Context(), alice, call.Spec{Tool: "t", Run: tool.Run{ID: "run-1"}}, call.ExecuteOptions{Attended: true})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // Cancel ends a call. The wish is stored first and then carried out, children before parents. With wait it returns the
@@ -98,7 +99,7 @@ func (e *Engine) unfinishedChildren(ctx context.Context, parent call.Key) ([]cal
 	for _, c := range e.living(func(c *call.Call) bool { return c.Namespace == parent.Namespace && c.Run.ParentCall == parent.ID }) {
 		keys = append(keys, c.Key())
 	}
-	q := store.Query{
+	q := call.Query{
 		Namespace: parent.Namespace, ParentCall: parent.ID, Limit: 1000, OldestFirst: true,
 		Statuses: []call.Status{call.New, call.Running, call.Suspended, call.Resuming},
 	}
@@ -272,7 +273,7 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 		return nil, errSelfSuperseded
 	}
 	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
-	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
+	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
 // CancelBatch cancels the unfinished calls of a batch and returns their ids. Those that have not begun will not, and end
@@ -283,7 +284,7 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 	}
 	r := call.CancelRequest{By: p, Reason: reason, Cause: "CLIENT", Time: time.Now()}
 	defer e.batches.hold(e, call.Key{Namespace: p.Namespace, ID: batch})()
-	return e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
+	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Batch: batch}, superseded(r, supersededBy), supersededBy)
 }
 
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the run itself; name the run that takes its place")
@@ -299,7 +300,7 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 // cancelWhere cancels what a query of a run, thread or batch selects, except the calls of one run: those in memory, of which
 // the journal may not know yet, and those that it knows. Of a batch the last call is the first, so that none begins because
 // one before it ended. All are asked before one ends that rested above others.
-func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Query, r call.CancelRequest, except string) (ids []string, err error) {
+func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.settle()
 	var a cancelling
 	defer a.end()
@@ -330,7 +331,7 @@ func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q store.Quer
 	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
 	q.Limit, q.OldestFirst = 500, true
 	for err == nil {
-		var page store.Page
+		var page call.Page
 		if page, err = e.store.Calls(ctx, q); err == nil {
 			err = end(page.Calls)
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -29,7 +28,7 @@ func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, []tool.Tool{stricter}, nil, func(t *testing.T, w *world) {
 				s := spec("t", "")
-				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				w.start(s, call.ExecuteOptions{}).Close()
 				synctest.Wait()
 				stored, err := w.store.Call(t.Context(), call.Key{Namespace: "ns", ID: s.ID})
 				if err != nil || stored.Status != call.Running || stored.Class != call.Sync || len(stored.Attempts) != 1 {
@@ -63,7 +62,7 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", reading)}, gates(slow), func(t *testing.T, w *world) {
 				s := spec("t", "")
-				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				w.start(s, call.ExecuteOptions{}).Close()
 				time.Sleep(time.Second) // the journal has the call, but not an attempt while the gate waits
 				for range 20 {
 					w.crash()
@@ -100,7 +99,7 @@ func TestP3CallThatGetsFurtherRunsAgain(t *testing.T) {
 			}}
 			inBubble(t, []tool.Tool{long}, nil, func(t *testing.T, w *world) {
 				s := spec("t", "")
-				w.start(s, lifecycle.ExecuteOptions{}).Close()
+				w.start(s, call.ExecuteOptions{}).Close()
 				for range 20 {
 					synctest.Wait()
 					w.crash()

@@ -8,13 +8,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // A Definition is a tool as the engine needs it.
@@ -92,6 +93,7 @@ type Config struct {
 	Attempt      time.Duration // 0 means 10 min
 	Linger       time.Duration // 0 means 30 s; negative is never
 	Grace        time.Duration // for a tool to heed its cancellation; 0 means 5 s
+	Heartbeat    time.Duration // between the heartbeats of a watcher that waits; 0 sends none
 	Expiry       time.Duration // of tickets; 0 means 30 days
 	OutputBudget int           // bytes; 0 means 48 KiB
 	OutputQuota  int64         // bytes that a call may print and save in all; 0 means 256 MiB

@@ -12,18 +12,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A ResumeRequest answers a suspension.
-type ResumeRequest struct {
-	SuspensionID    string
-	CallID          string // cross-checked when it is set
-	Decision        tool.Decision
-	WaitForDecision bool
-	Cursor          string
-}
-
 // Resume applies a decision and returns a watcher of what follows. The first committed decision wins; the same one again
 // replays its outcome.
-func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) (*Watcher, error) {
+func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error) {
 	if err := checkDecision(&r); err != nil {
 		return nil, err
 	}
@@ -45,7 +36,7 @@ func (e *Engine) Resume(ctx context.Context, p tool.Principal, r ResumeRequest) 
 }
 
 // acquireAsked finds the call that a decision is for.
-func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *ResumeRequest) (*live, error) {
+func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *call.ResumeRequest) (*live, error) {
 	q := question{namespace, r.SuspensionID}
 	found := e.recent.find(q)
 	if found == nil {
@@ -73,7 +64,7 @@ func (e *Engine) acquireAsked(ctx context.Context, namespace string, r *ResumeRe
 	return l, nil
 }
 
-func checkDecision(r *ResumeRequest) error {
+func checkDecision(r *call.ResumeRequest) error {
 	if r.SuspensionID == "" {
 		return call.InvalidField("suspension_id", "is required; ListCalls of status SUSPENDED lists what waits")
 	}
@@ -109,7 +100,7 @@ func suspensionRefusal(err error, id string) error {
 
 // decide checks an answer against the call as it stands and stores it: one compare-and-set, from SUSPENDED to RESUMING
 // when nobody else has to say the same.
-func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *ResumeRequest) (*Watcher, error) {
+func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *call.ResumeRequest) (*callWatcher, error) {
 	l.slot.take()
 	slotted := true
 	defer func() {
@@ -134,7 +125,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 	}
 	l.unslot()
 	slotted = false
-	w, err := newWatcher(l, ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
+	w, err := newWatcher(l, call.ExecuteOptions{Cursor: or(r.Cursor, from), WaitForDecision: r.WaitForDecision}, true)
 	if a.decided {
 		l.resumeRun(ctx, a.decision)
 	}
@@ -143,7 +134,7 @@ func (e *Engine) decide(ctx context.Context, l *live, p tool.Principal, r *Resum
 
 // rewatch returns the watcher of a decision that was stored before: it sees what the first one saw, from the decision on. Of
 // a log without it, which retention trimmed or which was erased, it gets a snapshot.
-func (e *Engine) rewatch(ctx context.Context, l *live, r *ResumeRequest) (*Watcher, error) {
+func (e *Engine) rewatch(ctx context.Context, l *live, r *call.ResumeRequest) (*callWatcher, error) {
 	from := r.Cursor
 	if from == "" {
 		at, err := e.decidedAt(ctx, l, r.Decision.ID)
@@ -154,7 +145,7 @@ func (e *Engine) rewatch(ctx context.Context, l *live, r *ResumeRequest) (*Watch
 			from = cursor{l.epochOf(at), at - 1}.String()
 		}
 	}
-	return newWatcher(l, ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
+	return newWatcher(l, call.ExecuteOptions{Cursor: from, WaitForDecision: r.WaitForDecision}, true)
 }
 
 // decidedAt returns the number of the event that published a decision or a vote; 0 when the log does not have it.
@@ -189,7 +180,7 @@ type considered struct {
 // consider checks an answer. That its id is new is looked up first when there may be an answer already that this one
 // repeats; else the journal says so in the transaction that stores it, and what is wrong with the answer is told only of
 // an id that is new.
-func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Principal, r *ResumeRequest) (a considered, err error) {
+func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
 	round, err := roundFor(c, p, r.SuspensionID)
 	if err != nil {
 		return a, err
@@ -208,7 +199,7 @@ func (e *Engine) consider(ctx context.Context, l *live, c *call.Call, p tool.Pri
 	return a, err
 }
 
-func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Principal, r *ResumeRequest) (a considered, err error) {
+func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (a considered, err error) {
 	if a.to, err = e.answerable(c, round, r); err != nil {
 		return a, err
 	}
@@ -240,7 +231,7 @@ func roundFor(c *call.Call, p tool.Principal, suspensionID string) (*call.Round,
 }
 
 // answerable returns the open suspension that a decision is for, or why it cannot be answered so.
-func (e *Engine) answerable(c *call.Call, round *call.Round, r *ResumeRequest) (*call.Suspension, error) {
+func (e *Engine) answerable(c *call.Call, round *call.Round, r *call.ResumeRequest) (*call.Suspension, error) {
 	open := c.Open()
 	switch {
 	case round.Expired:
@@ -258,7 +249,7 @@ func (e *Engine) answerable(c *call.Call, round *call.Round, r *ResumeRequest) (
 }
 
 // replay finds a decision with this id: the same content is told as replayed, another is refused.
-func (e *Engine) replay(ctx context.Context, p tool.Principal, r *ResumeRequest) error {
+func (e *Engine) replay(ctx context.Context, p tool.Principal, r *call.ResumeRequest) error {
 	earlier, err := e.store.Decision(ctx, p.Namespace, r.Decision.ID)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -399,7 +390,7 @@ func takesNoResult(s *call.Suspension) bool {
 }
 
 // lostDecision says why the journal did not take a decision.
-func (e *Engine) lostDecision(ctx context.Context, l *live, s *call.Suspension, r *ResumeRequest, err error) error {
+func (e *Engine) lostDecision(ctx context.Context, l *live, s *call.Suspension, r *call.ResumeRequest, err error) error {
 	switch {
 	case errors.Is(err, store.ErrExpired):
 		return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))

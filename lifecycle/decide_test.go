@@ -62,7 +62,7 @@ func TestT114OneTokenOnly(t *testing.T) {
 		inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People = who }), func(t *testing.T, w *world) {
 			s := spec("t", "")
 			s.OnBehalfOf = "carl"
-			watcher, err := w.e.Execute(t.Context(), aliceApproves, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), aliceApproves, s, call.ExecuteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func decideAll(w *world, c *call.Call, n int) (winners []string) {
 		p := tool.Principal{Namespace: "ns", Subject: fmt.Sprintf("approver-%d", i%10), Roles: []string{"approver"}}
 		all.Go(func() {
 			d.ExpectedDigest = c.Open().Digest
-			watcher, err := w.e.Resume(w.t.Context(), p, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, CallID: c.ID, Decision: d})
+			watcher, err := w.e.Resume(w.t.Context(), p, call.ResumeRequest{SuspensionID: c.Open().ID, CallID: c.ID, Decision: d})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -295,7 +295,7 @@ func TestT64DecisionsAndKills(t *testing.T) {
 				var once sync.Once
 				kill = func() { once.Do(func() { w.store = w.store.Crash() }) }
 				told := ""
-				if watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID,
+				if watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID,
 					Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, ExpectedDigest: c.Open().Digest}}); err == nil {
 					told = "decision-1234567"
 					watcher.Close()
@@ -371,7 +371,7 @@ func TestT99DecisionsForOtherQuestions(t *testing.T) {
 			t.Fatalf("call %s %+v", second.Status, second.Rounds)
 		}
 		send := func(p tool.Principal, suspension, callID string) error {
-			_, err := w.e.Resume(t.Context(), p, lifecycle.ResumeRequest{SuspensionID: suspension, CallID: callID,
+			_, err := w.e.Resume(t.Context(), p, call.ResumeRequest{SuspensionID: suspension, CallID: callID,
 				Decision: tool.Decision{ID: "decision-" + newCallID(), Action: tool.Resume, Result: `2`}})
 			return err
 		}
@@ -381,7 +381,7 @@ func TestT99DecisionsForOtherQuestions(t *testing.T) {
 		wantRefusal(t, send(alice, second.ID, ""), call.NotFound, "SUSPENSION_NOT_FOUND") // a call id is no suspension id
 		foreign := spec("t", "")
 		foreign.ID = second.Open().ID // nor does a call that has a suspension's id get its answers
-		watcher, err := w.e.Execute(t.Context(), eve, foreign, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), eve, foreign, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +419,7 @@ func TestT100RepeatedDecisions(t *testing.T) {
 			if i == 2 {
 				w.crash()
 			}
-			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: d})
+			watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: suspension, Decision: d})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -437,14 +437,14 @@ func TestT100RepeatedDecisions(t *testing.T) {
 		} {
 			again := d
 			change(&again)
-			_, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: again})
+			_, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: suspension, Decision: again})
 			wantRefusal(t, err, call.AlreadyExists, "DECISION_ID_REUSED")
 		}
-		_, err := w.e.Resume(t.Context(), carolApproves, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: d})
+		_, err := w.e.Resume(t.Context(), carolApproves, call.ResumeRequest{SuspensionID: suspension, Decision: d})
 		wantRefusal(t, err, call.AlreadyExists, "DECISION_ID_REUSED")
 		w.refuse(bob, other, tool.Decision{ID: d.ID, Action: tool.Resume}, call.AlreadyExists, "DECISION_ID_REUSED")
 		late := tool.Decision{ID: "decision-of-bob-2", Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
-		_, err = w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: suspension, Decision: late})
+		_, err = w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: suspension, Decision: late})
 		wantRefusal(t, err, call.FailedPrecondition, "ALREADY_DECIDED")
 	})
 }
@@ -454,8 +454,8 @@ func TestRepeatedDecisionOfAnEarlierRound(t *testing.T) {
 	inBubble(t, []tool.Tool{made("twice", mutating, askTwice)}, nil, func(t *testing.T, w *world) {
 		c := w.do(spec("twice", ""))
 		first := c.Open()
-		send := func(wait bool) *lifecycle.Watcher {
-			watcher, err := w.e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: first.ID, WaitForDecision: wait,
+		send := func(wait bool) call.Stream {
+			watcher, err := w.e.Resume(t.Context(), alice, call.ResumeRequest{SuspensionID: first.ID, WaitForDecision: wait,
 				Decision: tool.Decision{ID: "decision-of-alice", Action: tool.Resume, Result: "1"}})
 			if err != nil {
 				t.Fatal(err)

@@ -8,23 +8,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Preview is what would happen to a call.
-type Preview struct {
-	Valid       bool
-	Error       *tool.Error // why it is not valid
-	Effective   string
-	ToolDigest  string
-	Assessment  tool.Effects
-	Description tool.Description
-	Verdicts    []call.GateVerdict
-	// Outcome is what the gates together say, as in [call.GateVerdict].
-	Outcome   string
-	Reason    string
-	Isolation call.Isolation
-}
-
 // Describe says what would happen. Nothing runs, nothing is stored, and Admit hooks are not asked: no budget is spent.
-func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*Preview, error) {
+func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
 	if err := e.fence(&spec); err != nil {
 		return nil, err
 	}
@@ -45,7 +30,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	l := &live{e: e, key: c.Key(), c: c}
 	pass := &pass{l: l, hooks: e.hooks.Load(), def: def, arguments: call.Parse(spec.Arguments)}
-	out := &Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
+	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	if end := pass.check(ctx, 0); end != nil {
 		out.Error = pass.scrubError(end.result.Error)
 		return out, nil

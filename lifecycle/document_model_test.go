@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -191,7 +190,7 @@ func playDocuments(w *world, calls [][]tool.Command) error {
 	for n := range calls {
 		s := spec([]string{"reads", "writes"}[n%2], fmt.Sprintf(`{"n":"%d"}`, n))
 		ids[n], numbers[s.ID] = s.ID, n
-		watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // reconcileDeadline is what a tool gets to find out what became of an attempt.

@@ -41,7 +41,7 @@ func (r *reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result
 // inDoubt brings a call into doubt: the daemon dies between effect and result.
 func (w *world) inDoubt(s call.Spec) *call.Call {
 	w.t.Helper()
-	w.crashAt("after-tool", func() { w.start(s, lifecycle.ExecuteOptions{}).Close() })
+	w.crashAt("after-tool", func() { w.start(s, call.ExecuteOptions{}).Close() })
 	return w.get(s.ID)
 }
 

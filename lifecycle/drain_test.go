@@ -40,9 +40,9 @@ func TestT90P6Drain(t *testing.T) {
 		if !w.e.Draining() {
 			t.Error("not draining")
 		}
-		_, err := w.e.Execute(t.Context(), alice, spec("quick", ""), lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, spec("quick", ""), call.ExecuteOptions{})
 		wantRefusal(t, err, call.Unavailable, "DRAINING")
-		_, err = w.e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: waits.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
+		_, err = w.e.Resume(t.Context(), alice, call.ResumeRequest{SuspensionID: waits.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
 		wantRefusal(t, err, call.Unavailable, "DRAINING")
 		<-drained
 		if took := time.Since(before); took > 15*time.Second {
@@ -116,7 +116,7 @@ func TestDrainAgainstTraffic(t *testing.T) {
 				s := spec([]string{"t", "read"}[i%2], "")
 				all.Go(func() {
 					time.Sleep(time.Duration(i*round) * time.Nanosecond)
-					watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+					watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 					if err != nil {
 						wantRefusal(t, err, call.Unavailable, "DRAINING")
 						return
@@ -199,7 +199,7 @@ func TestDrainWaitsForWhoWasLetIn(t *testing.T) {
 					synctest.Wait()
 				})
 				s := spec("read", "")
-				watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+				watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 				if full {
 					wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
 					<-drained

@@ -262,9 +262,9 @@ func endsBeforeTheStart() []endRow {
 		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Success(1), nil })
 	gone := func(w *world, s call.Spec) string {
 		w.begin(apart(spec("slow", "")))
-		w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close()
+		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		time.Sleep(10 * time.Second)
-		w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close() // who looks again starts the time anew
+		w.start(s, call.ExecuteOptions{Attended: true}).Close() // who looks again starts the time anew
 		time.Sleep(29 * time.Second)
 		synctest.Wait()
 		if c := w.get(s.ID); c.Status != call.New {

@@ -114,7 +114,7 @@ func sweepsIn(t *testing.T, open time.Duration) {
 		go func() { done <- w.e.Sweep(ctx) }()
 		synctest.Wait()
 		s := spec("t", "")
-		watcher := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		watcher := w.start(s, call.ExecuteOptions{WaitForDecision: true})
 		began := time.Now()
 		list, _ := events(t, watcher)
 		if got := types(t, 1, list); got != "accepted gate_decided suspended finished" {

@@ -88,9 +88,9 @@ func (o *ordeal) follow(id string) (suspended *call.Suspension) {
 	s := o.specs[id]
 	o.mu.Unlock()
 	for range 5 {
-		watcher, err := o.w.e.Execute(o.t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: o.cursor(s.ID)})
+		watcher, err := o.w.e.Execute(o.t.Context(), alice, s, call.ExecuteOptions{Cursor: o.cursor(s.ID)})
 		for err == nil {
-			var f lifecycle.Frame
+			var f call.Frame
 			if f, err = watcher.Next(o.t.Context()); err == nil {
 				o.note(s.ID, f.Events)
 			}
@@ -186,7 +186,7 @@ func (o *ordeal) one(s call.Spec) {
 		}
 		d := tool.Decision{ID: "decision-" + s.ID, Action: tool.Resume, ExpectedDigest: asked.Digest}
 		for range 3 {
-			watcher, err := e.Resume(ctx, bob, lifecycle.ResumeRequest{SuspensionID: asked.ID, Decision: d})
+			watcher, err := e.Resume(ctx, bob, call.ResumeRequest{SuspensionID: asked.ID, Decision: d})
 			if err == nil {
 				watcher.Close()
 				o.acked[s.ID] = d.ID
@@ -282,7 +282,7 @@ func undergo(t *testing.T, name string, fail func(n int) error, after bool) (cha
 		}
 		if fatal == 0 {
 			o.check(name)
-		} else if _, err := o.w.e.Execute(t.Context(), alice, spec("work", ""), lifecycle.ExecuteOptions{}); err == nil {
+		} else if _, err := o.w.e.Execute(t.Context(), alice, spec("work", ""), call.ExecuteOptions{}); err == nil {
 			t.Errorf("%s: a call was taken after the end", name)
 		}
 		fail = func(int) error { return nil }
@@ -385,7 +385,7 @@ func TestP7FullDiskGoesOnWithSpace(t *testing.T) {
 				t.Errorf("%d pieces were printed while nothing could be stored", printed.Load())
 			}
 			refused := spec("new", "")
-			watcher := w.start(refused, lifecycle.ExecuteOptions{})
+			watcher := w.start(refused, call.ExecuteOptions{})
 			_, err := watcher.Wait(t.Context(), time.Hour)
 			wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
 			full.Store(false)

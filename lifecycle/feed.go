@@ -55,18 +55,32 @@ func (f *feed) leave(watched *store.Feed) {
 	delete(f.waiting, watched)
 }
 
-// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. Whoever may not look at
-// others' calls sees its own. The empty cursor starts with the oldest that is kept; when the whole namespace is followed, with
-// what happens next.
-func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (*Watcher, error) {
+// A feedWatcher implements [call.Stream] for the calls of a run, a thread or a namespace.
+type feedWatcher struct {
+	e    *Engine
+	feed store.Feed
+	as   tool.Principal // the client that watches
+
+	after    int64 // position of the newest entry that Next returned whole
+	part     int   // events of the next entry that Next returned
+	follow   bool
+	caughtUp bool
+	closed   bool
+	beat     heartbeat
+}
+
+// WatchFeed follows the calls of a run, a thread, or of the whole namespace when both are empty. A client that may not see the
+// calls of others sees its own. The empty cursor starts with the oldest event that is kept; when the whole namespace is followed,
+// with the next event.
+func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
 	if hasRole(p, "viewer") || hasRole(p, "operator") {
 		f.Caller = ""
 	} else if run == "" && thread == "" {
 		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
 	}
-	w := &Watcher{e: e, feed: &f, follow: follow, as: &p}
-	if err := w.placeInFeed(ctx, cursor); err != nil {
+	w := &feedWatcher{e: e, feed: f, follow: follow, as: p}
+	if err := w.start(ctx, cursor); err != nil {
 		return nil, err
 	}
 	if cursor == "" && follow && run == "" && thread == "" {
@@ -80,8 +94,8 @@ func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, c
 	return w, nil
 }
 
-// placeInFeed finds where a cursor stands; the empty one is the beginning.
-func (w *Watcher) placeInFeed(ctx context.Context, cursor string) error {
+// start sets the position of a watcher to a cursor; the empty one is the beginning.
+func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	if cursor == "" {
 		return nil
 	}
@@ -89,7 +103,7 @@ func (w *Watcher) placeInFeed(ctx context.Context, cursor string) error {
 	if err != nil {
 		return err
 	}
-	_, newest, err := w.e.store.Feed(ctx, *w.feed, 1<<62, 1)
+	_, newest, err := w.e.store.Feed(ctx, w.feed, 1<<62, 1)
 	if err != nil {
 		return err
 	}
@@ -100,70 +114,98 @@ func (w *Watcher) placeInFeed(ctx context.Context, cursor string) error {
 	return nil
 }
 
-// nextOfFeed is Next for feeds: one frame holds what one commit told of one call.
-func (w *Watcher) nextOfFeed(ctx context.Context) (Frame, error) {
+// Cursor implements [call.Stream].
+func (w *feedWatcher) Cursor() string { return feedCursor(w.after, w.part) }
+
+// Close implements [call.Stream].
+func (w *feedWatcher) Close() {
+	if w.closed {
+		return
+	}
+	w.closed = true
+	w.e.stats.watchers.Add(-1)
+	w.beat.stop(w.e)
+	w.e.feed.leave(&w.feed)
+}
+
+// Next implements [call.Stream]: a frame holds events of one call that one commit published.
+func (w *feedWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing, rests := w.e.feed.wait(w.feed), w.e.isClosing(), w.rests() // before it is looked at what there is
-		if !w.follow {
-			w.e.settle()
+		changed, closing := w.e.feed.wait(&w.feed), w.e.isClosing() // before look: what changes later wakes the watcher
+		if f, found, err := w.look(ctx); found || err != nil {
+			return f, err
 		}
-		entries, _, err := w.e.store.Feed(ctx, *w.feed, w.after, 1)
-		if err != nil {
-			return Frame{}, err
-		}
-		if len(entries) > 0 {
-			return w.feedFrame(entries[0])
-		}
-		if !w.caughtUp {
-			w.caughtUp = true
-			return Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
-		}
-		if !w.follow {
-			return Frame{}, io.EOF
-		}
-		if rests {
-			if f, ok, err := w.atRest(ctx, changed); ok || err != nil {
-				return f, err
-			}
-		}
-		if closing {
-			w.follow = false
-			return Frame{Cursor: w.Cursor(), Closing: true}, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Frame{}, context.Cause(ctx)
-		case <-w.e.closing:
-		case <-w.beat():
-			return Frame{Heartbeat: true}, nil
+		if f, found, err := w.wait(ctx, changed, closing); found || err != nil {
+			return f, err
 		}
 	}
 }
 
-// feedFrame hands out an entry, or the next part of one that is larger than a frame.
-func (w *Watcher) feedFrame(entry store.FeedEntry) (Frame, error) {
+// look returns the next entry or control, and io.EOF after the last one. found is false when the watcher has to wait.
+func (w *feedWatcher) look(ctx context.Context) (f call.Frame, found bool, err error) {
+	if !w.follow {
+		w.e.settle()
+	}
+	entries, _, err := w.e.store.Feed(ctx, w.feed, w.after, 1)
+	switch {
+	case err != nil:
+		return call.Frame{}, false, err
+	case len(entries) > 0:
+		f, err = w.frame(entries[0])
+		return f, true, err
+	case !w.caughtUp:
+		w.caughtUp = true
+		return call.Frame{CaughtUp: true, Cursor: w.Cursor()}, true, nil
+	case !w.follow:
+		return call.Frame{}, false, io.EOF
+	}
+	return call.Frame{}, false, nil
+}
+
+// wait returns when the watcher has to look again, or with a control. closing says that the daemon was stopping before the
+// last look.
+func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing bool) (f call.Frame, found bool, err error) {
+	if closing {
+		w.follow = false
+		return call.Frame{Cursor: w.Cursor(), Closing: true}, true, nil
+	}
+	select {
+	case <-changed:
+	case <-ctx.Done():
+		return call.Frame{}, false, context.Cause(ctx)
+	case <-w.e.closing:
+	case <-w.beat.due(w.e):
+		return call.Frame{Heartbeat: true}, true, nil
+	}
+	return call.Frame{}, false, nil
+}
+
+// frame returns the events of an entry, or the next part of an entry that is larger than a frame.
+func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	if entry.Corrupt {
 		w.after, w.part = entry.Position, 0
-		gap := &Gap{Corrupt: true, Epoch: entry.Epoch}
+		gap := &call.Gap{Corrupt: true, Epoch: entry.Epoch}
 		if entry.Last > 0 {
 			gap.FirstKept = entry.Last + 1
 		}
-		return Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
+		return call.Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
 	}
-	if entry.Position != w.after+1 { // the one that was begun was trimmed or purged
+	if entry.Position != w.after+1 { // the entry that was begun was trimmed or purged
 		w.part = 0
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]
 	all := len(events)
 	events = fitting(events[:min(all, frameEvents)])
-	if _, err := w.hydrate(entry.Key, events); err != nil {
-		return Frame{}, err
+	if _, err := w.e.hydrate(entry.Key, events); err != nil {
+		return call.Frame{}, err
 	}
 	if len(events) < all {
 		w.after, w.part = entry.Position-1, w.part+len(events)
 	} else {
 		w.after, w.part = entry.Position, 0
 	}
-	return Frame{Key: entry.Key, Events: w.shownEvents(events), Cursor: w.Cursor()}, nil
+	if asks(events) { // a client that may not see the calls of others gets its own
+		events = shownEvents(w.as, &call.Call{Namespace: w.as.Namespace, Caller: w.as}, events)
+	}
+	return call.Frame{Key: entry.Key, Events: events, Cursor: w.Cursor()}, nil
 }

@@ -147,7 +147,7 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 		mine := w.do(spec("t", ""))
 		other := spec("t", "")
 		other.Run = tool.Run{ID: "run-2", Thread: "thread-2"}
-		theirs, err := w.e.Execute(t.Context(), bob, other, lifecycle.ExecuteOptions{})
+		theirs, err := w.e.Execute(t.Context(), bob, other, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,8 @@ func TestFeedsShowWhatOneMaySee(t *testing.T) {
 
 func TestHeartbeatsAndClosing(t *testing.T) {
 	p := held()
-	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
+	heartbeats := func(c *lifecycle.Config) { c.Heartbeat = 15 * time.Second }
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, heartbeats, func(t *testing.T, w *world) {
 		s := spec("t", "")
 		w.begin(s)
 		one, err := w.e.Watch(t.Context(), alice, s.ID, "c1.1.0", true)
@@ -202,8 +203,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, watcher := range map[string]*lifecycle.Watcher{"call": one, "namespace": many} {
-			watcher.HeartbeatEvery = 15 * time.Second
+		for name, watcher := range map[string]call.Stream{"call": one, "namespace": many} {
 			for {
 				f, err := watcher.Next(t.Context())
 				if err != nil {
@@ -234,7 +234,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 			w.e.Drain(ctx)
 		}()
 		var all sync.WaitGroup
-		for name, watcher := range map[string]*lifecycle.Watcher{"call": one, "namespace": many} {
+		for name, watcher := range map[string]call.Stream{"call": one, "namespace": many} {
 			all.Go(func() {
 				var list []call.Event
 				for {
@@ -267,7 +267,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 func TestClosingTellsTheCursor(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		watcher := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		watcher := w.start(s, call.ExecuteOptions{WaitForDecision: true})
 		go func() {
 			time.Sleep(time.Minute)
 			drain(w.e)
@@ -278,7 +278,7 @@ func TestClosingTellsTheCursor(t *testing.T) {
 		}
 		w.store = w.store.Reopen()
 		w.open()
-		again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: controls[0].Cursor, WaitForDecision: true})
+		again, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: controls[0].Cursor, WaitForDecision: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -299,9 +299,9 @@ func TestListsHaveWhatWasTold(t *testing.T) {
 		c := w.do(spec("t", ""))
 		time.Sleep(60 * time.Millisecond) // the write has begun
 		synctest.Wait()
-		listed := make(chan store.Page)
+		listed := make(chan call.Page)
 		go func() {
-			page, err := w.e.List(t.Context(), alice, store.Query{})
+			page, err := w.e.List(t.Context(), alice, call.Query{})
 			if err != nil {
 				t.Error(err)
 			}

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
@@ -104,7 +105,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 		},
 	}
 	if out.block != "" && c.Run.ID != "" {
-		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: store.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
+		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.block, CallID: c.ID, Changed: now}
 	}
 	return s
 }

@@ -59,7 +59,7 @@ func TestFrontendIsAskedAgain(t *testing.T) {
 	inBubble(t, nil, withFrontends, func(t *testing.T, w *world) {
 		s := declaring(`{}`, pick)
 		w.crashAt("after-tool", func() {
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestDeclarationsAreBounded(t *testing.T) {
 		} {
 			s := spec("t", "{}")
 			s.Frontend = tt.tools
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			if err == nil {
 				watcher.Close()
 			}
@@ -127,11 +127,11 @@ func TestDeclarationsAreBounded(t *testing.T) {
 		}
 		broken := pick
 		broken.ResponseSchema = json.RawMessage(`{"$ref":"https://example.com/x"}`)
-		_, err := w.e.Execute(t.Context(), alice, declaring("{}", broken), lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, declaring("{}", broken), call.ExecuteOptions{})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 	})
 	inBubble(t, []tool.Tool{echo("t", reading)}, nil, func(t *testing.T, w *world) {
-		_, err := w.e.Execute(t.Context(), alice, declaring("{}", pick), lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, declaring("{}", pick), call.ExecuteOptions{})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD") // rather than a call that nobody executes
 	})
 }

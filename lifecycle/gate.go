@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // strength orders verdicts: Block beats Suspend beats SetResult beats Allow.

@@ -136,7 +136,7 @@ func TestFailingGates(t *testing.T) {
 					if w.e.Stats().HookFailures != 1 || c.Verdicts[0].Kind != "FAILED" {
 						t.Errorf("%d failures counted, verdict %+v", w.e.Stats().HookFailures, c.Verdicts[0])
 					}
-					_, err := w.e.Execute(t.Context(), alice, spec("t", ""), lifecycle.ExecuteOptions{})
+					_, err := w.e.Execute(t.Context(), alice, spec("t", ""), call.ExecuteOptions{})
 					if blocked := err != nil; blocked != (m.mode == hook.FailBlock) {
 						t.Errorf("the next call of the run: %v", err)
 					}
@@ -228,7 +228,7 @@ func TestT113BlockedRun(t *testing.T) {
 		w.do(spec("bad", ""))
 		refused := func(when string, p tool.Principal) {
 			t.Helper()
-			_, err := w.e.Execute(t.Context(), p, spec("good", ""), lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), p, spec("good", ""), call.ExecuteOptions{})
 			if err == nil {
 				t.Fatalf("%s: a call of a blocked run was taken", when)
 			}
@@ -297,7 +297,7 @@ func TestT115DeniedIsUnknown(t *testing.T) {
 		}
 		theirs := spec("secret", "")
 		theirs.Run = tool.Run{ID: "run-2", Thread: "thread-2"}
-		if watcher, err := w.e.Execute(context.Background(), bob, theirs, lifecycle.ExecuteOptions{}); err != nil {
+		if watcher, err := w.e.Execute(context.Background(), bob, theirs, call.ExecuteOptions{}); err != nil {
 			t.Error(err)
 		} else if c, _ := watcher.Wait(t.Context(), time.Hour); c.Status != call.Succeeded {
 			t.Errorf("for who may see it: %s", c.Status)

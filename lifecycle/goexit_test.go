@@ -74,7 +74,7 @@ func endsTwice(t *testing.T, w *world) {
 	for range 2 { // the place is given back
 		s := spec("t", "")
 		go func() {
-			if watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{}); err != nil {
+			if watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{}); err != nil {
 				t.Error(err)
 			} else {
 				watcher.Close()

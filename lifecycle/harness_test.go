@@ -195,7 +195,7 @@ func apart(s call.Spec) call.Spec {
 // do executes a call and waits until it has ended or is suspended.
 func (w *world) do(s call.Spec) *call.Call {
 	w.t.Helper()
-	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{})
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{})
 	if err != nil {
 		w.t.Fatalf("execute: %v", err)
 	}
@@ -215,7 +215,7 @@ func (w *world) resume(p tool.Principal, c *call.Call, d tool.Decision) (*call.C
 	if d.ExpectedDigest == "" && c.Open() != nil {
 		d.ExpectedDigest = c.Open().Digest
 	}
-	watcher, err := w.e.Resume(w.t.Context(), p, lifecycle.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID, Decision: d})
+	watcher, err := w.e.Resume(w.t.Context(), p, call.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID, Decision: d})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (w *world) resume(p tool.Principal, c *call.Call, d tool.Decision) (*call.C
 }
 
 // events reads all frames of a watcher until it ends.
-func events(t *testing.T, w *lifecycle.Watcher) (list []call.Event, controls []lifecycle.Frame) {
+func events(t *testing.T, w call.Stream) (list []call.Event, controls []call.Frame) {
 	t.Helper()
 	defer w.Close()
 	for {

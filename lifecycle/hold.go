@@ -5,9 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // A hold is how long a daemon that took over a journal leaves the attempts of the earlier owner alone, because they may still

@@ -182,10 +182,10 @@ func TestT89FencedOwnerSendsCallersOn(t *testing.T) {
 		ctx := t.Context()
 		for name, ask := range map[string]func() error{
 			"get":       func() error { _, err := w.e.Get(ctx, alice, newCallID()); return err },
-			"list":      func() error { _, err := w.e.List(ctx, alice, store.Query{Namespace: "ns"}); return err },
+			"list":      func() error { _, err := w.e.List(ctx, alice, call.Query{Namespace: "ns"}); return err },
 			"run":       func() error { _, err := w.e.Run(ctx, alice, "run-1"); return err },
 			"documents": func() error { _, err := w.e.Documents(ctx, carol, tool.NamespaceScope, ""); return err },
-			"call":      func() error { _, err := w.e.Execute(ctx, alice, spec("t", ""), lifecycle.ExecuteOptions{}); return err },
+			"call":      func() error { _, err := w.e.Execute(ctx, alice, spec("t", ""), call.ExecuteOptions{}); return err },
 		} {
 			if r, ok := errors.AsType[*call.Refusal](ask()); !ok || r.Kind != call.Unavailable || r.Reason != "JOURNAL_FAILED" {
 				t.Errorf("%s is answered with %v, want UNAVAILABLE JOURNAL_FAILED", name, ask())

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // A hookSet is the hooks that a pass takes from its beginning to its end. It is never changed, only replaced.

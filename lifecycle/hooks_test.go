@@ -139,7 +139,7 @@ func TestLatePlaceIsGivenBack(t *testing.T) {
 			}
 			inBubble(t, []tool.Tool{echo("t", mutating)}, config, func(t *testing.T, w *world) {
 				s := spec("t", "")
-				watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+				watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -335,7 +335,7 @@ func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
 			}
 			inBubble(t, []tool.Tool{made("t", effects, run(end))}, config, func(t *testing.T, w *world) {
 				s := spec("t", "")
-				live, _ := events(t, w.start(s, lifecycle.ExecuteOptions{}))
+				live, _ := events(t, w.start(s, call.ExecuteOptions{}))
 				time.Sleep(time.Second)
 				c, late := w.get(s.ID), w.checkLog(s.ID)
 				if types(t, 1, live) != types(t, 1, late) {

@@ -35,7 +35,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 			for name, change := range others {
 				again := s
 				who := change(&again)
-				_, err := w.e.Execute(t.Context(), who, again, lifecycle.ExecuteOptions{})
+				_, err := w.e.Execute(t.Context(), who, again, call.ExecuteOptions{})
 				if err == nil {
 					t.Fatalf("another %s: taken", name)
 				}
@@ -52,7 +52,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 		if c := w.do(again); c.Status != call.Succeeded || p.runs.Load() != 1 {
 			t.Errorf("call %s, %d runs", c.Status, p.runs.Load())
 		}
-		if watcher, err := w.e.Execute(t.Context(), eve, s, lifecycle.ExecuteOptions{}); err != nil {
+		if watcher, err := w.e.Execute(t.Context(), eve, s, call.ExecuteOptions{}); err != nil {
 			t.Error(err)
 		} else if _, err := watcher.Wait(t.Context(), time.Hour); err != nil || p.runs.Load() != 2 {
 			t.Errorf("in another namespace: %d runs, %v", p.runs.Load(), err)
@@ -72,7 +72,7 @@ func TestT104SameIDAfterTrimming(t *testing.T) {
 				t.Fatalf("trimmed %v, %v", gone, err)
 			}
 			for range 2 {
-				_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+				_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 				wantRefusal(t, err, call.FailedPrecondition, "CALL_EXPIRED")
 				_, err = w.e.Get(t.Context(), alice, s.ID)
 				wantRefusal(t, err, call.FailedPrecondition, "CALL_EXPIRED")
@@ -96,7 +96,7 @@ func TestT105RefusedAtTheFence(t *testing.T) {
 		}
 		s := spec("t", "")
 		for range 3 {
-			_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
 			var r *call.Refusal
 			if errors.As(err, &r); r.RetryAfter == 0 {
@@ -107,16 +107,16 @@ func TestT105RefusedAtTheFence(t *testing.T) {
 		}
 		generated := s
 		generated.ID = ""
-		_, err := w.e.Execute(t.Context(), alice, generated, lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, generated, call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
-		w.start(queued, lifecycle.ExecuteOptions{}).Close() // attaching needs no room
+		w.start(queued, call.ExecuteOptions{}).Close() // attaching needs no room
 		ctx, cancel := context.WithCancel(t.Context())
 		drained := make(chan struct{})
 		go func() { w.e.Drain(ctx); close(drained) }()
 		synctest.Wait()
-		_, err = w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		_, err = w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		wantRefusal(t, err, call.Unavailable, "DRAINING")
-		w.start(running, lifecycle.ExecuteOptions{}).Close()
+		w.start(running, call.ExecuteOptions{}).Close()
 		p.free()
 		<-drained
 		cancel()
@@ -145,7 +145,7 @@ func TestSameIDAtOnceRunsOnce(t *testing.T) {
 							_, _ = w.e.Get(t.Context(), alice, s.ID) // who looks for it does not make it unknown
 							return
 						}
-						watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: i%2 == 0})
+						watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: i%2 == 0})
 						if err != nil {
 							t.Error(err)
 							return
@@ -202,7 +202,7 @@ func TestLookForACallThatComes(t *testing.T) {
 			time.Sleep(time.Second)
 			close(slow.answer)
 		}()
-		watcher, err := e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		watcher, err := e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,9 +230,9 @@ func TestAttachToACallInEachState(t *testing.T) {
 			specs[tt.tool] = apart(spec(tt.tool, ""))
 			w.begin(specs[tt.tool])
 		}
-		watchers := map[string]*lifecycle.Watcher{}
+		watchers := map[string]call.Stream{}
 		for _, tt := range tests {
-			watcher := w.start(specs[tt.tool], lifecycle.ExecuteOptions{})
+			watcher := w.start(specs[tt.tool], call.ExecuteOptions{})
 			f, err := watcher.Next(t.Context())
 			if err != nil || f.Snapshot == nil || f.Snapshot.Status != tt.status || f.Cursor == "" {
 				t.Fatalf("%s: first frame %+v, %v", tt.tool, f, err)
@@ -266,7 +266,7 @@ func TestMalformedRequests(t *testing.T) {
 		} {
 			s := spec("t", "")
 			change(&s)
-			_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			if err == nil {
 				t.Fatalf("%s: taken", name)
 			}

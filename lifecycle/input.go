@@ -12,25 +12,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Input is what a caller does at the keyboard of a running call, in the order of its fields.
-type Input struct {
-	Data []byte
-	// Position is where Data stands in all that is sent to this attempt, from 0: bytes count one each, a signal one. What was
-	// taken before is left out, so the same input may be sent again. nil is behind what was taken.
-	Position      *int64
-	Attempt       int // that it is for; 0 is the running one
-	Rows, Columns int // of the terminal; 0 leaves them
-	Signal        string
-	End           bool // nothing will follow
-}
-
-// An InputState says how far the input of a call has come.
-type InputState struct {
-	Position int64 // behind all that was taken
-	Attempt  int
-	Unread   int // bytes that the tool has not read
-}
-
 // inputBuffer is how much the tool may leave unread.
 const inputBuffer = 64 << 10
 
@@ -98,38 +79,38 @@ func (k *keyboard) Close() error {
 const openingTime = time.Second
 
 // SendInput types into a running call of the principal's own, and returns how far its input has come.
-func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in Input) (InputState, error) {
-	if err := in.check(); err != nil {
-		return InputState{}, err
+func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error) {
+	if err := checkInput(&in); err != nil {
+		return call.InputState{}, err
 	}
 	l, err := e.acquireVisible(ctx, p, id)
 	if err != nil {
-		return InputState{}, err
+		return call.InputState{}, err
 	}
 	defer l.release()
 	if !owns(p, l.record()) {
-		return InputState{}, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller may type into call %q", id)
+		return call.InputState{}, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller may type into call %q", id)
 	}
 	for began := time.Now(); ; {
 		k, attempt, err := l.keyboard()
 		if k != nil && in.Attempt != 0 && in.Attempt != attempt {
-			return InputState{}, call.Refuse(call.FailedPrecondition, "OTHER_ATTEMPT", "attempt %d of call %q runs now, not %d", attempt, id, in.Attempt)
+			return call.InputState{}, call.Refuse(call.FailedPrecondition, "OTHER_ATTEMPT", "attempt %d of call %q runs now, not %d", attempt, id, in.Attempt)
 		}
 		if k != nil {
 			return k.send(in, attempt)
 		}
 		if errors.Is(err, errNotRunning) || time.Since(began) > openingTime {
-			return InputState{}, err
+			return call.InputState{}, err
 		}
 		select { // the tool may not have come to asking for it
 		case <-ctx.Done():
-			return InputState{}, err
+			return call.InputState{}, err
 		case <-time.After(openingTime / 50):
 		}
 	}
 }
 
-func (in *Input) check() error {
+func checkInput(in *call.Input) error {
 	switch {
 	case len(in.Data) > inputBuffer:
 		return call.InvalidField("data", "has %d bytes; at most %d are accepted", len(in.Data), inputBuffer)
@@ -162,24 +143,24 @@ func (l *live) keyboard() (*keyboard, int, error) {
 }
 
 // send takes what is new of an input. All of its bytes are taken or none.
-func (k *keyboard) send(in Input, attempt int) (InputState, error) {
+func (k *keyboard) send(in call.Input, attempt int) (call.InputState, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()
 	signal, err := k.take(in)
 	if err != nil {
-		return InputState{}, err
+		return call.InputState{}, err
 	}
 	if in.Rows > 0 && k.controls.Resize != nil {
 		if err := k.controls.Resize(in.Rows, in.Columns); err != nil {
-			return InputState{}, uncontrolled("RESIZE_FAILED", err)
+			return call.InputState{}, uncontrolled("RESIZE_FAILED", err)
 		}
 	}
 	if signal {
 		if k.controls.Signal == nil {
-			return InputState{}, call.Refuse(call.FailedPrecondition, "NO_SIGNALS", "the call takes no signals")
+			return call.InputState{}, call.Refuse(call.FailedPrecondition, "NO_SIGNALS", "the call takes no signals")
 		}
 		if err := k.controls.Signal(in.Signal); err != nil {
-			return InputState{}, uncontrolled("SIGNAL_FAILED", err)
+			return call.InputState{}, uncontrolled("SIGNAL_FAILED", err)
 		}
 	}
 	k.mu.Lock()
@@ -191,7 +172,7 @@ func (k *keyboard) send(in Input, attempt int) (InputState, error) {
 		k.ended = true
 		k.more.Broadcast()
 	}
-	return InputState{Position: k.position, Attempt: attempt, Unread: len(k.buf)}, nil
+	return call.InputState{Position: k.position, Attempt: attempt, Unread: len(k.buf)}, nil
 }
 
 func uncontrolled(reason string, err error) error {
@@ -199,7 +180,7 @@ func uncontrolled(reason string, err error) error {
 }
 
 // take appends the bytes of an input that are new and reports whether its signal is.
-func (k *keyboard) take(in Input) (signal bool, err error) {
+func (k *keyboard) take(in call.Input) (signal bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	data := in.Data

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -43,7 +42,7 @@ func (p *typist) tool() tool.Tool {
 
 func at(n int64) *int64 { return &n }
 
-func (w *world) send(id string, in lifecycle.Input) lifecycle.InputState {
+func (w *world) send(id string, in call.Input) call.InputState {
 	w.t.Helper()
 	state, err := w.e.SendInput(w.t.Context(), alice, id, in)
 	if err != nil {
@@ -58,7 +57,7 @@ func TestInputIsTypedOnce(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {
 		s := spec("types", "")
 		w.begin(s)
-		for _, in := range []lifecycle.Input{
+		for _, in := range []call.Input{
 			{Data: []byte("hel"), Position: at(0)},
 			{Data: []byte("hel"), Position: at(0)},
 			{Data: []byte("hello"), Position: at(0)},
@@ -70,17 +69,17 @@ func TestInputIsTypedOnce(t *testing.T) {
 		} {
 			w.send(s.ID, in)
 		}
-		if state := w.send(s.ID, lifecycle.Input{}); state.Position != 11 || state.Attempt != 1 {
+		if state := w.send(s.ID, call.Input{}); state.Position != 11 || state.Attempt != 1 {
 			t.Errorf("state %+v, want position 11 of attempt 1", state)
 		}
-		_, err := w.e.SendInput(t.Context(), alice, s.ID, lifecycle.Input{Data: []byte("x"), Position: at(12)})
+		_, err := w.e.SendInput(t.Context(), alice, s.ID, call.Input{Data: []byte("x"), Position: at(12)})
 		wantRefusal(t, err, call.OutOfRange, "INPUT_GAP")
 		if r := new(call.Refusal); !errors.As(err, &r) || r.Metadata["position"] != "11" {
 			t.Errorf("a gap does not say where to go on: %+v", r)
 		}
-		_, err = w.e.SendInput(t.Context(), alice, s.ID, lifecycle.Input{Data: []byte("x"), Attempt: 2})
+		_, err = w.e.SendInput(t.Context(), alice, s.ID, call.Input{Data: []byte("x"), Attempt: 2})
 		wantRefusal(t, err, call.FailedPrecondition, "OTHER_ATTEMPT")
-		w.send(s.ID, lifecycle.Input{End: true})
+		w.send(s.ID, call.Input{End: true})
 		if c := w.do(s); c.Result.Message != "hello you!" {
 			t.Errorf("typed %q", c.Result.Message)
 		}
@@ -98,19 +97,19 @@ func TestInputPushesBack(t *testing.T) {
 		s := spec("types", "")
 		w.begin(s)
 		chunk := []byte(strings.Repeat("x", 40_000))
-		if state := w.send(s.ID, lifecycle.Input{Data: chunk, Position: at(0)}); state.Unread != 40_000 {
+		if state := w.send(s.ID, call.Input{Data: chunk, Position: at(0)}); state.Unread != 40_000 {
 			t.Errorf("unread %d", state.Unread)
 		}
-		_, err := w.e.SendInput(t.Context(), alice, s.ID, lifecycle.Input{Data: chunk, Position: at(40_000)})
+		_, err := w.e.SendInput(t.Context(), alice, s.ID, call.Input{Data: chunk, Position: at(40_000)})
 		wantRefusal(t, err, call.ResourceExhausted, "INPUT_FULL")
 		if r := new(call.Refusal); !errors.As(err, &r) || r.RetryAfter <= 0 {
 			t.Error("a full buffer does not say when to come again")
 		}
-		_, err = w.e.SendInput(t.Context(), alice, s.ID, lifecycle.Input{Data: make([]byte, 1<<17)})
+		_, err = w.e.SendInput(t.Context(), alice, s.ID, call.Input{Data: make([]byte, 1<<17)})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		close(p.gate)
 		synctest.Wait()
-		w.send(s.ID, lifecycle.Input{Data: chunk, Position: at(40_000), End: true})
+		w.send(s.ID, call.Input{Data: chunk, Position: at(40_000), End: true})
 		if c := w.do(s); len(c.Result.Message) == 0 || c.Status != call.Succeeded {
 			t.Errorf("%s %q", c.Status, c.Result.ModelText())
 		}
@@ -125,18 +124,18 @@ func TestInputIsRefused(t *testing.T) {
 		other.Run = tool.Run{} // or it would wait for its turn in the thread
 		w.begin(s)
 		w.begin(other)
-		try := func(who tool.Principal, id string, in lifecycle.Input) error {
+		try := func(who tool.Principal, id string, in call.Input) error {
 			_, err := w.e.SendInput(t.Context(), who, id, in)
 			return err
 		}
-		wantRefusal(t, try(alice, other.ID, lifecycle.Input{Data: []byte("x")}), call.FailedPrecondition, "NO_INPUT")
-		wantRefusal(t, try(carol, s.ID, lifecycle.Input{Data: []byte("x")}), call.PermissionDenied, "NOT_YOUR_CALL")
-		wantRefusal(t, try(eve, s.ID, lifecycle.Input{Data: []byte("x")}), call.NotFound, "CALL_NOT_FOUND")
-		wantRefusal(t, try(alice, s.ID, lifecycle.Input{Rows: 1}), call.InvalidArgument, "INVALID_FIELD")
-		wantRefusal(t, try(alice, s.ID, lifecycle.Input{Position: at(-1)}), call.InvalidArgument, "INVALID_FIELD")
-		w.send(s.ID, lifecycle.Input{End: true})
+		wantRefusal(t, try(alice, other.ID, call.Input{Data: []byte("x")}), call.FailedPrecondition, "NO_INPUT")
+		wantRefusal(t, try(carol, s.ID, call.Input{Data: []byte("x")}), call.PermissionDenied, "NOT_YOUR_CALL")
+		wantRefusal(t, try(eve, s.ID, call.Input{Data: []byte("x")}), call.NotFound, "CALL_NOT_FOUND")
+		wantRefusal(t, try(alice, s.ID, call.Input{Rows: 1}), call.InvalidArgument, "INVALID_FIELD")
+		wantRefusal(t, try(alice, s.ID, call.Input{Position: at(-1)}), call.InvalidArgument, "INVALID_FIELD")
+		w.send(s.ID, call.Input{End: true})
 		w.do(s)
-		wantRefusal(t, try(alice, s.ID, lifecycle.Input{Data: []byte("x")}), call.FailedPrecondition, "NOT_RUNNING")
+		wantRefusal(t, try(alice, s.ID, call.Input{Data: []byte("x")}), call.FailedPrecondition, "NOT_RUNNING")
 		deaf.free()
 		w.do(other)
 

@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // left notes that a watcher went. A call ends only when it is NEW or RUNNING, was started by a stream, was never
@@ -85,7 +86,7 @@ func (l *live) alone() (stored, alone bool) {
 }
 
 // Wait returns the call when it is terminal or suspended, or as it is when d is over. It takes the watcher over.
-func (w *Watcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
+func (w *callWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	w.yield()
 	var timer *time.Timer

@@ -14,12 +14,12 @@ import (
 func lingers(d time.Duration) *time.Duration { return &d }
 
 func TestLeaving(t *testing.T) {
-	attended, detached := lifecycle.ExecuteOptions{Attended: true}, lifecycle.ExecuteOptions{}
+	attended, detached := call.ExecuteOptions{Attended: true}, call.ExecuteOptions{}
 	const never = -1
 	tests := []struct {
 		name    string
 		linger  *time.Duration
-		options lifecycle.ExecuteOptions
+		options call.ExecuteOptions
 		tool    string
 		after   time.Duration // it still runs shortly before
 		ends    bool
@@ -49,7 +49,7 @@ func TestLeaving(t *testing.T) {
 				synctest.Wait()
 				if tt.tool == "asks" {
 					w.start(s, tt.options).Close()
-					resumed, err := w.e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: w.get(s.ID).Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
+					resumed, err := w.e.Resume(t.Context(), alice, call.ResumeRequest{SuspensionID: w.get(s.ID).Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -91,11 +91,11 @@ func TestWhoComesBackKeepsTheCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close()
+		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		synctest.Wait()
 		for range 5 { // by its id, or by watching it
 			time.Sleep(29 * time.Second)
-			w.start(s, lifecycle.ExecuteOptions{}).Close()
+			w.start(s, call.ExecuteOptions{}).Close()
 			time.Sleep(29 * time.Second)
 			watcher, err := w.e.Watch(t.Context(), carol, s.ID, "", true)
 			if err != nil {
@@ -126,7 +126,7 @@ func TestT106SuspendedCallNobodyWatches(t *testing.T) {
 	inBubble(t, []tool.Tool{slow}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		s := spec("slow", "")
 		s.Linger = lingers(0)
-		watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+		watcher := w.start(s, call.ExecuteOptions{Attended: true})
 		synctest.Wait()
 		watcher.Close()
 		time.Sleep(24 * time.Hour)
@@ -137,7 +137,7 @@ func TestT106SuspendedCallNobodyWatches(t *testing.T) {
 		if c.Status != call.Suspended {
 			t.Fatalf("after a day: %s", c.Status)
 		}
-		watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
+		watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestWaitEndsBeforeTheCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		c, err := w.start(s, lifecycle.ExecuteOptions{}).Wait(t.Context(), 3*time.Second)
+		c, err := w.start(s, call.ExecuteOptions{}).Wait(t.Context(), 3*time.Second)
 		if err != nil || c.Status != call.Running {
 			t.Errorf("%+v, %v", c, err)
 		}
@@ -171,14 +171,14 @@ func TestRerunCallIsLeftWhenNobodyComesBack(t *testing.T) {
 		p := held()
 		inBubble(t, []tool.Tool{p.tool("t", reading)}, func(c *lifecycle.Config) { c.Attempt = time.Hour }, func(t *testing.T, w *world) {
 			s := spec("t", "")
-			watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+			watcher := w.start(s, call.ExecuteOptions{Attended: true})
 			time.Sleep(time.Second) // it is in the journal
 			synctest.Wait()
 			w.crash()
 			watcher.Close()
 			if back {
 				time.Sleep(29 * time.Second)
-				defer w.start(s, lifecycle.ExecuteOptions{Attended: true}).Close()
+				defer w.start(s, call.ExecuteOptions{Attended: true}).Close()
 			}
 			time.Sleep(31 * time.Second)
 			synctest.Wait()

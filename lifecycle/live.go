@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // live is one call in memory: while it runs, is watched, or a step of it is being stored.
@@ -54,10 +55,10 @@ type live struct {
 	told      int64 // newest number told; tail ends with it
 	lost      error // the call never came to be: told to who watches
 	changed   chan struct{}
-	waiting   bool                   // somebody waits for changed
-	shared    atomic.Pointer[Shared] // of the newest events, when several watch; stored with mu held
-	reopen    *store.Run             // the run that this call opens anew; stored with its first change
-	dirty     bool                   // in the engine's list of calls to write behind
+	waiting   bool                        // somebody waits for changed
+	shared    atomic.Pointer[sharedFrame] // of the newest events, when several watch; stored with mu held
+	reopen    *store.Run                  // the run that this call opens anew; stored with its first change
+	dirty     bool                        // in the engine's list of calls to write behind
 
 	watchers int
 	linger   *time.Timer

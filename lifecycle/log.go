@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/store"
-	"go.uber.org/zap"
 )
 
 // outputBacklog is how many bytes of output a call may have unwritten before its tool waits for the journal.

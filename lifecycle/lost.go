@@ -3,8 +3,9 @@ package lifecycle
 import (
 	"context"
 
-	"github.com/toold-dev/toold/call"
 	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // maxLost is how many attempts of a call may be lost before toold tries no other: the call itself may be

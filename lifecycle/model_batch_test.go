@@ -9,11 +9,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
-	"pgregory.net/rapid"
 )
 
 // The model of batches knows how each call of a batch must stand when nothing moves, after any sequence of decisions,
@@ -229,7 +230,7 @@ func (g *batchGame) config() lifecycle.Config {
 }
 
 func (g *batchGame) send() error {
-	w, err := g.e.ExecuteBatch(g.t.Context(), alice, g.spec, lifecycle.ExecuteOptions{})
+	w, err := g.e.ExecuteBatch(g.t.Context(), alice, g.spec, call.ExecuteOptions{})
 	if err == nil {
 		w.Close()
 	}
@@ -281,7 +282,7 @@ func (g *batchGame) decide(o batchOp, id string) error {
 		d.Action = tool.Cancel
 		g.m.no[o.call] = true
 	}
-	w, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
+	w, err := g.e.Resume(g.t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
 	if err == nil {
 		w.Close()
 	}

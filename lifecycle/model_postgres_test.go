@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/store/postgres/pgtest"
-	"pgregory.net/rapid"
 )
 
 // base plays on a PostgreSQL server. Time is as it is with disk. A crash is a store that writes nothing any more: what

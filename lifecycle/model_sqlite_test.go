@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store/sqlite"
-	"pgregory.net/rapid"
 )
 
 // disk plays on SQLite files. Time is real but for the store's clock, which runs ahead by what was passed. A crash is a

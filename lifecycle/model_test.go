@@ -14,13 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
-	"pgregory.net/rapid"
 )
 
 // The model knows, for each slot of a small world, what status its call must have after any sequence of starts,
@@ -325,7 +326,7 @@ func (s *slot) expectStart() {
 }
 
 func (g *game) send(s *slot) error {
-	w, err := g.e.Execute(g.t.Context(), alice, s.spec, lifecycle.ExecuteOptions{})
+	w, err := g.e.Execute(g.t.Context(), alice, s.spec, call.ExecuteOptions{})
 	if err != nil {
 		return err
 	}
@@ -343,7 +344,7 @@ func (g *game) again(s *slot) error {
 	}
 	other := s.spec
 	other.Arguments = `{"n":2}`
-	_, err := g.e.Execute(g.t.Context(), alice, other, lifecycle.ExecuteOptions{})
+	_, err := g.e.Execute(g.t.Context(), alice, other, call.ExecuteOptions{})
 	return wantReason(err, "CALL_ID_REUSED")
 }
 
@@ -376,7 +377,7 @@ func (g *game) decide(s *slot, o op) error {
 	if o.kind == "edit" {
 		d.Arguments = `{"n":3}`
 	}
-	w, err := g.e.Resume(g.t.Context(), o.by, lifecycle.ResumeRequest{SuspensionID: s.opened, Decision: d})
+	w, err := g.e.Resume(g.t.Context(), o.by, call.ResumeRequest{SuspensionID: s.opened, Decision: d})
 	if allowed := s.tool == "asker" || s.tool == "rests" || hasRole(o.by, "approver"); !allowed {
 		return wantReason(err, "NOT_AN_APPROVER")
 	}
@@ -428,7 +429,7 @@ func (g *game) stale(s *slot, o op) error {
 	if s.closed != "" {
 		g.n++
 		d := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Resume}
-		_, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: s.closed, Decision: d})
+		_, err := g.e.Resume(g.t.Context(), bob, call.ResumeRequest{SuspensionID: s.closed, Decision: d})
 		if err := wantReason(err, "ALREADY_DECIDED"); err != nil {
 			return err
 		}
@@ -436,7 +437,7 @@ func (g *game) stale(s *slot, o op) error {
 	for id, d := range s.decided {
 		var replays int
 		for _, by := range []tool.Principal{alice, bob, carol, carl} { // who decided is not remembered here
-			if w, err := g.e.Resume(g.t.Context(), by, lifecycle.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
+			if w, err := g.e.Resume(g.t.Context(), by, call.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
 				w.Close()
 				replays++
 			}
@@ -446,7 +447,7 @@ func (g *game) stale(s *slot, o op) error {
 		}
 		g.n++
 		other := tool.Decision{ID: fmt.Sprintf("model-decision-%06d", g.n), Action: tool.Cancel, ExpectedDigest: d.ExpectedDigest}
-		_, err := g.e.Resume(g.t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: id, Decision: other})
+		_, err := g.e.Resume(g.t.Context(), bob, call.ResumeRequest{SuspensionID: id, Decision: other})
 		if err := wantReason(err, "ALREADY_DECIDED"); err != nil {
 			return err
 		}

@@ -6,10 +6,11 @@ import (
 	"maps"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // DefaultMode is the mode of runs and threads for which none was chosen.

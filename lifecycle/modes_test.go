@@ -93,10 +93,10 @@ func TestModeBeforeTheFirstCall(t *testing.T) {
 		}
 		w.crash()
 		s := spec("t", "")
-		_, err := w.e.Execute(t.Context(), albert, s, lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), albert, s, call.ExecuteOptions{})
 		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_RUN")
 		s.Run.ID = ""
-		_, err = w.e.Execute(t.Context(), albert, s, lifecycle.ExecuteOptions{})
+		_, err = w.e.Execute(t.Context(), albert, s, call.ExecuteOptions{})
 		wantRefusal(t, err, call.PermissionDenied, "NOT_YOUR_THREAD")
 		if c := w.do(spec("t", "")); c.Status != call.Succeeded {
 			t.Errorf("call %s", c.Status)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -20,8 +19,8 @@ func TestOperationsInBatches(t *testing.T) {
 		operating(t, r, func(t *testing.T, w *world, poll func()) {
 			w.tools.set(t, r, echo("echo", mutating))
 			b := batchOf(strategy, of("render", "echo")...)
-			watcher := w.turn(b, lifecycle.ExecuteOptions{})
-			told := make(chan *lifecycle.BatchFinished, 1)
+			watcher := w.turn(b, call.ExecuteOptions{})
+			told := make(chan *call.BatchFinished, 1)
 			go func() {
 				_, done := followed(t, watcher)
 				told <- done
@@ -71,11 +70,11 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 			}
+			w.cfg.Heartbeat = time.Second // the watcher looks again
 			w.crash()
 			poll()
 			b := batchOf(strategy, of("render", "echo")...)
-			watcher := w.turn(b, lifecycle.ExecuteOptions{})
-			watcher.HeartbeatEvery = time.Second // it looks again
+			watcher := w.turn(b, call.ExecuteOptions{})
 			logs, done := followed(t, watcher)
 			if done == nil || len(done.Open) != 0 || statuses(done.Calls) != "SUCCEEDED SUCCEEDED" {
 				t.Errorf("%s: the stream ended with %+v", strategy, done)
@@ -102,7 +101,7 @@ func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 		w.store.SetMoved(true)
 		w.cfg.Released = func() error { w.store.SetMoved(false); return nil }
 		w.open()
-		watcher := w.turn(b, lifecycle.ExecuteOptions{})
+		watcher := w.turn(b, call.ExecuteOptions{})
 		defer watcher.Close()
 		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 		defer stop()
@@ -120,7 +119,7 @@ func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 		}
 		r.poll = func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("a picture"), nil }
 		poll()
-		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+		if _, _, err := w.e.Release(t.Context(), carol, call.HeldSelector{All: true}, false, ""); err != nil {
 			t.Fatal(err)
 		}
 		if done := w.batch(b); statuses(done.Calls) != "SUCCEEDED SUCCEEDED" {
@@ -158,10 +157,10 @@ func TestOperationsOfRunsAndCopies(t *testing.T) {
 		if r.polls() != 0 {
 			t.Fatal("asked for what belongs to the original")
 		}
-		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: []string{ended.ID}}, true, ""); err != nil {
+		if _, _, err := w.e.Release(t.Context(), carol, call.HeldSelector{IDs: []string{ended.ID}}, true, ""); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+		if _, _, err := w.e.Release(t.Context(), carol, call.HeldSelector{All: true}, false, ""); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -49,7 +48,7 @@ func TestOperationStopComesFirst(t *testing.T) {
 					})
 				}
 				if tt.end == nil {
-					w.start(s, lifecycle.ExecuteOptions{}).Close()
+					w.start(s, call.ExecuteOptions{}).Close()
 				} else {
 					w.park(s)
 					tt.end(w, s.ID)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -98,7 +97,7 @@ func operating(t *testing.T, r *render, run func(t *testing.T, w *world, poll fu
 // park starts a call and waits until its work goes on elsewhere.
 func (w *world) park(s call.Spec) *call.Call {
 	w.t.Helper()
-	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{Attended: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -400,7 +399,7 @@ func TestOperationAndOthers(t *testing.T) {
 	operating(t, found, func(t *testing.T, w *world, poll func()) {
 		hang = make(chan struct{})
 		s := spec("render", "{}")
-		watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
@@ -64,7 +65,7 @@ func TestCallersGetAnIdForInternalErrors(t *testing.T) {
 				}
 				own := spec(id, "")
 				own.Run = tool.Run{}
-				watcher, err := w.e.Execute(t.Context(), carol, own, lifecycle.ExecuteOptions{})
+				watcher, err := w.e.Execute(t.Context(), carol, own, call.ExecuteOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}

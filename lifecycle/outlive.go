@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.

@@ -110,7 +110,7 @@ func (e *Engine) forgetOwnersLocked() {
 // findOwner asks the journal: the oldest call says whose a run or thread is, a blocked run says it itself, and
 // so does a mode that was set before the first call.
 func (e *Engine) findOwner(ctx context.Context, b belonging) (owned, error) {
-	page, err := e.store.Calls(ctx, store.Query{Namespace: b.namespace, Run: b.run, Thread: b.thread, OldestFirst: true, Limit: 1})
+	page, err := e.store.Calls(ctx, call.Query{Namespace: b.namespace, Run: b.run, Thread: b.thread, OldestFirst: true, Limit: 1})
 	if err != nil {
 		return owned{}, err
 	}
@@ -129,7 +129,7 @@ func (e *Engine) findOwner(ctx context.Context, b belonging) (owned, error) {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return owned{}, err
 		}
-		found.ended = err == nil && run.State == store.RunEnded
+		found.ended = err == nil && run.State == call.RunEnded
 	}
 	return found, nil
 }

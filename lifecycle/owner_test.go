@@ -28,7 +28,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 			for _, id := range []string{"keep", "read"} {
 				s := spec(id, `{}`)
 				s.Run = run
-				_, err := w.e.Execute(t.Context(), p, s, lifecycle.ExecuteOptions{})
+				_, err := w.e.Execute(t.Context(), p, s, call.ExecuteOptions{})
 				wantRefusal(t, err, call.PermissionDenied, reason)
 				_, err = w.e.Get(t.Context(), p, s.ID)
 				wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
@@ -45,7 +45,7 @@ func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 			w.crash()
 		}
 		s := spec("read", `{}`)
-		watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 	mallory := tool.Principal{Namespace: "ns", Subject: "mallory", Roles: []string{"caller"}}
 	change := both(gates(waits), func(c *lifecycle.Config) { c.Modes = noModes{} })
 	inBubble(t, []tool.Tool{echo("t", mutating)}, change, func(t *testing.T, w *world) {
-		first := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		first := w.start(spec("t", ""), call.ExecuteOptions{})
 		defer first.Close()
 		for i := range 1<<16 + 1 {
 			_, err := w.e.SetMode(t.Context(), mallory, "m"+strconv.Itoa(i), "", "any")
@@ -83,7 +83,7 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 		for reason, run := range map[string]tool.Run{"NOT_YOUR_RUN": {ID: "run-1"}, "NOT_YOUR_THREAD": {Thread: "thread-1"}} {
 			s := spec("t", "")
 			s.Run = run
-			_, err := w.e.Execute(t.Context(), mallory, s, lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), mallory, s, call.ExecuteOptions{})
 			if err == nil {
 				t.Fatalf("%+v was taken from its caller", run)
 			}

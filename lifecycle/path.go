@@ -8,12 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // pass is one way of a call along the path: from its start, or from a decision, to an end or a suspension.

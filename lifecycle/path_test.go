@@ -16,7 +16,7 @@ func TestAllowedCallHasThreeEvents(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{echo("echo", effects)}, nil, func(t *testing.T, w *world) {
 			s := spec("echo", `{"b":1,"a":2}`)
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: true})
 			if err != nil {
 				t.Fatal(err)
 			}

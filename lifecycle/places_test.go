@@ -91,7 +91,7 @@ func (w *world) beginAs(namespace, subject, id string) error {
 	p := tool.Principal{Namespace: namespace, Subject: subject, Roles: []string{"caller"}}
 	s := spec(id, "")
 	s.Run = tool.Run{}
-	watcher, err := w.e.Execute(w.t.Context(), p, s, lifecycle.ExecuteOptions{})
+	watcher, err := w.e.Execute(w.t.Context(), p, s, call.ExecuteOptions{})
 	if err == nil {
 		watcher.Close()
 	}
@@ -277,7 +277,7 @@ func TestQueueLengthOfThreads(t *testing.T) {
 		of := func(subject, thread string) error {
 			s := spec("t", "")
 			s.Run = tool.Run{Thread: thread}
-			watcher, err := w.e.Execute(t.Context(), tool.Principal{Namespace: "ns", Subject: subject, Roles: []string{"caller"}}, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), tool.Principal{Namespace: "ns", Subject: subject, Roles: []string{"caller"}}, s, call.ExecuteOptions{})
 			if err == nil {
 				watcher.Close()
 			}

@@ -146,7 +146,7 @@ func TestPostsOfACopyAreHeld(t *testing.T) {
 		w.store.SetMoved(true)
 		w.crash()
 		wantPosts(t, w, asked.ID)
-		if _, _, err := w.e.Release(t.Context(), operator, lifecycle.HeldSelector{All: true}, false, ""); err != nil {
+		if _, _, err := w.e.Release(t.Context(), operator, call.HeldSelector{All: true}, false, ""); err != nil {
 			t.Fatal(err)
 		}
 		wantPosts(t, w, asked.ID, `"suspended SUSPENDED"`)

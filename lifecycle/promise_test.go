@@ -88,7 +88,7 @@ func TestP1NothingIsToldBeforeItIsStored(t *testing.T) {
 				t.Errorf("%s: %d events are told, %d are stored", point, told.Load(), len(stored))
 			}
 		}
-		watcher := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		watcher := w.start(s, call.ExecuteOptions{WaitForDecision: true})
 		defer watcher.Close()
 		go func() {
 			for f, err := watcher.Next(t.Context()); err == nil; f, err = watcher.Next(t.Context()) {
@@ -162,7 +162,7 @@ func TestP11MemoryIsBoundedWhateverIsPrinted(t *testing.T) {
 			}
 			w.past, w.e = append(w.past, w.e), e
 			before := heap()
-			slow := w.start(spec("t", ""), lifecycle.ExecuteOptions{}) // and reads nothing
+			slow := w.start(spec("t", ""), call.ExecuteOptions{}) // and reads nothing
 			<-printed
 			time.Sleep(time.Second)
 			if grown := heap() - before; grown > 16<<20 {
@@ -192,7 +192,7 @@ func TestP11NothingIsLeftOfCalls(t *testing.T) {
 		for i := range 1000 {
 			all.Go(func() {
 				s := spec([]string{"t", "read", "asks", "missing"}[i%4], "")
-				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: i%3 == 0})
+				watcher := w.start(s, call.ExecuteOptions{Attended: i%3 == 0})
 				if i%5 == 0 {
 					watcher.Close()
 					_, _ = w.e.Cancel(t.Context(), alice, s.ID, "", time.Minute)

@@ -7,19 +7,13 @@ import (
 	"maps"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
-
-// A PurgeSelector says which calls of a namespace are purged: one of its fields is set. A run or thread goes with its
-// documents and the answers that were remembered for it.
-type PurgeSelector struct {
-	IDs         []string
-	Run, Thread string
-}
 
 // purging is what a purge is about.
 type purging struct {
@@ -31,7 +25,7 @@ type purging struct {
 // What stays says which call it was, how it ended, who decided and when. Nothing is erased when one of the calls is
 // unknown or has not ended. Of a purge that was cut off, calls are whole or purged; the same purge again completes it.
 // It returns how many calls had content, and how many had none any more.
-func (e *Engine) Purge(ctx context.Context, p tool.Principal, which PurgeSelector) (purged, before int, err error) {
+func (e *Engine) Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error) {
 	if e.Draining() {
 		return 0, 0, refuseDraining()
 	}
@@ -84,7 +78,7 @@ func (e *Engine) purgeRefusal(err error, id string) error {
 }
 
 // purgeable finds the calls that are meant, or why they cannot be purged.
-func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which PurgeSelector) (*purging, error) {
+func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which call.PurgeSelector) (*purging, error) {
 	found := &purging{}
 	switch {
 	case which.Run != "":
@@ -96,7 +90,7 @@ func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which PurgeSel
 		if err != nil {
 			return nil, err
 		}
-		return found, e.purgeableOf(ctx, found, store.Query{Namespace: p.Namespace, Run: which.Run}, nil)
+		return found, e.purgeableOf(ctx, found, call.Query{Namespace: p.Namespace, Run: which.Run}, nil)
 	case which.Thread != "":
 		found.threads = []string{which.Thread}
 		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, thread: which.Thread}, "")
@@ -107,7 +101,7 @@ func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which PurgeSel
 			return nil, err
 		}
 		runs := map[string]bool{}
-		if err := e.purgeableOf(ctx, found, store.Query{Namespace: p.Namespace, Thread: which.Thread}, runs); err != nil {
+		if err := e.purgeableOf(ctx, found, call.Query{Namespace: p.Namespace, Thread: which.Thread}, runs); err != nil {
 			return nil, err
 		}
 		found.runs = slices.Sorted(maps.Keys(runs))
@@ -128,7 +122,7 @@ func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which PurgeSel
 }
 
 // purgeableOf adds the calls that a query selects, and the runs that they belong to.
-func (e *Engine) purgeableOf(ctx context.Context, found *purging, q store.Query, runs map[string]bool) error {
+func (e *Engine) purgeableOf(ctx context.Context, found *purging, q call.Query, runs map[string]bool) error {
 	q.Limit, q.OldestFirst = 500, true
 	for {
 		page, err := e.store.Calls(ctx, q)

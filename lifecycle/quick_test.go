@@ -35,7 +35,7 @@ func TestDecisionRightAfterTheQuestion(t *testing.T) {
 }
 
 func answerAtOnce(w *world, s call.Spec) {
-	watcher, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{WaitForDecision: true})
+	watcher, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{WaitForDecision: true})
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -53,7 +53,7 @@ func answerAtOnce(w *world, s call.Spec) {
 		for _, ev := range f.Events {
 			switch {
 			case ev.Suspension != nil:
-				resumed, err := w.e.Resume(w.t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: ev.Suspension.ID,
+				resumed, err := w.e.Resume(w.t.Context(), alice, call.ResumeRequest{SuspensionID: ev.Suspension.ID,
 					Decision: tool.Decision{ID: "decision-" + s.ID, Action: tool.Resume, Result: `1`}})
 				if err != nil {
 					w.t.Error(err)
@@ -108,7 +108,7 @@ func TestCallThatComesWithTheDrain(t *testing.T) {
 			synctest.Wait()
 			close(slow.answer)
 		}()
-		c, err := w.start(spec("t", ""), lifecycle.ExecuteOptions{}).Wait(t.Context(), time.Hour)
+		c, err := w.start(spec("t", ""), call.ExecuteOptions{}).Wait(t.Context(), time.Hour)
 		<-drained
 		if err != nil || p.runs.Load() != 0 || c.Status == call.Succeeded {
 			t.Errorf("call %+v, %v, %d runs", c, err, p.runs.Load())
@@ -152,7 +152,7 @@ func TestDecisionThatComesWithTheDrain(t *testing.T) {
 			e.Drain(ctx)
 			close(drained)
 		}()
-		watcher, err := e.Resume(t.Context(), alice, lifecycle.ResumeRequest{SuspensionID: waits.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
+		watcher, err := e.Resume(t.Context(), alice, call.ResumeRequest{SuspensionID: waits.Open().ID, Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, Result: "1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestNextCallRightAfterABlock(t *testing.T) {
 					s.Run.ID = "run-" + s.ID
 					w.do(s)
 					s.ID = newCallID()
-					_, err := w.e.Execute(w.t.Context(), alice, s, lifecycle.ExecuteOptions{})
+					_, err := w.e.Execute(w.t.Context(), alice, s, call.ExecuteOptions{})
 					if err == nil {
 						t.Error("taken")
 						return
@@ -257,13 +257,13 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 			return nil
 		})
 		s := spec("asks", "")
-		waiting := w.start(s, lifecycle.ExecuteOptions{WaitForDecision: true})
+		waiting := w.start(s, call.ExecuteOptions{WaitForDecision: true})
 		synctest.Wait()
 		feed, err := w.e.WatchFeed(t.Context(), carol, "", "", "", true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		watcher := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		watcher := w.start(spec("t", ""), call.ExecuteOptions{})
 		if _, err := watcher.Wait(t.Context(), time.Hour); err == nil {
 			t.Error("a call whose first step failed has an outcome")
 		} else {
@@ -279,7 +279,7 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 			_, err = feed.Next(t.Context())
 		}
 		feed.Close()
-		_, err = w.e.Execute(t.Context(), alice, spec("t", ""), lifecycle.ExecuteOptions{})
+		_, err = w.e.Execute(t.Context(), alice, spec("t", ""), call.ExecuteOptions{})
 		wantRefusal(t, err, call.Unavailable, "JOURNAL_FAILED")
 	})
 }

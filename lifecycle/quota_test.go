@@ -82,10 +82,10 @@ func TestP7FullDiskRefusesNewCalls(t *testing.T) {
 		full.Store(true)
 		refused := spec("read", "")
 		for _, s := range []call.Spec{spec("t", ""), refused} {
-			_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			wantRefusal(t, err, call.ResourceExhausted, "STORAGE_FULL")
 		}
-		w.start(running, lifecycle.ExecuteOptions{}).Close()
+		w.start(running, call.ExecuteOptions{}).Close()
 		p.free()
 		if c := w.do(running); c.Status != call.Succeeded {
 			t.Errorf("the call that ran is %s", c.Status)
@@ -144,7 +144,7 @@ func TestSavedBytesAreStoredBytes(t *testing.T) {
 				t.Fatalf("%s %+v", c.Status, c.Result)
 			}
 		}
-		_, err := w.e.Execute(t.Context(), alice, spec("saves", arguments), lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, spec("saves", arguments), call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "STORAGE_QUOTA")
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -21,7 +20,7 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 
 // List returns a page of calls. A principal without a role for others' calls gets its own; approvers get the questions
 // that they may answer. A page may have fewer calls than the query's limit, because others were left out.
-func (e *Engine) List(ctx context.Context, p tool.Principal, q store.Query) (store.Page, error) {
+func (e *Engine) List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error) {
 	e.settle()
 	q.Namespace = p.Namespace
 	all := hasRole(p, "viewer") || hasRole(p, "operator") || hasRole(p, "approver") && len(q.Statuses) == 1 && q.Statuses[0] == call.Suspended

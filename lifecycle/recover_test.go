@@ -2,19 +2,18 @@ package lifecycle_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"fmt"
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"sync/atomic"
 )
 
 // crashAt kills the daemon when a call reaches a named point, and opens the next one.
@@ -41,7 +40,7 @@ func TestT84CrashBetweenEffectAndResult(t *testing.T) {
 		p := &probe{}
 		inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
-			w.crashAt(point, func() { w.start(s, lifecycle.ExecuteOptions{}).Close() })
+			w.crashAt(point, func() { w.start(s, call.ExecuteOptions{}).Close() })
 			c := w.get(s.ID)
 			if c.Status != call.Failed || c.Result.Error.Code != tool.InDoubt || c.Executed != call.ExecutedUnknown || c.Result.Error.Retryable || p.runs.Load() != 1 {
 				t.Errorf("%s: call %s %+v, %d runs", point, c.Status, c.Result.Error, p.runs.Load())
@@ -78,7 +77,7 @@ func TestP3NoHiddenSecondRun(t *testing.T) {
 			rewrite := hook.Entry[hook.Rewrite]{Name: "add", Hook: adds("x")}
 			inBubble(t, []tool.Tool{p.toolAs(tt.d)}, rewrites(rewrite), func(t *testing.T, w *world) {
 				s := spec("t", `{"s":""}`)
-				w.crashAt(tt.point, func() { w.start(s, lifecycle.ExecuteOptions{}).Close() })
+				w.crashAt(tt.point, func() { w.start(s, call.ExecuteOptions{}).Close() })
 				if p.runs.Load() != tt.runs {
 					t.Errorf("ran %d times, want %d", p.runs.Load(), tt.runs)
 				}
@@ -200,14 +199,14 @@ func TestRecoverNew(t *testing.T) {
 				s := spec("t", "")
 				s.Linger = tt.linger
 				w.begin(apart(spec("slow", ""))) // in front of it
-				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: tt.attended})
+				watcher := w.start(s, call.ExecuteOptions{Attended: tt.attended})
 				synctest.Wait()
 				w.crash()
 				watcher.Close()
 				began := time.Now()
 				if tt.back > 0 {
 					time.Sleep(tt.back)
-					again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Attended: true})
+					again, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Attended: true})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -248,7 +247,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 			inBubble(t, []tool.Tool{read, slow.tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 				w.begin(apart(spec("slow", "")))
 				s := spec("t", "")
-				watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+				watcher := w.start(s, call.ExecuteOptions{Attended: true})
 				time.Sleep(time.Second) // it waits, and the journal has it
 				slow.free()
 				synctest.Wait()
@@ -259,7 +258,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 				w.crash()
 				watcher.Close()
 				if name == "nobody runs it now" {
-					again := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+					again := w.start(s, call.ExecuteOptions{Attended: true})
 					defer again.Close()
 				}
 				end(w, s.ID)
@@ -279,7 +278,7 @@ func TestCancelOfARecoveredCall(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("t", mutating), held().tool("slow", mutating)}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 		s := spec("t", "")
 		w.begin(apart(spec("slow", "")))
-		watcher := w.start(s, lifecycle.ExecuteOptions{Attended: true})
+		watcher := w.start(s, call.ExecuteOptions{Attended: true})
 		synctest.Wait()
 		w.crash()
 		watcher.Close()
@@ -312,7 +311,7 @@ func TestRecoverResuming(t *testing.T) {
 				d.ID, d.ExpectedDigest = "decision-1234567", c.Open().Digest
 				w.crash()
 				w.crashAt("after-commit", func() {
-					watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
+					watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID, Decision: d})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -368,7 +367,7 @@ func TestT108Release(t *testing.T) {
 		waiting, late, gone := w.do(spec("asks", "")), w.do(spec("asks", "")), w.do(spec("asks", ""))
 		release := func(end bool, released, left int, ids ...string) {
 			t.Helper()
-			n, m, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: ids, All: ids == nil}, end, "")
+			n, m, err := w.e.Release(t.Context(), carol, call.HeldSelector{IDs: ids, All: ids == nil}, end, "")
 			if err != nil || n != released || m != left {
 				t.Errorf("released %d, left %d, %v; want %d, %d", n, m, err, released, left)
 			}
@@ -378,7 +377,7 @@ func TestT108Release(t *testing.T) {
 		w.kill()
 		w.store.SetMoved(true)
 		w.open()
-		_, _, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{IDs: []string{again, "nobody-knows-this"}}, false, "")
+		_, _, err := w.e.Release(t.Context(), carol, call.HeldSelector{IDs: []string{again, "nobody-knows-this"}}, false, "")
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		release(false, 1, 5, waiting.ID)
 		release(false, 0, 5, waiting.ID)
@@ -431,7 +430,7 @@ func TestT108ReleaseIsInterruptible(t *testing.T) {
 			waiting = append(waiting, w.do(apart(spec("once", ""))))
 		}
 		for _, c := range waiting {
-			watcher, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
+			watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -451,12 +450,12 @@ func TestT108ReleaseIsInterruptible(t *testing.T) {
 			}
 		}
 		w.open()
-		_, _, _ = w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, "")
+		_, _, _ = w.e.Release(t.Context(), carol, call.HeldSelector{All: true}, false, "")
 		synctest.Wait()
 		w.past = append(w.past, w.e)
 		drain(w.e)
 		w.open()
-		done, left, err := w.e.Release(t.Context(), carol, lifecycle.HeldSelector{All: true}, false, "")
+		done, left, err := w.e.Release(t.Context(), carol, call.HeldSelector{All: true}, false, "")
 		if err != nil || left != 0 || done < 2 {
 			t.Errorf("released %d, left %d, %v", done, left, err)
 		}
@@ -498,7 +497,7 @@ func TestRecoveryIsInterruptible(t *testing.T) {
 			w.e, commits = e, 100
 		}
 		w.crash()
-		page, err := w.store.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 20})
+		page, err := w.store.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 20})
 		if err != nil || len(page.Calls) != 10 {
 			t.Fatal(err)
 		}

@@ -54,17 +54,10 @@ func (e *Engine) holds(c *call.Call) bool {
 	return e.held.on.Load() && !c.Status.Terminal() && c.EpochOf(c.LastSequence) < e.epoch && e.held.has(c.Key())
 }
 
-// A HeldSelector says which held calls of a namespace are meant: one of its fields is set.
-type HeldSelector struct {
-	All         bool
-	Run, Thread string
-	IDs         []string
-}
-
 // Release carries held calls on as a normal start would have, or ends them as [Engine.Cancel] does. It returns how many it
 // took and how many are still held in the namespace; calls that are not held are left alone, so that a release that was
 // cut off is asked for again. With the last held call of the store its daemon forgets that it was copied or restored.
-func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error) {
+func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error) {
 	if err := e.enterOpen(); err != nil {
 		return 0, 0, err
 	}
@@ -101,12 +94,12 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which HeldSelect
 
 // Held counts the calls of a namespace that wait for [Engine.Release].
 func (e *Engine) Held(ctx context.Context, namespace string) (n int, err error) {
-	err = e.eachHeld(ctx, store.Query{Namespace: namespace}, func(*call.Call) { n++ })
+	err = e.eachHeld(ctx, call.Query{Namespace: namespace}, func(*call.Call) { n++ })
 	return n, err
 }
 
 // heldKeys finds the held calls that are meant. An id that nobody knows is refused before anything is released.
-func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which HeldSelector) (keys []call.Key, err error) {
+func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
 		l, err := e.acquireVisible(ctx, p, id)
 		if err != nil {
@@ -118,11 +111,11 @@ func (e *Engine) heldKeys(ctx context.Context, p tool.Principal, which HeldSelec
 	if len(which.IDs) > 0 || !which.All && which.Run == "" && which.Thread == "" {
 		return keys, nil
 	}
-	err = e.eachHeld(ctx, store.Query{Namespace: p.Namespace, Run: which.Run, Thread: which.Thread}, func(c *call.Call) { keys = append(keys, c.Key()) })
+	err = e.eachHeld(ctx, call.Query{Namespace: p.Namespace, Run: which.Run, Thread: which.Thread}, func(c *call.Call) { keys = append(keys, c.Key()) })
 	return keys, err
 }
 
-func (e *Engine) eachHeld(ctx context.Context, q store.Query, visit func(*call.Call)) error {
+func (e *Engine) eachHeld(ctx context.Context, q call.Query, visit func(*call.Call)) error {
 	if !e.held.on.Load() {
 		return nil
 	}
@@ -182,7 +175,7 @@ func (e *Engine) releaseCall(ctx context.Context, key call.Key, end bool, reques
 // settleHeld counts what is still held in a namespace. When nothing is held in any, the store is this daemon's own again.
 func (e *Engine) settleHeld(ctx context.Context, namespace string) (left int, err error) {
 	others := 0
-	err = e.eachHeld(ctx, store.Query{}, func(c *call.Call) {
+	err = e.eachHeld(ctx, call.Query{}, func(c *call.Call) {
 		if c.Namespace == namespace {
 			left++
 		} else {

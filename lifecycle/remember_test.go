@@ -145,7 +145,7 @@ func TestRuleRecord(t *testing.T) {
 				t.Errorf("%s sees the rule: %t", p.Subject, got)
 			}
 		}
-		watcher, err := w.e.Execute(t.Context(), other, elsewhere("run-of-albert", ""), lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), other, elsewhere("run-of-albert", ""), call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

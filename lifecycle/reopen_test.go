@@ -5,8 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -20,13 +19,13 @@ func TestRunIsOpenedByTheCallThatIsStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		full.Store(true)
-		watcher := w.start(spec("t", ""), lifecycle.ExecuteOptions{})
+		watcher := w.start(spec("t", ""), call.ExecuteOptions{})
 		if c, err := watcher.Wait(t.Context(), time.Hour); err == nil {
 			t.Fatalf("call %s on a full disk", c.Status)
 		}
 		full.Store(false)
 		w.do(spec("t", ""))
-		if r, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || r.State != store.RunOpen {
+		if r, err := w.e.Run(t.Context(), alice, "run-1"); err != nil || r.State != call.RunOpen {
 			t.Errorf("run %+v, %v", r, err)
 		}
 	})

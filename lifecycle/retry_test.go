@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -26,7 +25,7 @@ func TestRetryOf(t *testing.T) {
 		first := cancel(spec("held", `{"a":1}`))
 		again := func(p tool.Principal, s call.Spec, of string) error {
 			s.RetryOf, s.Run = of, tool.Run{}
-			watcher, err := w.e.Execute(t.Context(), p, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), p, s, call.ExecuteOptions{})
 			if err == nil {
 				watcher.Close()
 				synctest.Wait()

@@ -7,7 +7,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -51,7 +50,7 @@ func TestCancelLeavesChildrenOfOthersAlone(t *testing.T) {
 		child.Run.ParentCall = parent.ID
 		hers := w.do(child)
 		parent.Run = tool.Run{ID: "run-2", Thread: "thread-2"}
-		watcher, err := w.e.Execute(t.Context(), bob, parent, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), bob, parent, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

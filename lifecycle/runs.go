@@ -12,19 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A RunInfo says where a run stands.
-type RunInfo struct {
-	ID        string
-	State     store.RunState
-	Reason    string    // why it is blocked
-	BlockedBy string    // the call that did it
-	Changed   time.Time // when it was blocked or ended
-	Mode      string    // the permission mode that was chosen for it; empty when none was
-	Counts    map[call.Status]int
-}
-
 // Run returns where a run stands. A run that no call has named is not found.
-func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo, error) {
+func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	e.settle()
 	if _, err := e.seeRun(ctx, p, id); err != nil {
 		return nil, err
@@ -33,17 +22,17 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*RunInfo
 	if err != nil {
 		return nil, err
 	}
-	info := &RunInfo{ID: id, State: store.RunOpen, Counts: counts}
+	info := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts}
 	info.Mode, _ = e.policies.Modes(p.Namespace, id, "")
 	if counts[call.Suspended] > 0 {
-		info.State = store.RunWaiting
+		info.State = call.RunWaiting
 	}
 	stored, err := e.store.Run(ctx, p.Namespace, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return nil, err
-	case stored.State != store.RunOpen:
+	case stored.State != call.RunOpen:
 		info.State, info.Reason, info.BlockedBy, info.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
 	}
 	return info, nil
@@ -81,7 +70,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if supersededBy != "" {
 		r.Reason = reason
 	}
-	ids, err := e.cancelWhere(ctx, p, store.Query{Namespace: p.Namespace, Run: id}, superseded(r, supersededBy), "")
+	ids, err := e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Run: id}, superseded(r, supersededBy), "")
 	if err != nil {
 		return ids, err
 	}
@@ -92,7 +81,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, storeRefusal(err, id)
 	}
-	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: store.RunEnded, Reason: reason, Changed: now}
+	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: call.RunEnded, Reason: reason, Changed: now}
 	err = e.store.EndRun(ctx, ended)
 	if errors.Is(err, store.ErrFatal) {
 		e.fatal(err)
@@ -130,13 +119,13 @@ const endingTime = 2 * time.Second
 func (e *Engine) noteRun(r *store.Run) {
 	key := call.Key{Namespace: r.Namespace, ID: r.ID}
 	e.mu.Lock()
-	if r.State == store.RunBlocked {
+	if r.State == call.RunBlocked {
 		e.blocked[key] = blockedRun{r.Owner, r.Changed.UnixNano()}
 	} else {
 		delete(e.blocked, key)
 	}
 	e.mu.Unlock()
-	if r.State == store.RunEnded {
+	if r.State == call.RunEnded {
 		e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
 	}
 }
@@ -174,5 +163,5 @@ func (e *Engine) openRun(c *call.Call) *store.Run {
 	if !e.owners.reopen(belonging{namespace: c.Namespace, run: c.Run.ID}) {
 		return nil
 	}
-	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: store.RunOpen, Changed: c.Created}
+	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
 }

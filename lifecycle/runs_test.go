@@ -6,8 +6,6 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -18,7 +16,7 @@ func blocking(in *hook.Input) (hook.Verdict, error) {
 	return hook.Allow(), nil
 }
 
-func (w *world) runState(id string) store.RunState {
+func (w *world) runState(id string) call.RunState {
 	w.t.Helper()
 	r, err := w.e.Run(w.t.Context(), alice, id)
 	if err != nil {
@@ -46,9 +44,9 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 				_, err := w.e.EndRun(t.Context(), p, "run-1", "", "")
 				wantRefusal(t, err, call.NotFound, "RUN_NOT_FOUND")
 			}
-			_, err := w.e.Execute(t.Context(), alice, spec("read", `{}`), lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), alice, spec("read", `{}`), call.ExecuteOptions{})
 			wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED")
-			if state := w.runState("run-1"); state != store.RunBlocked {
+			if state := w.runState("run-1"); state != call.RunBlocked {
 				t.Errorf("run is %s", state)
 			}
 			if ids, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil || len(ids) != 0 {
@@ -72,11 +70,11 @@ func TestEndedRunIsOpenedAnew(t *testing.T) {
 			if restart {
 				w.crash()
 			}
-			if state := w.runState("run-1"); state != store.RunEnded {
+			if state := w.runState("run-1"); state != call.RunEnded {
 				t.Errorf("run is %s, want ENDED", state)
 			}
 			w.do(spec("write", `{}`))
-			if state := w.runState("run-1"); state != store.RunOpen {
+			if state := w.runState("run-1"); state != call.RunOpen {
 				t.Errorf("run is %s, want OPEN", state)
 			}
 		}

@@ -3,9 +3,10 @@ package lifecycle
 import (
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // notShown stands for what a filter that failed did not look at.

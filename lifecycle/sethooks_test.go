@@ -32,7 +32,7 @@ func TestSetHooks(t *testing.T) {
 		defer w.stop()
 		waits := w.do(spec("t", ""))
 		running := spec("slow", "")
-		watcher, err := w.e.Execute(t.Context(), alice, running, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), alice, running, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

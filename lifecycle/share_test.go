@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -21,7 +21,7 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("t", reading), asks("asks", tool.Ticket{Message: "well?"})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", `{}`)
 		id := w.begin(s)
-		at := func(cursor string) *lifecycle.Watcher {
+		at := func(cursor string) call.Stream {
 			watcher, err := w.e.Watch(t.Context(), alice, id, cursor, true)
 			if err != nil {
 				t.Fatal(err)
@@ -29,7 +29,7 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 			t.Cleanup(watcher.Close)
 			return watcher
 		}
-		next := func(watcher *lifecycle.Watcher) lifecycle.Frame {
+		next := func(watcher call.Stream) call.Frame {
 			f, err := watcher.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +59,7 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 		if a.Shared.Form(form) != b.Shared.Form(form) || made != 1 {
 			t.Errorf("made %d times", made)
 		}
-		for _, watcher := range []*lifecycle.Watcher{one, two, late} {
+		for _, watcher := range []call.Stream{one, two, late} {
 			watcher.Close()
 		}
 		if f := next(at("c1.1.2")); f.Shared != nil {
@@ -81,7 +81,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ask, func(t *testing.T, w *world) {
 		c := w.do(spec("t", `{}`))
 		w.crash()
-		watch := func(cursor string) *lifecycle.Watcher {
+		watch := func(cursor string) call.Stream {
 			watcher, err := w.e.Watch(t.Context(), alice, c.ID, cursor, true)
 			if err != nil {
 				t.Fatal(err)
@@ -89,7 +89,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 			t.Cleanup(watcher.Close)
 			return watcher
 		}
-		next := func(watcher *lifecycle.Watcher) lifecycle.Frame {
+		next := func(watcher call.Stream) call.Frame {
 			for {
 				f, err := watcher.Next(t.Context())
 				if err != nil {
@@ -101,8 +101,8 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 			}
 		}
 		first := fmt.Sprintf("c1.1.%d", c.LastSequence)
-		watchers := []*lifecycle.Watcher{watch(first), watch(first)}
-		decided, err := w.e.Resume(t.Context(), bob, lifecycle.ResumeRequest{
+		watchers := []call.Stream{watch(first), watch(first)}
+		decided, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{
 			SuspensionID: c.Open().ID, Decision: tool.Decision{ID: "decision-" + c.ID, Action: tool.Resume, ExpectedDigest: c.Open().Digest},
 		})
 		if err != nil {
@@ -168,7 +168,7 @@ func TestWhatIsNotShared(t *testing.T) {
 		for id, last := range map[string]int64{"many": 303, "large": 13, "asks": 3} {
 			begun[id] = make(chan struct{})
 			key := w.begin(spec(id, `{}`))
-			var watchers []*lifecycle.Watcher
+			var watchers []call.Stream
 			for range 2 {
 				watcher, err := w.e.Watch(t.Context(), alice, key, "c1.1.0", true)
 				if err != nil {
@@ -212,7 +212,7 @@ func TestPurgeLeavesNoSharedFrame(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{says}, nil, func(t *testing.T, w *world) {
 		id := w.begin(spec("t", ""))
-		at := func(cursor string) *lifecycle.Watcher {
+		at := func(cursor string) call.Stream {
 			watcher, err := w.e.Watch(t.Context(), alice, id, cursor, false)
 			if err != nil {
 				t.Fatal(err)
@@ -222,12 +222,12 @@ func TestPurgeLeavesNoSharedFrame(t *testing.T) {
 		}
 		one, two := at("c1.1.2"), at("c1.1.2")
 		time.Sleep(2 * time.Minute)
-		for _, watcher := range []*lifecycle.Watcher{one, two} {
+		for _, watcher := range []call.Stream{one, two} {
 			if f, err := watcher.Next(t.Context()); err != nil || f.Shared == nil || !strings.Contains(contents(f.Events), secret) {
 				t.Fatalf("it got %+v, %v", f, err)
 			}
 		}
-		if n, _, err := w.e.Purge(t.Context(), carol, lifecycle.PurgeSelector{IDs: []string{id}}); n != 1 || err != nil {
+		if n, _, err := w.e.Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
 		late := at("c1.1.2")

@@ -88,30 +88,24 @@ func (e *Engine) mayReadTicket(p tool.Principal, c *call.Call, t tool.Ticket) bo
 	return overlooks(p) || couldAnswer(p, c, e.approvers(t.Approvers))
 }
 
-// shown is the record of the watched call as the watcher may see it.
-func (w *Watcher) shown(c *call.Call) *call.Call {
+// viewer returns the client that watches; c is the watched call.
+func (w *callWatcher) viewer(c *call.Call) tool.Principal {
 	if w.as == nil {
-		return shown(c.Caller, c)
+		return c.Caller
 	}
-	return shown(*w.as, c)
+	return *w.as
 }
 
-// shownEvents are events of the watched calls as the watcher may see them. In a feed who does not look at others' calls
-// sees its own.
-func (w *Watcher) shownEvents(events []call.Event) []call.Event {
+// shown returns a record of the watched call as the client may see it.
+func (w *callWatcher) shown(c *call.Call) *call.Call { return shown(w.viewer(c), c) }
+
+// shownEvents returns events of the watched call as the client may see them.
+func (w *callWatcher) shownEvents(events []call.Event) []call.Event {
 	if !asks(events) {
 		return events
 	}
-	var c *call.Call
-	if w.l != nil {
-		c = w.l.record()
-	} else {
-		c = &call.Call{Namespace: w.as.Namespace, Caller: *w.as}
-	}
-	if w.as == nil {
-		return shownEvents(c.Caller, c, events)
-	}
-	return shownEvents(*w.as, c, events)
+	c := w.l.record()
+	return shownEvents(w.viewer(c), c, events)
 }
 
 // asks reports whether there is a question among events, which not everybody may see whole.

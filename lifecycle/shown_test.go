@@ -46,7 +46,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 			if open := c.Open(); open != nil {
 				see("the ticket", open.Description)
 			}
-			page, err := w.e.List(t.Context(), p, store.Query{Statuses: []call.Status{c.Status}})
+			page, err := w.e.List(t.Context(), p, call.Query{Statuses: []call.Status{c.Status}})
 			if err != nil || len(page.Calls) == 0 {
 				if p.Subject == alice.Subject || err != nil {
 					t.Fatalf("ListCalls: %+v, %v", page, err)
@@ -79,7 +79,7 @@ func TestDescriptionsAreForWhoMayAnswer(t *testing.T) {
 			}
 		}
 		s := spec("edit", "")
-		first := w.start(s, lifecycle.ExecuteOptions{})
+		first := w.start(s, call.ExecuteOptions{})
 		synctest.Wait()
 		if c := first.Call(); c.Status != call.Suspended || reveals(c.Open().Description) {
 			t.Errorf("the call as its caller waits for it: %s %+v", c.Status, c.Open())
@@ -124,7 +124,7 @@ func (r revealing) Descriptor() tool.Descriptor {
 // damagedCalls is a journal in which a call cannot be read.
 type damagedCalls struct{ store.Store }
 
-func (s damagedCalls) Calls(ctx context.Context, q store.Query) (store.Page, error) {
+func (s damagedCalls) Calls(ctx context.Context, q call.Query) (call.Page, error) {
 	page, err := s.Store.Calls(ctx, q)
 	page.Corrupt = append(page.Corrupt, call.Key{Namespace: "ns", ID: "damaged"})
 	return page, err
@@ -142,7 +142,7 @@ func TestT130DamagedCallsAreNotListedToApprovers(t *testing.T) {
 		w.e = e
 		for role, want := range map[string]int{"approver": 0, "operator": 1, "viewer": 1} {
 			p := tool.Principal{Namespace: "ns", Subject: "somebody", Roles: []string{role}}
-			page, err := w.e.List(t.Context(), p, store.Query{Statuses: []call.Status{call.Suspended}, Limit: 10})
+			page, err := w.e.List(t.Context(), p, call.Query{Statuses: []call.Status{call.Suspended}, Limit: 10})
 			if err != nil || len(page.Corrupt) != want {
 				t.Errorf("%s: %v, %v, want %d", role, page.Corrupt, err, want)
 			}

@@ -41,7 +41,7 @@ func TestStoredBytesAreLimited(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			s := spec("print", `{}`)
-			_, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			wantRefusal(t, err, call.ResourceExhausted, "STORAGE_QUOTA")
 			if r, _ := errors.AsType[*call.Refusal](err); r.RetryAfter == 0 {
 				t.Error("no time to come back")

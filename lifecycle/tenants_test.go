@@ -42,7 +42,7 @@ func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 				for range tt.calls {
 					b.Calls = append(b.Calls, spec("t", ""))
 				}
-				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, lifecycle.ExecuteOptions{})
+				watcher, err := w.e.ExecuteBatch(t.Context(), alice, b, call.ExecuteOptions{})
 				if !tt.taken {
 					wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
 					if page, err := w.e.List(t.Context(), carol, everything); err != nil || len(page.Calls) != 1 {
@@ -78,7 +78,7 @@ func TestP11SlowExpiryLeavesOthersServed(t *testing.T) {
 		var others []*call.Call
 		for range 3 {
 			time.Sleep(20 * time.Second)
-			watcher, err := w.e.Execute(t.Context(), eve, spec("t", `{}`), lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), eve, spec("t", `{}`), call.ExecuteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -154,7 +154,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 			}
 			s := spec("t", "")
 			s.Run.ID = "run-1"
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 			if err == nil {
 				watcher.Close()
 			}

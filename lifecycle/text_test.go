@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -25,7 +24,7 @@ func TestTextsOfToolsAreUTF8(t *testing.T) {
 	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended(bad), nil })
 	inBubble(t, []tool.Tool{says, asks}, nil, func(t *testing.T, w *world) {
 		s := spec("says", `{}`)
-		watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{})
+		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

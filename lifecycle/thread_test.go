@@ -108,7 +108,7 @@ func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 		inBubble(t, []tool.Tool{p.tool("t", mutating), echo("quick", mutating), echo("read", reading)}, nil, func(t *testing.T, w *world) {
 			w.begin(spec("t", ""))
 			b := batchOf(strategy, of("read", "quick", "quick")...)
-			w.turn(b, lifecycle.ExecuteOptions{}).Close()
+			w.turn(b, call.ExecuteOptions{}).Close()
 			synctest.Wait()
 			want := "SUCCEEDED NEW NEW"
 			if strategy == call.Parallel {
@@ -129,7 +129,7 @@ func TestTooManyWaitForATurn(t *testing.T) {
 		for range 4 {
 			w.begin(spec("t", ""))
 		}
-		_, err := w.e.Execute(t.Context(), alice, spec("t", ""), lifecycle.ExecuteOptions{})
+		_, err := w.e.Execute(t.Context(), alice, spec("t", ""), call.ExecuteOptions{})
 		wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
 		p.free()
 	})

@@ -75,7 +75,7 @@ func TestTracer(t *testing.T) {
 		ctx := context.WithValue(t.Context(), requestKey{}, "r")
 		do := func(s call.Spec) *call.Call {
 			t.Helper()
-			watcher, err := w.e.Execute(ctx, alice, s, lifecycle.ExecuteOptions{})
+			watcher, err := w.e.Execute(ctx, alice, s, call.ExecuteOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}

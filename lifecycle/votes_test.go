@@ -54,7 +54,7 @@ func TestVotes(t *testing.T) {
 		c := w.do(spec("t", `{"x":1}`))
 		ticket := c.Open()
 		for i := 1; i <= 2; i++ {
-			watcher, err := w.e.Resume(t.Context(), voter(i), lifecycle.ResumeRequest{SuspensionID: ticket.ID,
+			watcher, err := w.e.Resume(t.Context(), voter(i), call.ResumeRequest{SuspensionID: ticket.ID,
 				Decision: tool.Decision{ID: fmt.Sprintf("decision-of-voter-%d", i), Action: tool.Resume, ExpectedDigest: ticket.Digest}})
 			if err != nil {
 				t.Fatal(err)
@@ -270,7 +270,7 @@ func TestP2HundredVoters(t *testing.T) {
 		taken := 0
 		for i := range 100 {
 			all.Go(func() {
-				watcher, err := w.e.Resume(t.Context(), voter(i), lifecycle.ResumeRequest{SuspensionID: ticket.ID,
+				watcher, err := w.e.Resume(t.Context(), voter(i), call.ResumeRequest{SuspensionID: ticket.ID,
 					Decision: tool.Decision{ID: fmt.Sprintf("%s-%03d", c.ID, i), Action: tool.Resume, ExpectedDigest: ticket.Digest}})
 				mu.Lock()
 				defer mu.Unlock()
@@ -334,7 +334,7 @@ func TestT83VotesAndKills(t *testing.T) {
 func killedVote(t *testing.T, w *world, p *probe, at int, kill *func()) {
 	c := w.do(spec("t", ""))
 	vote := func(i int) bool {
-		watcher, err := w.e.Resume(t.Context(), voter(i), lifecycle.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID,
+		watcher, err := w.e.Resume(t.Context(), voter(i), call.ResumeRequest{SuspensionID: c.LastRound().Suspension.ID,
 			Decision: tool.Decision{ID: fmt.Sprintf("decision-of-voter-%d", i), Action: tool.Resume, ExpectedDigest: c.LastRound().Suspension.Digest}})
 		if err == nil {
 			watcher.Close()

@@ -61,7 +61,7 @@ func TestT92ReattachAtEachSequence(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{talker("t", effects, 100, 3*time.Millisecond)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
-			first := w.start(s, lifecycle.ExecuteOptions{})
+			first := w.start(s, call.ExecuteOptions{})
 			var all sync.WaitGroup
 			logs := make([][]call.Event, 203)
 			for after := range int64(203) {
@@ -117,7 +117,7 @@ func TestSlowWatcherLosesNothing(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{talker("t", effects, n, 0)}, nil, func(t *testing.T, w *world) {
 			s := spec("t", "")
-			slow := w.start(s, lifecycle.ExecuteOptions{})
+			slow := w.start(s, call.ExecuteOptions{})
 			w.do(s)
 			var list []call.Event
 			for {
@@ -167,7 +167,7 @@ func TestFramesAreBounded(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{loud}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		fresh := w.start(s, lifecycle.ExecuteOptions{})
+		fresh := w.start(s, call.ExecuteOptions{})
 		if c := w.do(s); c.Status != call.Succeeded {
 			t.Fatalf("%+v", c.Result)
 		}
@@ -179,7 +179,7 @@ func TestFramesAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, watcher := range map[string]*lifecycle.Watcher{"fresh": fresh, "late": late, "feed": feed} {
+		for name, watcher := range map[string]call.Stream{"fresh": fresh, "late": late, "feed": feed} {
 			var out []byte
 			for {
 				f, err := watcher.Next(t.Context())
@@ -218,7 +218,7 @@ func TestT110LostTail(t *testing.T) {
 		cursors := []string{}
 		follow := func(cursor string, lines int) { // 20 ms each; every 50 ms what was told is written
 			t.Helper()
-			watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: cursor})
+			watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: cursor})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -248,7 +248,7 @@ func TestT110LostTail(t *testing.T) {
 		follow("", 8) // to 140 ms: the journal has them up to 100
 		lost := cursors[len(cursors)-1]
 		w.crash()
-		watcher, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: lost})
+		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: lost})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestT110ForgottenCall(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		watcher := w.start(s, lifecycle.ExecuteOptions{})
+		watcher := w.start(s, call.ExecuteOptions{})
 		f, err := watcher.Next(t.Context())
 		watcher.Close()
 		if err != nil || f.Cursor != "c1.1.2" && f.Cursor != "c1.1.1" {
@@ -285,7 +285,7 @@ func TestT110ForgottenCall(t *testing.T) {
 		_, err = w.e.Get(t.Context(), alice, s.ID)
 		wantRefusal(t, err, call.NotFound, "CALL_NOT_FOUND")
 		p.free()
-		again, err := w.e.Execute(t.Context(), alice, s, lifecycle.ExecuteOptions{Cursor: f.Cursor})
+		again, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{Cursor: f.Cursor})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestT110ForgottenCall(t *testing.T) {
 		if got := types(t, 1, list); got != "accepted attempt_started finished" || again.Cursor() != "c1.2.3" {
 			t.Errorf("events %s up to %s", got, again.Cursor())
 		}
-		if len(controls) != 1 || controls[0].Gap == nil || *controls[0].Gap != (lifecycle.Gap{LostTail: true, FirstKept: 1, Epoch: 2}) || controls[0].Cursor != "c1.2.0" {
+		if len(controls) != 1 || controls[0].Gap == nil || *controls[0].Gap != (call.Gap{LostTail: true, FirstKept: 1, Epoch: 2}) || controls[0].Cursor != "c1.2.0" {
 			t.Errorf("the call began again with %+v", controls)
 		}
 		time.Sleep(time.Second)

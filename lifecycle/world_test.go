@@ -9,19 +9,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start executes a call as a stream would and returns its watcher.
-func (w *world) start(s call.Spec, o lifecycle.ExecuteOptions) *lifecycle.Watcher {
+func (w *world) start(s call.Spec, o call.ExecuteOptions) call.Watcher {
 	w.t.Helper()
 	watcher, err := w.e.Execute(w.t.Context(), alice, s, o)
 	if err != nil {
@@ -33,7 +34,7 @@ func (w *world) start(s call.Spec, o lifecycle.ExecuteOptions) *lifecycle.Watche
 // begin starts a detached call and returns when everything that it does by itself is done.
 func (w *world) begin(s call.Spec) string {
 	w.t.Helper()
-	w.start(s, lifecycle.ExecuteOptions{}).Close()
+	w.start(s, call.ExecuteOptions{}).Close()
 	synctest.Wait()
 	return s.ID
 }
@@ -228,7 +229,7 @@ func asks(id string, t tool.Ticket) tool.Tool {
 
 const year = 365 * 24 * time.Hour
 
-var everything = store.Query{Namespace: "ns", Limit: 1000, OldestFirst: true}
+var everything = call.Query{Namespace: "ns", Limit: 1000, OldestFirst: true}
 
 // change is a change that a journal is asked to make.
 type change struct{ *store.Change }

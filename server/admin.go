@@ -19,6 +19,7 @@ type admin struct {
 	tooldv1.UnsafeAdminServiceServer
 	admin     Admin
 	engine    Engine
+	letters   DeadLetters
 	guestTime time.Duration
 }
 

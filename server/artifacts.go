@@ -45,7 +45,7 @@ func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactReque
 	return fromPart(part, err)
 }
 
-func fromPart(part Part, err error) (*tooldv1.ReadArtifactResponse, error) {
+func fromPart(part call.Part, err error) (*tooldv1.ReadArtifactResponse, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func fromPart(part Part, err error) (*tooldv1.ReadArtifactResponse, error) {
 
 func (s *calls) searchArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
 	q := req.GetSearch()
-	found, err := s.engine.SearchArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), Search{
+	found, err := s.engine.SearchArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), call.Search{
 		Pattern: q.GetPattern(), Regexp: q.GetRegexp(), IgnoreCase: q.GetIgnoreCase(), After: req.GetOffset(), Limit: int(q.GetLimit()),
 	})
 	if err != nil {

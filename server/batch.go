@@ -14,13 +14,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A BatchFinished says what became of the calls of a batch in which nothing can move.
-type BatchFinished struct {
-	BatchID string
-	Calls   []*call.Call // in model order
-	Open    []string     // those that have not ended
-}
-
 // ExecuteBatch starts a batch or attaches to it, and streams it.
 func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteBatchResponse]) error {
 	ctx := stream.Context()
@@ -34,12 +27,12 @@ func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.Serve
 }
 
 // startBatch starts a batch or attaches to it.
-func (s *calls) startBatch(ctx context.Context, p *identity, req *tooldv1.ExecuteBatchRequest) (Watcher, error) {
+func (s *calls) startBatch(ctx context.Context, p *identity, req *tooldv1.ExecuteBatchRequest) (call.Stream, error) {
 	spec, err := toBatchSpec(p, req.GetSpec())
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.engine.ExecuteBatch(ctx, p.Principal, spec, ExecuteOptions{Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision()})
+	w, err := s.engine.ExecuteBatch(ctx, p.Principal, *spec, call.ExecuteOptions{Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision()})
 	if err != nil {
 		return nil, inBatchSpec(err)
 	}
@@ -109,7 +102,7 @@ func placed(err error, before, after string) error {
 // finishedBytes bounds the results in a batch_finished.
 const finishedBytes = 1 << 20
 
-func fromBatchFinished(b *BatchFinished) *tooldv1.BatchFinished {
+func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {
 	out := &tooldv1.BatchFinished{BatchId: b.BatchID, Open: b.Open}
 	room := finishedBytes
 	for _, c := range b.Calls {

@@ -36,12 +36,12 @@ func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerS
 }
 
 // startTool starts a call or attaches to it.
-func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.ExecuteToolRequest) (Watcher, error) {
+func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.ExecuteToolRequest) (call.Stream, error) {
 	spec, err := toSpec(p, req.GetSpec())
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{
+	w, err := s.engine.Execute(ctx, p.Principal, spec, call.ExecuteOptions{
 		Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision(), Attended: true,
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	if err != nil {
 		return nil, err
 	}
-	w, err := s.engine.Execute(ctx, p.Principal, spec, ExecuteOptions{})
+	w, err := s.engine.Execute(ctx, p.Principal, spec, call.ExecuteOptions{})
 	if err != nil {
 		return nil, inSpec(err)
 	}
@@ -74,7 +74,7 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 
 // settle waits for the end of a call, at most for d, and in any case until it is accepted: before that there is nothing
 // that the client could come back to.
-func settle(ctx context.Context, w Watcher, d time.Duration) (*call.Call, error) {
+func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	watching, cancel := untilDeadline(ctx)
 	defer cancel()
@@ -119,12 +119,12 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 }
 
 // decide applies a decision.
-func (s *calls) decide(ctx context.Context, p *identity, req *tooldv1.ResumeToolRequest) (Watcher, error) {
+func (s *calls) decide(ctx context.Context, p *identity, req *tooldv1.ResumeToolRequest) (call.Stream, error) {
 	decision, err := toDecision(req.GetDecision())
 	if err != nil {
 		return nil, err
 	}
-	return s.engine.Resume(ctx, p.Principal, &ResumeRequest{
+	return s.engine.Resume(ctx, p.Principal, call.ResumeRequest{
 		SuspensionID: req.GetSuspensionId(), CallID: req.GetCallId(), Decision: decision,
 		WaitForDecision: req.GetWaitForDecision(), Cursor: req.GetCursor(),
 	})
@@ -147,7 +147,7 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 }
 
 // enterWatch begins a watch and counts it; leave counts it out again.
-func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w Watcher, leave func(), err error) {
+func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w call.Stream, leave func(), err error) {
 	if leave, err = s.watchers.enter(principal(ctx)); err != nil {
 		return nil, nil, err
 	}
@@ -155,10 +155,10 @@ func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) 
 		leave()
 		return nil, nil, err
 	}
-	return &caughtUp{Watcher: w, told: req.GetFollow()}, leave, nil
+	return &caughtUp{Stream: w, told: req.GetFollow()}, leave, nil
 }
 
-func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watcher, error) {
+func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call.Stream, error) {
 	p, cursor, follow := principal(ctx).Principal, req.GetCursor(), req.GetFollow()
 	if req.AfterSequence != nil {
 		switch _, one := req.GetSelector().(*tooldv1.WatchCallsRequest_CallId); {
@@ -203,13 +203,13 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (Watc
 
 // caughtUp makes a watch without follow end with the control that says so, also where the call has ended.
 type caughtUp struct {
-	Watcher
+	call.Stream
 	told bool
 }
 
-// Next implements [Watcher].
-func (w *caughtUp) Next(ctx context.Context) (Frame, error) {
-	f, err := w.Watcher.Next(ctx)
+// Next implements [call.Stream].
+func (w *caughtUp) Next(ctx context.Context) (call.Frame, error) {
+	f, err := w.Stream.Next(ctx)
 	if err == nil {
 		w.told = w.told || f.CaughtUp || f.Closing
 		return f, nil
@@ -218,5 +218,5 @@ func (w *caughtUp) Next(ctx context.Context) (Frame, error) {
 		return f, err
 	}
 	w.told = true
-	return Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
+	return call.Frame{CaughtUp: true, Cursor: w.Cursor()}, nil
 }

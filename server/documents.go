@@ -3,33 +3,19 @@ package server
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
 )
 
-// Documents are what hooks and tools keep, and what is to be done because of calls.
+// Documents are JSON values that hooks and tools keep under a scope.
 type Documents interface {
 	Document(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID, key string) (tool.Document, error)
 	// Documents returns those of a scope, sorted by key.
 	Documents(ctx context.Context, p tool.Principal, scope tool.Scope, scopeID string) ([]tool.Document, error)
 	// ChangeDocument carries out a set or delete and returns the new revision, 0 when there was nothing to delete.
 	ChangeDocument(ctx context.Context, p tool.Principal, scopeID string, c tool.Command) (revision int64, err error)
-	// DeadLetters returns those behind a position, oldest first.
-	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]DeadLetter, error)
-	RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*DeadLetter, error)
-}
-
-// A DeadLetter is an action that failed for good.
-type DeadLetter struct {
-	tool.Action
-	ID, CallID, Run, Thread, Caller string
-	Round, Attempts                 int
-	Error                           string
-	Created                         time.Time
-	Position                        int64
 }
 
 // documents is the DocumentService.
@@ -194,7 +180,7 @@ func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLetter
 	if err != nil {
 		return nil, err
 	}
-	dead, err := s.engine.DeadLetters(ctx, p.Principal, after, size+1)
+	dead, err := s.letters.DeadLetters(ctx, p.Principal, after, size+1)
 	if err != nil {
 		return nil, err
 	}
@@ -217,14 +203,14 @@ func (s *admin) RetryDeadLetter(ctx context.Context, req *tooldv1.RetryDeadLette
 	if err := short("action_id", req.GetActionId(), maxRuleID); err != nil {
 		return nil, err
 	}
-	d, err := s.engine.RetryDeadLetter(ctx, principal(ctx).Principal, req.GetActionId())
+	d, err := s.letters.RetryDeadLetter(ctx, principal(ctx).Principal, req.GetActionId())
 	if err != nil {
 		return nil, err
 	}
 	return &tooldv1.RetryDeadLetterResponse{DeadLetter: fromDeadLetter(d)}, nil
 }
 
-func fromDeadLetter(d *DeadLetter) *tooldv1.DeadLetter {
+func fromDeadLetter(d *call.DeadLetter) *tooldv1.DeadLetter {
 	return &tooldv1.DeadLetter{
 		ActionId: d.ID, CallId: d.CallID, RunId: d.Run, ThreadId: d.Thread, Caller: d.Caller, Handler: d.Handler, Phase: string(d.Phase), Payload: d.Payload,
 		Round: int32(d.Round), Attempts: int32(d.Attempts), Error: d.Error, CreatedAt: fromTime(d.Created),

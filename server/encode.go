@@ -227,8 +227,8 @@ func (w *encoder) result(field protowire.Number, r *tool.Result) {
 
 // encodedFrame is a frame of events. They are in it as bytes that the message does not look into; whoever receives it finds
 // events. It is nil when they cannot be written.
-func encodedFrame(f *Frame) *tooldv1.Frame {
-	b, err := encodeEvents(f.CallID, f.Events)
+func encodedFrame(f *call.Frame) *tooldv1.Frame {
+	b, err := encodeEvents(f.Key.ID, f.Events)
 	if err != nil {
 		return nil
 	}
@@ -238,7 +238,7 @@ func encodedFrame(f *Frame) *tooldv1.Frame {
 }
 
 // snapshotFrame is a frame with a record, which is in it in the same way.
-func snapshotFrame(f *Frame) *tooldv1.Frame {
+func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	b, err := encodedSnapshot(f.Snapshot)
 	if err != nil || len(b) > maxRecord {

@@ -82,7 +82,7 @@ func anyEvent(t *rapid.T) call.Event {
 func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		frame := &server.Frame{CallID: anyText().Draw(t, "call"), Cursor: "c1.1.3"}
+		frame := &call.Frame{Key: call.Key{ID: anyText().Draw(t, "call")}, Cursor: "c1.1.3"}
 		for range rapid.IntRange(1, 4).Draw(t, "events") {
 			frame.Events = append(frame.Events, anyEvent(t))
 		}
@@ -235,14 +235,14 @@ func BenchmarkRecord(b *testing.B) {
 // What a common frame costs, with and without its messages.
 func BenchmarkFrame(b *testing.B) {
 	now := time.Now()
-	frame := &server.Frame{CallID: "bench-00000000000000000001", Cursor: "c1.1.3", Events: []call.Event{
+	frame := &call.Frame{Key: call.Key{ID: "bench-00000000000000000001"}, Cursor: "c1.1.3", Events: []call.Event{
 		{Sequence: 1, Time: now, Type: call.EventAccepted, Accepted: &call.Accepted{Tool: "bench_noop", ToolDigest: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", Class: call.Behind, Run: "bench-run", Thread: "bench-thread"}},
 		{Sequence: 2, Time: now, Type: call.EventAttemptStarted, Attempt: 1},
 		{Sequence: 3, Time: now, Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: &tool.Result{ToolName: "bench_noop", Status: tool.StatusSuccess, Data: `{"ok":true}`, Duration: 50_000}}},
 	}}
 	for _, way := range []struct {
 		name string
-		make func(*server.Frame) *tooldv1.Frame
+		make func(*call.Frame) *tooldv1.Frame
 	}{{"hand", server.FromFrame}, {"messages", server.PlainFrame}} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()

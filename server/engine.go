@@ -8,227 +8,93 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Engine carries calls through their life. All methods are called concurrently. What it cannot accept it answers with
-// a [*call.Refusal].
+// An Engine runs calls. All methods are called concurrently. A request that it does not accept ends with a [*call.Refusal].
 type Engine interface {
-	// Execute starts a call, or attaches to the one that has its id.
-	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o ExecuteOptions) (Watcher, error)
-	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
-	ExecuteBatch(ctx context.Context, p tool.Principal, spec *call.BatchSpec, o ExecuteOptions) (Watcher, error)
-	// Resume applies a decision and follows the call from there.
-	Resume(ctx context.Context, p tool.Principal, r *ResumeRequest) (Watcher, error)
-	// Watch follows a call by id.
-	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (Watcher, error)
-	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
-	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (Watcher, error)
-	// WatchBatch follows the calls of a batch to the end of the last.
-	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (Watcher, error)
-	// CursorAfter returns the cursor behind an event that the current daemon told.
-	CursorAfter(sequence int64) string
+	Calls
+	Streams
+	Artifacts
+	Runs
+	Rules
+	Documents
+	Stored
+}
 
+// Calls starts calls, reads them and ends them.
+type Calls interface {
+	// Execute starts a call, or attaches to the call that has its id.
+	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error)
+	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
+	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
+	// Resume applies a decision and follows the call from there.
+	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
+	// Describe returns what would happen to a call.
+	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
-	List(ctx context.Context, p tool.Principal, q *Query) (Page, error)
-	// Cancel asks a call to end and waits until it has, at most for wait.
+	// List returns calls of the principal's namespace.
+	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
+	// Cancel asks a call to end and waits at most for wait until it has ended.
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
-	// CancelAll does so for the calls of a run or thread, and returns the ids of those it asked. supersededBy is the run that
-	// takes their place; "" is none.
+	// CancelAll asks the calls of a run or thread to end, and returns their ids. The run supersededBy takes their place; "" is
+	// none.
 	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
-	// CancelBatch does so for the calls of a batch.
+	// CancelBatch does the same for the calls of a batch.
 	CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error)
-	// Describe says what would happen.
-	Describe(ctx context.Context, p tool.Principal, spec *call.Spec) (*Preview, error)
-	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (Part, error)
+	// SendInput writes to the terminal of a running call that the principal started.
+	SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error)
+}
+
+// Streams follows calls that are known.
+type Streams interface {
+	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error)
+	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
+	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error)
+	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
+	// CursorAfter returns the cursor after an event that this daemon published.
+	CursorAfter(sequence int64) string
+}
+
+// Artifacts reads the output of calls.
+type Artifacts interface {
+	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error)
 	// ReadLines returns count lines from the first, at most limit bytes of them.
-	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (Part, error)
-	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q Search) (Found, error)
-	// SendInput types into a running call of the principal's own.
-	SendInput(ctx context.Context, p tool.Principal, id string, in Input) (InputState, error)
-	Run(ctx context.Context, p tool.Principal, id string) (*Run, error)
+	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error)
+	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error)
+}
+
+// Runs reads and ends runs.
+type Runs interface {
+	Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
-
-	// Release carries on held calls of the principal's namespace, or ends them; it returns how many, and how many are held
-	// still.
-	Release(ctx context.Context, p tool.Principal, which HeldSelector, end bool, reason string) (released, left int, err error)
-
-	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had some, and how
-	// many had none any more.
-	Purge(ctx context.Context, p tool.Principal, which PurgeSelector) (purged, before int, err error)
-	// Held counts the calls of a namespace that wait for Release.
-	Held(ctx context.Context, namespace string) (int, error)
-	// Rules returns the remembered answers in force that the principal may see, oldest first. Read them only.
-	Rules(p tool.Principal) []*call.Rule
-	// RevokeRule ends one; it returns when no gate finds it any more.
-	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
-	Documents
-	// SetMode chooses the permission mode of a run or a thread and returns the one before.
+	// SetMode sets the permission mode of a run or a thread and returns the mode before.
 	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
 }
 
-// A Watcher follows one call or the calls of a feed. It belongs to one goroutine.
-type Watcher interface {
-	// Next returns the next frame, and io.EOF when the watch has come to its end. It waits no longer than ctx.
-	Next(ctx context.Context) (Frame, error)
-	// Wait returns the call when it is terminal or suspended, or as it is when d is over. It closes the watcher.
-	Wait(ctx context.Context, d time.Duration) (*call.Call, error)
-	// Call returns the watched call as it stands.
-	Call() *call.Call
-	Cursor() string
-	// Close ends the watch. Closing twice is no error.
-	Close()
+// Rules are remembered answers.
+type Rules interface {
+	// Rules returns the rules in force that the principal may see, oldest first. Callers must not change them.
+	Rules(p tool.Principal) []*call.Rule
+	// RevokeRule ends a rule; it returns when no gate finds the rule any more.
+	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
 }
 
-// ExecuteOptions say how a caller follows its call.
-type ExecuteOptions struct {
-	Cursor          string // where the caller stands in the log of a call that it started earlier
-	WaitForDecision bool   // goes on over suspensions
-	Attended        bool   // the call ends when nobody watches it for the linger time
+// Stored is for operators: it releases and purges stored calls.
+type Stored interface {
+	// Release continues held calls of the principal's namespace, or cancels them; it returns how many, and how many are still
+	// held.
+	Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error)
+	// Held returns how many calls of a namespace wait for Release.
+	Held(ctx context.Context, namespace string) (int, error)
+	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had content, and how
+	// many had none any more.
+	Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error)
 }
 
-// A ResumeRequest answers a suspension.
-type ResumeRequest struct {
-	SuspensionID    string
-	CallID          string // cross-checked when it is set
-	Decision        tool.Decision
-	WaitForDecision bool
-	Cursor          string
-}
-
-// A HeldSelector says which held calls are meant; one of its fields is set.
-type HeldSelector struct {
-	All         bool
-	Run, Thread string
-	IDs         []string
-}
-
-// A PurgeSelector says which calls are purged; one of its fields is set.
-type PurgeSelector struct {
-	IDs         []string
-	Run, Thread string
-}
-
-// A Frame is what a watcher gets at once: events of one call, or one control.
-type Frame struct {
-	CallID string // of the events and the gap
-	Events []call.Event
-	Cursor string
-
-	Snapshot  *call.Call
-	Gap       *Gap
-	CaughtUp  bool
-	Heartbeat bool
-	Closing   bool // the daemon stops
-
-	// Shared is set when other watchers get the same frame: what one makes of it is there for all.
-	Shared interface {
-		Form(make func() any) any
-		Made() any // nil as long as it was not made
-	}
-
-	BatchFinished *BatchFinished // of a batch: the watch ends
-}
-
-// A Gap says that events are missing.
-type Gap struct {
-	LostTail  bool  // a crash took them; else retention trimmed them
-	Corrupt   bool  // their row is damaged
-	FirstKept int64 // the next event that there is; 0 when nobody knows
-	Epoch     int64 // of what follows
-}
-
-// A Query selects calls; empty fields select all.
-type Query struct {
-	Statuses      []call.Status
-	Run, Thread   string
-	Batch         string
-	Tool, Action  string
-	CreatedAfter  time.Time // inclusive
-	CreatedBefore time.Time // exclusive
-	OldestFirst   bool
-	After         int64 // the position at which the page before ended; 0 begins
-	Limit         int
-}
-
-// A Page is a part of a list.
-type Page struct {
-	Calls  []*call.Call
-	Next   int64    // 0: this was the last page
-	Broken []string // ids of calls whose record cannot be read
-}
-
-// A Preview is what would happen to a call.
-type Preview struct {
-	Valid       bool
-	Error       *tool.Error
-	Effective   string
-	ToolDigest  string
-	Assessment  tool.Effects
-	Description tool.Description
-	Verdicts    []call.GateVerdict
-	Outcome     string // of the gates together, as in [call.GateVerdict.Kind]
-	Isolation   call.Isolation
-}
-
-// A Part is a range of an artifact.
-type Part struct {
-	Bytes            []byte
-	Size             int64 // of the whole, by now
-	EOF              bool
-	Offset           int64 // where Bytes begins
-	MIMEType         string
-	FirstLine, Lines int64 // of lines; 0 for a range of bytes
-}
-
-// A Search is what to look for in an artifact, line by line.
-type Search struct {
-	Pattern    string
-	Regexp     bool // RE2; else the text itself
-	IgnoreCase bool
-	After      int64 // the offset to begin at
-	Limit      int   // matches; 0 is the engine's choice
-}
-
-// Found is what a search found.
-type Found struct {
-	Matches []Match
-	Size    int64 // of the artifact, by now
-	Next    int64 // where to go on
-	EOF     bool
-}
-
-// A Match is one matching line.
-type Match struct {
-	Line, Offset int64
-	Text         string
-	Cut          bool
-}
-
-// An Input is what happens at the keyboard of a running call, in the order of its fields.
-type Input struct {
-	Data          []byte
-	Position      *int64 // of Data in all that is sent to the attempt; nil is behind what was taken
-	Attempt       int    // that it is for; 0 is the running one
-	Rows, Columns int    // of the terminal; 0 leaves them
-	Signal        string // such as SIGINT
-	End           bool
-}
-
-// An InputState says how far the input of a call has come.
-type InputState struct {
-	Position int64
-	Attempt  int
-	Unread   int
-}
-
-// A Run says where a run stands.
-type Run struct {
-	ID        string
-	State     string // OPEN, WAITING, BLOCKED or ENDED
-	Reason    string
-	BlockedBy string
-	Changed   time.Time // when it was blocked or ended
-	Mode      string    // that was chosen; empty when none was
-	Counts    map[call.Status]int
+// DeadLetters are actions that failed for good.
+type DeadLetters interface {
+	// DeadLetters returns the dead letters behind a position, oldest first.
+	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]call.DeadLetter, error)
+	RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error)
 }
 
 // Tools are what can be called.

@@ -60,8 +60,8 @@ func fromClass(c call.Class) tooldv1.Durability {
 	return tooldv1.Durability_DURABILITY_UNSPECIFIED
 }
 
-func fromRunState(s string) tooldv1.RunState {
-	return tooldv1.RunState(tooldv1.RunState_value["RUN_STATE_"+s])
+func fromRunState(s call.RunState) tooldv1.RunState {
+	return tooldv1.RunState(tooldv1.RunState_value["RUN_STATE_"+string(s)])
 }
 
 func fromVerdictKind(kind string) tooldv1.VerdictAction {

@@ -25,7 +25,7 @@ type outgoing struct {
 }
 
 // fromFrame translates a frame. Its events are in the message as bytes.
-func fromFrame(f *Frame) outgoing {
+func fromFrame(f *call.Frame) outgoing {
 	switch {
 	case len(f.Events) == 0:
 		return outgoing{Frame: controlFrame(f)}
@@ -37,14 +37,14 @@ func fromFrame(f *Frame) outgoing {
 }
 
 // controlFrame is a frame without events.
-func controlFrame(f *Frame) *tooldv1.Frame {
+func controlFrame(f *call.Frame) *tooldv1.Frame {
 	if f.Snapshot != nil {
 		return snapshotFrame(f)
 	}
 	out := &tooldv1.Frame{Cursor: f.Cursor}
 	switch {
 	case f.Gap != nil:
-		out.Control = &tooldv1.Frame_Gap{Gap: fromGap(f.CallID, f.Gap)}
+		out.Control = &tooldv1.Frame_Gap{Gap: fromGap(f.Key.ID, f.Gap)}
 	case f.CaughtUp:
 		out.Control = &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}
 	case f.Closing:
@@ -65,14 +65,14 @@ type sharedFrame struct {
 }
 
 // sharedForm returns what the first of the watchers has made of a frame.
-func sharedForm(f *Frame) *sharedFrame {
+func sharedForm(f *call.Frame) *sharedFrame {
 	if made, ok := f.Shared.Made().(*sharedFrame); ok {
 		return made
 	}
 	return makeShared(*f)
 }
 
-func makeShared(f Frame) *sharedFrame {
+func makeShared(f call.Frame) *sharedFrame {
 	return f.Shared.Form(func() any { return &sharedFrame{frame: eventFrame(&f)} }).(*sharedFrame)
 }
 
@@ -96,7 +96,7 @@ func (s *sharedFrame) sendWatch(stream grpc.ServerStream) error {
 }
 
 // eventFrame is a frame of events. It is not changed any more: others may send it too.
-func eventFrame(f *Frame) *tooldv1.Frame {
+func eventFrame(f *call.Frame) *tooldv1.Frame {
 	if out := encodedFrame(f); out != nil {
 		return out
 	}
@@ -104,17 +104,17 @@ func eventFrame(f *Frame) *tooldv1.Frame {
 }
 
 // plainFrame is a frame of events as messages.
-func plainFrame(f *Frame) *tooldv1.Frame {
+func plainFrame(f *call.Frame) *tooldv1.Frame {
 	out := &tooldv1.Frame{Cursor: f.Cursor, Events: make([]*tooldv1.CallEvent, len(f.Events))}
 	blocks := make([]eventBlock, len(f.Events))
 	for i := range f.Events {
-		fillEvent(&blocks[i], f.CallID, &f.Events[i])
+		fillEvent(&blocks[i], f.Key.ID, &f.Events[i])
 		out.Events[i] = &blocks[i].event
 	}
 	return out
 }
 
-func fromGap(callID string, g *Gap) *tooldv1.Gap {
+func fromGap(callID string, g *call.Gap) *tooldv1.Gap {
 	out := &tooldv1.Gap{Reason: tooldv1.GapReason_GAP_REASON_TRIMMED, CallId: callID, FirstKept: g.FirstKept, Epoch: g.Epoch}
 	switch {
 	case g.LostTail:

@@ -26,6 +26,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
@@ -33,7 +34,6 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -123,13 +123,13 @@ func newWorld(t testing.TB, o options) *world {
 	w.engine, err = lifecycle.New(lifecycle.Config{
 		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
 		Policies: policies, Modes: wire.Modes(w.gate), Absent: wire.Absent(w.tools, w.gate.Hidden),
-		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second,
+		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second, Heartbeat: o.heartbeat,
 	})
 	must(t, err)
 	_, err = w.engine.Recover(context.Background())
 	must(t, err)
 	cfg := server.Config{
-		Engine: wire.NewEngine(w.engine, o.heartbeat), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Engine: w.engine, DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
 		Admin: w.admin, Auth: auth, Log: o.log,
 	}
 	if o.config != nil {
@@ -364,7 +364,7 @@ func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (s
 
 func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]server.AuditRecord, time.Time, error) {
 	if a.calls != nil {
-		page, err := a.calls.Calls(ctx, store.Query{Namespace: namespace, Limit: limit})
+		page, err := a.calls.Calls(ctx, call.Query{Namespace: namespace, Limit: limit})
 		var all []server.AuditRecord
 		for _, c := range page.Calls {
 			all = append(all, server.AuditRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})

@@ -12,7 +12,7 @@ func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*
 	if err := required("call_id", req.GetCallId()); err != nil {
 		return nil, err
 	}
-	in := Input{Data: req.GetData(), Position: req.Position, Attempt: int(req.GetAttempt()), End: req.GetEndOfInput()}
+	in := call.Input{Data: req.GetData(), Position: req.Position, Attempt: int(req.GetAttempt()), End: req.GetEndOfInput()}
 	if size := req.GetResize(); size != nil {
 		if min(size.GetRows(), size.GetColumns()) < 1 {
 			return nil, call.InvalidField("resize", "is %d by %d; want 1 to 1,000 each", size.GetRows(), size.GetColumns())

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -19,12 +20,12 @@ const (
 
 // fill appends calls to a response until it has as many as q wants or its bytes are spent, but one at least. It returns
 // the position at which the next page begins; 0 after the last. A page may be shorter than q wants, or empty, before the last.
-func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Query, mask mask) (next int64, err error) {
+func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) (next int64, err error) {
 	p := principal(ctx).Principal
 	size, want := 0, q.Limit
 	at := *q
 	for at.Limit = min(portion, want); ; {
-		page, err := s.engine.List(ctx, p, &at)
+		page, err := s.engine.List(ctx, p, at)
 		if err != nil {
 			return 0, err
 		}
@@ -38,7 +39,10 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Qu
 				return at.After, nil
 			}
 		}
-		resp.Calls, resp.BrokenCallIds = append(resp.Calls, calls...), append(resp.BrokenCallIds, page.Broken...)
+		resp.Calls = append(resp.Calls, calls...)
+		for _, key := range page.Corrupt {
+			resp.BrokenCallIds = append(resp.BrokenCallIds, key.ID)
+		}
 		size += bytes
 		want -= at.Limit // also for calls that the principal may not see, so that a page of those ends too
 		if page.Next == 0 || want <= 0 || size >= pageBytes {
@@ -49,14 +53,14 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *Qu
 }
 
 // list returns the calls of a page as they are sent, with what they, and the ids of broken ones, take of a message.
-func (m mask) list(page Page) (calls []*tooldv1.Call, size int) {
+func (m mask) list(page call.Page) (calls []*tooldv1.Call, size int) {
 	for _, c := range page.Calls {
 		one := m.record(c)
 		calls = append(calls, one)
 		size += 1 + protowire.SizeBytes(proto.Size(one))
 	}
-	for _, id := range page.Broken {
-		size += 1 + protowire.SizeBytes(len(id))
+	for _, key := range page.Corrupt {
+		size += 1 + protowire.SizeBytes(len(key.ID))
 	}
 	return calls, size
 }

@@ -30,7 +30,7 @@ func bind(parts ...string) (b binding) {
 }
 
 // listBinding binds a page of ListCalls.
-func listBinding(p *identity, q *Query) binding {
+func listBinding(p *identity, q *call.Query) binding {
 	var statuses []string
 	for _, s := range q.Statuses {
 		statuses = append(statuses, string(s))

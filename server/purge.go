@@ -15,7 +15,7 @@ func (s *admin) Purge(ctx context.Context, req *tooldv1.PurgeRequest) (*tooldv1.
 	if err := fewIDs(req.GetCallIds()); err != nil {
 		return nil, err
 	}
-	which := PurgeSelector{IDs: req.GetCallIds(), Run: req.GetRunId(), Thread: req.GetThreadId()}
+	which := call.PurgeSelector{IDs: req.GetCallIds(), Run: req.GetRunId(), Thread: req.GetThreadId()}
 	purged, before, err := s.engine.Purge(ctx, principal(ctx).Principal, which)
 	if err != nil {
 		return nil, err

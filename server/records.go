@@ -90,7 +90,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.engine.Describe(ctx, p.Principal, &spec)
+	v, err := s.engine.Describe(ctx, p.Principal, spec)
 	if err != nil {
 		var refusal *call.Refusal
 		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end so

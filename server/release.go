@@ -49,7 +49,7 @@ func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsReque
 	if err := fewIDs(req.GetCallIds()); err != nil {
 		return nil, err
 	}
-	which := HeldSelector{All: req.GetAll(), Run: req.GetRunId(), Thread: req.GetThreadId(), IDs: req.GetCallIds()}
+	which := call.HeldSelector{All: req.GetAll(), Run: req.GetRunId(), Thread: req.GetThreadId(), IDs: req.GetCallIds()}
 	released, held, err := s.engine.Release(ctx, principal(ctx).Principal, which, req.GetEnd(), req.GetReason())
 	if err != nil {
 		return nil, err

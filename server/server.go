@@ -26,10 +26,11 @@ const MaxMessage = 4 << 20
 
 // A Config is what a server is made of.
 type Config struct {
-	Engine Engine // required
-	Tools  Tools  // required
-	Admin  Admin  // required
-	Auth   *Auth  // required
+	Engine      Engine      // required
+	DeadLetters DeadLetters // required
+	Tools       Tools       // required
+	Admin       Admin       // required
+	Auth        *Auth       // required
 	// Workers take programs that dial in to run tools; nil takes none.
 	Workers Workers
 	TLS     *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
@@ -73,8 +74,8 @@ type Server struct {
 // New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], also when it
 // never served.
 func New(cfg Config) (*Server, error) {
-	if cfg.Engine == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
-		return nil, errors.New("server: engine, tools, admin and auth are required")
+	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
+		return nil, errors.New("server: engine, dead letters, tools, admin and auth are required")
 	}
 	cfg.fill()
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
@@ -89,7 +90,7 @@ func New(cfg Config) (*Server, error) {
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	})
 	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
-	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine, guestTime: cfg.GuestTime})
+	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, guestTime: cfg.GuestTime})
 	tooldv1.RegisterDocumentServiceServer(s.grpc, &documents{documents: cfg.Engine})
 	tooldv1.RegisterWorkerServiceServer(s.grpc, &workerService{workers: cfg.Workers})
 	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)

@@ -118,7 +118,7 @@ func (c *session) cancel(it *item) error {
 
 // follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
 // the last.
-func (c *session) follow(it *item, w Watcher, one bool) error {
+func (c *session) follow(it *item, w call.Stream, one bool) error {
 	defer w.Close()
 	total, cursor := 0, w.Cursor()
 	for {

@@ -617,7 +617,7 @@ func TestSessionItemPanics(t *testing.T) {
 // panics is an engine with a fault.
 type panics struct{ server.Engine }
 
-func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o server.ExecuteOptions) (server.Watcher, error) {
+func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if spec.Tool == "panics" {
 		panic("a fault")
 	}

@@ -275,14 +275,14 @@ func pageSize(wish int32) (int, error) {
 }
 
 // toQuery checks a filter.
-func toQuery(in *tooldv1.ListCallsRequest) (*Query, error) {
+func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if err := checkBounds(
 		bound{"run_id", in.GetRunId(), maxRunID}, bound{"thread_id", in.GetThreadId(), maxRunID},
 		bound{"tool", in.GetTool(), maxFilter}, bound{"action", in.GetAction(), maxFilter}, bound{"batch_id", in.GetBatchId(), maxCallID},
 	); err != nil {
 		return nil, err
 	}
-	q := &Query{
+	q := &call.Query{
 		Run: in.GetRunId(), Thread: in.GetThreadId(), Batch: in.GetBatchId(), Tool: in.GetTool(), Action: in.GetAction(),
 		OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -34,7 +35,7 @@ type flat struct {
 func (f *flat) Done() <-chan struct{} { return f.done }
 
 // ended says how a stream ends whose watcher has no more frames.
-func ended(watching, ctx context.Context, w Watcher, err error, send func(outgoing) error) error {
+func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil

@@ -193,7 +193,7 @@ func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
 	return out
 }
 
-func fromRun(r *Run, namespace string) *tooldv1.RunSummary {
+func fromRun(r *call.RunSummary, namespace string) *tooldv1.RunSummary {
 	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
 	out := &tooldv1.RunSummary{
 		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: fromTime(r.Changed), PermissionMode: r.Mode,

@@ -51,7 +51,7 @@ const unread = 32 << 10
 // pump sends what a watcher sees until its end, closes the watcher, and calls leave unless that is nil. As long as nothing
 // can be unread for want of a client that reads, which is the whole of a common call, no more is done; then the sending
 // moves to a goroutine of its own, so that a client that takes nothing can be left.
-func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(outgoing) error) error {
+func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
 	defer func() {
@@ -95,7 +95,7 @@ func (s *calls) pump(ctx context.Context, w Watcher, leave func(), send func(out
 // A pump sends frames that may have to wait for the client.
 type pump struct {
 	ctx, watching context.Context // watching ends a little earlier
-	w             Watcher
+	w             call.Stream
 	send          func(outgoing) error
 
 	mu     sync.Mutex
@@ -179,7 +179,7 @@ func (p *pump) at(err error) error {
 }
 
 // size is about what a frame takes on the wire.
-func size(f *Frame, out outgoing) int {
+func size(f *call.Frame, out outgoing) int {
 	if f.Snapshot != nil || f.BatchFinished != nil {
 		return proto.Size(out.Frame)
 	}

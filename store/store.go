@@ -140,23 +140,12 @@ type RecordReader interface {
 	Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]StoredRecord, error)
 }
 
-// RunState is where a run stands. OPEN and WAITING are not stored: they follow from its calls.
-type RunState string
-
-// The states of a run.
-const (
-	RunOpen    RunState = "OPEN"
-	RunWaiting RunState = "WAITING"
-	RunBlocked RunState = "BLOCKED"
-	RunEnded   RunState = "ENDED"
-)
-
 // A Run is the stored state of a run that is, or was, blocked or ended.
 type Run struct {
 	Namespace string
 	ID        string
 	Owner     string // subject of the caller that began it; known here when no call of the run is left
-	State     RunState
+	State     call.RunState
 	Reason    string
 	CallID    string // that blocked it
 	Changed   time.Time
@@ -173,33 +162,6 @@ type Shredding struct {
 	// reason of a run's state.
 	Runs, Threads []string
 	PolicyKind    string
-}
-
-// A Query selects calls. Empty fields select all.
-type Query struct {
-	Namespace     string
-	Caller        string // subject
-	Statuses      []call.Status
-	Run, Thread   string
-	ParentCall    string
-	Batch         string
-	Tool          string
-	Action        string    // of the open suspension
-	CreatedAfter  time.Time // inclusive
-	CreatedBefore time.Time // exclusive
-	OldestFirst   bool
-	// After is the position of the last call of the page before; 0 starts.
-	After int64
-	Limit int // 0 means 50
-}
-
-// A Page is calls in the order of their creation, the newest first unless the query says otherwise. Others may hold the
-// same calls: they are read only.
-type Page struct {
-	Calls []*call.Call
-	Next  int64 // 0 when this was the last page
-	// Corrupt names calls that were left out because their row is broken.
-	Corrupt []call.Key
 }
 
 // A Feed selects the events of many calls: of a run, a thread or a batch, or of a namespace when all are empty.
@@ -261,7 +223,7 @@ type Store interface {
 	// Events returns at most limit events with sequences above after. first is the lowest sequence that is still kept
 	// (above 1 when the beginning was trimmed).
 	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
-	Calls(ctx context.Context, q Query) (Page, error)
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, all namespaces, oldest first. Corrupt rows
 	// are given as their key and an error.
 	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error

@@ -13,7 +13,6 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
-	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 )
@@ -33,10 +32,9 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Drain(context.Background())
-	doors := wire.NewEngine(e, 0)
 	p := tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}
 	execute := func(id string) error {
-		w, err := doors.Execute(context.Background(), p, call.Spec{Tool: "noop", ID: id}, server.ExecuteOptions{})
+		w, err := e.Execute(context.Background(), p, call.Spec{Tool: "noop", ID: id}, call.ExecuteOptions{})
 		if err != nil {
 			return err
 		}

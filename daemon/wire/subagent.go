@@ -72,7 +72,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 			Tool: r.Tool, Arguments: r.Arguments, ID: r.ID, ModelCallID: r.ModelID, Run: t.Run, OnBehalfOf: t.Parent.OnBehalfOf,
 		})
 	}
-	w, err := s.engine().ExecuteBatch(ctx, t.Parent.Caller, spec, lifecycle.ExecuteOptions{})
+	w, err := s.engine().ExecuteBatch(ctx, t.Parent.Caller, spec, call.ExecuteOptions{})
 	if err != nil {
 		return nil, refusedTurn(err)
 	}
@@ -115,7 +115,7 @@ func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) 
 
 // seenEnd reports whether somebody saw the end of a call, for which it waits. One that has not begun and is to end will not begin: while the
 // daemon stops only the next one says so.
-func seenEnd(ctx context.Context, w *lifecycle.Watcher, draining func() bool) bool {
+func seenEnd(ctx context.Context, w call.Watcher, draining func() bool) bool {
 	defer w.Close()
 	unborn := func(c *call.Call) bool {
 		return c.Status == call.New && len(c.Attempts) == 0 && c.Cancel != nil && draining()

@@ -13,7 +13,6 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/subagent"
@@ -143,7 +142,7 @@ func (f *farm) ask(id, task string, until int) *call.Call {
 	f.t.Helper()
 	arguments, err := json.Marshal(map[string]string{"task": task})
 	f.must(err)
-	w, err := f.e.Execute(f.t.Context(), ann, call.Spec{Tool: "helper", ID: id, Arguments: string(arguments), Run: tool.Run{ID: "run of " + id, Thread: "thread of " + id}}, lifecycle.ExecuteOptions{})
+	w, err := f.e.Execute(f.t.Context(), ann, call.Spec{Tool: "helper", ID: id, Arguments: string(arguments), Run: tool.Run{ID: "run of " + id, Thread: "thread of " + id}}, call.ExecuteOptions{})
 	f.must(err)
 	f.t.Cleanup(w.Close)
 	if until == 0 {
@@ -171,7 +170,7 @@ func (f *farm) begun() string {
 }
 
 // rest waits until a call has ended or waits for somebody.
-func (f *farm) rest(w *lifecycle.Watcher) *call.Call {
+func (f *farm) rest(w call.Watcher) *call.Call {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -188,7 +187,7 @@ func (f *farm) rest(w *lifecycle.Watcher) *call.Call {
 func (f *farm) below(parent string) map[string]*call.Call {
 	f.t.Helper()
 	found := map[string]*call.Call{}
-	page, err := f.e.List(f.t.Context(), ann, store.Query{ParentCall: parent, Limit: 100})
+	page, err := f.e.List(f.t.Context(), ann, call.Query{ParentCall: parent, Limit: 100})
 	f.must(err)
 	for _, c := range page.Calls {
 		found[c.Tool] = c
@@ -197,14 +196,14 @@ func (f *farm) below(parent string) map[string]*call.Call {
 }
 
 // decide answers what a call waits for, without waiting for what follows.
-func (f *farm) decide(c *call.Call, d tool.Decision) *lifecycle.Watcher {
+func (f *farm) decide(c *call.Call, d tool.Decision) call.Watcher {
 	f.t.Helper()
 	open := c.Open()
 	if open == nil {
 		f.t.Fatalf("%s is %s and waits for nothing: %+v", c.ID, c.Status, c.Result)
 	}
 	d.ID = "decision-of-" + open.ID
-	w, err := f.e.Resume(f.t.Context(), ann, lifecycle.ResumeRequest{SuspensionID: open.ID, Decision: d})
+	w, err := f.e.Resume(f.t.Context(), ann, call.ResumeRequest{SuspensionID: open.ID, Decision: d})
 	f.must(err)
 	f.t.Cleanup(w.Close)
 	return w
@@ -320,8 +319,8 @@ func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
 		c.Concurrency, c.QueueLength, c.NamespaceQueue, c.PrincipalQueue, c.QueueTimeout = 1, 1, 1, 1, time.Minute
 	})
 	f.gate = make(chan struct{})
-	start := func(spec call.Spec) *lifecycle.Watcher {
-		w, err := f.e.Execute(t.Context(), ann, spec, lifecycle.ExecuteOptions{})
+	start := func(spec call.Spec) call.Watcher {
+		w, err := f.e.Execute(t.Context(), ann, spec, call.ExecuteOptions{})
 		f.must(err)
 		t.Cleanup(w.Close)
 		return w

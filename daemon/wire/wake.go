@@ -169,7 +169,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 			return nil // its end will say so
 		}
 	}
-	watcher, err := e.Resume(ctx, as, lifecycle.ResumeRequest{SuspensionID: open.ID, CallID: c.ID, Decision: tool.Decision{
+	watcher, err := e.Resume(ctx, as, call.ResumeRequest{SuspensionID: open.ID, CallID: c.ID, Decision: tool.Decision{
 		ID: "subagent-" + rand.Text(), Action: tool.Resume, Reason: "its calls have ended", ExpectedDigest: open.Digest,
 	}})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 )
 
 // Questions counts the suspended calls of namespaces and principals, when they are limited.
@@ -19,7 +18,7 @@ type Questions struct {
 
 // A Journal reads the records of calls.
 type Journal interface {
-	Calls(ctx context.Context, q store.Query) (store.Page, error)
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
 }
 
 func (q *Questions) limited() bool { return q.namespace > 0 || q.principal > 0 }
@@ -29,7 +28,7 @@ func (q *Questions) Load(ctx context.Context, j Journal) error {
 	if !q.limited() {
 		return nil
 	}
-	for query := (store.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 1000}); ; {
+	for query := (call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 1000}); ; {
 		page, err := j.Calls(ctx, query)
 		if err != nil {
 			return fmt.Errorf("count open questions: %w", err)

@@ -96,7 +96,7 @@ func (s *Storage) Measure(ctx context.Context, j Journal, spool store.Spool) err
 	s.since = map[string]int64{}
 	s.mu.Unlock()
 	found := map[string]int64{}
-	for query := (store.Query{OldestFirst: true, Limit: 500}); ; {
+	for query := (call.Query{OldestFirst: true, Limit: 500}); ; {
 		page, err := j.Calls(ctx, query)
 		if err != nil {
 			return fmt.Errorf("measure the journal: %w", err)

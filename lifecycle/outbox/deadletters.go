@@ -11,12 +11,27 @@ import (
 )
 
 // DeadLetters returns at most limit actions of the principal's namespace that failed for good, behind a position.
-func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]store.Action, error) {
-	return o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
+func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) (dead []call.DeadLetter, err error) {
+	actions, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, State: store.ActionDead, After: after, Limit: limit})
+	for i := range actions {
+		dead = append(dead, deadLetter(&actions[i]))
+	}
+	return dead, err
+}
+
+func deadLetter(a *store.Action) call.DeadLetter {
+	d := call.DeadLetter{
+		Action: a.Action, ID: a.ID, CallID: a.CallID, Run: a.Run, Thread: a.Thread, Caller: a.Caller,
+		Round: a.Round, Attempts: a.Attempts, Error: a.Error, Created: a.Created, Position: a.Position,
+	}
+	if a.Broken {
+		d.Error = "its stored row is damaged"
+	}
+	return d
 }
 
 // RetryDeadLetter makes a dead action due again, as if it were new.
-func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*store.Action, error) {
+func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error) {
 	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "no action %q failed for good here", id)
 	found, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})
 	if err != nil {
@@ -45,5 +60,6 @@ func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 	}
 	o.Wake()
 	o.Committed([]store.Action{a})
-	return &a, nil
+	d := deadLetter(&a)
+	return &d, nil
 }

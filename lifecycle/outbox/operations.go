@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toold-dev/toold/call"
 	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // pollsAtOnce bounds the number of tools that are asked for the state of their operations at the same time.

@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // postPage is the number of actions in one query for posts.

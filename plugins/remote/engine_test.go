@@ -154,14 +154,14 @@ func inUse() int64 {
 type flood struct {
 	t       *testing.T
 	e       *lifecycle.Engine
-	waiting []*lifecycle.Watcher
+	waiting []call.Watcher
 	busy    int // were not let in
 }
 
-func (f *flood) start(id string, n, arguments int) *lifecycle.Watcher {
+func (f *flood) start(id string, n, arguments int) call.Watcher {
 	f.t.Helper()
 	spec := call.Spec{Tool: id, ID: fmt.Sprintf("%s-call-%012d", id, n), Arguments: fmt.Sprintf(`{"n":"%0*d"}`, arguments, n)}
-	w, err := f.e.Execute(f.t.Context(), alice, spec, lifecycle.ExecuteOptions{})
+	w, err := f.e.Execute(f.t.Context(), alice, spec, call.ExecuteOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func (f *flood) start(id string, n, arguments int) *lifecycle.Watcher {
 
 // leaveEnded looks at the calls that have ended, and forgets them.
 func (f *flood) leaveEnded() {
-	f.waiting = slices.DeleteFunc(f.waiting, func(w *lifecycle.Watcher) bool {
+	f.waiting = slices.DeleteFunc(f.waiting, func(w call.Watcher) bool {
 		if !w.Call().Status.Terminal() {
 			return false
 		}
@@ -180,7 +180,7 @@ func (f *flood) leaveEnded() {
 }
 
 // refused looks at the end of a call whose gate hangs.
-func (f *flood) refused(w *lifecycle.Watcher) {
+func (f *flood) refused(w call.Watcher) {
 	f.t.Helper()
 	c, err := w.Wait(f.t.Context(), time.Minute)
 	if err != nil || c.Status != call.Failed || c.Result.Error.Code != tool.Denied || c.Result.Error.Reason != "HOOK_FAILED" {
@@ -205,7 +205,7 @@ func TestT112RemoteFilterInTheEngine(t *testing.T) {
 	e := newEngine(t, hook.Set{Filter: []hook.Entry[hook.Filter]{{Name: "far", Hook: h}}}, echo("t"))
 	for _, broken := range []bool{false, true} {
 		fails.Store(broken)
-		w, err := e.Execute(t.Context(), alice, call.Spec{Tool: "t", ID: fmt.Sprintf("call-%t-000000000001", broken)}, lifecycle.ExecuteOptions{})
+		w, err := e.Execute(t.Context(), alice, call.Spec{Tool: "t", ID: fmt.Sprintf("call-%t-000000000001", broken)}, call.ExecuteOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

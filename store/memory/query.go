@@ -93,7 +93,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 }
 
 // Calls returns a page of calls.
-func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
+func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	limit := cmp.Or(q.Limit, 50)
 	err = s.read(ctx, func(st *state) error {
 		for i := range st.order {
@@ -119,7 +119,7 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 	return page, err
 }
 
-func matches(q store.Query, r *row) bool {
+func matches(q call.Query, r *row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return is(q.Namespace, r.key.Namespace) && is(q.Caller, r.caller) && is(q.Run, r.run) && is(q.Thread, r.thread) &&
 		is(q.ParentCall, r.parent) && is(q.Batch, r.batch) && is(q.Tool, r.tool) && is(q.Action, r.action) &&
@@ -242,7 +242,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 }
 
 // beyond reports whether a position is on a later page than the query's.
-func beyond(q store.Query, position int64) bool {
+func beyond(q call.Query, position int64) bool {
 	if q.After == 0 {
 		return true
 	}

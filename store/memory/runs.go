@@ -54,7 +54,7 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 	var blocked []store.Run
 	err := s.read(ctx, func(st *state) error {
 		for _, r := range st.runs {
-			if r.State == store.RunBlocked {
+			if r.State == call.RunBlocked {
 				blocked = append(blocked, r)
 			}
 		}
@@ -122,7 +122,7 @@ func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time
 		}
 	}
 	for n, r := range st.runs {
-		if (r.State != store.RunBlocked || r.Changed.Before(tombstonesBefore)) && !known[n] {
+		if (r.State != call.RunBlocked || r.Changed.Before(tombstonesBefore)) && !known[n] {
 			e.ended = append(e.ended, n)
 		}
 	}

@@ -145,7 +145,7 @@ func (st *state) install(e *effect) {
 	st.putPolicies(e.policies)
 	if r := e.run; r != nil {
 		n := name{r.Namespace, r.ID}
-		if r.State != store.RunOpen || st.runs[n].State != store.RunBlocked {
+		if r.State != call.RunOpen || st.runs[n].State != call.RunBlocked {
 			st.runs[n] = *r
 		}
 	}

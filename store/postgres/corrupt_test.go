@@ -71,7 +71,7 @@ func TestFlippedBits(t *testing.T) {
 			t.Errorf("damaged rows of the feed %+v: %v, %v; want %s", f, damaged, err, want)
 		}
 	}
-	page, err := s.Calls(ctx, store.Query{Namespace: "ns", Run: "packed", Limit: 100})
+	page, err := s.Calls(ctx, call.Query{Namespace: "ns", Run: "packed", Limit: 100})
 	if err != nil || len(page.Calls) != 39 || len(page.Corrupt) != 1 || page.Corrupt[0] != key("packed-07") {
 		t.Errorf("page: %d calls, corrupt %v, %v", len(page.Calls), page.Corrupt, err)
 	}

@@ -45,7 +45,7 @@ func fill(t *testing.T, s store.Store) {
 		{ScopeID: "thread", Command: tool.Command{Op: tool.OpSet, Scope: tool.ThreadScope, Key: "gone", Value: "1"}},
 		{ScopeID: "thread", Command: tool.Command{Op: tool.OpDelete, Scope: tool.ThreadScope, Key: "gone"}},
 	}
-	change.Run = &store.Run{Namespace: "ns", ID: odd.Run.ID, Owner: "ann", State: store.RunBlocked, Reason: "policy", CallID: "odd", Changed: s.Now()}
+	change.Run = &store.Run{Namespace: "ns", ID: odd.Run.ID, Owner: "ann", State: call.RunBlocked, Reason: "policy", CallID: "odd", Changed: s.Now()}
 	commit(change)
 	odd.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s", Round: 1, Action: "approval", ExpiresAt: s.Now().Add(time.Hour)}}}
 	commit(step(odd, call.Suspended))
@@ -97,7 +97,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 		}
 		seen[what] = v
 	}
-	for _, q := range []store.Query{{}, {Namespace: "ns", Run: "packed"}, {Namespace: "ns", Thread: "thread"}, {Namespace: "ns", Batch: "batch"}, {Namespace: "ns", Action: "approval"}, {Statuses: []call.Status{call.Suspended, call.Resuming}}} {
+	for _, q := range []call.Query{{}, {Namespace: "ns", Run: "packed"}, {Namespace: "ns", Thread: "thread"}, {Namespace: "ns", Batch: "batch"}, {Namespace: "ns", Action: "approval"}, {Statuses: []call.Status{call.Suspended, call.Resuming}}} {
 		q.OldestFirst, q.Limit = true, 100
 		page, err := s.Calls(ctx, q)
 		note(fmt.Sprintf("calls %+v", q), page, err)

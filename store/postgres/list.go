@@ -8,11 +8,10 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 )
 
 // Calls returns a page of calls.
-func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
+func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := plan(q, limit+1)
 	rows, err := s.callRows(ctx, text, args...)
@@ -54,7 +53,7 @@ func (c *conditions) where() string {
 }
 
 // of says of which table the position and the namespace are.
-func (c *conditions) of(table string, q store.Query) {
+func (c *conditions) of(table string, q call.Query) {
 	c.beyond(q, table+".position")
 	if q.Namespace != "" {
 		c.add(table+".namespace = %s", q.Namespace)
@@ -63,7 +62,7 @@ func (c *conditions) of(table string, q store.Query) {
 
 // plan writes the statement for a query. Each of its words has an index that ends in the position, so that a page is read
 // in its order; where several statuses are asked for, a page of each.
-func plan(q store.Query, limit int) (text string, args []any) {
+func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {
 		order = " ORDER BY position"
@@ -95,7 +94,7 @@ type words []call.Status
 
 // statusPlan has each call of a status looked up in the order of the index, until the page of that status is full, and takes the
 // page of them all.
-func statusPlan(q store.Query, statuses []call.Status, order string) (text string, args []any) {
+func statusPlan(q call.Query, statuses []call.Status, order string) (text string, args []any) {
 	c := conditions{text: []string{"calls.position = statuses.position"}}
 	if c.filter(q); q.Namespace == "" && len(c.args) == 0 { // the index has them by namespace: all are sorted, before any is looked up
 		var of conditions
@@ -115,7 +114,7 @@ func statusPlan(q store.Query, statuses []call.Status, order string) (text strin
 }
 
 // actionPlan reads the open questions of an action in the order of their calls; false when the query asks for more.
-func actionPlan(q store.Query, order string) (text string, args []any, ok bool) {
+func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
 	var c conditions
 	if c.filter(q); q.Namespace == "" || len(q.Statuses) > 0 || len(c.text) > 0 {
 		return "", nil, false
@@ -129,7 +128,7 @@ func actionPlan(q store.Query, order string) (text string, args []any, ok bool) 
 }
 
 // beyond says where the page begins.
-func (c *conditions) beyond(q store.Query, column string) {
+func (c *conditions) beyond(q call.Query, column string) {
 	switch {
 	case q.After == 0:
 	case q.OldestFirst:
@@ -140,7 +139,7 @@ func (c *conditions) beyond(q store.Query, column string) {
 }
 
 // filter says what a query asks of each call, but for its namespace, position, status and action.
-func (c *conditions) filter(q store.Query) {
+func (c *conditions) filter(q call.Query) {
 	for _, w := range []struct{ column, value string }{
 		{"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},
 		{"batch_id", q.Batch}, {"tool", q.Tool},

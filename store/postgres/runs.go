@@ -48,7 +48,7 @@ func (s *runScanner) dest() []any {
 }
 
 func (s *runScanner) run() store.Run {
-	return store.Run{Namespace: string(s.namespace), ID: string(s.id), Owner: string(s.owner), State: store.RunState(s.state), Reason: string(s.reason),
+	return store.Run{Namespace: string(s.namespace), ID: string(s.id), Owner: string(s.owner), State: call.RunState(s.state), Reason: string(s.reason),
 		CallID: string(s.call), Changed: timeOf(&s.changed)}
 }
 

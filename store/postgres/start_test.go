@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
 )
 
@@ -21,9 +20,9 @@ func TestStartReadsOnce(t *testing.T) {
 		return n, err
 	}
 	waiting := func(s *postgres.Store) (n int, err error) {
-		q := store.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 100}
+		q := call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 100}
 		for more := true; more && err == nil; more = q.After != 0 {
-			var page store.Page
+			var page call.Page
 			page, err = s.Calls(t.Context(), q)
 			n, q.After = n+len(page.Calls), page.Next
 		}

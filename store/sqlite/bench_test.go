@@ -205,7 +205,7 @@ func BenchmarkReadPacked(b *testing.B) {
 		_, err := s.Call(b.Context(), key(fmt.Sprintf("bench-%020d", i*7919%*rows)))
 		return err
 	})
-	for name, q := range map[string]store.Query{"newest50": {Namespace: "ns"}, "run50": {Namespace: "ns", Run: "bench-run"}} {
+	for name, q := range map[string]call.Query{"newest50": {Namespace: "ns"}, "run50": {Namespace: "ns", Run: "bench-run"}} {
 		measured(b, name, func(int) error {
 			page, err := s.Calls(b.Context(), q)
 			if err == nil && len(page.Calls) != 50 {
@@ -254,7 +254,7 @@ func measured(b *testing.B, name string, f func(i int) error) {
 
 func BenchmarkRead(b *testing.B) {
 	s := filled(b)
-	page := func(q store.Query) func(int) error {
+	page := func(q call.Query) func(int) error {
 		q.Namespace, q.Limit = "ns", 50
 		return func(int) error {
 			page, err := s.Calls(b.Context(), q)
@@ -268,15 +268,15 @@ func BenchmarkRead(b *testing.B) {
 		_, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", i*7919%*rows)))
 		return err
 	})
-	measured(b, "oldest50", page(store.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
+	measured(b, "oldest50", page(call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
 	var walk int64 // a page that was not read before, or long ago
 	measured(b, "next50", func(int) error {
-		page, err := s.Calls(b.Context(), store.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
+		page, err := s.Calls(b.Context(), call.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
 		walk = page.Next
 		return err
 	})
-	measured(b, "inbox50", page(store.Query{Action: "approval", OldestFirst: true}))
-	measured(b, "newest50", page(store.Query{}))
+	measured(b, "inbox50", page(call.Query{Action: "approval", OldestFirst: true}))
+	measured(b, "newest50", page(call.Query{}))
 	c, err := s.Call(b.Context(), key(fmt.Sprintf("%016d", 0)))
 	must(b, err)
 	record, err := call.EncodeCall(c)

@@ -128,7 +128,7 @@ func checkLists(t *testing.T, s *sqlite.Store, broken bool) {
 	t.Helper()
 	for _, limit := range []int{1, 50} {
 		var calls, corrupt int
-		for q := (store.Query{Namespace: "ns", Limit: limit}); ; {
+		for q := (call.Query{Namespace: "ns", Limit: limit}); ; {
 			page, err := s.Calls(t.Context(), q)
 			if err != nil {
 				t.Fatal(err)
@@ -398,13 +398,13 @@ func TestT130ListsOfCallersNameNoOthersDamagedRows(t *testing.T) {
 	}
 	s = open(t, sqlite.Config{Dir: dir})
 	for _, tt := range []struct {
-		q    store.Query
+		q    call.Query
 		want int
 	}{
-		{store.Query{Run: "run"}, 4}, {store.Query{Thread: "thread"}, 4}, {store.Query{Run: "run", Statuses: []call.Status{call.Succeeded}}, 4},
-		{store.Query{Caller: "me"}, 2}, {store.Query{Run: "run", Caller: "me"}, 2}, {store.Query{Thread: "thread", Caller: "other"}, 2},
-		{store.Query{Run: "run", Caller: "mallory"}, 0}, {store.Query{Run: "another", Thread: "thread"}, 0},
-		{store.Query{Run: "run", Statuses: []call.Status{call.Failed}}, 0}, {store.Query{Run: "run", Action: "approval"}, 0},
+		{call.Query{Run: "run"}, 4}, {call.Query{Thread: "thread"}, 4}, {call.Query{Run: "run", Statuses: []call.Status{call.Succeeded}}, 4},
+		{call.Query{Caller: "me"}, 2}, {call.Query{Run: "run", Caller: "me"}, 2}, {call.Query{Thread: "thread", Caller: "other"}, 2},
+		{call.Query{Run: "run", Caller: "mallory"}, 0}, {call.Query{Run: "another", Thread: "thread"}, 0},
+		{call.Query{Run: "run", Statuses: []call.Status{call.Failed}}, 0}, {call.Query{Run: "run", Action: "approval"}, 0},
 	} {
 		tt.q.Namespace = "ns"
 		page, err := s.Calls(t.Context(), tt.q)

@@ -8,7 +8,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 )
 
 // TestPlans holds which statement uses which index. It is inside the package because the statements are.
@@ -21,7 +20,7 @@ func TestPlans(t *testing.T) {
 	if err := migrate(conn, schema); err != nil {
 		t.Fatal(err)
 	}
-	list := func(q store.Query) string {
+	list := func(q call.Query) string {
 		text, _, _ := plan(q)
 		return text
 	}
@@ -72,21 +71,21 @@ func TestPlans(t *testing.T) {
 		{"feed of a batch", seekInBatch, "calls_batch (namespace=? AND batch_id=?)", sorts + merges},
 		{"open batches", selectOpenBatches, "batches_open", ""},
 		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},
-		{"inbox", list(store.Query{Namespace: "n", Action: "a", OldestFirst: true}), "suspensions_open (namespace=? AND action=? AND call>?)", ""},
-		{"waiting", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}, OldestFirst: true}), "calls_status (status=? AND namespace=? AND rowid>?)", ""},
-		{"waiting, newest", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}}), "calls_status (status=? AND namespace=? AND rowid<?)", ""},
-		{"two statuses", list(store.Query{Namespace: "n", Statuses: []call.Status{call.New, call.Failed}}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
-		{"succeeded", list(store.Query{Namespace: "n", Statuses: []call.Status{call.Succeeded}}), members, ""},
-		{"namespace", list(store.Query{Namespace: "n"}), members, ""},
-		{"namespace, oldest", list(store.Query{Namespace: "n", OldestFirst: true}), "PRIMARY KEY (namespace=? AND kind=? AND name=? AND block>?)", ""},
-		{"caller", list(store.Query{Namespace: "n", Caller: "c"}), members, ""},
-		{"run", list(store.Query{Namespace: "n", Run: "r"}), members, ""},
-		{"thread", list(store.Query{Namespace: "n", Thread: "r"}), members, ""},
-		{"run, what it asks", list(store.Query{Namespace: "n", Run: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
-		{"batch, what it asks", list(store.Query{Namespace: "n", Batch: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
-		{"parent", list(store.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
-		{"batch", list(store.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
-		{"everything", list(store.Query{}), "INTEGER PRIMARY KEY (rowid<?)", merges},
+		{"inbox", list(call.Query{Namespace: "n", Action: "a", OldestFirst: true}), "suspensions_open (namespace=? AND action=? AND call>?)", ""},
+		{"waiting", list(call.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}, OldestFirst: true}), "calls_status (status=? AND namespace=? AND rowid>?)", ""},
+		{"waiting, newest", list(call.Query{Namespace: "n", Statuses: []call.Status{call.Suspended}}), "calls_status (status=? AND namespace=? AND rowid<?)", ""},
+		{"two statuses", list(call.Query{Namespace: "n", Statuses: []call.Status{call.New, call.Failed}}), "calls_status (status=? AND namespace=? AND rowid<?)", merges},
+		{"succeeded", list(call.Query{Namespace: "n", Statuses: []call.Status{call.Succeeded}}), members, ""},
+		{"namespace", list(call.Query{Namespace: "n"}), members, ""},
+		{"namespace, oldest", list(call.Query{Namespace: "n", OldestFirst: true}), "PRIMARY KEY (namespace=? AND kind=? AND name=? AND block>?)", ""},
+		{"caller", list(call.Query{Namespace: "n", Caller: "c"}), members, ""},
+		{"run", list(call.Query{Namespace: "n", Run: "r"}), members, ""},
+		{"thread", list(call.Query{Namespace: "n", Thread: "r"}), members, ""},
+		{"run, what it asks", list(call.Query{Namespace: "n", Run: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
+		{"batch, what it asks", list(call.Query{Namespace: "n", Batch: "r", Action: "a"}), "suspensions_open (namespace=? AND action=? AND call=?)", ""},
+		{"parent", list(call.Query{Namespace: "n", ParentCall: "r"}), "calls_parent (namespace=? AND parent_call=? AND rowid<?)", ""},
+		{"batch", list(call.Query{Namespace: "n", Batch: "r"}), "calls_batch (namespace=? AND batch_id=? AND rowid<?)", ""},
+		{"everything", list(call.Query{}), "INTEGER PRIMARY KEY (rowid<?)", merges},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

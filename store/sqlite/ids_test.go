@@ -137,7 +137,7 @@ func TestFilterLearns(t *testing.T) {
 			t.Fatalf("Call(%d) = %v", i%n, err)
 		}
 		if i%n == n-1 { // which is not trimmed
-			for _, q := range []store.Query{{Namespace: "ns", Run: "run-" + numbered(n-1).ID}, {Namespace: "ns", Thread: "thread-" + numbered(n-1).ID}} {
+			for _, q := range []call.Query{{Namespace: "ns", Run: "run-" + numbered(n-1).ID}, {Namespace: "ns", Thread: "thread-" + numbered(n-1).ID}} {
 				if page, err := s.Calls(t.Context(), q); err != nil || len(page.Calls) != 1 {
 					t.Fatalf("Calls(%+v) = %d, %v", q, len(page.Calls), err)
 				}
@@ -150,7 +150,7 @@ func TestFilterLearns(t *testing.T) {
 	if !s.ids.excludes(id(n)) {
 		t.Error("the filter excludes nothing once it has learned")
 	}
-	if !s.nobodyIn(store.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(store.Query{Run: "run"}) || s.nobodyIn(store.Query{Namespace: "ns"}) {
+	if !s.nobodyIn(call.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(call.Query{Run: "run"}) || s.nobodyIn(call.Query{Namespace: "ns"}) {
 		t.Error("the filter takes one query for another")
 	}
 	for i := range n { // no look-up may hide it from the writer either

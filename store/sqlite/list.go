@@ -14,7 +14,7 @@ import (
 )
 
 // Calls returns a page of calls.
-func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err error) {
+func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	if s.nobodyIn(q) {
 		return page, cmp.Or(s.refusal(), ctx.Err())
 	}
@@ -77,13 +77,13 @@ func (s *Store) Calls(ctx context.Context, q store.Query) (page store.Page, err 
 }
 
 // nobodyIn reports that the run or thread of a query has no calls, for certain: each new one is asked for.
-func (s *Store) nobodyIn(q store.Query) bool {
+func (s *Store) nobodyIn(q call.Query) bool {
 	return q.Namespace != "" && (q.Run != "" && s.ids.excludes(member{q.Namespace, inRun, q.Run}) ||
 		q.Thread != "" && s.ids.excludes(member{q.Namespace, inThread, q.Thread}))
 }
 
 // from is the position that a page begins beyond.
-func from(q store.Query, after int64) int64 {
+func from(q call.Query, after int64) int64 {
 	if after == 0 && !q.OldestFirst {
 		return 1<<63 - 1
 	}
@@ -91,7 +91,7 @@ func from(q store.Query, after int64) int64 {
 }
 
 // selects is how a statement begins: columns that wanted does not look at are not read.
-func selects(rest store.Query) string {
+func selects(rest call.Query) string {
 	if !filters(rest) {
 		return "SELECT " + callColumns + " FROM "
 	}
@@ -99,7 +99,7 @@ func selects(rest store.Query) string {
 }
 
 // selectsMember is selects for the row or the pack of a member's bit.
-func selectsMember(rest store.Query) string {
+func selectsMember(rest call.Query) string {
 	const one = "SELECT " + memberAt + ", coalesce(calls.namespace, packs.namespace), call_id, status, coalesce(revision, packs.position)," +
 		" coalesce(last_sequence, packs.last), crc, coalesce(record, packs.members)"
 	if !filters(rest) {
@@ -109,7 +109,7 @@ func selectsMember(rest store.Query) string {
 }
 
 // everything is the statement for all calls of all namespaces: rows, and packs with all that is in them.
-func everything(q store.Query) string {
+func everything(q call.Query) string {
 	rows, packs, order := "position < ?1", "position < ?1", " ORDER BY position DESC"
 	if q.OldestFirst {
 		rows, packs, order = "position > ?1", "position > ?1 - 8 AND last > ?1", " ORDER BY position"
@@ -125,7 +125,7 @@ func everything(q store.Query) string {
 func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
 
 // eachPacked takes the calls of a pack that lie beyond a position, and says how far the list has come.
-func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q store.Query, beyond int64, take func(callRow) error) (after int64, err error) {
+func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(callRow) error) (after int64, err error) {
 	s.pack.find(st)
 	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
 	if q.OldestFirst {
@@ -139,7 +139,7 @@ func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q store.Que
 
 // takePacked takes a call of the pack that was found last when a query asks for it. Of one that is broken the table members
 // tells caller, run and thread: the id of another caller's call is in no list. It may have the tool and time that are asked for.
-func (s *callScanner) takePacked(conn *sqlite.Conn, q store.Query, position int64, take func(callRow) error) error {
+func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(callRow) error) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q store.Query, position int6
 }
 
 // asked reports whether a call that has ended is what a query asks for.
-func asked(q store.Query, c *call.Call) bool {
+func asked(q call.Query, c *call.Call) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) && q.Action == "" &&
 		is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
@@ -169,7 +169,7 @@ func asked(q store.Query, c *call.Call) bool {
 
 // plan chooses the index for a query: the narrowest that its words allow. The statement's first parameter is the
 // position that the page begins beyond. rest is what the index does not know and wanted must look at.
-func plan(q store.Query) (text string, args []any, rest store.Query) {
+func plan(q call.Query) (text string, args []any, rest call.Query) {
 	rest = q
 	beyond, order := " AND position < ?1", " ORDER BY position DESC"
 	if q.OldestFirst {
@@ -183,11 +183,11 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
 	asks, action := asking(q)
-	narrow := func(index, column string, id *string) (string, []any, store.Query) {
+	narrow := func(index, column string, id *string) (string, []any, call.Query) {
 		args, *id = append(append(args, *id), action...), ""
 		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
 	}
-	membersOf := func(kind, column string, id *string) (string, []any, store.Query) {
+	membersOf := func(kind, column string, id *string) (string, []any, call.Query) {
 		name, row := *id, "calls.namespace = ?2" // no bit is believed that the row does not bear out
 		if column != "" {
 			row += " AND calls." + column + " = ?3" + asks
@@ -229,7 +229,7 @@ func plan(q store.Query) (text string, args []any, rest store.Query) {
 }
 
 // asking is the condition that an open question of a call is of an action, where ?4 is that.
-func asking(q store.Query) (text string, args []any) {
+func asking(q call.Query) (text string, args []any) {
 	if q.Action == "" {
 		return "", nil
 	}
@@ -237,7 +237,7 @@ func asking(q store.Query) (text string, args []any) {
 }
 
 // eachStatus is a statement for each status that a query asks for.
-func eachStatus(q, rest store.Query, beyond string) string {
+func eachStatus(q, rest call.Query, beyond string) string {
 	var parts []string
 	for _, status := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) { // each in its order: SQLite merges them
 		parts = append(parts, selects(rest)+"calls INDEXED BY calls_status WHERE namespace = ?2 AND status = '"+safe(status)+"' AND status <> 'SUCCEEDED'"+beyond)
@@ -254,12 +254,12 @@ func safe(s call.Status) string {
 }
 
 // filters reports whether anything is left for wanted to look at.
-func filters(q store.Query) bool {
+func filters(q call.Query) bool {
 	return len(q.Statuses) > 0 || q.Namespace+q.Tool+q.Caller+q.Run+q.Thread+q.ParentCall+q.Batch != "" || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 }
 
 // wanted reports whether a row is what the rest of a query asks for.
-func wanted(q store.Query, st *sqlite.Stmt) bool {
+func wanted(q call.Query, st *sqlite.Stmt) bool {
 	const tool = 8 // the first column after those of scanCall
 	is := func(want string, col int) bool { return want == "" || want == st.ColumnText(col) }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Status(st.ColumnText(3)))) &&

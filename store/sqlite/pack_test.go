@@ -193,11 +193,11 @@ func TestBrokenMember(t *testing.T) {
 			if tt.name == "end" { // where the next begins
 				broken = append(broken, call.Key{Namespace: "ns", ID: "call-3"})
 			}
-			wantBroken(t, s, broken, store.Query{}, store.Query{Namespace: "ns"}, store.Query{Namespace: "ns", Run: "run"})
+			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"}, call.Query{Namespace: "ns", Run: "run"})
 			if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // makes rows of them
 				t.Fatal(err)
 			}
-			wantBroken(t, s, broken, store.Query{}, store.Query{Namespace: "ns"})
+			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"})
 			later := s.Now().Add(1)
 			if gone, err := s.Trim(t.Context(), later, later, later, 10); err != nil || len(gone) != 5 {
 				t.Errorf("Trim = %v, %v", gone, err)
@@ -259,7 +259,7 @@ func TestBrokenPack(t *testing.T) {
 	}
 }
 
-func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...store.Query) {
+func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...call.Query) {
 	t.Helper()
 	for i := range 5 {
 		key := call.Key{Namespace: "ns", ID: fmt.Sprint("call-", i)}

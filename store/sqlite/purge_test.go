@@ -69,7 +69,7 @@ func live(t *testing.T, s *sqlite.Store, id string, size int) {
 	ended.Records = []store.Record{{Kind: "note", Key: "k", Bytes: []byte(text)}}
 	ended.Documents = []store.DocumentChange{{ScopeID: "thread", Command: tool.Command{Op: tool.OpSet, Scope: tool.ThreadScope, Key: secret, Value: text}}}
 	ended.Policies = []store.Policy{{Namespace: "ns", Kind: "rule", Key: id, Scope: tool.ThreadScope, ScopeID: "thread", Value: []byte(text)}}
-	ended.Run = &store.Run{Namespace: "ns", ID: c.Run.ID, State: store.RunBlocked, Reason: text, CallID: id}
+	ended.Run = &store.Run{Namespace: "ns", ID: c.Run.ID, State: call.RunBlocked, Reason: text, CallID: id}
 	commit(ended)
 }
 
@@ -109,7 +109,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	for n, f := range []func(i int) error{
 		func(i int) error { return s.Commit(t.Context(), creation(newCall(fmt.Sprintf("later%06d", i)))) },
 		func(int) error {
-			_, err := s.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 1000})
+			_, err := s.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 1000})
 			return err
 		},
 	} {

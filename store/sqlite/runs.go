@@ -38,7 +38,7 @@ func (s *Store) EndRun(_ context.Context, r store.Run) error {
 const runColumns = "namespace, id, state, reason, call_id, changed, owner"
 
 func scanRun(st *sqlite.Stmt) store.Run {
-	return store.Run{Namespace: st.ColumnText(0), ID: st.ColumnText(1), State: store.RunState(st.ColumnText(2)), Reason: st.ColumnText(3),
+	return store.Run{Namespace: st.ColumnText(0), ID: st.ColumnText(1), State: call.RunState(st.ColumnText(2)), Reason: st.ColumnText(3),
 		CallID: st.ColumnText(4), Changed: columnTime(st, 5), Owner: st.ColumnText(6)}
 }
 

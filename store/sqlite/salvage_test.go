@@ -131,7 +131,7 @@ func salvaged(t *testing.T, name string, src string, want map[string]*call.Call)
 	if err := s.Commit(t.Context(), creation(newCall("later"))); err != nil {
 		t.Errorf("%s: Commit = %v", name, err)
 	}
-	page, err := s.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 500})
+	page, err := s.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 500})
 	if err != nil || len(page.Calls) < whole {
 		t.Errorf("%s: %d calls are listed, %v; %d are whole", name, len(page.Calls), err, whole)
 	}

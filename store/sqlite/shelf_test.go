@@ -21,7 +21,7 @@ func waitingCall(i int) *call.Call {
 	return c
 }
 
-var inbox = store.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 2000}
+var inbox = call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 2000}
 
 // sameAsGet reads the inbox, which may come from memory, and wants what a get reads from the rows.
 func sameAsGet(t *testing.T, s *sqlite.Store, want int) {

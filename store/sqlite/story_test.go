@@ -212,7 +212,7 @@ func (sc *story) run() {
 	sc.commit(sc.moved(name(2), call.Resuming))
 	sc.step(store.Full, func() error {
 		change := sc.said(name(3), 1)
-		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: store.RunBlocked, Reason: "no", CallID: name(3), Changed: sc.now}
+		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: call.RunBlocked, Reason: "no", CallID: name(3), Changed: sc.now}
 		return sc.s.Commit(t.Context(), change)
 	})
 	sc.checkpoint()
@@ -251,7 +251,7 @@ func state(t *testing.T, s *sqlite.Store) string {
 	t.Helper()
 	var b strings.Builder
 	tell := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	page, err := s.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 1000, OldestFirst: true})
+	page, err := s.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 1000, OldestFirst: true})
 	tell("calls %d corrupt %v %v", len(page.Calls), page.Corrupt, err)
 	for _, c := range page.Calls {
 		record, err := call.EncodeCall(c)

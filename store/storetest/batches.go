@@ -61,7 +61,7 @@ func testBatches(t *testing.T, f *fixture) {
 	if diff := cmp.Diff(b, got); diff != "" || err != nil {
 		t.Errorf("stored batch differs (-want +got), %v:\n%s", err, diff)
 	}
-	if got := fmt.Sprint(f.all(store.Query{Namespace: "ns", Batch: "b1", OldestFirst: true})); got != "[c1 c2 c3]" {
+	if got := fmt.Sprint(f.all(call.Query{Namespace: "ns", Batch: "b1", OldestFirst: true})); got != "[c1 c2 c3]" {
 		t.Errorf("calls of the batch: %s", got)
 	}
 	if c := f.get("c2"); c.BatchPosition != 2 || c.Status != call.New {

@@ -217,11 +217,11 @@ func testCallBySuspension(t *testing.T, f *fixture) {
 	f.commit(suspend(c, "s-second", "input", start.Add(time.Hour)))
 	find("ns", "s-second", "c1")
 	find("ns", "s-c1", "c1")
-	page, err := f.Calls(t.Context(), store.Query{Namespace: "ns", Action: "input"})
+	page, err := f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "input"})
 	if err != nil || !same(ids(page.Calls), []string{"c1"}) {
 		t.Errorf("Calls(action input) = %v, %v", ids(page.Calls), err)
 	}
-	page, err = f.Calls(t.Context(), store.Query{Namespace: "ns", Action: "approval"}) // closed by now
+	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Action: "approval"}) // closed by now
 	if err != nil || len(page.Calls) != 0 {
 		t.Errorf("Calls(action approval) = %v, %v", ids(page.Calls), err)
 	}

@@ -179,7 +179,7 @@ func testDocumentNamespace(t *testing.T, f *fixture) {
 	f.commit(&store.Change{Key: c.Key(), Documents: []store.DocumentChange{d}})
 	f.step(c, call.Running)
 	f.step(c, call.Succeeded)
-	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: store.RunEnded}); err != nil {
+	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: call.RunEnded}); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.move(1000 * 24 * 3600e9)

@@ -156,7 +156,7 @@ func testDocumentScopes(t *testing.T, f *fixture) {
 	if docs, err := f.Documents(t.Context(), "other", store.DocumentScope{Scope: tool.RunScope, ID: "r"}); err != nil || len(docs) != 0 {
 		t.Errorf("documents of another namespace %v, %v", docs, err)
 	}
-	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: store.RunEnded}); err != nil {
+	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: call.RunEnded}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantValues()
@@ -195,12 +195,12 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 // The state and the documents of an ended run go when no call of it is left, of however many runs; a blocked one stays, and one with a call.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {
-		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: store.RunEnded, Changed: f.Now()}); err != nil {
+		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: call.RunEnded, Changed: f.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.create("c", func(c *call.Call) { c.Run.ID = "r300" })
-	blocked := store.Run{Namespace: "ns", ID: "r301", State: store.RunBlocked, Changed: f.Now()}
+	blocked := store.Run{Namespace: "ns", ID: "r301", State: call.RunBlocked, Changed: f.Now()}
 	change := &store.Change{Key: ns("c"), Run: &blocked}
 	for i := range 600 {
 		d := set("a", "1")

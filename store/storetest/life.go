@@ -66,7 +66,7 @@ func testTrim(t *testing.T, f *fixture) {
 	if got, _ := f.follow(store.Feed{Namespace: "ns", Run: "r"}, 0, 10); !same(got, []string{"running:1-1", "running:2-2"}) {
 		t.Errorf("feed after the trim: %v", got)
 	}
-	if got := f.all(store.Query{Namespace: "ns"}); !same(got, []string{"running"}) {
+	if got := f.all(call.Query{Namespace: "ns"}); !same(got, []string{"running"}) {
 		t.Errorf("Calls after the trim: %v", got)
 	}
 	if _, err := f.Trim(t.Context(), time.Time{}, start.Add(2*time.Hour), time.Time{}, 10); err != nil {
@@ -152,7 +152,7 @@ func testTrimPacked(t *testing.T, f *fixture) {
 	if got := trim(start.Add(2*time.Hour), 100); !same(got, []string{"next", "w0", "w1", "w2", "w3", "w4", "waiting"}) {
 		t.Errorf("Trim after the suspension = %v", got)
 	}
-	if got := f.all(store.Query{Namespace: "ns"}); !same(got, []string{"new"}) {
+	if got := f.all(call.Query{Namespace: "ns"}); !same(got, []string{"new"}) {
 		t.Errorf("Calls after the trim: %v", got)
 	}
 	if _, err := f.Call(t.Context(), ns("s0")); !errors.Is(err, store.ErrTrimmed) {
@@ -251,7 +251,7 @@ func testClosed(t *testing.T, f *fixture) {
 		"Commit":  func() error { return f.Commit(ctx, creation(newCall("c2"))) },
 		"Call":    func() error { _, err := f.Call(ctx, ns("c1")); return err },
 		"Events":  func() error { _, _, err := f.Events(ctx, ns("c1"), 0, 1); return err },
-		"Calls":   func() error { _, err := f.Calls(ctx, store.Query{}); return err },
+		"Calls":   func() error { _, err := f.Calls(ctx, call.Query{}); return err },
 		"Feed":    func() error { _, _, err := f.Feed(ctx, store.Feed{}, 0, 1); return err },
 		"Due":     func() error { _, err := f.Due(ctx, "ns", 1); return err },
 		"Records": func() error { return f.PutRecord(ctx, "ns", store.Record{Kind: "k"}) },
@@ -276,7 +276,7 @@ func testContext(t *testing.T, f *fixture) {
 		if _, err := f.Call(ctx, ns("c1")); !errors.Is(err, context.Canceled) {
 			t.Errorf("Call = %v, want context.Canceled", err)
 		}
-		if _, err := f.Calls(ctx, store.Query{Namespace: "ns"}); !errors.Is(err, context.Canceled) {
+		if _, err := f.Calls(ctx, call.Query{Namespace: "ns"}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Calls = %v, want context.Canceled", err)
 		}
 		if err := f.Commit(ctx, creation(newCall("c2"))); !errors.Is(err, context.Canceled) {
@@ -346,7 +346,7 @@ func (f *fixture) compare(model map[string]*call.Call) {
 			}
 		}
 	}
-	if got := f.all(store.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}}); len(got) != waiting {
+	if got := f.all(call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}}); len(got) != waiting {
 		f.t.Fatalf("%d wait, want %d", len(got), waiting)
 	}
 	if counts, err := f.Counts(f.t.Context()); err != nil || counts[call.Suspended] != waiting {

@@ -148,7 +148,7 @@ func (m *moves) follow() {
 // look asks anything.
 func (m *moves) look() {
 	m.t.Helper()
-	q := store.Query{OldestFirst: m.random.IntN(2) == 0, Limit: 1 + m.random.IntN(12)}
+	q := call.Query{OldestFirst: m.random.IntN(2) == 0, Limit: 1 + m.random.IntN(12)}
 	set := func(word *string, values ...string) {
 		if m.random.IntN(3) == 0 {
 			*word = m.one(values...)

@@ -100,7 +100,7 @@ func testPoliciesEnd(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	check("long", "run r", "run r2", "short", "thread t", "thread t2") // young
-	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: store.RunEnded}); err != nil {
+	if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: "r", State: call.RunEnded}); err != nil {
 		t.Fatal(err)
 	}
 	check("long", "run r2", "short", "thread t", "thread t2")

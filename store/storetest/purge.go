@@ -47,7 +47,7 @@ func testPurge(t *testing.T, f *fixture) {
 	f.step(c, call.Running)
 	f.commit(progress(c, 3))
 	ending := step(c, call.Failed)
-	ending.Run = &store.Run{Namespace: "ns", ID: "r", Owner: "ann", State: store.RunBlocked, Reason: "secret", CallID: "c1", Changed: start}
+	ending.Run = &store.Run{Namespace: "ns", ID: "r", Owner: "ann", State: call.RunBlocked, Reason: "secret", CallID: "c1", Changed: start}
 	f.commit(ending)
 	other := f.create("c2", of)
 	f.purge("c1")
@@ -61,10 +61,10 @@ func testPurge(t *testing.T, f *fixture) {
 	if by, err := f.CallBySuspension(t.Context(), "ns", "s-c1"); err != nil || by.ID != "c1" {
 		t.Errorf("CallBySuspension = %v, %v", by, err)
 	}
-	if run, err := f.Run(t.Context(), "ns", "r"); err != nil || run.State != store.RunBlocked || run.Reason != "" || run.Owner != "ann" {
+	if run, err := f.Run(t.Context(), "ns", "r"); err != nil || run.State != call.RunBlocked || run.Reason != "" || run.Owner != "ann" {
 		t.Errorf("run %+v, %v", run, err)
 	}
-	if got := f.all(store.Query{Namespace: "ns", Thread: "th", Statuses: []call.Status{call.Failed}}); !same(got, []string{"c1"}) {
+	if got := f.all(call.Query{Namespace: "ns", Thread: "th", Statuses: []call.Status{call.Failed}}); !same(got, []string{"c1"}) {
 		t.Errorf("Calls = %q", got)
 	}
 	stale := *c

@@ -26,32 +26,32 @@ func testQueries(t *testing.T, f *fixture) {
 	f.step(a, call.Succeeded)
 	f.commit(suspend(c, "s", "approval", start.Add(time.Hour)))
 	tests := []struct {
-		q    store.Query
+		q    call.Query
 		want string // newest first
 	}{
-		{store.Query{}, "d c b a"},
-		{store.Query{Namespace: "ns"}, "c b a"},
-		{store.Query{Namespace: "other"}, "d"},
-		{store.Query{Namespace: "ns", Statuses: []call.Status{call.New}}, "b"},
-		{store.Query{Statuses: []call.Status{call.New}}, "d b"},
-		{store.Query{Namespace: "ns", Statuses: []call.Status{call.New, call.Suspended, call.Failed}}, "c b"},
-		{store.Query{Namespace: "ns", Statuses: []call.Status{call.Failed}}, ""},
-		{store.Query{Namespace: "ns", Run: "r1"}, "b a"},
-		{store.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{call.Succeeded}}, "a"},
-		{store.Query{Namespace: "ns", Thread: "t1"}, "c a"},
-		{store.Query{Namespace: "ns", Thread: "t1", Run: "r1"}, "a"},
-		{store.Query{Namespace: "ns", ParentCall: "a"}, "b"},
-		{store.Query{Namespace: "ns", Batch: "b1"}, "c a"},
-		{store.Query{Namespace: "ns", Tool: "read"}, "a"},
-		{store.Query{Namespace: "ns", Caller: "bob"}, "c"},
-		{store.Query{Namespace: "ns", Caller: "bob", Run: "r1"}, ""},
-		{store.Query{Namespace: "ns", Action: "approval"}, "c"},
-		{store.Query{Action: "approval"}, "c"},
-		{store.Query{Namespace: "ns", Action: "input"}, ""},
-		{store.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Action: "approval", Thread: "t1"}, "c"},
-		{store.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute)}, "c b"},
-		{store.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute)}, "a"},
-		{store.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute)}, "a"},
+		{call.Query{}, "d c b a"},
+		{call.Query{Namespace: "ns"}, "c b a"},
+		{call.Query{Namespace: "other"}, "d"},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.New}}, "b"},
+		{call.Query{Statuses: []call.Status{call.New}}, "d b"},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.New, call.Suspended, call.Failed}}, "c b"},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Failed}}, ""},
+		{call.Query{Namespace: "ns", Run: "r1"}, "b a"},
+		{call.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{call.Succeeded}}, "a"},
+		{call.Query{Namespace: "ns", Thread: "t1"}, "c a"},
+		{call.Query{Namespace: "ns", Thread: "t1", Run: "r1"}, "a"},
+		{call.Query{Namespace: "ns", ParentCall: "a"}, "b"},
+		{call.Query{Namespace: "ns", Batch: "b1"}, "c a"},
+		{call.Query{Namespace: "ns", Tool: "read"}, "a"},
+		{call.Query{Namespace: "ns", Caller: "bob"}, "c"},
+		{call.Query{Namespace: "ns", Caller: "bob", Run: "r1"}, ""},
+		{call.Query{Namespace: "ns", Action: "approval"}, "c"},
+		{call.Query{Action: "approval"}, "c"},
+		{call.Query{Namespace: "ns", Action: "input"}, ""},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Action: "approval", Thread: "t1"}, "c"},
+		{call.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute)}, "c b"},
+		{call.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute)}, "a"},
+		{call.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute)}, "a"},
 	}
 	for _, tt := range tests {
 		for _, oldest := range []bool{false, true} {
@@ -100,13 +100,13 @@ func testQueriesOfMany(t *testing.T, f *fixture) {
 			f.reopen()
 		}
 	}
-	matches := func(q store.Query, c *call.Call) bool {
+	matches := func(q call.Query, c *call.Call) bool {
 		is := func(want, have string) bool { return want == "" || want == have }
 		return is(q.Namespace, c.Namespace) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
 			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status))
 	}
 	for range 150 {
-		q := store.Query{Namespace: pick("ns", 2), OldestFirst: random.IntN(2) == 0, Limit: 1 + random.IntN(30)}
+		q := call.Query{Namespace: pick("ns", 2), OldestFirst: random.IntN(2) == 0, Limit: 1 + random.IntN(30)}
 		for _, field := range []*string{&q.Caller, &q.Run, &q.Thread} {
 			if random.IntN(2) == 0 {
 				*field = map[*string]string{&q.Caller: pick("caller", 4), &q.Run: pick("run", 21), &q.Thread: pick("thread", 6)}[field]
@@ -131,7 +131,7 @@ func testQueriesOfMany(t *testing.T, f *fixture) {
 }
 
 // all pages through a query.
-func (f *fixture) all(q store.Query) (seen []string) {
+func (f *fixture) all(q call.Query) (seen []string) {
 	f.t.Helper()
 	for {
 		page, err := f.Calls(f.t.Context(), q)
@@ -153,16 +153,16 @@ func testPaging(t *testing.T, f *fixture) {
 	for i := range 60 {
 		f.create(fmt.Sprint(i))
 	}
-	page, err := f.Calls(t.Context(), store.Query{Namespace: "ns"})
+	page, err := f.Calls(t.Context(), call.Query{Namespace: "ns"})
 	if err != nil || len(page.Calls) != 50 || page.Next == 0 || page.Calls[0].ID != "59" {
 		t.Fatalf("first page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
-	page, err = f.Calls(t.Context(), store.Query{Namespace: "ns", After: page.Next})
+	page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", After: page.Next})
 	if err != nil || len(page.Calls) != 10 || page.Next != 0 || page.Calls[9].ID != "0" {
 		t.Fatalf("second page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
 	// a page that is full exactly at the end is the last
-	if page, err = f.Calls(t.Context(), store.Query{Namespace: "ns", Limit: 60}); err != nil || len(page.Calls) != 60 || page.Next != 0 {
+	if page, err = f.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 60}); err != nil || len(page.Calls) != 60 || page.Next != 0 {
 		t.Errorf("full page: %d calls, next %d, %v", len(page.Calls), page.Next, err)
 	}
 }
@@ -175,7 +175,7 @@ func testPagingStable(t *testing.T, f *fixture) {
 		want = append(want, fmt.Sprintf("old%02d", i))
 	}
 	slices.Reverse(want)
-	q := store.Query{Namespace: "ns", Limit: 3}
+	q := call.Query{Namespace: "ns", Limit: 3}
 	var got []string
 	for i := 0; ; i++ {
 		page, err := f.Calls(t.Context(), q)
@@ -218,11 +218,11 @@ func testRuns(t *testing.T, f *fixture) {
 	if _, err := f.Run(t.Context(), "ns", "r1"); err != store.ErrNotFound {
 		t.Errorf("Run that was never closed = %v, want ErrNotFound", err)
 	}
-	blocked := store.Run{Namespace: "ns", ID: "r1", State: store.RunBlocked, Reason: "policy", CallID: "a", Changed: start}
+	blocked := store.Run{Namespace: "ns", ID: "r1", State: call.RunBlocked, Reason: "policy", CallID: "a", Changed: start}
 	change := step(a, call.Failed)
 	change.Run = &blocked
 	f.commit(change)
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunEnded, Changed: start}})
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunEnded, Changed: start}})
 	f.reopen()
 	blocked.Owner = "alice"
 	f.commit(&store.Change{Key: ns("c"), Run: &blocked})
@@ -232,12 +232,12 @@ func testRuns(t *testing.T, f *fixture) {
 	if got := f.blockedRuns(); got != "[r1 alice]" {
 		t.Errorf("BlockedRuns = %s", got)
 	}
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: store.RunOpen, Changed: start}})
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r1", State: store.RunOpen, Changed: start}})
-	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || r.State != store.RunBlocked {
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunOpen, Changed: start}})
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r1", State: call.RunOpen, Changed: start}})
+	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || r.State != call.RunBlocked {
 		t.Errorf("blocked run that a late call opens = %+v, %v", r, err)
 	}
-	if r, err := f.Run(t.Context(), "ns", "r2"); err != nil || r.State != store.RunOpen {
+	if r, err := f.Run(t.Context(), "ns", "r2"); err != nil || r.State != call.RunOpen {
 		t.Errorf("Run that was opened anew = %+v, %v", r, err)
 	}
 }
@@ -247,7 +247,7 @@ func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)
 	change := step(c, call.Failed)
-	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: store.RunBlocked, CallID: "a", Changed: start}
+	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunBlocked, CallID: "a", Changed: start}
 	change.Run = &blocked
 	f.commit(change)
 	if gone := f.commitTrim(start.Add(time.Hour)); !same(gone, []string{"a"}) {
@@ -257,7 +257,7 @@ func testEndRun(t *testing.T, f *fixture) {
 	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != blocked {
 		t.Fatalf("Run = %+v, %v, want %+v", r, err, blocked)
 	}
-	ended := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: store.RunEnded, Changed: start}
+	ended := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunEnded, Changed: start}
 	if err := f.EndRun(t.Context(), ended); err != nil {
 		t.Fatal(err)
 	}

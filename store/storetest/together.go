@@ -185,11 +185,11 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 			}
 		}
 	}
-	order := f.all(store.Query{OldestFirst: true, Limit: 1000})
+	order := f.all(call.Query{OldestFirst: true, Limit: 1000})
 	if len(order) != len(model) {
 		f.t.Fatalf("%d calls in all, want %d", len(order), len(model))
 	}
-	for _, q := range []store.Query{
+	for _, q := range []call.Query{
 		{}, {Tool: "a"}, {Run: "r1", Caller: "ann"},
 		{Namespace: "ns"}, {Namespace: "other"}, {Namespace: "ns", Run: "r1"}, {Namespace: "ns", Thread: "th1"}, {Namespace: "ns", Caller: "bob"},
 		{Namespace: "ns", Tool: "b", Run: "r1"}, {Namespace: "ns", Statuses: []call.Status{call.Succeeded}},
@@ -222,14 +222,14 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 	}
 	counts, err := f.RunCounts(f.t.Context(), "ns", "r1")
 	for _, s := range []call.Status{call.Succeeded, call.Failed, call.New, call.Suspended} {
-		if want := len(selected(model, order, store.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{s}})); err != nil || counts[s] != want {
+		if want := len(selected(model, order, call.Query{Namespace: "ns", Run: "r1", Statuses: []call.Status{s}})); err != nil || counts[s] != want {
 			f.t.Fatalf("RunCounts = %v, %v, want %d that are %s", counts, err, want, s)
 		}
 	}
 }
 
 // selected is what a query is to find.
-func selected(model map[string]*call.Call, order []string, q store.Query) (ids []string) {
+func selected(model map[string]*call.Call, order []string, q call.Query) (ids []string) {
 	is := func(want, have string) bool { return want == "" || want == have }
 	for _, id := range order {
 		c := model[id]

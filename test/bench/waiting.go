@@ -93,7 +93,7 @@ func (s *settings) openHistory(ctx context.Context) (store.Store, error) {
 
 func inbox(ctx context.Context, s *settings) (result, error) {
 	return timed(ctx, s, func(j store.Store, _ int) error {
-		page, err := j.Calls(ctx, store.Query{Namespace: "default", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 50})
+		page, err := j.Calls(ctx, call.Query{Namespace: "default", Statuses: []call.Status{call.Suspended}, OldestFirst: true, Limit: 50})
 		if err == nil && len(page.Calls) != 50 {
 			err = fmt.Errorf("%d calls", len(page.Calls))
 		}

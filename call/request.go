@@ -1,0 +1,84 @@
+package call
+
+import (
+	"time"
+
+	"github.com/toold-dev/toold/tool"
+)
+
+// ExecuteOptions say how a client follows a call that it starts.
+type ExecuteOptions struct {
+	// Cursor is the client's position in the log of a call that it started earlier. Empty begins with a snapshot.
+	Cursor string
+	// WaitForDecision keeps the stream open across suspensions.
+	WaitForDecision bool
+	// Attended is set when a stream starts the call: the call is cancelled when nobody watches it for the linger time.
+	Attended bool
+}
+
+// A ResumeRequest answers a suspension.
+type ResumeRequest struct {
+	SuspensionID    string
+	CallID          string // must be the id of the suspended call when it is set
+	Decision        tool.Decision
+	WaitForDecision bool
+	Cursor          string
+}
+
+// A HeldSelector selects held calls of a namespace. Exactly one of its fields is set.
+type HeldSelector struct {
+	All         bool
+	Run, Thread string
+	IDs         []string
+}
+
+// A PurgeSelector selects the calls of a namespace to purge. Exactly one of its fields is set. The documents and the
+// remembered answers of a run or thread are purged with it.
+type PurgeSelector struct {
+	IDs         []string
+	Run, Thread string
+}
+
+// A Preview is what would happen to a call.
+type Preview struct {
+	Valid       bool
+	Error       *tool.Error // why the call is not valid
+	Effective   string
+	ToolDigest  string
+	Assessment  tool.Effects
+	Description tool.Description
+	Verdicts    []GateVerdict
+	// Outcome is the combined verdict of the gates, as in [GateVerdict.Kind]; Reason belongs to it.
+	Outcome   string
+	Reason    string
+	Isolation Isolation
+}
+
+// An Input is what a client sends to the terminal of a running call. The fields take effect in their order.
+type Input struct {
+	Data []byte
+	// Position is the offset of Data in all input of the attempt, from 0: bytes count one each, a signal counts one. The
+	// engine skips what it took before, so a client may send the same input again. nil appends.
+	Position      *int64
+	Attempt       int // 0 is the running attempt
+	Rows, Columns int // of the terminal; 0 leaves them unchanged
+	Signal        string
+	End           bool // end of input
+}
+
+// An InputState is the position of a call's input.
+type InputState struct {
+	Position int64 // after all input that was taken
+	Attempt  int
+	Unread   int // bytes that the tool has not read
+}
+
+// A DeadLetter is an action that failed for good.
+type DeadLetter struct {
+	tool.Action
+	ID, CallID, Run, Thread, Caller string
+	Round, Attempts                 int
+	Error                           string
+	Created                         time.Time
+	Position                        int64
+}
