@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 // plan checks a change against the state and works out its effect; the state stays as it is.
@@ -78,35 +79,17 @@ func lastOfKind(records []store.StoredRecord, kind string) []byte {
 
 func (st *state) check(c *store.Change, now time.Time) (*row, error) {
 	key := c.Name()
+	decided := false
 	if d := c.Decision; d != nil {
-		if _, ok := st.decisions[name{d.Namespace, d.ID}]; ok {
-			return nil, store.ErrDecisionExists
-		}
+		_, decided = st.decisions[name{d.Namespace, d.ID}]
 	}
+	var found group.State
 	old, ok := st.calls[key]
-	_, gone := st.tombstones[key]
-	switch {
-	case gone:
-		return nil, store.ErrTrimmed
-	case ok && c.Create:
-		return nil, store.ErrExists
-	case !ok && !c.Create:
-		return nil, store.ErrNotFound
-	}
-	var standing store.Standing
 	if ok {
-		standing = old.Standing
+		found.Standing, found.Position = old.Standing, old.position
 	}
-	if err := c.Follows(standing); err != nil {
-		return nil, err
-	}
-	if !c.NotAfter.IsZero() && !now.Before(c.NotAfter) {
-		return nil, store.ErrExpired
-	}
-	if !c.NotBefore.IsZero() && now.Before(c.NotBefore) {
-		return nil, store.ErrTooEarly
-	}
-	return old, nil
+	_, found.Trimmed = st.tombstones[key]
+	return old, group.Admit(c, &found, decided, now)
 }
 
 func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error {

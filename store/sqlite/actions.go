@@ -9,48 +9,38 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-func (w *writer) insertAction(a *store.Action) error {
-	record, err := json.Marshal(a)
-	if err != nil {
-		return err
+// writeActions makes actions due whose batch or run has ended, then stores new ones.
+func (w *writer) writeActions(p *group.Plan) error {
+	for _, d := range p.Due {
+		if err := exec(w.conn, ripenActions, nanos(p.Now), d.Namespace, d.Phase, d.End); err != nil {
+			return err
+		}
 	}
-	var ends, due any
-	if end := a.End(); end != "" {
-		ends = end
-	}
-	if !a.Due.IsZero() {
-		due = nanos(a.Due)
-	}
-	return exec(w.conn, "INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		w.next(), a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, due, nanos(a.Created), sum(record, a.Namespace, a.ID), record)
-}
-
-func (w *writer) insertActions(actions []store.Action) error {
-	for i := range actions {
-		if err := w.insertAction(&actions[i]); err != nil {
+	for _, a := range p.Actions {
+		var ends any
+		if end := a.End(); end != "" {
+			ends = end
+		}
+		err := exec(w.conn, "INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, nanos(a.Created), sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Amend makes an amendment.
-func (s *Store) Amend(ctx context.Context, a *store.Amendment) (told []call.DocumentNotice, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// RemoveAction implements [group.Database].
+func (w *writer) RemoveAction(_ context.Context, namespace, id string) error {
+	err := exec(w.conn, deleteAction, namespace, id)
+	if err == nil && w.conn.Changes() == 0 {
+		err = store.ErrNotFound
 	}
-	if err := a.Validate(); err != nil {
-		return nil, err
-	}
-	err = s.write(func(w *writer) (err error) {
-		told, err = w.amend(a)
-		return err
-	})
-	return told, err
+	return err
 }
 
 const (
@@ -58,29 +48,6 @@ const (
 	ripenActions  = "UPDATE actions SET due = ? WHERE namespace = ? AND phase = ? AND ends = ? AND state = 'PENDING'"
 	deleteActions = "DELETE FROM actions WHERE state = 'DEAD' AND created < ?"
 )
-
-func (w *writer) amend(a *store.Amendment) (told []call.DocumentNotice, err error) {
-	if a.Done != "" {
-		if err := exec(w.conn, deleteAction, a.Namespace, a.Done); err != nil {
-			return nil, err
-		}
-		if w.conn.Changes() == 0 {
-			return nil, store.ErrNotFound
-		}
-	}
-	writes, told, err := a.ResolveDocuments(documentsOf{w, a.Namespace})
-	now := w.s.clock.now()
-	if err == nil {
-		err = w.writeDocuments(a.Namespace, writes, now)
-	}
-	if err == nil && a.Ended != "" { // not those that come with it
-		err = exec(w.conn, ripenActions, nanos(now), a.Namespace, string(a.EndPhase), a.Ended)
-	}
-	if err == nil {
-		err = w.insertActions(a.Actions)
-	}
-	return told, err
-}
 
 const (
 	selectActions = "SELECT position, namespace, id, call_id, state, due, crc, record FROM actions"

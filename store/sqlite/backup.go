@@ -32,7 +32,7 @@ type Copied struct {
 func (s *Store) Backup(ctx context.Context, dest string) (*Copied, error) {
 	s.trimming.Lock() // output of calls that are in the copy stays
 	defer s.trimming.Unlock()
-	if err := s.refusal(); err != nil {
+	if err := s.Refusal(); err != nil {
 		return nil, err
 	}
 	conn, err := sqlite.OpenConn(owned(s.files.database), sqlite.OpenReadOnly|sqlite.OpenURI)

@@ -12,36 +12,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// CreateBatch stores a batch and its calls in one transaction.
-func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	record, err := call.EncodeBatch(b)
-	if err != nil {
-		return err
-	}
-	ops := make([]*op, len(calls))
-	for i, c := range calls {
-		ops[i] = &op{change: c}
-		if err := ops[i].prepare(); err != nil {
-			return err
-		}
-	}
-	return s.write(func(w *writer) error {
-		if err := w.insertBatch(b, record); err != nil {
-			return err
-		}
-		for _, o := range ops {
-			if err := w.applyChange(o); err != nil {
-				return err
-			}
-		}
-		return w.writeMembers()
-	})
-}
-
-func (w *writer) insertBatch(b *call.Batch, record []byte) error {
+// InsertBatch implements [group.Database].
+func (w *writer) InsertBatch(_ context.Context, b *call.Batch, record []byte) error {
 	switch _, err := readBatch(w.conn, b.Key()); {
 	case err == nil:
 		return store.ErrExists

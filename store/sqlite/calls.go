@@ -11,28 +11,62 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 const insertCall = `INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
 	tool, caller, run_id, thread_id, parent_call, batch_id, crc, record, events_last, events_crc, events)
 	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-func (w *writer) insertCall(o *op, position int64, now time.Time) error {
-	c := o.change.Call
-	w.s.ids.add(ofCall(c.Key()))
+// writeCalls writes the rows of a plan, and what new calls belong to.
+func (w *writer) writeCalls(p *group.Plan) (err error) {
+	for _, r := range p.Rows {
+		switch {
+		case r.Created != nil:
+			if err = w.addCall(r, p.Now); err == nil {
+				err = w.enrol(r.Call, r.Position)
+			}
+		case r.Call != nil:
+			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, nanos(p.Now), group.EndOf(r.Call, p.Now),
+				sumCall(nil, r.Call, r.Record), r.Record, r.Position)
+		default:
+			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, nanos(p.Now), r.Position)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err = w.writePack(); err == nil {
+		err = w.writeMembers()
+	}
+	return err
+}
+
+const updateCall = "UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?"
+
+func (w *writer) addCall(r *group.Row, now time.Time) error {
+	w.s.ids.add(ofCall(r.Call.Key()))
+	if packs(r, now) {
+		return w.gather(r, now)
+	}
+	return w.insertCall(r, now)
+}
+
+func (w *writer) insertCall(r *group.Row, now time.Time) error {
+	c := r.Call
 	st, err := w.conn.Prepare(insertCall)
 	if err != nil {
 		return &failure{err}
 	}
-	st.BindInt64(1, position)
+	st.BindInt64(1, r.Position)
 	st.BindText(2, c.Namespace)
 	st.BindText(3, c.ID)
 	st.BindText(4, string(c.Status))
 	st.BindInt64(5, c.Revision)
-	st.BindInt64(6, c.LastSequence)
+	st.BindInt64(6, r.Sequence)
 	st.BindInt64(7, nanos(c.Created))
 	st.BindInt64(8, nanos(now))
-	if ended := endOf(c, now); now.Sub(ended).Abs() > time.Minute {
+	if ended := group.EndOf(c, now); now.Sub(ended).Abs() > time.Minute {
 		bindTime(st, 9, ended) // else updated says it, and the row is in one index less
 	}
 	st.BindInt64(10, w.s.Identity().Epoch)
@@ -42,57 +76,18 @@ func (w *writer) insertCall(o *op, position int64, now time.Time) error {
 	bindID(st, 14, c.Run.Thread)
 	bindID(st, 15, c.Run.ParentCall)
 	bindID(st, 16, c.BatchID)
-	st.BindInt64(17, int64(sumCall(nil, c, o.record)))
-	st.BindBytes(18, o.record)
-	if o.silent { // it was not packed after all
-		if o.events, err = call.EncodeEvents(o.change.Events); err != nil {
+	st.BindInt64(17, int64(sumCall(nil, c, r.Record)))
+	st.BindBytes(18, r.Record)
+	if r.Last > 0 {
+		events, err := r.Created.EncodeEvents()
+		if err != nil {
 			return err
 		}
-		o.silent = false
-	}
-	if len(o.change.Events) > 0 {
-		st.BindInt64(19, c.LastSequence)
-		st.BindInt64(20, int64(sumEvents(nil, o.events, position, 1, c.LastSequence)))
-		st.BindBytes(21, o.events)
+		st.BindInt64(19, r.Last)
+		st.BindInt64(20, int64(sumEvents(nil, events, r.Position, 1, r.Last)))
+		st.BindBytes(21, events)
 	}
 	return run(st)
-}
-
-func (w *writer) updateCall(o *op, position int64, now time.Time) error {
-	c := o.change.Call
-	st, err := w.conn.Prepare("UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?")
-	if err != nil {
-		return &failure{err}
-	}
-	st.BindText(1, string(c.Status))
-	st.BindInt64(2, c.Revision)
-	st.BindInt64(3, c.LastSequence)
-	st.BindInt64(4, nanos(now))
-	bindTime(st, 5, endOf(c, now))
-	st.BindInt64(6, int64(sumCall(nil, c, o.record)))
-	st.BindBytes(7, o.record)
-	st.BindInt64(8, position)
-	return run(st)
-}
-
-// touchCall notes events without a record.
-func (w *writer) touchCall(o *op, position int64, now time.Time) error {
-	n := len(o.change.Events)
-	if n == 0 {
-		return nil
-	}
-	return exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", o.change.Events[n-1].Sequence, nanos(now), position)
-}
-
-// endOf is when a call ended; zero while it has not.
-func endOf(c *call.Call, now time.Time) time.Time {
-	switch {
-	case !c.Status.Terminal():
-		return time.Time{}
-	case c.Ended.IsZero():
-		return now
-	}
-	return c.Ended
 }
 
 // sumCall is the checksum of a record. It may use the memory behind room: what is summed is on the heap.
@@ -171,7 +166,7 @@ const (
 // Call returns a call.
 func (s *Store) Call(ctx context.Context, key call.Key) (*call.Call, error) {
 	if s.ids.excludes(ofCall(key)) {
-		return nil, cmp.Or(s.refusal(), ctx.Err(), store.ErrNotFound)
+		return nil, cmp.Or(s.Refusal(), ctx.Err(), store.ErrNotFound)
 	}
 	var row callRow
 	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {

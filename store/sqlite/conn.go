@@ -228,7 +228,7 @@ const snapshotTime = 50 * time.Millisecond
 
 // read calls f with a connection of its own and one state of the journal.
 func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
-	if err := s.refusal(); err != nil {
+	if err := s.Refusal(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -239,11 +239,11 @@ func (s *Store) read(ctx context.Context, f func(*sqlite.Conn) error) error {
 	case conn = <-s.readers:
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-s.done:
-		return s.refusal()
+	case <-s.Done():
+		return s.Refusal()
 	}
 	defer func() { s.readers <- conn }()
-	if err := s.refusal(); err != nil {
+	if err := s.Refusal(); err != nil {
 		return err
 	}
 	return known(f(conn))

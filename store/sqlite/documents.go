@@ -9,51 +9,45 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/tool"
 )
-
-// documentsOf reads the documents of a namespace where they are written.
-type documentsOf struct {
-	w         *writer
-	namespace string
-}
 
 const (
 	selectDocument = "SELECT revision, deleted, crc, value, claim_group, claim_call FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND key = ?"
 	selectRoom     = "SELECT count(*) - coalesce(sum(deleted), 0), coalesce(sum(deleted), 0), coalesce(sum(octet_length(value)), 0) FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?"
 )
 
-// Document implements [store.DocumentReader]. A broken row still has its revision, so it can be replaced.
-func (r documentsOf) Document(k store.DocumentKey) (d store.DocumentState, err error) {
-	err = query(r.w.conn, selectDocument, func(st *sqlite.Stmt) error {
-		d = store.DocumentState{Revision: st.ColumnInt64(0), Deleted: st.ColumnBool(1), Value: st.ColumnText(3), Group: st.ColumnText(4), CallID: st.ColumnText(5)}
-		d.Broken = sumDocument(r.namespace, k, d.Revision, d.Value) != uint32(st.ColumnInt64(2))
-		return nil
-	}, r.namespace, string(k.Scope), k.ScopeID, k.Key)
-	return d, err
-}
-
-// Room implements [store.DocumentReader].
-func (r documentsOf) Room(in store.DocumentScope) (room store.DocumentRoom, err error) {
-	err = query(r.w.conn, selectRoom, func(st *sqlite.Stmt) error {
-		room = store.DocumentRoom{Documents: st.ColumnInt(0), Deleted: st.ColumnInt(1), Bytes: st.ColumnInt64(2)}
-		return nil
-	}, r.namespace, string(in.Scope), in.ID)
-	return room, err
-}
-
-func (w *writer) writeDocuments(namespace string, writes map[store.DocumentKey]store.DocumentState, now time.Time) error {
-	w.documents = w.documents || len(writes) > 0
-	for k, d := range writes {
-		err := exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
-				claim_group = excluded.claim_group, claim_call = excluded.claim_call`,
-			namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), sumDocument(namespace, k, d.Revision, d.Value), d.Value, d.Group, d.CallID)
+// readDocuments reads the documents and the rooms that a plan asks for. A broken row still has its revision, so it can be replaced.
+func (w *writer) readDocuments(p *group.Plan) error {
+	for _, k := range p.AskDocuments {
+		err := query(w.conn, selectDocument, func(st *sqlite.Stmt) error {
+			d := store.DocumentState{Revision: st.ColumnInt64(0), Deleted: st.ColumnBool(1), Value: st.ColumnText(3), Group: st.ColumnText(4), CallID: st.ColumnText(5)}
+			d.Broken = sumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value) != uint32(st.ColumnInt64(2))
+			p.Documents[k] = d
+			return nil
+		}, k.Namespace, string(k.Scope), k.ScopeID, k.Key)
+		if err != nil {
+			return err
+		}
+	}
+	for _, in := range p.AskRooms {
+		err := query(w.conn, selectRoom, func(st *sqlite.Stmt) error {
+			p.Rooms[in] = store.DocumentRoom{Documents: st.ColumnInt(0), Deleted: st.ColumnInt(1), Bytes: st.ColumnInt64(2)}
+			return nil
+		}, in.Namespace, string(in.Scope), in.ID)
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *writer) writeDocument(k group.Document, d store.DocumentState, now time.Time) error {
+	return exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
+			claim_group = excluded.claim_group, claim_call = excluded.claim_call`,
+		k.Namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), sumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value), d.Value, d.Group, d.CallID)
 }
 
 func sumDocument(namespace string, k store.DocumentKey, revision int64, value string) uint32 {
@@ -68,7 +62,7 @@ func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store
 	k, mayKeep := keyOfDocuments(namespace, scopes)
 	docs, age, ok := s.documents.get(k)
 	if ok && mayKeep {
-		return docs, s.refusal()
+		return docs, s.Refusal()
 	}
 	docs = nil
 	read := s.readAll

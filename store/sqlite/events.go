@@ -8,12 +8,12 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-func (w *writer) insertEvents(o *op, callPosition, position int64) error {
-	first, last := o.change.Events[0].Sequence, o.change.Events[len(o.change.Events)-1].Sequence
+func (w *writer) insertEvents(c *group.Chunk) error {
 	return exec(w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		position, callPosition, w.s.Identity().Epoch, first, last, sumEvents(nil, o.events, callPosition, first, last), o.events)
+		c.Position, c.Call, w.s.Identity().Epoch, c.First, c.Last, sumEvents(nil, c.Events, c.Call, c.First, c.Last), c.Events)
 }
 
 // A chunk is the events that one change brought.

@@ -145,7 +145,7 @@ func (s *Store) learnFrom(conn *sqlite.Conn, text string) error {
 	const page = 1000
 	var last member
 	for n := page; n == page; {
-		if err := s.refusal(); err != nil {
+		if err := s.Refusal(); err != nil {
 			return err
 		}
 		n = 0

@@ -16,7 +16,7 @@ import (
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	if s.nobodyIn(q) {
-		return page, cmp.Or(s.refusal(), ctx.Err())
+		return page, cmp.Or(s.Refusal(), ctx.Err())
 	}
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)

@@ -12,6 +12,8 @@ import (
 	"github.com/golang/snappy"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 // What a pack holds at most: enough that a call costs no row, little enough that to read one call is not to read many.
@@ -20,23 +22,25 @@ const (
 	packBytes = 32 << 10
 )
 
-// packs reports whether the call of a change may go into a pack: it is what most calls are, and the table calls has it in
-// no index but that of ids.
-func (o *op) packs(now time.Time) bool {
-	return o.mayPack() && now.Sub(endOf(o.change.Call, now)).Abs() <= time.Minute && o.size() <= packBytes
+// packs reports whether a new call may go into a pack: it is what most calls are, and the table calls has it in no index but
+// that of ids.
+func packs(r *group.Row, now time.Time) bool {
+	o := r.Created
+	return r.Call == o.Change.Call && mayPack(o.Change) && now.Sub(group.EndOf(r.Call, now)).Abs() <= time.Minute && o.Size() <= packBytes
 }
 
 // mayPack is the part of packs that is known before the change is written.
-func (o *op) mayPack() bool {
-	c := o.change.Call
-	return o.change.Create && c.Status == call.Succeeded && len(o.change.Events) > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
-		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00")
+func mayPack(c *store.Change) bool {
+	return c.Create && c.Call.Status == call.Succeeded && len(c.Events) > 0 && c.Call.Run.ParentCall == "" && c.Call.BatchID == "" &&
+		utf8.ValidString(c.Call.ID) && !strings.Contains(c.Call.ID, "\x00")
 }
+
+// implied reports whether a pack needs no events of a new call, because its record says all that is in them.
+func implied(c *store.Change) bool { return mayPack(c) && call.Implies(c.Call, c.Events) }
 
 // A gathering is the pack that the writer will write next.
 type gathering struct {
-	ops   []*op
-	first int64 // position
+	rows  []*group.Row
 	size  int
 	now   time.Time
 	room  []byte
@@ -44,54 +48,45 @@ type gathering struct {
 }
 
 func (g *gathering) clear() {
-	clear(g.ops)
-	g.ops, g.size = g.ops[:0], 0
-}
-
-func (g *gathering) has(key call.Key) bool {
-	return slices.ContainsFunc(g.ops, func(o *op) bool { return o.change.Call.Key() == key })
+	clear(g.rows)
+	g.rows, g.size = g.rows[:0], 0
 }
 
 // gather puts a new call into the next pack.
-func (w *writer) gather(o *op, position int64, now time.Time) error {
+func (w *writer) gather(r *group.Row, now time.Time) error {
 	g := &w.gathered
-	if n := len(g.ops); n == packCalls || g.size+o.size() > packBytes ||
-		n > 0 && (position != g.first+int64(n) || o.change.Call.Namespace != g.ops[0].change.Call.Namespace) {
+	if n := len(g.rows); n == packCalls || g.size+r.Created.Size() > packBytes ||
+		n > 0 && (r.Position != g.rows[0].Position+int64(n) || r.Call.Namespace != g.rows[0].Call.Namespace) {
 		if err := w.writePack(); err != nil {
 			return err
 		}
 	}
-	if len(g.ops) == 0 {
-		g.first = position
-	}
-	g.ops, g.size, g.now = append(g.ops, o), g.size+o.size(), now
-	w.s.ids.add(ofCall(o.change.Call.Key()))
+	g.rows, g.size, g.now = append(g.rows, r), g.size+r.Created.Size(), now
 	return nil
 }
 
 // writePack writes what was gathered.
 func (w *writer) writePack() error {
 	g := &w.gathered
-	if len(g.ops) == 0 {
+	if len(g.rows) == 0 {
 		return nil
 	}
 	defer g.clear()
-	n := int64(len(g.ops))
-	namespace := g.ops[0].change.Call.Namespace
-	names := append(make([]any, 0, 2+packCalls), namespace, g.first)
-	b := slices.Grow(g.room[:0], 4*len(g.ops))[:4*len(g.ops)]
-	for i, o := range g.ops {
-		c := o.change.Call
-		names = append(names, c.ID)
-		b = appendMember(b, c, o, g.first+int64(i))
+	n, first := int64(len(g.rows)), g.rows[0].Position
+	namespace := g.rows[0].Call.Namespace
+	names := append(make([]any, 0, 2+packCalls), namespace, first)
+	b := slices.Grow(g.room[:0], 4*len(g.rows))[:4*len(g.rows)]
+	for i, r := range g.rows {
+		names = append(names, r.Call.ID)
+		b = appendMember(b, r)
 		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
 	}
 	g.room = b
 	b = g.squeeze(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
-		g.first, g.first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
+		first, first+n-1, namespace, nanos(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
-		err = w.fill(g.first, b)
+		err = w.fill(first, b)
 	}
 	if err != nil {
 		return err
@@ -153,10 +148,10 @@ func (w *writer) fill(position int64, b []byte) error {
 
 // appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
 // and its events, none when the record implies them. In front of the members is where each of them ends.
-func appendMember(b []byte, c *call.Call, o *op, position int64) []byte {
-	b = binary.BigEndian.AppendUint32(b, sumCall(b, c, o.record))
-	b = binary.BigEndian.AppendUint32(b, sumEvents(b, o.events, position, 1, c.LastSequence))
-	b = binary.BigEndian.AppendUint64(b, uint64(c.LastSequence))
-	b = append(appendKey(b, c.ID), appendLength(nil, len(o.record))...)
-	return append(append(b, o.record...), o.events...)
+func appendMember(b []byte, r *group.Row) []byte {
+	b = binary.BigEndian.AppendUint32(b, sumCall(b, r.Call, r.Record))
+	b = binary.BigEndian.AppendUint32(b, sumEvents(b, r.Created.Events, r.Position, 1, r.Last))
+	b = binary.BigEndian.AppendUint64(b, uint64(r.Last))
+	b = append(appendKey(b, r.Call.ID), appendLength(nil, len(r.Record))...)
+	return append(append(b, r.Record...), r.Created.Events...)
 }

@@ -11,32 +11,18 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-func (w *writer) writePolicies(policies []store.Policy, now time.Time) error {
-	for i := range policies {
-		p := &policies[i]
-		var err error
-		if p.Value == nil {
-			err = exec(w.conn, "DELETE FROM policies WHERE namespace = ? AND kind = ? AND key = ?", p.Namespace, p.Kind, p.Key)
-		} else {
-			err = exec(w.conn, `INSERT INTO policies (namespace, kind, key, scope, scope_id, changed, expires, crc, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET scope = excluded.scope, scope_id = excluded.scope_id, changed = excluded.changed, expires = excluded.expires,
-				crc = excluded.crc, value = excluded.value`,
-				p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, nanos(now), p.Expires, sumPolicy(p), p.Value)
-		}
-		if err != nil {
-			return err
-		}
+func (w *writer) writePolicy(p *store.Policy, now time.Time) error {
+	if p.Value == nil {
+		return exec(w.conn, "DELETE FROM policies WHERE namespace = ? AND kind = ? AND key = ?", p.Namespace, p.Kind, p.Key)
 	}
-	return nil
+	return exec(w.conn, `INSERT INTO policies (namespace, kind, key, scope, scope_id, changed, expires, crc, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET scope = excluded.scope, scope_id = excluded.scope_id, changed = excluded.changed, expires = excluded.expires,
+		crc = excluded.crc, value = excluded.value`,
+		p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, nanos(now), p.Expires, sumPolicy(p), p.Value)
 }
 
 func sumPolicy(p *store.Policy) uint32 {
 	return sum(p.Value, p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID)
-}
-
-// PutPolicy stores a policy that belongs to no call.
-func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
-	return s.write(func(w *writer) error { return w.writePolicies([]store.Policy{p}, w.s.clock.now()) })
 }
 
 const selectPolicies = "SELECT namespace, kind, key, scope, scope_id, expires, crc, value FROM policies WHERE (namespace, kind, key) > (?, ?, ?) ORDER BY namespace, kind, key LIMIT ?"

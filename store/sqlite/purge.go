@@ -14,6 +14,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -96,7 +97,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := s.roomToRebuild(ctx); err != nil {
 		return err
 	}
-	if err := s.admin(&op{admin: (*writer).rebuild, bare: true}); err != nil {
+	if err := s.Do(group.Op{Bare: true, Run: func(context.Context, *group.Plan) error { return s.writer.rebuild() }}); err != nil {
 		return err
 	}
 	return syncFiles(s.cfg.Dir) // that files of output are gone, too
@@ -248,6 +249,9 @@ func (w *writer) shredScopes(p *store.Shredding) error {
 // write-ahead log, which has the pages as they were before. What it builds in between is a file without a name in the
 // directory of the journal.
 func (w *writer) rebuild() error {
+	if !w.begun.Load() {
+		return store.ErrFull
+	}
 	if err := w.point("rebuild"); err != nil {
 		return err
 	}

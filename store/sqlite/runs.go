@@ -3,12 +3,12 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -111,46 +111,19 @@ func (s *Store) counts(ctx context.Context, text string, args ...any) (map[call.
 	return counts, err
 }
 
-// PutRecord stores something that belongs to no call.
-func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
-	return s.write(func(w *writer) error {
-		w.keep(call.Key{Namespace: namespace}, w.s.clock.now(), r)
-		return nil
+// writeRecords writes what plugins keep beside the calls of a plan. They come last: calls that follow each other share a row.
+func (w *writer) writeRecords(p *group.Plan) error {
+	err := p.Link(func(namespace, kind string) (last []byte, err error) {
+		err = query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { last = columnBytes(st, 0); return nil }, namespace, kind)
+		return last, err
 	})
-}
-
-// A kept is a record that is written at the end of its group: calls that follow each other share a row then, and a chain is
-// read once.
-type kept struct {
-	store.Record
-	of  call.Key // without an id when it belongs to no call
-	now time.Time
-}
-
-func (w *writer) keep(of call.Key, now time.Time, records ...store.Record) {
-	for _, r := range records {
-		w.kept = append(w.kept, kept{r, of, now})
+	if err != nil {
+		return err
 	}
-}
-
-// writeRecords writes what the changes of a group keep, in their order.
-func (w *writer) writeRecords() error {
-	last := map[string][]byte{} // of the chain of each namespace
-	for _, r := range w.kept {
-		namespace := r.of.Namespace
-		if r.Kind == store.Chained {
-			before, known := last[namespace]
-			if !known {
-				err := query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { before = columnBytes(st, 0); return nil }, namespace, r.Kind)
-				if err != nil {
-					return err
-				}
-			}
-			r.Bytes = store.Linked(before, namespace, r.of.ID, r.now, &r.Record)
-			last[namespace] = r.Bytes
-		}
+	for i := range p.Records {
+		r := &p.Records[i]
 		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			w.next(), namespace, r.Kind, r.Key, r.of.ID, nanos(r.now), sum(r.Bytes, namespace, r.Kind, r.Key, r.of.ID), r.Bytes)
+			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, nanos(r.Time), sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes)
 		if err != nil {
 			return err
 		}

@@ -83,7 +83,8 @@ func newJournal(path string) (*writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := newWriter(&Store{ids: newIDFilter()}, conn)
+	w := newWriter(&Store{ids: newIDFilter()})
+	w.conn = conn
 	if err := migrate(conn, schema); err != nil {
 		return w, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 // A salvageTable is how a table is read: by its position or rowid, else from both ends of its key.
@@ -257,7 +258,8 @@ func (s *salvage) rebuild() error {
 				err = w.enrol(r.call, r.position)
 				for i := range r.call.Rounds {
 					if err == nil {
-						err = w.writeSuspension(&r.call.Rounds[i].Suspension, r.call, r.position)
+						ticket := &r.call.Rounds[i].Suspension
+						err = w.writeSuspension(group.Name{Namespace: r.key.Namespace, ID: ticket.ID}, group.SuspensionOf(r.call, ticket, r.position))
 					}
 				}
 			}

@@ -1,8 +1,7 @@
 // Package sqlite is the journal in one SQLite database: what a single daemon uses.
 //
-// One goroutine writes. It takes what is there, Full changes first, and commits it as one group: the disk is asked once
-// for all of them. What a change requires is looked at before its first write, so that a loser in a group harms nobody.
-// Readers have connections of their own and hold a snapshot for a moment only.
+// Package group decides what a group of changes writes; this package reads what that takes, and writes it in one transaction:
+// the disk is asked once for all of them. Readers have connections of their own and hold a snapshot for a moment only.
 //
 // The directory holds journal.db, its write-ahead log, the lock of its owner, a reserve of 16 MiB that is given back when
 // the disk is full, and the spool. Directories are 0700 and files 0600.
@@ -21,6 +20,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/spool"
 )
 
@@ -44,6 +44,8 @@ type Config struct {
 
 // A Store is a journal on a disk.
 type Store struct {
+	*group.Writer
+
 	cfg   Config
 	files *files
 	clock *clock
@@ -52,7 +54,6 @@ type Store struct {
 
 	writer  *writer
 	readers chan *sqlite.Conn
-	ops     sync.Pool // of *op, for their memory
 
 	scanners sync.Pool // of *callScanner, for theirs
 	room     *room
@@ -68,8 +69,6 @@ type Store struct {
 	trimming sync.Mutex
 	trimmed  int64 // position up to which Trim has seen to calls that ended as they were created
 
-	ended    atomic.Pointer[error] // why every request is refused
-	done     chan struct{}         // closed with ended
 	shutdown func() error
 }
 
@@ -97,7 +96,9 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), ids: newIDFilter(), learned: make(chan struct{}), done: make(chan struct{})}
+	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), ids: newIDFilter(), learned: make(chan struct{})}
+	s.writer = newWriter(s)
+	s.Writer = group.New(group.Config{Database: s.writer, Implied: implied})
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {
@@ -118,7 +119,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s.room = newRoom(s.reserve(), cfg.Now)
-	go s.writer.run()
+	go s.Write()
 	go s.learn()
 	return s, nil
 }
@@ -129,7 +130,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.writer = newWriter(s, conn)
+	s.writer.conn = conn
 	if err := migrate(conn, schema); err != nil {
 		return err
 	}
@@ -196,38 +197,23 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 // SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
 func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
-// refuse ends the store with a reason; the first counts.
-func (s *Store) refuse(err error) {
-	if s.ended.CompareAndSwap(nil, &err) {
-		close(s.done)
-	}
-}
-
-// refusal returns why requests are refused, or nil.
-func (s *Store) refusal() error {
-	if err := s.ended.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
 // Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
 func (s *Store) Close() error { return s.shutdown() }
 
 func (s *Store) close() error {
-	s.writer.stop()
+	s.Stop()
 	err := s.cfg.FailPoint("close")
-	if err == nil && s.refusal() == nil && s.writer.begun.Load() {
+	if err == nil && s.Refusal() == nil && s.writer.begun.Load() {
 		err = s.endEpoch()
 	}
-	s.refuse(store.ErrClosed)
+	s.Refuse(store.ErrClosed)
 	<-s.learned
 	return errors.Join(err, s.release())
 }
 
 // release closes all that is open.
 func (s *Store) release() (err error) {
-	s.refuse(store.ErrClosed)
+	s.Refuse(store.ErrClosed)
 	if s.spool != nil {
 		err = s.spool.Close()
 		for range readerCount {
@@ -238,7 +224,7 @@ func (s *Store) release() (err error) {
 			err = errors.Join(err, (<-s.readers).Close())
 		}
 	}
-	if s.writer != nil {
+	if s.writer.conn != nil {
 		err = errors.Join(err, s.writer.conn.Close())
 	}
 	return errors.Join(err, s.files.close())

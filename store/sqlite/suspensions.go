@@ -12,24 +12,16 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-// writeSuspensions keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds
-// and the one before it.
-func (w *writer) writeSuspensions(c *call.Call, position int64) error {
-	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
-		if err := w.writeSuspension(&c.Rounds[i].Suspension, c, position); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *writer) writeSuspension(s *call.Suspension, c *call.Call, position int64) error {
+func (w *writer) writeSuspension(n group.Name, s group.Suspension) error {
 	return exec(w.conn, `INSERT INTO suspensions (namespace, id, call, action, open, expires) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE call = excluded.call`,
-		c.Namespace, s.ID, position, s.Action, s == c.Open(), s.ExpiresAt)
+		n.Namespace, n.ID, s.Call, s.Action, s.Open, s.Expires)
 }
+
+const insertDecision = "INSERT INTO decisions (namespace, id, crc, decision) VALUES (?, ?, ?, ?)"
 
 const (
 	selectBySuspension = "SELECT " + callColumns + " FROM calls WHERE position = (SELECT call FROM suspensions WHERE namespace = ? AND id = ?)"
@@ -106,30 +98,6 @@ func (s *Store) NextExpiry(ctx context.Context) (at time.Time, err error) {
 		})
 	})
 	return at, err
-}
-
-// checkDecision refuses an id that is there already.
-func (w *writer) checkDecision(d *store.Decision) error {
-	found := false
-	err := query(w.conn, "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?", func(*sqlite.Stmt) error {
-		found = true
-		return nil
-	}, d.Namespace, d.ID)
-	if err == nil && found {
-		err = store.ErrDecisionExists
-	}
-	return err
-}
-
-func (w *writer) insertDecision(o *op, now time.Time) (err error) {
-	d, b := *o.change.Decision, o.decision
-	if b == nil {
-		d.Decision.Time = now
-		if b, err = json.Marshal(d); err != nil {
-			return err
-		}
-	}
-	return exec(w.conn, "INSERT INTO decisions (namespace, id, crc, decision) VALUES (?, ?, ?, ?)", d.Namespace, d.ID, sum(b, d.Namespace, d.ID), b)
 }
 
 // Decision returns a decision by its id.

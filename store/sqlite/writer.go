@@ -2,82 +2,43 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"sync"
+	"fmt"
 	"sync/atomic"
+	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-// What one group may hold.
-const (
-	groupChanges = 512
-	groupBytes   = 1 << 20
-)
+// checkpointBytes is about how much is written before the log is copied into the database: large enough that pages
+// which change often are copied once, small enough that the pause stays short.
+const checkpointBytes = 4 << 20
 
-// An op is one thing to write.
-type op struct {
-	change *store.Change
-	record []byte // stored form of the change's call and events, when they are known before its documents are
-	events []byte
-	room   []byte                // that both are parts of
-	silent bool                  // events is empty because the record implies them, as it may in a pack
-	told   []call.DocumentNotice // what its callbacks were told
-
-	decision []byte // stored form of the change's decision, when its time is known before it is written
-
-	admin func(*writer) error // what is no change; it is a group of its own
-	bare  bool                // admin does without a transaction around it
-
-	done func(error)
-	err  error
-}
-
-func (o *op) size() int { return len(o.record) + len(o.events) + 256 }
-
-// A writer owns the connection that writes.
+// A writer owns the connection that writes. Its methods are called on the goroutine of the [group.Writer].
 type writer struct {
 	s    *Store
 	conn *sqlite.Conn
 
-	groups, syncs *metric.Histogram // changes of a transaction; nanoseconds of one that waits for the disk
+	begun     atomic.Bool // the journal has the epoch
+	beginning atomic.Bool // a transaction that stores the epoch is queued
 
-	mu       sync.Mutex
-	arrived  *sync.Cond
-	full     []*op // first lane
-	normal   []*op // second lane
-	stopping bool
-	stopped  chan struct{}
-
-	begun     atomic.Bool // the journal has the epoch; set by the goroutine that writes
-	beginning atomic.Bool // a change that begins it is on its way
-
-	// The rest belongs to the goroutine that writes.
-	first       meta // what the epoch begins with
-	position    int64
+	first       meta  // what the epoch begins with
+	position    int64 // the newest that was given
 	synchronous store.Durability
 	block       int64             // that members speaks of
 	members     map[member]uint64 // bits of new calls that are not written yet
 	gathered    gathering         // calls of a pack that is not written yet
-	kept        []kept            // of the group
 	// insertPacked are the statements for packs of 1, 2, ... calls
 	insertPacked [packCalls]string
-	written      int  // bytes since the last checkpoint
-	documents    bool // the group changes some
+	written      int // bytes since the last checkpoint
 }
 
-func newWriter(s *Store, conn *sqlite.Conn) *writer {
-	w := &writer{
-		s: s, conn: conn, stopped: make(chan struct{}), members: map[member]uint64{}, insertPacked: insertPacked(),
-		groups: metric.NewHistogram(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), syncs: metric.NewTimes(),
-	}
-	w.arrived = sync.NewCond(&w.mu)
-	return w
+func newWriter(s *Store) *writer {
+	return &writer{s: s, members: map[member]uint64{}, insertPacked: insertPacked()}
 }
 
 // recall reads what the writer keeps in memory.
@@ -89,222 +50,228 @@ func (w *writer) recall(m meta) error {
 	}))
 }
 
-// Submit queues a change. done runs on the goroutine that writes and must not wait for the store.
-func (s *Store) Submit(c *store.Change, done func(error)) {
-	o, ok := s.ops.Get().(*op)
-	if !ok {
-		o = new(op)
-	}
-	o.change, o.done = c, done
-	err := o.prepare()
-	if err == nil {
-		err = s.writer.submit(o, c.Durability)
-	}
-	if err != nil {
-		s.recycle(o)
-		done(err)
-	}
-}
-
-// prepare encodes a change on the goroutine that submits it: the writer has enough to do. Documents may still change it.
-func (o *op) prepare() (err error) {
-	if err := o.change.Validate(); err != nil {
-		return err
-	}
-	if d := o.change.Decision; d != nil && !d.Decision.Time.IsZero() {
-		if o.decision, err = json.Marshal(d); err != nil {
-			return err
-		}
-	}
-	if len(o.change.Documents) > 0 {
-		return nil
-	}
-	return o.encode()
-}
-
-func (o *op) encode() (err error) {
-	b := o.room[:0]
-	if o.change.Call != nil {
-		if b, err = call.AppendCall(b, o.change.Call); err != nil {
-			return err
-		}
-	}
-	record := len(b)
-	if o.silent = o.mayPack() && call.Implies(o.change.Call, o.change.Events); !o.silent && len(o.change.Events) > 0 {
-		if b, err = call.AppendEvents(b, o.change.Events); err != nil {
-			return err
-		}
-	}
-	o.room, o.record, o.events = b, b[:record], b[record:]
-	return nil
-}
-
-// keptRoom is how much of an op's memory is kept for a later one.
-const keptRoom = 16 << 10
-
-// recycle keeps the memory of an op that is done.
-func (s *Store) recycle(o *op) {
-	room := o.room
-	if cap(room) > keptRoom {
-		room = nil
-	}
-	*o = op{room: room}
-	s.ops.Put(o)
-}
-
-// Commit submits a change and waits.
-func (s *Store) Commit(ctx context.Context, c *store.Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	s.Submit(c, func(err error) { done <- err })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // write runs f as a transaction of its own.
-func (s *Store) write(f func(*writer) error) error { return s.admin(&op{admin: f}) }
-
-// admin has the writer do what is no change.
-func (s *Store) admin(o *op) error {
-	done := make(chan error, 1)
-	o.done = func(err error) { done <- err }
-	if err := s.writer.submit(o, store.Full); err != nil {
-		return err
-	}
-	return <-done
-}
-
-func (w *writer) submit(o *op, d store.Durability) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.s.refusal(); err != nil {
-		return err
-	}
-	if w.stopping {
-		return store.ErrClosed
-	}
-	if d == store.Full {
-		w.full = append(w.full, o)
-	} else {
-		w.normal = append(w.normal, o)
-	}
-	w.arrived.Signal()
-	return nil
+func (s *Store) write(f func(*writer) error) error {
+	return s.Do(group.Op{Run: func(context.Context, *group.Plan) error { return f(s.writer) }})
 }
 
 // mayPublish reports whether the journal has the epoch, and tries to store it otherwise. An event that is published before is
 // lost with the epoch: the next start begins the same one, and would publish others under the same numbers.
 func (w *writer) mayPublish() bool {
-	if w.begun.Load() {
-		return true
-	}
-	if w.beginning.CompareAndSwap(false, true) {
-		o := &op{admin: func(*writer) error { return nil }, done: func(error) { w.beginning.Store(false) }}
-		if w.submit(o, store.Full) != nil {
+	if !w.begun.Load() && w.beginning.CompareAndSwap(false, true) {
+		nothing := group.Op{Run: func(context.Context, *group.Plan) error { return nil }}
+		if w.s.Queue(nothing, func(error) { w.beginning.Store(false) }) != nil {
 			w.beginning.Store(false)
 		}
 	}
 	return w.begun.Load()
 }
 
-// stop lets the writer finish what was submitted.
-func (w *writer) stop() {
-	w.mu.Lock()
-	w.stopping = true
-	w.arrived.Signal()
-	w.mu.Unlock()
-	<-w.stopped
-}
-
-// run writes until stop.
-func (w *writer) run() {
-	defer close(w.stopped)
-	for group := w.take(); group != nil; group = w.take() {
-		if err := w.s.refusal(); err != nil {
-			refuse(group, err)
-		} else {
-			w.writeGroup(group)
+// Begin implements [group.Database]. The transaction is as durable as the plan, and one that stores the epoch is always so.
+func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
+	need := p.Durability
+	if !w.begun.Load() {
+		need = store.Full
+	}
+	if need != w.synchronous {
+		mode := "synchronous = FULL"
+		if need == store.Normal {
+			mode = "synchronous = NORMAL"
 		}
-		for _, o := range group {
-			o.done(o.err)
-			w.s.recycle(o)
+		if err := pragma(w.conn, mode, nil); err != nil {
+			return err
+		}
+		w.synchronous = need
+	}
+	if err := w.point("begin"); err != nil {
+		return err
+	}
+	if err := exec(w.conn, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	if !w.begun.Load() {
+		if err := w.s.storeEpoch(w.conn); err != nil {
+			return err
 		}
 	}
-}
-
-func refuse(group []*op, err error) {
-	for _, o := range group {
-		o.err = err
+	p.Position = w.position
+	if err := w.Read(ctx, p); err != nil {
+		return err
 	}
+	p.Now = w.s.clock.now()
+	return nil
 }
 
-// take waits for something to write and returns what is there, or nil when there will be nothing more.
-func (w *writer) take() []*op {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.full) == 0 && len(w.normal) == 0 {
-		if w.stopping {
+const (
+	selectStanding = "SELECT position, '', '', status, revision, last_sequence, 0, NULL FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL " + selectPacked
+	selectDecided  = "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?"
+)
+
+// Read implements [group.Database].
+func (w *writer) Read(_ context.Context, p *group.Plan) error {
+	for _, key := range p.AskCalls {
+		if w.s.ids.excludes(ofCall(key)) {
+			continue
+		}
+		if err := w.readState(key, p.Calls[key]); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.AskDecisions {
+		err := query(w.conn, selectDecided, func(*sqlite.Stmt) error {
+			p.Decisions[d] = true
 			return nil
+		}, d.Namespace, d.ID)
+		if err != nil {
+			return err
 		}
-		w.arrived.Wait()
 	}
-	var group []*op
-	size := 0
-	for _, lane := range []*[]*op{&w.full, &w.normal} {
-		n := 0
-		for n < len(*lane) && len(group) < groupChanges && size < groupBytes {
-			o := (*lane)[n]
-			if o.admin != nil && len(group) > 0 {
-				break
-			}
-			n++
-			group = append(group, o)
-			if o.admin != nil {
-				*lane = (*lane)[n:]
-				return group
-			}
-			size += o.size()
-		}
-		if *lane = (*lane)[n:]; len(*lane) > 0 {
-			return group // the second lane goes when the first is empty
-		}
-		*lane = nil
-	}
-	return group
+	return w.readDocuments(p)
 }
 
-// writeGroup commits a group. What fails as a whole for the sake of one is tried again one by one.
-func (w *writer) writeGroup(group []*op) {
-	defer w.tellDocuments(group)
-	err := w.transaction(group)
-	if errors.Is(err, store.ErrFull) && !group[0].bare && w.s.room.release() {
-		err = w.transaction(group) // the reserve is for this
+func (w *writer) readState(key call.Key, s *group.State) error {
+	err := query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
+		s.Position = st.ColumnInt64(0)
+		if s.Standing = (store.Standing{Status: call.Status(st.ColumnText(3)), Revision: st.ColumnInt64(4), LastSequence: st.ColumnInt64(5)}); inPack(st) {
+			m := new(pack).find(st)
+			s.Standing = store.Standing{Status: call.Succeeded, Revision: 1, LastSequence: m.eventsLast}
+		}
+		return errEnough
+	}, key.Namespace, key.ID)
+	if err == nil && s.Position == 0 {
+		s.Trimmed, err = w.s.isTrimmed(w.conn, key)
+	}
+	return err
+}
+
+// Apply implements [group.Database].
+func (w *writer) Apply(_ context.Context, p *group.Plan) error {
+	w.written += pageSize // a commit costs a page at least
+	for _, o := range p.Ops {
+		w.written += o.Size()
+	}
+	err := w.writePlan(p)
+	if err == nil {
+		err = w.point("write")
+	}
+	if err != nil {
+		return err
+	}
+	// Written even when all changes were refused: time that a refusal was based on must not come again.
+	return exec(w.conn, "UPDATE meta SET clock = ?, position = ?", p.Now.UnixNano(), p.Position)
+}
+
+func (w *writer) writePlan(p *group.Plan) error {
+	if err := w.writeCalls(p); err != nil {
+		return err
+	}
+	for i := range p.Chunks {
+		if err := w.insertEvents(&p.Chunks[i]); err != nil {
+			return err
+		}
+	}
+	for _, n := range p.Suspensions.Keys {
+		if err := w.writeSuspension(n, p.Suspensions.Values[n]); err != nil {
+			return err
+		}
+	}
+	for _, a := range p.Answers {
+		if err := exec(w.conn, insertDecision, a.Namespace, a.ID, sum(a.Bytes, a.Namespace, a.ID), a.Bytes); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.Changed.Keys {
+		if err := w.writeDocument(d, p.Changed.Values[d], p.Now); err != nil {
+			return err
+		}
+	}
+	for i := range p.Runs {
+		if err := w.writeRun(&p.Runs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range p.Policies {
+		if err := w.writePolicy(&p.Policies[i], p.Now); err != nil {
+			return err
+		}
+	}
+	if err := w.writeActions(p); err != nil {
+		return err
+	}
+	return w.writeRecords(p)
+}
+
+// Commit implements [group.Database]. When the disk fails here, nobody knows whether the transaction is there.
+func (w *writer) Commit(_ context.Context, p *group.Plan) error {
+	err := w.point("commit")
+	if err == nil {
+		began := time.Now()
+		err = known(exec(w.conn, "COMMIT"))
+		if w.synchronous == store.Full {
+			w.s.Syncs.Observe(int64(time.Since(began)))
+		}
 	}
 	switch {
 	case err == nil:
-		w.checkpoint()
-	case errors.Is(err, store.ErrFatal):
-		w.s.refuse(store.ErrFatal)
-		refuse(group, err)
-	case errors.Is(err, store.ErrFull), len(group) == 1:
-		refuse(group, err)
+	case errors.Is(err, store.ErrFull), errors.Is(err, store.ErrFatal), sqlite.ErrCode(err).ToPrimary() == sqlite.ResultBusy:
+		return err // nothing was written, or it is known to be fatal
 	default:
-		for i := range group {
-			w.writeGroup(group[i : i+1])
+		return fmt.Errorf("%w: commit: %w", store.ErrFatal, err)
+	}
+	w.begun.Store(true)
+	w.position = p.Position
+	if len(p.Changed.Keys) > 0 || p.Ops[0].Run != nil { // what is no change of a call may change every document
+		w.s.documents.changed()
+	}
+	if err := w.point("committed"); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrFatal, err)
+	}
+	w.checkpoint()
+	return nil
+}
+
+// Failed implements [group.Database]. A full disk gives up the reserve, once, for the calls that can still end.
+func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool, _ error) {
+	clear(w.members)
+	w.gathered.clear()
+	if err = known(err); errors.Is(err, store.ErrFatal) {
+		return false, err
+	}
+	if !w.conn.AutocommitEnabled() {
+		if err := exec(w.conn, "ROLLBACK"); err != nil {
+			return false, fmt.Errorf("%w: rollback: %w", store.ErrFatal, err)
 		}
+	}
+	return errors.Is(err, store.ErrFull) && !p.Ops[0].Bare && w.s.room.release(), err
+}
+
+// checkpoint copies the log into the database now and then. Were it left to SQLite, a failed fsync would go unheard.
+func (w *writer) checkpoint() {
+	if w.written < checkpointBytes {
+		return
+	}
+	w.written = 0
+	err := known(pragma(w.conn, "wal_checkpoint(PASSIVE)", nil))
+	switch {
+	case err == nil, errors.Is(err, store.ErrCorrupt):
+	case errors.Is(err, store.ErrFull):
+		w.s.room.release() // what was committed is safe in the log; the next checkpoint has more room
+	default:
+		w.s.Lose(err) // the group is committed and its log was synced; what comes later cannot be trusted
 	}
 }
 
-// tellDocuments forgets the lists of documents when the group may have changed one. What is no change of a call may change all.
-func (w *writer) tellDocuments(group []*op) {
-	if w.documents || group[0].admin != nil {
-		w.s.documents.changed()
+// point calls the FailPoint, whose error is taken for the disk's.
+func (w *writer) point(name string) error {
+	if err := w.s.cfg.FailPoint(name); err != nil {
+		return known(&failure{err})
 	}
-	w.documents = false
+	return nil
+}
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

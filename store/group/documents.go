@@ -1,0 +1,100 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// askDocuments notes which documents commands go to, and the scopes that are held to limits.
+func (p *Plan) askDocuments(namespace string, commands []store.DocumentChange, limits store.DocumentLimits) {
+	for i := range commands {
+		k := Document{namespace, commands[i].Key()}
+		if _, ok := p.Documents[k]; !ok {
+			p.Documents[k] = store.DocumentState{}
+			p.AskDocuments = append(p.AskDocuments, k)
+		}
+		if in := (Scope{namespace, k.In()}); limits.Count > 0 || limits.Total > 0 {
+			if _, ok := p.Rooms[in]; !ok {
+				p.Rooms[in] = store.DocumentRoom{}
+				p.AskRooms = append(p.AskRooms, in)
+			}
+		}
+	}
+}
+
+// documentsOf shows the documents of a namespace as the group's changes leave them.
+type documentsOf struct {
+	p         *Plan
+	namespace string
+}
+
+// Document implements [store.DocumentReader].
+func (r documentsOf) Document(k store.DocumentKey) (store.DocumentState, error) {
+	return r.p.Documents[Document{r.namespace, k}], nil
+}
+
+// Room implements [store.DocumentReader].
+func (r documentsOf) Room(in store.DocumentScope) (store.DocumentRoom, error) {
+	return r.p.Rooms[Scope{r.namespace, in}], nil
+}
+
+// resolve works out what a change's documents become, calls its callback once, and encodes what the callback left.
+func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error) {
+	c := o.Change
+	if len(c.Documents) == 0 {
+		return nil, nil
+	}
+	writes, notices, err := c.ResolveDocuments(documentsOf{p, c.Name().Namespace})
+	if err != nil {
+		return nil, err
+	}
+	if o.notices == nil {
+		o.notices = slices.Clone(notices)
+		if c.OnDocuments != nil {
+			c.OnDocuments(notices)
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return writes, o.encode(p.writer.cfg.Implied)
+	}
+	// The group is tried again, and what the callback has written into the events must be what happens.
+	same := func(a, b call.DocumentNotice) bool {
+		a.Expected, b.Expected = nil, nil
+		return a == b
+	}
+	if !slices.EqualFunc(notices, o.notices, same) {
+		return nil, fmt.Errorf("%w: its documents changed while it was written", store.ErrConflict)
+	}
+	return writes, nil
+}
+
+// write notes what becomes of documents, for the changes after this one too.
+func (p *Plan) write(namespace string, writes map[store.DocumentKey]store.DocumentState) {
+	for key, d := range writes {
+		k, in := Document{namespace, key}, Scope{namespace, key.In()}
+		if room, ok := p.Rooms[in]; ok {
+			before := p.Documents[k]
+			count(&room, &before, -1)
+			count(&room, &d, 1)
+			p.Rooms[in] = room
+		}
+		p.Documents[k] = d
+		p.Changed.put(k, d)
+	}
+}
+
+func count(room *store.DocumentRoom, d *store.DocumentState, by int) {
+	switch {
+	case d.Revision == 0:
+		return
+	case d.Deleted:
+		room.Deleted += by
+	default:
+		room.Documents += by
+	}
+	room.Bytes += int64(by * len(d.Value))
+}

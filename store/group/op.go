@@ -1,0 +1,75 @@
+package group
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// An Op is one thing to write: a change, or what Run does.
+type Op struct {
+	Change   *store.Change
+	Record   []byte // stored form of the change's call
+	Events   []byte // and of its events
+	Implied  bool   // Events is empty because the record says all of them
+	Decision []byte // stored form of the change's decision
+
+	// Run writes what is no change of a call, in a transaction of its own, and may add to the plan.
+	Run  func(context.Context, *Plan) error
+	Bare bool // Run needs no transaction around it
+	Slow bool // Run takes as long as it needs
+
+	// Err is why the op was refused.
+	Err error
+
+	notices []call.DocumentNotice // that the change's callback received
+	memory  []byte                // of Record and Events
+	done    func(error)
+}
+
+// Size is about how many bytes the op writes.
+func (o *Op) Size() int { return len(o.Record) + len(o.Events) + 256 }
+
+// prepare encodes a change on the goroutine that submits it, because the writer has enough to do. A change of documents is
+// encoded later: its callback may still change it.
+func (o *Op) prepare(implied func(*store.Change) bool) (err error) {
+	if err := o.Change.Validate(); err != nil {
+		return err
+	}
+	if d := o.Change.Decision; d != nil && !d.Decision.Time.IsZero() {
+		if o.Decision, err = json.Marshal(d); err != nil {
+			return err
+		}
+	}
+	if len(o.Change.Documents) > 0 {
+		return nil
+	}
+	return o.encode(implied)
+}
+
+func (o *Op) encode(implied func(*store.Change) bool) (err error) {
+	b := o.memory[:0]
+	if o.Change.Call != nil {
+		if b, err = call.AppendCall(b, o.Change.Call); err != nil {
+			return err
+		}
+	}
+	record := len(b)
+	if o.Implied = implied != nil && implied(o.Change); !o.Implied && len(o.Change.Events) > 0 {
+		if b, err = call.AppendEvents(b, o.Change.Events); err != nil {
+			return err
+		}
+	}
+	o.memory, o.Record, o.Events = b, b[:record], b[record:]
+	return nil
+}
+
+// EncodeEvents returns the stored form of the events, also when the record implies them.
+func (o *Op) EncodeEvents() ([]byte, error) {
+	if !o.Implied {
+		return o.Events, nil
+	}
+	return call.EncodeEvents(o.Change.Events)
+}
