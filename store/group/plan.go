@@ -267,8 +267,8 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 	s.row.Sequence = s.LastSequence
 }
 
-// Learned visits the calls that the plan changed or asked for, as it leaves them.
-func (p *Plan) Learned(visit func(key call.Key, s State, changed bool)) {
+// Visit visits the calls that the plan asked for, as it leaves them.
+func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	for key, s := range p.Calls {
 		visit(key, State{Standing: s.Standing, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)
 	}

@@ -145,6 +145,12 @@ func (w *Writer) Queue(o Op, done func(error)) error {
 	return w.submit(&o, store.Full)
 }
 
+// Last carries out one op after Stop, on the goroutine of its caller.
+func (w *Writer) Last(o Op) error {
+	w.commit([]*Op{&o})
+	return o.Err
+}
+
 func (w *Writer) submit(o *Op, d store.Durability) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,62 +6,23 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
-// CreateBatch stores a batch and its calls in one transaction.
-func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.Change) error {
-	if err := ctx.Err(); err != nil {
+// InsertBatch implements [group.Database].
+func (w *writer) InsertBatch(ctx context.Context, b *call.Batch, record []byte) error {
+	var known batchScanner
+	switch _, err := known.one(func(row func() error) error {
+		return scan(ctx, w.conn, selectBatch, known.dest(), row, bind([]any{b.Namespace, b.ID})...)
+	}); {
+	case err == nil:
+		return store.ErrExists
+	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
-	record, err := call.EncodeBatch(b)
-	if err != nil {
-		return err
-	}
-	ops := make([]*op, len(calls))
-	for i, c := range calls {
-		ops[i] = &op{change: c}
-		if err := ops[i].prepare(); err != nil {
-			return err
-		}
-	}
-	return s.write(func(ctx context.Context, w *writer) error {
-		var known batchScanner
-		switch _, err := known.one(func(row func() error) error {
-			return scan(ctx, w.conn, selectBatch, known.dest(), row, bind([]any{b.Namespace, b.ID})...)
-		}); {
-		case err == nil:
-			return store.ErrExists
-		case !errors.Is(err, store.ErrNotFound):
-			return err
-		}
-		const insert = "INSERT INTO batches (namespace, batch_id, created, crc, record) VALUES ($1, $2, $3, $4, $5)"
-		if err := w.exec(ctx, insert, b.Namespace, b.ID, nanos(b.Created), int64(sum(record, b.Namespace, b.ID)), record); err != nil {
-			return err
-		}
-		return w.applyTogether(ctx, ops)
-	})
-}
-
-// applyTogether writes changes that belong to the open transaction, all or none.
-func (w *writer) applyTogether(ctx context.Context, ops []*op) error {
-	g := w.newGroup()
-	ask, put := &pgx.Batch{}, &pgx.Batch{}
-	g.queueStandings(ask, g.asks(ops).keys)
-	if err := w.conn.SendBatch(ctx, ask).Close(); err != nil {
-		return said(err)
-	}
-	g.now = w.s.clock.now()
-	for _, o := range ops {
-		if err := g.apply(o); err != nil {
-			return err
-		}
-	}
-	g.queue(put)
-	return said(w.conn.SendBatch(ctx, put).Close())
+	const insert = "INSERT INTO batches (namespace, batch_id, created, crc, record) VALUES ($1, $2, $3, $4, $5)"
+	return w.exec(ctx, insert, b.Namespace, b.ID, nanos(b.Created), int64(sum(record, b.Namespace, b.ID)), record)
 }
 
 const (

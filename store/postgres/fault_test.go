@@ -175,7 +175,7 @@ func TestServer(t *testing.T) {
 		name string
 		test func(*testing.T, *pgtest.Server)
 	}{
-		{"restarts", testRestarts}, {"unsafe", testUnsafe}, {"refuses", testRefuses}, {"unknown", testUnknownOutcome},
+		{"restarts", testRestarts}, {"unsafe", testUnsafe}, {"refuses", testRefuses}, {"login", testNoLogin}, {"unknown", testUnknownOutcome},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, own) })
 	}
@@ -212,6 +212,36 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	case err := <-lost:
 		t.Errorf("Lost again: %v", err)
 	default:
+	}
+}
+
+// testNoLogin: the answer to COMMIT is lost, and the server then refuses the login. The store ends: it neither says that the change is not
+// there, nor takes what is there for the next change.
+func testNoLogin(t *testing.T, own *pgtest.Server) {
+	var cut atomic.Bool
+	s, err := postgres.Open(t.Context(), postgres.Config{
+		URL: own.URL("login"), Dir: t.TempDir(), Patience: time.Second,
+		FailPoint: func(point string) error {
+			if point == "commit" && cut.CompareAndSwap(true, false) {
+				return errors.Join(errors.New("connection reset by peer"), own.Exec("ALTER ROLE toold NOLOGIN"))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	cut.Store(true)
+	if err := s.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrFatal) {
+		t.Errorf("Commit = %v, want ErrFatal", err)
+	}
+	if err := own.Exec("ALTER ROLE toold LOGIN"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), creation(newCall("b"))); err == nil {
+		c, err := s.Call(t.Context(), key("b"))
+		t.Errorf("the next change is acknowledged; its call is %v, %v", c, err)
 	}
 }
 

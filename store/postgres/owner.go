@@ -70,7 +70,7 @@ func (s *Store) Own(ctx context.Context) error {
 // StartBy is Own, and returns until when what it is asked for may start, by CLOCK_BOOTTIME.
 func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 	for {
-		if err := s.refusal(); err != nil {
+		if err := s.Refusal(); err != nil {
 			return 0, err
 		}
 		proven, next := s.owner.last()
@@ -83,7 +83,7 @@ func (s *Store) StartBy(ctx context.Context) (time.Duration, error) {
 		}
 		select {
 		case <-next:
-		case <-s.done:
+		case <-s.Done():
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		}
@@ -175,7 +175,7 @@ func (o *owner) keep() {
 	every := max(o.s.cfg.Lease/10, time.Millisecond)
 	for {
 		select {
-		case <-o.s.done:
+		case <-o.s.Done():
 			return
 		case <-o.ctx.Done():
 			return
@@ -189,10 +189,10 @@ func (o *owner) keep() {
 		case o.ctx.Err() != nil:
 			return
 		case !lost(err):
-			o.s.lose(err)
+			o.s.Lose(err)
 			return
 		case boot()-proven > o.s.cfg.Patience:
-			o.s.lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
+			o.s.Lose(fmt.Errorf("the server was away for %v: %w", o.s.cfg.Patience, err))
 			return
 		case len(o.asked) > 0: // a goroutine that waits for a proof does not ask without a pause
 			<-o.asked

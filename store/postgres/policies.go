@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -16,23 +18,16 @@ const (
 		crc = excluded.crc, value = excluded.value`
 )
 
-func writePolicy(p *store.Policy, now time.Time) statement {
+func queuePolicy(b *pgx.Batch, p *store.Policy, now time.Time) {
 	if p.Value == nil {
-		return statement{deletePolicy, []any{p.Namespace, p.Kind, p.Key}}
+		b.Queue(deletePolicy, bind([]any{p.Namespace, p.Kind, p.Key})...)
+		return
 	}
-	return statement{upsertPolicy, []any{p.Namespace, p.Kind, p.Key, p.Scope, p.ScopeID, now.UnixNano(), p.Expires, sumPolicy(p), p.Value}}
+	b.Queue(upsertPolicy, bind([]any{p.Namespace, p.Kind, p.Key, p.Scope, p.ScopeID, now.UnixNano(), p.Expires, sumPolicy(p), p.Value})...)
 }
 
 func sumPolicy(p *store.Policy) int64 {
 	return int64(sum(p.Value, p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID))
-}
-
-// PutPolicy stores a policy that belongs to no call.
-func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
-	return s.write(func(ctx context.Context, w *writer) error {
-		stored := writePolicy(&p, w.s.clock.now())
-		return w.exec(ctx, stored.text, stored.args...)
-	})
 }
 
 const selectPolicies = "SELECT namespace, kind, key, scope, scope_id, expires, crc, value FROM policies WHERE (namespace, kind, key) > ($1, $2, $3) ORDER BY namespace, kind, key LIMIT $4"

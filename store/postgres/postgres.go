@@ -30,6 +30,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/spool"
 )
 
@@ -90,9 +91,6 @@ func (cfg *Config) defaults() error {
 	if cfg.Waiting == nil {
 		cfg.Waiting = func(string) {}
 	}
-	if cfg.Lost == nil {
-		cfg.Lost = func(error) {}
-	}
 	if cfg.FailPoint == nil {
 		cfg.FailPoint = func(string) error { return nil }
 	}
@@ -101,6 +99,8 @@ func (cfg *Config) defaults() error {
 
 // A Store is a journal on a server.
 type Store struct {
+	*group.Writer
+
 	cfg    Config
 	target *target
 	dir    *os.File // the lock of the directory
@@ -114,8 +114,6 @@ type Store struct {
 	fullUntil atomic.Int64 // nanoseconds by boot; 0: not full
 
 	trimming sync.Mutex
-	ended    atomic.Pointer[error] // why every request is refused
-	done     chan struct{}         // closed with ended
 	shutdown func() error
 }
 
@@ -135,7 +133,9 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, target: target, clock: &clock{machine: cfg.Now}, done: make(chan struct{})}
+	s := &Store{cfg: cfg, target: target, clock: &clock{machine: cfg.Now}}
+	s.writer = &writer{s: s}
+	s.Writer = group.New(group.Config{Database: s.writer, Patience: cfg.Patience, Lost: cfg.Lost})
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {
@@ -151,7 +151,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen, Limits: cfg.Output}); err != nil {
 		return nil, err
 	}
-	go s.writer.run()
+	go s.Write()
 	go s.owner.keep()
 	return s, nil
 }
@@ -166,9 +166,7 @@ func (s *Store) take(ctx context.Context) (err error) {
 			return err
 		}
 		s.owner.giveUp(false)
-		if s.writer != nil {
-			s.writer.disconnect()
-		}
+		s.writer.disconnect()
 	}
 }
 
@@ -178,11 +176,10 @@ func (s *Store) begin(ctx context.Context) error {
 	if err := migrate(ctx, conn, s.target.schema, schema, s.cfg.FailPoint); err != nil {
 		return err
 	}
-	groups, position, err := s.beginEpoch(ctx, conn)
-	if err != nil {
+	var err error
+	if s.writer.groups, s.writer.position, err = s.beginEpoch(ctx, conn); err != nil {
 		return err
 	}
-	s.writer = newWriter(s, groups, position)
 	if err := s.writer.connect(ctx); err != nil {
 		return err
 	}
@@ -210,53 +207,13 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 // SpoolCounted reports whether it is known what threads and namespaces have in the spool; SweepSpool finds out.
 func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
-// refuse ends the store with a reason and reports whether it is the first, which counts.
-func (s *Store) refuse(err error) bool {
-	first := s.ended.CompareAndSwap(nil, &err)
-	if first {
-		close(s.done)
-	}
-	return first
-}
-
-// owned returns a context that ends when the store does.
-func (s *Store) owned() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // ends with the first of them
-		select {
-		case <-s.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// refusal returns why requests are refused, or nil.
-func (s *Store) refusal() error {
-	if err := s.ended.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
-
-// lose ends the store because it is not this daemon's any more, or nobody knows what is in it.
-func (s *Store) lose(err error) {
-	if !errors.Is(err, store.ErrFatal) {
-		err = fmt.Errorf("%w: %w", store.ErrFatal, err)
-	}
-	if s.refuse(err) {
-		s.cfg.Lost(err)
-	}
-}
-
 // Close waits for what was submitted, writes the mark of a clean end and closes. After a failure it only closes.
 func (s *Store) Close() error { return s.shutdown() }
 
 func (s *Store) close() error {
-	s.writer.stop()
+	s.Stop()
 	err := s.cfg.FailPoint("close")
-	if err == nil && s.refusal() == nil {
+	if err == nil && s.Refusal() == nil {
 		err = s.writer.endEpoch()
 	}
 	return errors.Join(err, s.release())
@@ -264,16 +221,14 @@ func (s *Store) close() error {
 
 // release closes all that is open. The journal is given up last.
 func (s *Store) release() (err error) {
-	s.refuse(store.ErrClosed)
+	s.Refuse(store.ErrClosed)
 	if s.spool != nil {
 		err = s.spool.Close()
 	}
 	if s.pool != nil {
 		s.pool.Close()
 	}
-	if s.writer != nil {
-		s.writer.disconnect()
-	}
+	s.writer.disconnect()
 	if s.owner != nil {
 		s.owner.giveUp(s.spool != nil)
 	}

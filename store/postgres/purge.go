@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -65,7 +66,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 			return err
 		}
 	}
-	err := s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error { return w.shred(ctx, &p) }})
+	err := s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) error { return w.shred(ctx, &p) })
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -73,7 +74,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 		return err
 	}
 	for _, table := range []string{"calls", "events", "decisions", "records", "documents", "policies", "runs", "actions"} {
-		err := s.admin(&op{bare: true, admin: func(ctx context.Context, w *writer) error { return w.exec(ctx, "VACUUM FULL "+table) }})
+		err := s.admin(group.Op{Bare: true}, func(ctx context.Context, w *writer) error { return w.exec(ctx, "VACUUM FULL "+table) })
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (s *Store) shredDecisions(ctx context.Context, namespace string, ids []stri
 			return nil
 		}, namespace, after, shredPage)
 		if err == nil && len(found) > 0 {
-			err = s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error { return w.shredDecisions(ctx, namespace, found) }})
+			err = s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) error { return w.shredDecisions(ctx, namespace, found) })
 		}
 		if err != nil {
 			return err
@@ -131,6 +132,12 @@ func (w *writer) shredDecisions(ctx context.Context, namespace string, found []s
 		}
 	}
 	return nil
+}
+
+// A statement is one of several that are carried out in order.
+type statement struct {
+	text string
+	args []any
 }
 
 // shred removes what plugins and late attempts left beside calls, and what belongs to runs and threads.

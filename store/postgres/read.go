@@ -17,7 +17,7 @@ var errEnough = errors.New("enough")
 func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(s.cfg.Patience); ; pause = min(2*pause, 500*time.Millisecond) {
-		if err := s.refusal(); err != nil {
+		if err := s.Refusal(); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
@@ -32,7 +32,7 @@ func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) err
 		}
 		select {
 		case <-ctx.Done():
-		case <-s.done:
+		case <-s.Done():
 		case <-time.After(pause):
 		}
 	}
@@ -43,7 +43,7 @@ func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		if refused := s.refusal(); refused != nil {
+		if refused := s.Refusal(); refused != nil {
 			return refused
 		}
 		return said(err)

@@ -8,38 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-// ordered keeps the newest value of each key, in the order in which the keys came: one statement must not change a row
-// twice.
-type ordered[K comparable, V any] struct {
-	keys   []K
-	values map[K]V
-}
-
-func (o *ordered[K, V]) put(k K, v V) {
-	if o.values == nil {
-		o.values = map[K]V{}
+// queue queues what a plan writes.
+func (w *writer) queue(b *pgx.Batch, p *group.Plan) {
+	w.queueCalls(b, p)
+	queueStatuses(b, p)
+	w.queueChunks(b, p)
+	queueSuspensions(b, p)
+	queueAnswers(b, p)
+	queueChanged(b, p)
+	queueRecords(b, p)
+	for i := range p.Runs {
+		r := &p.Runs[i]
+		b.Queue(upsertRun, bind([]any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, nanos(r.Changed)})...)
 	}
-	if _, ok := o.values[k]; !ok {
-		o.keys = append(o.keys, k)
+	for i := range p.Policies {
+		queuePolicy(b, &p.Policies[i], p.Now)
 	}
-	o.values[k] = v
-}
-
-// queue queues what the group writes.
-func (g *group) queue(b *pgx.Batch) {
-	g.queueCalls(b)
-	g.queueStatuses(b)
-	g.queueChunks(b)
-	g.queueSuspensions(b)
-	g.queueAnswers(b)
-	g.queueWritten(b)
-	g.queueRecords(b)
-	for _, s := range g.single {
-		b.Queue(s.text, bind(s.args)...)
-	}
+	queueActions(b, p)
 }
 
 const (
@@ -58,26 +46,26 @@ const (
 		FROM unnest($1::bigint[], $2::bigint[]) AS u (position, last_sequence) WHERE calls.position = u.position`
 )
 
-func (g *group) queueCalls(b *pgx.Batch) {
-	created, changed, touched := &g.w.created, &g.w.changed, &g.w.touched
+func (w *writer) queueCalls(b *pgx.Batch, p *group.Plan) {
+	created, changed, touched := &w.created, &w.changed, &w.touched
 	for _, c := range []*callColumns{created, changed, touched} {
 		c.clear()
 	}
-	for _, r := range g.rows {
+	for _, r := range p.Rows {
 		switch {
-		case r.created != nil:
-			created.add(r, g.now)
+		case r.Created != nil:
+			created.add(r, p.Now)
 			created.addNew(r)
-		case r.call != nil:
-			changed.add(r, g.now)
+		case r.Call != nil:
+			changed.add(r, p.Now)
 		default:
-			touched.positions, touched.sequences = append(touched.positions, r.position), append(touched.sequences, r.sequence)
+			touched.positions, touched.sequences = append(touched.positions, r.Position), append(touched.sequences, r.Sequence)
 		}
 	}
-	now := g.now.UnixNano()
+	now := p.Now.UnixNano()
 	if c := created; len(c.positions) > 0 {
 		b.Queue(insertCalls, c.positions, c.namespaces, c.ids, c.statuses, c.revisions, c.sequences, c.createds, c.endeds, c.tools, c.callers,
-			c.runs, c.threads, c.parents, c.batches, c.crcs, c.records, c.lasts, c.eventCRCs, now, g.w.s.Identity().Epoch, c.events)
+			c.runs, c.threads, c.parents, c.batches, c.crcs, c.records, c.lasts, c.eventCRCs, now, w.s.Identity().Epoch, c.events)
 	}
 	if c := changed; len(c.positions) > 0 {
 		b.Queue(updateCalls, c.positions, c.statuses, c.revisions, c.sequences, c.endeds, c.crcs, c.records, now)
@@ -125,29 +113,31 @@ func (c *callColumns) clear() {
 	}
 }
 
-func (c *callColumns) add(r *row, now time.Time) {
-	c.positions = append(c.positions, r.position)
-	c.statuses = append(c.statuses, string(r.call.Status))
-	c.revisions = append(c.revisions, r.call.Revision)
-	c.sequences = append(c.sequences, r.sequence)
-	c.endeds = append(c.endeds, optional(nanos(endOf(r.call, now))))
-	c.crcs = append(c.crcs, int64(sumCall(r.call, r.record)))
-	c.records = append(c.records, r.record)
+func (c *callColumns) add(r *group.Row, now time.Time) {
+	c.positions = append(c.positions, r.Position)
+	c.statuses = append(c.statuses, string(r.Call.Status))
+	c.revisions = append(c.revisions, r.Call.Revision)
+	c.sequences = append(c.sequences, r.Sequence)
+	c.endeds = append(c.endeds, optional(nanos(group.EndOf(r.Call, now))))
+	c.crcs = append(c.crcs, int64(sumCall(r.Call, r.Record)))
+	c.records = append(c.records, r.Record)
 }
 
-func (c *callColumns) addNew(r *row) {
-	of := r.call
+func (c *callColumns) addNew(r *group.Row) {
+	of := r.Call
 	c.namespaces, c.ids = append(c.namespaces, of.Namespace), append(c.ids, of.ID)
 	c.createds = append(c.createds, nanos(of.Created))
 	c.tools, c.callers = append(c.tools, of.Tool), append(c.callers, of.Caller.Subject)
 	c.runs, c.threads = append(c.runs, of.Run.ID), append(c.threads, of.Run.Thread)
 	c.parents, c.batches = append(c.parents, of.Run.ParentCall), append(c.batches, of.BatchID)
 	var last, crc *int64
-	if r.last > 0 {
-		sum := int64(sumEvents(r.first, r.position, 1, r.last))
-		last, crc = &r.last, &sum
+	var events []byte
+	if r.Last > 0 {
+		events = r.Created.Events
+		sum := int64(sumEvents(events, r.Position, 1, r.Last))
+		last, crc = &r.Last, &sum
 	}
-	c.lasts, c.eventCRCs, c.events = append(c.lasts, last), append(c.eventCRCs, crc), append(c.events, r.first)
+	c.lasts, c.eventCRCs, c.events = append(c.lasts, last), append(c.eventCRCs, crc), append(c.events, events)
 }
 
 const (
@@ -160,22 +150,22 @@ const (
 )
 
 // queueStatuses queues what is to be found by the status of calls, and by their end.
-func (g *group) queueStatuses(b *pgx.Batch) {
+func queueStatuses(b *pgx.Batch, p *group.Plan) {
 	var begun, moved, gone statusColumns
 	var ends, ended []int64
-	for _, r := range g.rows {
+	for _, r := range p.Rows {
 		switch {
-		case r.call == nil || r.call.Status == r.was:
+		case r.Call == nil || r.Call.Status == r.Was:
 			continue
-		case r.created == nil && r.call.Status == call.Succeeded:
+		case r.Created == nil && r.Call.Status == call.Succeeded:
 			gone.add(r)
-		case r.created == nil:
+		case r.Created == nil:
 			moved.add(r)
-		case r.call.Status != call.Succeeded:
+		case r.Call.Status != call.Succeeded:
 			begun.add(r)
 		}
-		if at := endOf(r.call, g.now); !at.IsZero() {
-			ends, ended = append(ends, nanos(at)), append(ended, r.position)
+		if at := group.EndOf(r.Call, p.Now); !at.IsZero() {
+			ends, ended = append(ends, nanos(at)), append(ended, r.Position)
 		}
 	}
 	if c := &begun; len(c.positions) > 0 {
@@ -199,91 +189,59 @@ type statusColumns struct {
 	threads                    nullable
 }
 
-func (c *statusColumns) add(r *row) {
-	c.were, c.statuses, c.positions = append(c.were, string(r.was)), append(c.statuses, string(r.call.Status)), append(c.positions, r.position)
-	c.namespaces, c.threads = append(c.namespaces, r.call.Namespace), append(c.threads, r.call.Run.Thread)
-}
-
-// endOf is when a call ended; zero while it has not.
-func endOf(c *call.Call, now time.Time) time.Time {
-	switch {
-	case !c.Status.Terminal():
-		return time.Time{}
-	case c.Ended.IsZero():
-		return now
-	}
-	return c.Ended
+func (c *statusColumns) add(r *group.Row) {
+	c.were, c.statuses, c.positions = append(c.were, string(r.Was)), append(c.statuses, string(r.Call.Status)), append(c.positions, r.Position)
+	c.namespaces, c.threads = append(c.namespaces, r.Call.Namespace), append(c.threads, r.Call.Run.Thread)
 }
 
 const insertEvents = `INSERT INTO events (position, call, epoch, first, last, crc, events)
 	SELECT position, call, $7, first, last, crc, events
 	FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]) AS u (position, call, first, last, crc, events)`
 
-func (g *group) queueChunks(b *pgx.Batch) {
-	if len(g.chunks) == 0 {
+func (w *writer) queueChunks(b *pgx.Batch, p *group.Plan) {
+	if len(p.Chunks) == 0 {
 		return
 	}
 	var positions, calls, firsts, lasts, crcs []int64
 	var events [][]byte
-	for i := range g.chunks {
-		c := &g.chunks[i]
-		positions, calls, firsts, lasts = append(positions, c.position), append(calls, c.call), append(firsts, c.first), append(lasts, c.last)
-		crcs, events = append(crcs, int64(sumEvents(c.events, c.call, c.first, c.last))), append(events, c.events)
+	for i := range p.Chunks {
+		c := &p.Chunks[i]
+		positions, calls, firsts, lasts = append(positions, c.Position), append(calls, c.Call), append(firsts, c.First), append(lasts, c.Last)
+		crcs, events = append(crcs, int64(sumEvents(c.Events, c.Call, c.First, c.Last))), append(events, c.Events)
 	}
-	b.Queue(insertEvents, positions, calls, firsts, lasts, crcs, events, g.w.s.Identity().Epoch)
+	b.Queue(insertEvents, positions, calls, firsts, lasts, crcs, events, w.s.Identity().Epoch)
 }
 
 const insertRecords = `INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes)
 	SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])`
 
-// A record is what a plugin keeps, with its place.
-type record struct {
-	position int64
-	of       call.Key // its id is empty when it belongs to no call
-	store.Record
-	time time.Time
-}
-
-func (r *record) sum() int64 {
-	return int64(sum(r.Bytes, r.of.Namespace, r.Kind, r.Key, r.of.ID))
-}
-
 const selectLastLink = "SELECT bytes FROM records WHERE namespace = $1 AND kind = $2 ORDER BY position DESC LIMIT 1"
 
-// link ties the chained ones among records to those before them.
-func (w *writer) link(ctx context.Context, records []record) error {
-	before := map[string][]byte{} // by namespace
-	for i := range records {
-		r := &records[i]
-		if r.Kind != store.Chained {
-			continue
+// link gives the records of a plan their places.
+func (w *writer) link(ctx context.Context, p *group.Plan) error {
+	return p.Link(func(namespace, kind string) (last []byte, err error) {
+		// Planned anew: by the numbers of an empty table any index will do.
+		err = w.conn.QueryRow(ctx, selectLastLink, pgx.QueryExecModeExec, []byte(namespace), []byte(kind)).Scan(&last)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
 		}
-		last, known := before[r.of.Namespace]
-		if !known {
-			// Planned anew: by the numbers of an empty table any index will do.
-			err := w.conn.QueryRow(ctx, selectLastLink, pgx.QueryExecModeExec, []byte(r.of.Namespace), []byte(r.Kind)).Scan(&last)
-			if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-				return said(err)
-			}
-		}
-		r.Bytes = store.Linked(last, r.of.Namespace, r.of.ID, r.time, &r.Record)
-		before[r.of.Namespace] = r.Bytes
-	}
-	return nil
+		return last, said(err)
+	})
 }
 
-func (g *group) queueRecords(b *pgx.Batch) {
-	if len(g.records) == 0 {
+func queueRecords(b *pgx.Batch, p *group.Plan) {
+	if len(p.Records) == 0 {
 		return
 	}
 	var positions, createds, crcs []int64
 	var namespaces, kinds, keys, calls column
 	var bytes [][]byte
-	for i := range g.records {
-		r := &g.records[i]
-		positions, createds, crcs = append(positions, r.position), append(createds, r.time.UnixNano()), append(crcs, r.sum())
-		namespaces, kinds, keys = append(namespaces, r.of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
-		calls, bytes = append(calls, r.of.ID), append(bytes, append([]byte{}, r.Bytes...))
+	for i := range p.Records {
+		r := &p.Records[i]
+		positions, createds = append(positions, r.Position), append(createds, r.Time.UnixNano())
+		crcs = append(crcs, int64(sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID)))
+		namespaces, kinds, keys = append(namespaces, r.Of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
+		calls, bytes = append(calls, r.Of.ID), append(bytes, append([]byte{}, r.Bytes...))
 	}
 	b.Queue(insertRecords, positions, namespaces, kinds, keys, calls, createds, crcs, bytes)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -14,24 +15,17 @@ const upsertRun = `INSERT INTO runs (namespace, id, owner, state, reason, call_i
 	ON CONFLICT (namespace, id) DO UPDATE SET owner = excluded.owner, state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed
 	WHERE excluded.state <> 'OPEN' OR runs.state <> 'BLOCKED'`
 
-func writeRun(r *store.Run) statement {
-	return statement{upsertRun, []any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, nanos(r.Changed)}}
-}
-
 // EndRun stores the state of a run and removes its documents and policies.
 func (s *Store) EndRun(_ context.Context, r store.Run) error {
-	return s.write(func(ctx context.Context, w *writer) error {
-		stored := writeRun(&r)
-		if err := w.exec(ctx, stored.text, stored.args...); err != nil {
-			return err
-		}
+	return s.Do(group.Op{Run: func(ctx context.Context, p *group.Plan) error {
+		p.Runs = append(p.Runs, r)
 		for _, table := range []string{"documents", "policies"} {
-			if err := w.exec(ctx, "DELETE FROM "+table+" WHERE namespace = $1 AND scope = $2 AND scope_id = $3", r.Namespace, tool.RunScope, r.ID); err != nil {
+			if err := s.writer.exec(ctx, "DELETE FROM "+table+" WHERE namespace = $1 AND scope = $2 AND scope_id = $3", r.Namespace, tool.RunScope, r.ID); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}})
 }
 
 // A runScanner reads runs from rows.
@@ -107,19 +101,6 @@ func (s *Store) counts(ctx context.Context, text string, args ...any) (counts ma
 		return nil
 	}, args...)
 	return counts, err
-}
-
-// PutRecord stores something that belongs to no call.
-func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
-	return s.write(func(ctx context.Context, w *writer) error {
-		one := []record{{w.next(), call.Key{Namespace: namespace}, r, w.s.clock.now()}}
-		if err := w.link(ctx, one); err != nil {
-			return err
-		}
-		stored := &one[0]
-		return w.exec(ctx, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-			stored.position, namespace, r.Kind, r.Key, "", stored.time.UnixNano(), stored.sum(), append([]byte{}, stored.Bytes...))
-	})
 }
 
 const selectRecords = "SELECT position, key, call_id, created, crc, bytes FROM records WHERE namespace = $1 AND kind = $2 AND position > $3 ORDER BY position LIMIT $4"

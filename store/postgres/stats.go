@@ -11,10 +11,9 @@ import (
 
 // Stats returns what the journal has counted since it was opened.
 func (s *Store) Stats() store.Stats {
-	w := s.writer
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return store.Stats{Groups: w.sizes.Snapshot(), Syncs: w.syncs.Snapshot(), Lanes: [2]int{len(w.full), len(w.normal)}, Output: s.spool.Output()}
+	stats := s.Writer.Stats()
+	stats.Output = s.spool.Output()
+	return stats
 }
 
 // Free returns how many bytes the file system of the output has for this user. What the server has it does not tell.

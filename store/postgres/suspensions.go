@@ -12,77 +12,40 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
-
-// A suspension is a row of the index of tickets.
-type suspension struct {
-	call    int64
-	action  string
-	open    bool
-	expires time.Time
-}
-
-// suspend keeps the index of tickets up to date. A change opens or closes at most the last of a call's rounds and the one
-// before it.
-func (g *group) suspend(c *call.Call, position int64) {
-	for i := max(0, len(c.Rounds)-2); i < len(c.Rounds); i++ {
-		s := &c.Rounds[i].Suspension
-		g.suspensions.put(name{c.Namespace, s.ID}, suspension{position, s.Action, s == c.Open(), s.ExpiresAt})
-	}
-}
 
 const upsertSuspensions = `INSERT INTO suspensions (namespace, id, call, action, open, expires)
 	SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[], $5::boolean[], $6::bigint[])
 	ON CONFLICT (namespace, id) DO UPDATE SET action = excluded.action, open = excluded.open, expires = excluded.expires WHERE suspensions.call = excluded.call`
 
-func (g *group) queueSuspensions(b *pgx.Batch) {
-	if len(g.suspensions.keys) == 0 {
+func queueSuspensions(b *pgx.Batch, p *group.Plan) {
+	if len(p.Suspensions.Keys) == 0 {
 		return
 	}
 	var namespaces, ids, actions [][]byte
 	var calls []int64
 	var open []bool
 	var expires []*int64
-	for _, k := range g.suspensions.keys {
-		s := g.suspensions.values[k]
-		namespaces, ids, actions = append(namespaces, []byte(k.namespace)), append(ids, []byte(k.id)), append(actions, []byte(s.action))
-		calls, open, expires = append(calls, s.call), append(open, s.open), append(expires, optional(nanos(s.expires)))
+	for _, k := range p.Suspensions.Keys {
+		s := p.Suspensions.Values[k]
+		namespaces, ids, actions = append(namespaces, []byte(k.Namespace)), append(ids, []byte(k.ID)), append(actions, []byte(s.Action))
+		calls, open, expires = append(calls, s.Call), append(open, s.Open), append(expires, optional(nanos(s.Expires)))
 	}
 	b.Queue(upsertSuspensions, namespaces, ids, calls, actions, open, expires)
 }
 
-// An answer is a decision in its stored form.
-type answer struct {
-	name
-	bytes []byte
-}
-
-// answer encodes the decision of a change, if it has one.
-func (g *group) answer(o *op) (_ *answer, err error) {
-	if o.change.Decision == nil {
-		return nil, nil
-	}
-	d, b := *o.change.Decision, o.decision
-	if b == nil {
-		d.Decision.Time = g.now
-		if b, err = json.Marshal(d); err != nil {
-			return nil, err
-		}
-	}
-	return &answer{name{d.Namespace, d.ID}, b}, nil
-}
-
 const insertDecisions = `INSERT INTO decisions (namespace, id, crc, decision) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[])`
 
-func (g *group) queueAnswers(b *pgx.Batch) {
-	if len(g.answers) == 0 {
+func queueAnswers(b *pgx.Batch, p *group.Plan) {
+	if len(p.Answers) == 0 {
 		return
 	}
 	var namespaces, ids, decisions [][]byte
 	var crcs []int64
-	for _, a := range g.answers {
-		namespaces, ids, decisions = append(namespaces, []byte(a.namespace)), append(ids, []byte(a.id)), append(decisions, a.bytes)
-		crcs = append(crcs, int64(sum(a.bytes, a.namespace, a.id)))
+	for _, a := range p.Answers {
+		namespaces, ids, decisions = append(namespaces, []byte(a.Namespace)), append(ids, []byte(a.ID)), append(decisions, a.Bytes)
+		crcs = append(crcs, int64(sum(a.Bytes, a.Namespace, a.ID)))
 	}
 	b.Queue(insertDecisions, namespaces, ids, crcs, decisions)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 // Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the question.
@@ -19,7 +20,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	}
 	s.trimming.Lock()
 	defer s.trimming.Unlock()
-	err = s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) (err error) {
+	err = s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) (err error) {
 		if gone, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
 			return err
 		}
@@ -30,7 +31,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			return err
 		}
 		return w.trimRest(ctx, callsBefore, tombstonesBefore)
-	}})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, 
 	from, more := wholeTable()[:3], true
 	for more {
 		to := wholeTable()[3:]
-		err := s.admin(&op{slow: true, admin: func(ctx context.Context, w *writer) error {
+		err := s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) error {
 			var namespace, id []byte
 			var scope string
 			err := w.conn.QueryRow(ctx, end, append(slices.Clone(from), partSize-1)...).Scan(&namespace, &scope, &id)
@@ -92,7 +93,7 @@ func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, 
 				return said(err)
 			}
 			return remove(ctx, w, slices.Concat(from, to))
-		}})
+		})
 		if err != nil {
 			return err
 		}

@@ -2,224 +2,361 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
-	"runtime"
-	"sync"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
-// What one group may hold.
-const (
-	groupChanges = 512
-	groupBytes   = 1 << 20
-)
-
-// An op is one thing to write.
-type op struct {
-	change   *store.Change
-	record   []byte // stored form of the change's call and events, when they are known before its documents are
-	events   []byte
-	decision []byte // stored form of the change's decision, when its time is known before it is written
-
-	told []call.DocumentNotice // what its callbacks were told
-
-	admin func(context.Context, *writer) error // what is no change; it is a group of its own
-	bare  bool                                 // admin does without a transaction around it
-	slow  bool                                 // admin takes as long as it takes
-
-	done func(error)
-	err  error
-}
-
-func (o *op) size() int { return len(o.record) + len(o.events) + 256 }
-
-// A writer owns the connection that writes.
+// A writer owns the connection that writes. Its methods are called on the goroutine of the [group.Writer].
 type writer struct {
 	s *Store
 
-	sizes, syncs *metric.Histogram // changes of a transaction; nanoseconds from its begin to its end
-
-	mu       sync.Mutex
-	arrived  *sync.Cond
-	full     []*op // first lane
-	normal   []*op // second lane
-	stopping bool
-	stopped  chan struct{}
-
-	// The rest belongs to the goroutine that writes.
 	conn     *pgx.Conn // nil while it is lost
 	pid      uint32    // of the session that was lost, or 0
 	groups   int64     // that are committed
-	unknown  bool      // nobody knows whether the next group is committed, too
 	position int64     // the newest that was given
-	pending  int64     // position with the group that is being written
 	known    known
 
-	created, changed, touched callColumns // of the group
+	// Of the transaction.
+	began     time.Time
+	asked     time.Duration // by boot
+	foreseen  bool          // nothing was read for it
+	mustRead  bool          // the next one must not be foreseen
+	batch     *pgx.Batch    // what ends it
+	failing   time.Time     // since when it is tried again; zero: it is the first try
+	nextPause time.Duration
+
+	created, changed, touched callColumns
 }
 
-func newWriter(s *Store, groups, position int64) *writer {
-	w := &writer{
-		s: s, groups: groups, position: position, stopped: make(chan struct{}),
-		sizes: metric.NewHistogram(1, 2, 4, 8, 16, 32, 64, 128, 256, 512), syncs: metric.NewTimes(),
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// write runs f as a transaction of its own.
+func (s *Store) write(f func(context.Context, *writer) error) error { return s.admin(group.Op{}, f) }
+
+// admin has the writer do what is no change.
+func (s *Store) admin(o group.Op, f func(context.Context, *writer) error) error {
+	o.Run = func(ctx context.Context, _ *group.Plan) error {
+		if o.Bare && s.writer.conn == nil {
+			if err := s.writer.reconnect(ctx); err != nil {
+				return err
+			}
+		}
+		return f(ctx, s.writer)
 	}
-	w.arrived = sync.NewCond(&w.mu)
-	return w
+	return s.Do(o)
 }
 
-// Submit queues a change. done runs on the goroutine that writes and must not wait for the store.
-func (s *Store) Submit(c *store.Change, done func(error)) {
-	o := &op{change: c, done: done}
-	err := o.prepare()
-	if err == nil {
-		err = s.writer.submit(o, c.Durability)
-	}
-	if err != nil {
-		done(err)
-	}
-}
-
-// prepare encodes a change on the goroutine that submits it: the writer has enough to do. Documents may still change it.
-func (o *op) prepare() (err error) {
-	if err := o.change.Validate(); err != nil {
-		return err
-	}
-	if d := o.change.Decision; d != nil && !d.Decision.Time.IsZero() {
-		if o.decision, err = json.Marshal(d); err != nil {
+// Begin implements [group.Database]. A group that depends on nothing but what the owner knows of its calls is not read.
+func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
+	w.began, w.asked = time.Now(), boot()
+	if w.conn == nil {
+		if err := w.reconnect(ctx); err != nil {
 			return err
 		}
 	}
-	if len(o.change.Documents) > 0 {
+	if err := w.point("begin"); err != nil {
+		return said(err)
+	}
+	p.Position = w.position
+	w.foreseen = !w.mustRead && w.known.foresees(p)
+	w.mustRead = false
+	if w.foreseen {
+		p.Now = w.s.clock.now()
 		return nil
 	}
-	return o.encode()
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	b.Queue(selectMeta)
+	if p.Ops[0].Run != nil {
+		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // what is no change of a call is rare, and reads much
+		w.known = nil
+	}
+	queueReads(b, p)
+	results := w.conn.SendBatch(ctx, b)
+	err := w.entered(results)
+	if closed := results.Close(); err == nil { // which hands the rows to what was given with Query
+		err = said(closed)
+	}
+	p.Now = w.s.clock.now()
+	return err
 }
 
-func (o *op) encode() (err error) {
-	if o.change.Call != nil {
-		if o.record, err = call.EncodeCall(o.change.Call); err != nil {
-			return err
+// Read implements [group.Database].
+func (w *writer) Read(ctx context.Context, p *group.Plan) error {
+	b := &pgx.Batch{}
+	if queueReads(b, p); b.Len() == 0 {
+		return nil
+	}
+	return said(w.conn.SendBatch(ctx, b).Close())
+}
+
+// selectMeta locks the journal for the transaction and shows what must hold for it.
+const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta FOR UPDATE`
+
+// entered reads what BEGIN and selectMeta answer.
+func (w *writer) entered(results pgx.BatchResults) error {
+	if _, err := results.Exec(); err != nil {
+		return said(err)
+	}
+	var epoch, groups, micros int64
+	var fsync, pages, commit string
+	if err := results.QueryRow().Scan(&epoch, &groups, &fsync, &pages, &commit, &micros); err != nil {
+		return said(err)
+	}
+	w.s.clock.set(time.UnixMicro(micros))
+	if epoch != w.s.Identity().Epoch {
+		return fmt.Errorf("%w: %w", store.ErrFatal, errTaken)
+	}
+	if groups != w.groups {
+		return fmt.Errorf("%w: the journal is at group %d; this daemon was at %d", store.ErrFatal, groups, w.groups)
+	}
+	return safe(fsync, pages, commit)
+}
+
+// errUnforeseen means that a group has to be read before it is written. Nothing of it is there.
+var errUnforeseen = errors.New("the group has to be read first")
+
+const (
+	advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
+	// advanceFenced takes NULL, which the table refuses, from a daemon that lost the journal or on a server that is not safe.
+	advanceFenced = `UPDATE meta SET clock = $1, position = $2, groups = $3::bigint, epoch = CASE WHEN epoch = $4 AND groups = $3::bigint - 1
+		AND current_setting('fsync') <> 'off' AND current_setting('full_page_writes') <> 'off' AND current_setting('synchronous_commit') <> 'off' THEN epoch END
+		RETURNING (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+)
+
+// Apply implements [group.Database]: it makes the batch that writes and commits. A group that was not read is a transaction
+// without BEGIN and COMMIT, as it is sent in one piece.
+func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
+	if w.foreseen && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
+		return errUnforeseen // what would be refused has to be read
+	}
+	if err := w.point("write"); err != nil {
+		return said(err)
+	}
+	if err := w.link(ctx, p); err != nil {
+		return err
+	}
+	w.batch = &pgx.Batch{}
+	// The clock is written even when all changes were refused: time that a refusal was based on must not come again.
+	now, next := p.Now.UnixNano(), w.groups+1
+	if !w.foreseen {
+		w.batch.Queue(advance, now, p.Position, next)
+		w.queue(w.batch, p)
+		w.batch.Queue("COMMIT")
+		return nil
+	}
+	w.batch.Queue(advanceFenced, now, p.Position, next, w.s.Identity().Epoch).QueryRow(func(row pgx.Row) error {
+		var micros int64
+		err := row.Scan(&micros)
+		if err == nil {
+			w.s.clock.set(time.UnixMicro(micros))
+		}
+		return err
+	})
+	queueNew(w.batch, p)
+	w.queue(w.batch, p)
+	return nil
+}
+
+// Commit implements [group.Database]. When the answer is lost it finds out, on a new connection, whether the transaction is there;
+// nothing else is written before that is known.
+func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
+	results := w.conn.SendBatch(ctx, w.batch)
+	err := w.point("commit")
+	if closed := results.Close(); err == nil {
+		err = closed
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // the server says that it did not commit
+		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // an id is there, or was trimmed; the fence
+			return errUnforeseen
+		}
+		return said(err)
+	}
+	if err != nil {
+		there, asked := w.outcome(ctx)
+		if asked != nil {
+			return fmt.Errorf("%w: nobody knows what became of a COMMIT: %w: %w", store.ErrFatal, asked, said(err))
+		}
+		if !there {
+			return said(err)
 		}
 	}
-	if len(o.change.Events) > 0 {
-		o.events, err = call.EncodeEvents(o.change.Events)
+	w.groups, w.position = w.groups+1, p.Position
+	w.known.learn(p)
+	w.s.Syncs.Observe(int64(time.Since(w.began)))
+	w.s.owner.prove(w.asked)
+	w.s.fullUntil.Store(0)
+	w.failing = time.Time{}
+	_ = w.point("committed") // there is nothing left to fail
+	return nil
+}
+
+// outcome finds out whether the transaction whose answer was lost is there.
+func (w *writer) outcome(ctx context.Context) (there bool, err error) {
+	w.loseConn()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.s.cfg.Patience)
+	defer cancel()
+	for until := time.Now().Add(w.s.cfg.Patience); ; {
+		if there, err = w.look(ctx, w.groups+1); err == nil || errors.Is(err, store.ErrFatal) || !w.pause(ctx, until) {
+			return there, err
+		}
+	}
+}
+
+// pause waits a little before the server is asked again, longer each time. It reports whether there is time for that.
+func (w *writer) pause(ctx context.Context, until time.Time) bool {
+	if w.nextPause == 0 {
+		w.nextPause = firstPause
+	}
+	select {
+	case <-w.s.Done():
+	case <-ctx.Done():
+	case <-time.After(w.nextPause):
+	}
+	w.nextPause = min(2*w.nextPause, lastPause)
+	return time.Now().Before(until) && w.s.Refusal() == nil && ctx.Err() == nil
+}
+
+// Failed implements [group.Database]. While the server is away the group is tried again.
+func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bool, _ error) {
+	w.known = nil
+	if errors.Is(err, errUnforeseen) {
+		w.mustRead = true
+		return true, err
+	}
+	if errors.Is(err, ErrUnsafe) {
+		err = fmt.Errorf("%w: %w", store.ErrFatal, err)
+	}
+	if errors.Is(err, store.ErrFatal) {
+		return false, err
+	}
+	w.rollback(ctx)
+	if w.conn != nil && (w.conn.IsClosed() || lost(err)) {
+		w.loseConn()
+	}
+	if errors.Is(err, store.ErrFull) {
+		w.s.fullUntil.Store(int64(boot() + fullFor))
+	}
+	if !lost(err) || p.Ops[0].Bare { // who asked for what is bare asks again
+		w.failing = time.Time{}
+		return false, err
+	}
+	if w.failing.IsZero() {
+		w.failing, w.nextPause = time.Now(), 0
+	}
+	if !w.pause(context.WithoutCancel(ctx), w.failing.Add(w.s.cfg.Patience)) {
+		return false, fmt.Errorf("%w: the server was away for %v: %w", store.ErrFatal, w.s.cfg.Patience, err)
+	}
+	return true, err
+}
+
+// rollback ends a transaction that is open.
+func (w *writer) rollback(ctx context.Context) {
+	if w.conn == nil || w.conn.IsClosed() || w.conn.PgConn().TxStatus() == 'I' {
+		return
+	}
+	if _, err := w.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		w.loseConn()
+	}
+}
+
+func (w *writer) loseConn() {
+	if w.conn != nil {
+		w.pid = w.conn.PgConn().PID()
+		w.disconnect()
+	}
+}
+
+// disconnect ends the connection.
+func (w *writer) disconnect() {
+	if w.conn != nil {
+		closeConn(w.conn)
+		w.conn = nil
+	}
+}
+
+// connect opens the connection that writes. The statements of a group have one plan for ever: each can be carried out well
+// in one way only, and to plan them takes as long as a quarter of the group.
+func (w *writer) connect(ctx context.Context) (err error) {
+	w.conn, err = w.s.target.connect(ctx, func(p map[string]string) { p["plan_cache_mode"] = "force_generic_plan" })
+	if err != nil {
+		w.conn = nil
 	}
 	return err
 }
 
-// Commit submits a change and waits.
-func (s *Store) Commit(ctx context.Context, c *store.Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	s.Submit(c, func(err error) { done <- err })
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// reconnect opens the connection anew.
+func (w *writer) reconnect(ctx context.Context) error {
+	_, err := w.look(ctx, w.groups)
+	return err
 }
 
-// write runs f as a transaction of its own.
-func (s *Store) write(f func(context.Context, *writer) error) error { return s.admin(&op{admin: f}) }
+const selectOutcome = "SELECT epoch, groups, position FROM meta FOR UPDATE"
 
-// admin has the writer do what is no change.
-func (s *Store) admin(o *op) error {
-	done := make(chan error, 1)
-	o.done = func(err error) { done <- err }
-	if err := s.writer.submit(o, store.Full); err != nil {
-		return err
+// look opens the connection anew. It ends the session that was lost, waits for it by the lock that each transaction holds
+// on meta, and reports whether the journal has come to a group; it may be at the group before that.
+func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
+	if err := w.connect(ctx); err != nil {
+		return false, err
 	}
-	return <-done
-}
-
-func (w *writer) submit(o *op, d store.Durability) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if err := w.s.refusal(); err != nil {
-		return err
-	}
-	if w.stopping {
-		return store.ErrClosed
-	}
-	if d == store.Full {
-		w.full = append(w.full, o)
-	} else {
-		w.normal = append(w.normal, o)
-	}
-	w.arrived.Signal()
-	return nil
-}
-
-// stop lets the writer finish what was submitted.
-func (w *writer) stop() {
-	w.mu.Lock()
-	w.stopping = true
-	w.arrived.Signal()
-	w.mu.Unlock()
-	<-w.stopped
-}
-
-// run writes until stop.
-func (w *writer) run() {
-	defer close(w.stopped)
-	for group := w.take(); group != nil; group = w.take() {
-		if err := w.s.refusal(); err != nil {
-			refuse(group, err)
-		} else {
-			w.writeGroup(group)
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	if w.pid != 0 { // one of the same role, or the server refuses; there may be none
+		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
+		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
+			w.disconnect() // the session that was lost is still the other one
+			return false, said(err)
 		}
-		for _, o := range group {
-			o.done(o.err)
-		}
-		runtime.Gosched() // whom it told may have more for the next group
 	}
+	var epoch, groups, position int64
+	if err := w.conn.QueryRow(ctx, selectOutcome).Scan(&epoch, &groups, &position); err != nil {
+		w.disconnect()
+		return false, said(err)
+	}
+	switch {
+	case epoch != w.s.Identity().Epoch:
+		return false, fmt.Errorf("%w: %w", store.ErrFatal, errTaken)
+	case groups == w.groups && position == w.position:
+		there = groups == to
+	case groups == w.groups+1 && groups == to:
+		there = true
+	default:
+		return false, fmt.Errorf("%w: the journal is at group %d, position %d; this daemon was at %d, %d", store.ErrFatal, groups, position, w.groups, w.position)
+	}
+	w.pid = 0
+	return there, nil
 }
 
-func refuse(group []*op, err error) {
-	for _, o := range group {
-		o.err = err
-	}
+// endEpoch writes the mark of a clean end, after the writer has stopped.
+func (w *writer) endEpoch() error {
+	return w.s.Last(group.Op{Run: func(ctx context.Context, _ *group.Plan) error { return w.exec(ctx, "UPDATE meta SET clean = true") }})
 }
 
-// take waits for something to write and returns what is there, or nil when there will be nothing more.
-func (w *writer) take() []*op {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.full) == 0 && len(w.normal) == 0 {
-		if w.stopping {
-			return nil
-		}
-		w.arrived.Wait()
-	}
-	var group []*op
-	size := 0
-	for _, lane := range []*[]*op{&w.full, &w.normal} {
-		n := 0
-		for n < len(*lane) && len(group) < groupChanges && size < groupBytes {
-			o := (*lane)[n]
-			if o.admin != nil && len(group) > 0 {
-				break
-			}
-			n++
-			group = append(group, o)
-			if o.admin != nil {
-				*lane = (*lane)[n:]
-				return group
-			}
-			size += o.size()
-		}
-		if *lane = (*lane)[n:]; len(*lane) > 0 {
-			return group // the second lane goes when the first is empty
-		}
-		*lane = nil
-	}
-	return group
+func (w *writer) exec(ctx context.Context, text string, args ...any) error {
+	_, err := w.conn.Exec(ctx, text, bind(args)...)
+	return said(err)
+}
+
+func (w *writer) point(name string) error { return w.s.cfg.FailPoint(name) }
+
+// fullFor is for how long new calls are refused after the server said that its disk is full: then the next one tries.
+const fullFor = time.Second
+
+// Full reports that the server's disk was full a moment ago and that new calls should be refused.
+func (s *Store) Full() bool {
+	until := time.Duration(s.fullUntil.Load())
+	return until != 0 && boot() < until
 }
