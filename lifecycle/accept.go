@@ -149,7 +149,8 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
-	pass := &pass{l: l, hooks: e.hooks.Load(), fresh: true, arguments: arguments}
+	pass := l.newPass()
+	pass.fresh, pass.arguments = true, arguments
 	pass.def = e.pin(l, c)
 	if pass.def != nil && pass.def.Descriptor.Effects.Mutability == tool.ReadOnly {
 		c.Class = call.Behind
@@ -176,11 +177,11 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 		}
 		e.workers.run(func() { l.run(ctx, pass) })
 	}()
-	ahead := 0
+	to := stageRewrite
 	if pass.ahead {
-		ahead = allSteps
+		to = stageQueue
 	}
-	pass.early = pass.check(ctx, ahead)
+	pass.early = pass.check(ctx, to)
 	returned = true
 	return w
 }

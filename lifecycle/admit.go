@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 )
 
 // queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
-func (p *pass) queue(ctx context.Context) *end {
+func (p *pass) queue(ctx context.Context) conclusion {
 	if out := p.awaitThread(ctx); out != nil {
 		return out
 	}
@@ -56,13 +55,10 @@ func (p *pass) thread() limit.Thread {
 }
 
 // enterThread waits for the call's turn in its thread, until the queue timeout.
-func (p *pass) enterThread(ctx context.Context) *end {
+func (p *pass) enterThread(ctx context.Context) conclusion {
 	turn, leave, ok := p.l.e.limits.Threads.Enter(p.thread())
 	if !ok {
-		return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-			Code: tool.ResourceExhausted, Reason: "QUEUE_FULL", Aborted: true, Retryable: true,
-			Message: "Not run: too many calls of this thread are waiting",
-		})}
+		return threadFull()
 	}
 	select {
 	case <-turn:
@@ -79,7 +75,7 @@ func (p *pass) enterThread(ctx context.Context) *end {
 }
 
 // wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
-func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) *end {
+func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) conclusion {
 	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
 }
 
@@ -87,7 +83,7 @@ func (p *pass) queueLimit() time.Duration {
 	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 }
 
-func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) *end {
+func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) conclusion {
 	if p.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
@@ -107,15 +103,12 @@ func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(),
 		return p.stopped(ctx)
 	case <-timer.C:
 		giveUp()
-		return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-			Code: tool.Timeout, Reason: "QUEUE", Aborted: true, Retryable: true,
-			Message: fmt.Sprintf("Timed out after %v in the queue; it was not run", limit),
-		})}
+		return queueTimeout(limit)
 	}
 }
 
 // admit asks the circuit of the source and the Admit hooks for this attempt.
-func (p *pass) admit(ctx context.Context) *end {
+func (p *pass) admit(ctx context.Context) conclusion {
 	if out := p.enterSource(); out != nil {
 		return out
 	}
@@ -135,11 +128,7 @@ func (p *pass) admit(ctx context.Context) *end {
 			continue
 		}
 		if err != nil {
-			e := *refusal
-			e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
-			e.Code, e.Retryable, e.Aborted = tool.ResourceExhausted, true, true
-			e.Reason = or(e.Reason, entry.Name)
-			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&e)}
+			return p.notAdmitted(entry.Name, refusal)
 		}
 		if release != nil {
 			p.releases = append(p.releases, release)
@@ -149,31 +138,33 @@ func (p *pass) admit(ctx context.Context) *end {
 }
 
 // enterSource ends a call of a source whose circuit is open.
-func (p *pass) enterSource() *end {
+func (p *pass) enterSource() conclusion {
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
 	if wait == 0 {
 		p.visit = visit
 		return nil
 	}
-	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Upstream, Reason: "CIRCUIT_OPEN", Aborted: true, Retryable: true, RetryAfter: wait,
-		Message: fmt.Sprintf("Not run: what %s reaches has failed %d times in a row. It is tried again in %v; use another tool, or come back then.",
-			p.def.Descriptor.ID, failures, wait.Round(100*time.Millisecond)),
-	})}
+	return circuitOpen(p.def.Descriptor.ID, failures, wait)
 }
 
 // leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
 // upstream; an answer of the upstream does, whatever it says.
-func (p *pass) leaveSource(out *end) {
+func (p *pass) leaveSource(how conclusion) {
+	if p.visit == (limit.Visit{}) {
+		return
+	}
 	var code tool.Code
-	if out.result != nil && out.result.Error != nil {
+	out, ended := how.(*outcome)
+	if ended && out.result.Error != nil {
 		code = out.result.Error.Code
 	}
-	reached := out.ticket == nil && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
-	if opened := p.visit.Leave(code == tool.Upstream, reached); opened > 0 {
-		p.l.e.log.Warn("circuit opened: an upstream failed several times in a row", zap.String("source", p.def.Descriptor.Source),
-			zap.String("namespace", p.in.Caller.Namespace), zap.Duration("for", opened))
+	reached := ended && out.executed == call.Finished && !slices.Contains([]tool.Code{tool.Upstream, tool.Timeout, tool.Cancelled, tool.Internal}, code)
+	namespace, source := p.in.Caller.Namespace, p.def.Descriptor.Source
+	if opened := p.l.e.limits.Circuits.Leave(namespace, source, p.visit, code == tool.Upstream, reached); opened > 0 {
+		p.l.e.log.Warn("circuit opened: an upstream failed several times in a row", zap.String("source", source),
+			zap.String("namespace", namespace), zap.Duration("for", opened))
 	}
+	p.visit = limit.Visit{}
 }
 
 // giveBack has an Admit hook take back what an attempt was admitted with.
@@ -188,7 +179,7 @@ func (p *pass) giveBack(release func()) {
 }
 
 // before runs the Before hooks of this attempt. Only a required one can fail the call.
-func (p *pass) before(ctx context.Context) *end {
+func (p *pass) before(ctx context.Context) conclusion {
 	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {
 			continue
@@ -204,10 +195,7 @@ func (p *pass) before(ctx context.Context) *end {
 			return out
 		}
 		if entry.Required {
-			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-				Code: tool.ExecutionFailed, Reason: entry.Name, Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
-				Message: fmt.Sprintf("Not run: the hook %q failed", entry.Name),
-			})}
+			return p.beforeFailed(entry.Name, err)
 		}
 	}
 	return nil

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -11,7 +10,7 @@ import (
 )
 
 // parse checks the arguments: the one parse was made at the door.
-func (p *pass) parse(ctx context.Context) *end {
+func (p *pass) parse(ctx context.Context) conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
 		err = p.valid(ctx, args)
@@ -52,19 +51,8 @@ func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 	return nil
 }
 
-// invalid is the end of a call whose arguments are wrong; hook names who made them so.
-func invalid(err error, hook string) *end {
-	e := *tool.AsError(err)
-	e.Aborted = true
-	if hook != "" {
-		e.Code, e.Reason = tool.InvalidArguments, "REWRITE"
-		e.Message = fmt.Sprintf("The hook %q changed the arguments to something invalid: %s", hook, e.Message)
-	}
-	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&e)}
-}
-
 // rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
-func (p *pass) rewrite(ctx context.Context) *end {
+func (p *pass) rewrite(ctx context.Context) conclusion {
 	var names []string
 	if !p.rewritten {
 		for _, entry := range p.hooks.Rewrite {

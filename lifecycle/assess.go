@@ -40,7 +40,7 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 }
 
 // assess says what the call would do, for gates and people.
-func (p *pass) assess(ctx context.Context) *end {
+func (p *pass) assess(ctx context.Context) conclusion {
 	if len(p.hooks.Rewrite) > 0 { // one that was too slow may still look at the input
 		in := *p.in
 		p.in = &in

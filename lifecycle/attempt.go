@@ -88,9 +88,9 @@ func (p *pass) attempting(ctx context.Context) *attempt {
 
 // execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
 // tool was stopped stands.
-func (p *pass) execute(ctx context.Context) end {
+func (p *pass) execute(ctx context.Context) conclusion {
 	if out := p.own(ctx); out != nil {
-		return *out
+		return out
 	}
 	attempt := p.attempting(ctx)
 	defer attempt.reporter.close()
@@ -99,18 +99,17 @@ func (p *pass) execute(ctx context.Context) end {
 	p.l.e.cfg.FailPoint("after-tool")
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) {
 		p.keepLate(a)
-		return end{gone: true}
+		return nil
 	}
 	attempt.reporter.close()
-	return p.outcome(attempt, a)
+	return p.conclusion(attempt, a)
 }
 
 // invoke calls the tool and catches what it throws.
 func (p *pass) invoke(ctx *attempt) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
-			out := p.panicked(v, call.Started)
-			a.panicked = &out
+			a.panicked = p.panicked(v, call.Started)
 		}
 	}()
 	c := p.call(&ctx.reporter)

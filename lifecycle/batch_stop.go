@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
 )
 
 // interrupt ends the calls that do not run because of another one: those behind a Block, and with fail_fast all, that have
@@ -30,8 +29,7 @@ func (b *batch) interrupt() (did bool) {
 		if !stops(m.l.record().BatchPosition - 1) {
 			return false
 		}
-		out := interrupted(why)
-		m.p.early = &out
+		m.p.early = interrupted(why)
 		b.launch(m)
 		did = true
 		return true
@@ -66,11 +64,4 @@ func (b *batch) skip(l *live, why string) {
 	if asked != nil {
 		p.abandoned(&asked.Suspension)
 	}
-}
-
-// interrupted is the end of a call that was not run because of another call of its batch.
-func interrupted(why string) end {
-	return end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: call.ReasonBatch, Aborted: true, Message: why,
-	})}
 }

@@ -259,9 +259,9 @@ func (b *batch) enter(l *live) *member {
 	return &member{l: l, p: p, ctx: l.start(b.e.follow(context.Background(), l.record()))}
 }
 
-// walk takes the pass on to where so many steps are behind it, and returns how it ended on the way, or nil. It has a goroutine
+// walk takes the pass to the stage of that name, and returns how it ended before, or nil. It has a goroutine
 // of its own, because a hook may end it.
-func (m *member) walk(to int) *end {
+func (m *member) walk(to string) conclusion {
 	done := make(chan struct{})
 	m.l.e.workers.run(func() {
 		defer close(done)
@@ -288,7 +288,7 @@ func (b *batch) settle(m *member) {
 
 // release ends a pass that leaves the call as it was.
 func (m *member) release() {
-	m.p.leaveSource(&end{})
+	m.p.leaveSource(postponed{})
 	for _, release := range m.p.releases {
 		m.p.giveBack(release)
 	}
@@ -316,10 +316,10 @@ func (b *batch) begin() {
 		}
 		m := b.enter(b.lives[i])
 		m.p.tentative = !b.parallel() && len(group) > 0
-		out := m.walk(stepGate)
+		out := m.walk(stageGate)
 		alone := b.record.Strategy == call.Sequential || b.record.Strategy == call.Auto && out == nil && !together(m.p.in.Assessment)
 		if out == nil && !(m.p.tentative && alone) {
-			out = m.walk(stepGate + 1)
+			out = m.walk(stageQueue)
 		}
 		if m.p.tentative && (out != nil || alone) || out != nil && m.drained() {
 			m.release()
@@ -327,7 +327,7 @@ func (b *batch) begin() {
 		}
 		if out != nil {
 			b.settle(m)
-			if out.block != "" || !b.parallel() {
+			if ended, ok := out.(*outcome); ok && ended.block != "" || !b.parallel() {
 				break // what follows from it is seen to first
 			}
 			continue
@@ -346,8 +346,8 @@ func (b *batch) execute(group []*member) {
 		return
 	}
 	for _, m := range group {
-		m.p.group = b.key.ID + "/" + group[0].l.key.ID
-		switch out := m.walk(groupMeets); {
+		m.p.group, m.p.stages = b.key.ID+"/"+group[0].l.key.ID, b.e.groupPath
+		switch out := m.walk(stageQueue); {
 		case out == nil:
 			b.pending = append(b.pending, m)
 		case m.drained():

@@ -75,7 +75,7 @@ func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
 
 // ending is stopBelow for a call whose pass ends so. A tool that came to its own success has none; an answer may have ended the call
 // in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
-func (p *pass) ending(ctx context.Context, out *end) {
+func (p *pass) ending(ctx context.Context, out *outcome) {
 	most := p.l.e.stopMost()
 	switch {
 	case out.status == call.Succeeded && out.executed == call.Finished:
@@ -90,7 +90,7 @@ func (p *pass) ending(ctx context.Context, out *end) {
 const UnseenCalls = "unseen_calls"
 
 // name says in the result which calls nobody saw end.
-func (b below) name(out *end) {
+func (b below) name(out *outcome) {
 	if len(b.unseen) == 0 && !b.unknown {
 		return
 	}

@@ -26,9 +26,9 @@ func checkCheckpoint(b []byte) error {
 	return &tool.Error{Code: tool.ResourceExhausted, Reason: tool.CheckpointSize, Message: fmt.Sprintf("the checkpoint has %d bytes; at most %d are kept", len(b), maxCheckpoint)}
 }
 
-// tooManyRounds is the end of a call that has asked as much as a record may hold; nil when it may ask. A question about an attempt in
-// doubt is always asked: its tool did not choose to.
-func tooManyRounds(c *call.Call, origin string, executed call.Executed) *end {
+// askedTooOften returns the outcome of a call that has asked as much as a record may hold; nil when it may ask. A question about an attempt
+// in doubt is always asked: its tool did not choose to.
+func askedTooOften(c *call.Call, origin string, executed call.Executed) *outcome {
 	if origin == call.OriginDoubt {
 		return nil
 	}
@@ -44,9 +44,7 @@ func tooManyRounds(c *call.Call, origin string, executed call.Executed) *end {
 	default:
 		return nil
 	}
-	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.ResourceExhausted, Reason: "TOO_MANY_ROUNDS", Aborted: true, Message: "Not asked: the call has asked " + why,
-	})}
+	return tooManyRounds(why, executed)
 }
 
 // voteWeight is about what a vote takes: ids, times and who gave it.

@@ -193,8 +193,7 @@ func (l *live) wish(r call.CancelRequest) error {
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
 func (l *live) cancelAbove(p *pass, r call.CancelRequest, a *cancelling) error {
 	cause := wished(&r)
-	out := endOf(cause, call.NotStarted)
-	p.checked, p.early = true, &out
+	p.early = stoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
 	stop(cause)
 	m := &member{l: l, p: p, ctx: l.start(base)}
@@ -218,9 +217,9 @@ func (l *live) heldBack() bool {
 // decision as a whole. The caller has the slot, which is given back.
 func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
 	p := l.lookupPass()
-	out := endOf(wished(&r), executed)
-	records := p.after(context.Background(), &out)
-	s := l.finalStep(p, &out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
+	out := stoppedBy(wished(&r), executed)
+	records := p.after(context.Background(), out)
+	s := l.finalStep(p, out, call.Event{Type: call.EventCancelRequested, Cancel: &r})
 	s.records = records
 	apply := s.apply
 	s.apply = func(c *call.Call) {

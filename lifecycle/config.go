@@ -125,12 +125,14 @@ type Engine struct {
 	held  custody
 	hold  hold
 
-	policies *Policies
-	limits   *limit.Limits
-	batches  batches
-	workers  workers
-	owners   owners
-	sweeps   sweeps
+	policies  *Policies
+	limits    *limit.Limits
+	path      []stage // of a call, and behind the gates of calls that run together
+	groupPath []stage
+	batches   batches
+	workers   workers
+	owners    owners
+	sweeps    sweeps
 
 	operations *outbox.Operations
 	outbox     *outbox.Outbox
@@ -191,14 +193,15 @@ func New(cfg Config) (*Engine, error) {
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
 		policies: cfg.Policies,
 		limits:   limit.New(cfg.Config),
-		lives:    map[call.Key]*live{},
-		blocked:  map[call.Key]blockedRun{},
-		purging:  make(chan struct{}, 1),
-		closing:  make(chan struct{}),
-		over:     make(chan struct{}),
-		idle:     make(chan struct{}),
-		meters:   newMeters(),
-		sweeps:   sweeps{wake: make(chan struct{}, 1)},
+		path:     newPath(), groupPath: newGroupPath(),
+		lives:   map[call.Key]*live{},
+		blocked: map[call.Key]blockedRun{},
+		purging: make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		over:    make(chan struct{}),
+		idle:    make(chan struct{}),
+		meters:  newMeters(),
+		sweeps:  sweeps{wake: make(chan struct{}, 1)},
 	}
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)

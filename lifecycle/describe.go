@@ -29,17 +29,18 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	l := &live{e: e, key: c.Key(), c: c}
-	pass := &pass{l: l, hooks: e.hooks.Load(), def: def, arguments: call.Parse(spec.Arguments)}
+	pass := l.newPass()
+	pass.def, pass.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
-	if end := pass.check(ctx, 0); end != nil {
-		out.Error = pass.scrubError(end.result.Error)
-		return out, nil
-	}
-	for _, step := range []func(context.Context) *end{pass.rewrite, pass.assess, pass.secrets} {
-		if end := step(ctx); end != nil {
-			out.Error = pass.scrubError(end.result.Error)
-			return out, nil
+	end := pass.check(ctx, stageRewrite)
+	for _, step := range []func(context.Context) conclusion{pass.rewrite, pass.assess, pass.secrets} {
+		if end == nil {
+			end = step(ctx)
 		}
+	}
+	if ended, ok := end.(*outcome); ok {
+		out.Error = pass.scrubError(ended.result.Error)
+		return out, nil
 	}
 	a := pass.askGates(ctx)
 	out.Valid, out.Effective = true, pass.effective.Text()

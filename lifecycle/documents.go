@@ -104,14 +104,14 @@ type writing struct {
 
 // documentChanges turns commands into changes and the events that tell them: those of hooks and those of the tool. A command
 // that is malformed, or for a scope that the call does not have, is a bug of its author: it is dropped and logged.
-func (p *pass) documentChanges(out *end) ([]store.DocumentChange, []call.Event) {
-	if len(p.commands)+len(out.commands)+len(out.hooked) == 0 {
+func (p *pass) documentChanges(ofTool, ofAfter []tool.Command) ([]store.DocumentChange, []call.Event) {
+	if len(p.commands)+len(ofTool)+len(ofAfter) == 0 {
 		return nil, nil
 	}
 	w := writing{p: p}
 	w.add(p.commands, true, false)
-	w.add(out.commands, p.l.e.mayWriteNamespace(p.l.peek().Tool), true)
-	w.add(out.hooked, true, false)
+	w.add(ofTool, p.l.e.mayWriteNamespace(p.l.peek().Tool), true)
+	w.add(ofAfter, true, false)
 	return w.changes, w.events
 }
 

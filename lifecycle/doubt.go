@@ -60,18 +60,12 @@ func (l *live) settleDoubt(ctx context.Context, p *pass) {
 	case errors.Is(cause, causeDrained), errors.Is(cause, errJournal):
 		// The next daemon finds the call as this one did.
 	case cause != nil:
-		l.finish(context.WithoutCancel(ctx), p, endOf(cause, call.ExecutedUnknown))
+		l.finish(context.WithoutCancel(ctx), p, stoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
 		l.again(l.lookupPass())
 		l.unwatched()
-	case result.IsSuccess() || result.IsError():
-		l.finish(ctx, p, p.outcome(ctx, answer{result: result}))
-	case result.IsPending() && result.Operation != nil: // it goes on elsewhere
-		if out := p.outcome(ctx, answer{result: result}); out.operation != nil {
-			l.park(ctx, p, out)
-		} else {
-			l.finish(ctx, p, out)
-		}
+	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
+		p.conclusion(ctx, answer{result: result}).conclude(ctx, p)
 	default:
 		l.undecided(ctx, p)
 	}
@@ -103,19 +97,12 @@ func (l *live) undecided(ctx context.Context, p *pass) {
 		return
 	}
 	p.attempt = 0 // its end stays unknown
-	out := end{ticket: doubtTicket(p.in.Description.Title), origin: call.OriginDoubt, executed: call.ExecutedUnknown}
-	if s, err := p.suspension(&out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
+	out := &suspended{ticket: doubtTicket(p.in.Description.Title), origin: call.OriginDoubt, executed: call.ExecutedUnknown}
+	if s, err := p.suspension(out); err != nil || p.nobody(s, call.ExecutedUnknown) != nil {
 		l.finish(ctx, p, inDoubt())
 		return
 	}
 	l.suspend(ctx, p, out)
-}
-
-// inDoubt is the end of a call of which nobody knows whether it ran.
-func inDoubt() end {
-	return end{status: call.Failed, executed: call.ExecutedUnknown, result: failure(&tool.Error{
-		Code: tool.InDoubt, Aborted: true, Message: "It is not known whether this ran",
-	})}
 }
 
 // doubtTicket is the question what became of an attempt. It is for whom a call of the tier CONFIRM would ask.
@@ -179,7 +166,7 @@ func (l *live) afterDoubt(ctx context.Context, p *pass, d *tool.Decision, holds 
 	a := parseDoubt(d.Result)
 	switch {
 	case a.Outcome == doubtHappened:
-		l.settleRun(ctx, p, end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result()})
+		l.settleRun(ctx, p, answered(call.Finished, a.result()))
 	case a.Outcome == doubtRunAgain && holds && p.def != nil:
 		p.rewritten, p.resume = true, l.lastInput(l.record())
 		l.run(ctx, p)

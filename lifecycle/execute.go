@@ -18,14 +18,14 @@ import (
 type answer struct {
 	result   *tool.Result
 	err      error
-	panicked *end
+	panicked *outcome
 }
 
 // abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
 func (p *pass) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
-	out := endOf(cause, call.ExecutedUnknown)
+	out := stoppedBy(cause, call.ExecutedUnknown)
 	out.result.Error.DeveloperMessage = fmt.Sprintf("the tool did not return within %v of its cancellation", p.l.e.cfg.Grace)
 	p.l.conclude(ctx, p, out)
 }
@@ -79,53 +79,67 @@ type lateResult struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// outcome turns what a tool returned into how the pass ends.
-func (p *pass) outcome(ctx context.Context, a answer) end {
+// conclusion turns what a tool returned into how the pass ends.
+func (p *pass) conclusion(ctx context.Context, a answer) conclusion {
 	if a.panicked != nil {
-		return *a.panicked
+		return a.panicked
 	}
 	if a.result != nil {
 		p.process = a.result.Process
 	}
-	if a.err != nil {
-		return p.aborted(ctx, a)
-	}
 	switch {
+	case a.err != nil && ctx.Err() != nil:
+		return stoppedBy(context.Cause(ctx), p.stoppedWith(a.err))
+	case errors.Is(a.err, tool.ErrLost):
+		return lost{}
+	case a.err != nil:
+		return p.returnedErr(a.err)
 	case a.result.IsSuccess():
 		if out := p.checkData(a.result); out != nil {
-			return *out
+			return out
 		}
-		return end{status: call.Succeeded, executed: call.Finished, after: true, result: a.result, commands: a.result.Documents, actions: a.result.Actions}
+		return p.succeeded(a.result)
 	case a.result.IsError():
-		r := *a.result
-		e := tool.Error{Code: tool.ExecutionFailed, Message: or(r.Message, "The tool failed without saying why")}
-		if r.Error != nil {
-			e = *r.Error
-			if e.Code != tool.ExecutionFailed && e.Reason == "" {
-				e.Reason = string(e.Code)
-			}
-			if !ownCode(e.Code) {
-				e.Code = tool.ExecutionFailed
-			}
-		}
-		e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
-		r.Error = &e
-		return end{status: call.Failed, executed: call.Finished, after: true, result: &r, commands: r.Documents, actions: r.Actions}
+		return p.returnedError(a.result)
 	case a.result.IsPending() && a.result.Operation != nil:
 		return p.continues(a.result)
 	case a.result.IsPending():
 		return p.asks(a.result)
 	}
-	return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
-		Code: tool.Internal, Aborted: true, Message: "The tool ended without a result",
-	})}
+	return noResult()
 }
 
-// ownCode reports whether an ERROR result keeps its code: limits and upstream failures are met by tools alone.
-func ownCode(c tool.Code) bool { return c == tool.ResourceExhausted || c == tool.Upstream }
+// stoppedWith is how far a stopped attempt got that returned err.
+func (p *pass) stoppedWith(err error) call.Executed {
+	switch {
+	case errors.Is(err, tool.ErrLost):
+		return call.ExecutedUnknown
+	case errors.Is(err, tool.ErrNotRun):
+		return p.beforeAttempt()
+	}
+	return call.Started
+}
 
-// asks is the end of a pass whose tool has a question.
-func (p *pass) asks(r *tool.Result) end {
+// beforeAttempt is how far a call got whose newest attempt did not begin.
+func (p *pass) beforeAttempt() call.Executed {
+	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
+		if earlier.Ended.IsZero() {
+			return call.ExecutedUnknown
+		}
+	}
+	return call.NotStarted
+}
+
+// checkData returns the outcome of a result that does not meet its schema; nil when it does.
+func (p *pass) checkData(r *tool.Result) *outcome {
+	if err := p.def.Schema.ValidateResult(r.JSON()); err != nil {
+		return wrongData(r, err)
+	}
+	return nil
+}
+
+// asks is how a pass ends whose tool has a question.
+func (p *pass) asks(r *tool.Result) conclusion {
 	t := tool.Ticket{Message: r.Message}
 	if r.Suspension != nil {
 		t = *r.Suspension
@@ -138,59 +152,7 @@ func (p *pass) asks(r *tool.Result) end {
 	if err != nil {
 		return p.unaskable(call.OriginTool, err)
 	}
-	return end{ticket: &t, origin: call.OriginTool, commands: r.Documents, actions: r.Actions, executed: call.Started}
-}
-
-// aborted is the end of a pass whose tool returned an error: what it wanted to store is dropped.
-func (p *pass) aborted(ctx context.Context, a answer) end {
-	executed := call.Started
-	switch {
-	case errors.Is(a.err, tool.ErrLost) && ctx.Err() == nil:
-		return end{lost: true}
-	case errors.Is(a.err, tool.ErrLost):
-		executed = call.ExecutedUnknown
-	case errors.Is(a.err, tool.ErrNotRun):
-		executed = p.notRun()
-	}
-	if ctx.Err() != nil {
-		return endOf(context.Cause(ctx), executed)
-	}
-	e := *tool.AsError(a.err)
-	e.Aborted, e.DeveloperMessage = true, p.forOperators(e.DeveloperMessage)
-	out := end{status: call.Failed, executed: call.Finished, after: true, result: failure(&e)}
-	switch {
-	case errors.Is(a.err, tool.ErrNotRun):
-		out.executed = executed
-	case e.Code == tool.Cancelled || errors.Is(a.err, context.Canceled):
-		e.Code, out.status = tool.Cancelled, call.Cancelled
-	case errors.Is(a.err, context.DeadlineExceeded):
-		e.Code = tool.Timeout
-	case e.Code == tool.Sandbox:
-		out.executed = call.NotStarted
-	}
-	return out
-}
-
-// notRun is how far a call came whose attempt never began.
-func (p *pass) notRun() call.Executed {
-	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
-		if earlier.Ended.IsZero() {
-			return call.ExecutedUnknown
-		}
-	}
-	return call.NotStarted
-}
-
-// checkData holds a result to its schema.
-func (p *pass) checkData(r *tool.Result) *end {
-	err := p.def.Schema.ValidateResult(r.JSON())
-	if err == nil {
-		return nil
-	}
-	return &end{status: call.Failed, executed: call.Finished, after: true, commands: r.Documents, actions: r.Actions, result: failure(&tool.Error{
-		Code: tool.ExecutionFailed, Reason: "RESULT_SCHEMA", DeveloperMessage: err.Error(),
-		Message: "The tool ran, but its result is not what it promises",
-	})}
+	return &suspended{ticket: &t, origin: call.OriginTool, executed: call.Started, writes: writesOf(r)}
 }
 
 // call builds what the tool gets.

@@ -190,11 +190,9 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 // storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
 func (l *live) storeExpired(s *call.Suspension) error {
 	p := l.lookupPass()
-	out := end{status: call.Cancelled, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Expired, Message: "No answer within " + s.ExpiresAt.Sub(s.Created).Round(time.Second).String(),
-	})}
-	records := p.after(context.Background(), &out)
-	final := l.finalStep(p, &out)
+	out := expired(s.ExpiresAt.Sub(s.Created))
+	records := p.after(context.Background(), out)
+	final := l.finalStep(p, out)
 	final.notBefore, final.records = s.ExpiresAt, records
 	apply := final.apply
 	final.apply = func(c *call.Call) {
@@ -227,7 +225,8 @@ func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 // lookupPass returns a pass for the end of a call that is stored, with what hooks need to see it.
 func (l *live) lookupPass() *pass {
 	c := l.record()
-	p := &pass{l: l, hooks: l.e.hooks.Load(), arguments: call.Parse(c.Effective)}
+	p := l.newPass()
+	p.arguments = call.Parse(c.Effective)
 	if def, ok := l.e.lookup(c); ok {
 		p.def = def
 		p.effective, _ = p.arguments.Arguments(p.def.Descriptor.MaxArguments)

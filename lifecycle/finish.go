@@ -16,14 +16,14 @@ import (
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
-func (l *live) finish(ctx context.Context, p *pass, out end) {
+func (l *live) finish(ctx context.Context, p *pass, out *outcome) {
 	asked := l.peek().LastRound()
-	p.ending(ctx, &out)
-	records := p.after(ctx, &out)
-	s := l.finalStep(p, &out)
+	p.ending(ctx, out)
+	records := p.after(ctx, out)
+	s := l.finalStep(p, out)
 	s.records = records
 	l.e.cfg.FailPoint("before-result")
-	if err := l.storeEnd(p, s, &out); err != nil {
+	if err := l.storeEnd(p, s, out); err != nil {
 		l.e.log.Error("result not stored; recovery decides", zap.String("call_id", l.key.ID), zap.Error(err))
 		l.lose(storeRefusal(err, l.key.ID))
 		return
@@ -36,7 +36,7 @@ func (l *live) finish(ctx context.Context, p *pass, out end) {
 
 // storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
 // call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
-func (l *live) storeEnd(p *pass, s step, out *end) error {
+func (l *live) storeEnd(p *pass, s step, out *outcome) error {
 	replaced := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
@@ -49,7 +49,7 @@ func (l *live) storeEnd(p *pass, s step, out *end) error {
 		case !replaced:
 			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
 			p.commands, p.letGo, replaced = nil, nil, true
-			*out = notStored(out)
+			out = resultNotStored(out)
 			s = l.finalStep(p, out)
 			continue
 		}
@@ -57,19 +57,8 @@ func (l *live) storeEnd(p *pass, s step, out *end) error {
 	}
 }
 
-// notStored is the end of a call whose result the journal refused for its content.
-func notStored(out *end) end {
-	status := call.Failed
-	if out.status == call.Cancelled {
-		status = out.status
-	}
-	return end{status: status, executed: out.executed, result: failure(&tool.Error{
-		Code: tool.Internal, Reason: "RESULT_NOT_STORED", Aborted: true, Message: "The tool ended, but its result could not be stored",
-	})}
-}
-
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
-func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
+func (l *live) finalStep(p *pass, out *outcome, before ...call.Event) step {
 	c := l.peek()
 	result := copyResult(out.result)
 	readableResult(result)
@@ -79,7 +68,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 	if n := len(c.Attempts); n > 0 && p.attempt == n {
 		result.Duration = now.Sub(c.Attempts[n-1].Started)
 	}
-	documents, events := p.documentChanges(out)
+	documents, events := p.documentChanges(out.commands, out.hooked)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.status, Executed: out.executed, Result: result}}
 	if len(before)+len(events) == 0 {
 		events = p.event(finished)
@@ -112,7 +101,7 @@ func (l *live) finalStep(p *pass, out *end, before ...call.Event) step {
 
 // siftEnd passes the last events of a call through its filters. What they leave of the result is what is stored: the
 // record never shows what the events do not. How the call ended is not theirs to change, nor to leave out.
-func (l *live) siftEnd(events []call.Event, out *end) ([]call.Event, []store.Record, *tool.Result) {
+func (l *live) siftEnd(events []call.Event, out *outcome) ([]call.Event, []store.Record, *tool.Result) {
 	last := events[len(events)-1]
 	events, kept := l.siftStep(events)
 	if !l.filtersChange() {

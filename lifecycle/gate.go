@@ -22,20 +22,20 @@ type asked struct {
 	verdict  hook.Verdict
 	gate     string // that gave it
 	verdicts []call.GateVerdict
-	failed   *end // a gate failed and that refuses the call
+	failed   *outcome // a gate failed and that refuses the call
 }
 
 // intercepts reports whether the call does not simply run.
 func (a *asked) intercepts() bool { return a.failed != nil || a.verdict.Kind() != hook.KindAllow }
 
 // gate asks all gates and does what they say.
-func (p *pass) gate(ctx context.Context) *end {
+func (p *pass) gate(ctx context.Context) conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
 	a := p.askGates(ctx)
 	if p.tentative && a.intercepts() {
-		return &end{back: true}
+		return postponed{}
 	}
 	p.found.gated, p.found.verdicts = true, a.verdicts
 	for i := range a.verdicts {
@@ -56,7 +56,7 @@ func (p *pass) gate(ctx context.Context) *end {
 	switch a.verdict.Kind() {
 	case hook.KindSuspend:
 		t := a.verdict.Ticket()
-		return &end{ticket: &t, origin: a.gate, policy: a.verdict.Policy()}
+		return &suspended{ticket: &t, origin: a.gate, policy: a.verdict.Policy()}
 	case hook.KindSetResult:
 		return setResult(a.verdict.Result())
 	}
@@ -139,14 +139,6 @@ func (p *pass) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) h
 	return hook.Verdict{}
 }
 
-// hookFailed is the end of a call that a failing hook refuses. The model learns the name, the operator the rest.
-func (p *pass) hookFailed(name string, err error) *end {
-	return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "HOOK_FAILED", Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
-		Message: fmt.Sprintf("Refused: the hook %q failed", name),
-	})}
-}
-
 var errVerdict = errors.New("the gate gave no valid verdict")
 
 // checkVerdict refuses what a gate may not answer; a question that could not be stored is caught here, before it is one.
@@ -183,21 +175,6 @@ func reasonOf(v hook.Verdict) string {
 		return r.Error.Message
 	}
 	return v.Reason()
-}
-
-func blocked(reason string) *end {
-	return &end{status: call.Failed, executed: call.NotStarted, after: true, block: or(reason, "no reason given"), result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "BLOCKED", TerminateRun: true, Aborted: true, Message: "Blocked: " + or(reason, "no reason given"),
-	})}
-}
-
-func setResult(r *tool.Result) *end {
-	c := *r
-	out := &end{status: call.Succeeded, executed: call.NotStarted, after: true, result: &c}
-	if r.IsError() {
-		out.status = call.Failed
-	}
-	return out
 }
 
 // answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated

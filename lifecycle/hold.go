@@ -98,7 +98,7 @@ func (e *Engine) awaitHold() {
 
 // awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
 // then on.
-func (p *pass) awaitThread(ctx context.Context) *end {
+func (p *pass) awaitThread(ctx context.Context) conclusion {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (p *pass) awaitThread(ctx context.Context) *end {
 
 // own returns the end of a pass whose effect may not start, because another daemon may own the journal; nil when it may. A
 // read-only effect always may.
-func (p *pass) own(ctx context.Context) *end {
+func (p *pass) own(ctx context.Context) conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil
 	}
@@ -119,10 +119,9 @@ func (p *pass) own(ctx context.Context) *end {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		out := endOf(context.Cause(ctx), p.notRun())
-		return &out
+		return stoppedBy(context.Cause(ctx), p.beforeAttempt())
 	}
-	return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
+	return unaccepted{err}
 }
 
 // Own returns why nothing may start, because another daemon may own the journal.

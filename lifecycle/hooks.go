@@ -49,7 +49,7 @@ func (e *Engine) SetHooks(s hook.Set) error {
 
 // broken returns the end of a call when a hook answered what its kind may not: that is no failure that a configuration
 // may allow. nil when err is another error.
-func broken(name string, err error) *end {
+func broken(name string, err error) *outcome {
 	if !errors.As(err, new(*hook.ProtocolError)) {
 		return nil
 	}
@@ -58,7 +58,7 @@ func broken(name string, err error) *end {
 
 // failedHook counts and logs the failure of a hook that may hold a call up, and returns what its entry says of failures; nil
 // when the call goes on as if the hook had not been asked.
-func (p *pass) failedHook(kind, name string, mode hook.Failure, err error) *end {
+func (p *pass) failedHook(kind, name string, mode hook.Failure, err error) *outcome {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	if out := broken(name, err); out != nil {

@@ -22,7 +22,7 @@ func (p *pass) startsUnwritten() bool {
 
 // intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
 // to be written first becomes SYNC here.
-func (p *pass) intent(context.Context) *end {
+func (p *pass) intent(context.Context) conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
@@ -49,35 +49,37 @@ func (p *pass) intent(context.Context) *end {
 	return nil
 }
 
-// unwritten is the end of a call whose step the journal did not take. A call that was never stored never came to be, unless
-// events of it were told: were it forgotten, the same call_id would tell others under their numbers. A cancel may have brought
-// it there since the step was refused; it wins, also before it has reached this pass.
-func (p *pass) unwritten(err error) *end {
+// unwritten is how a pass ends whose step the journal did not take.
+func (p *pass) unwritten(err error) conclusion {
+	if out := p.outcomeWithout(err); out != nil {
+		return out
+	}
+	return unaccepted{err}
+}
+
+// outcomeWithout returns the outcome of a call whose step the journal did not take; nil when it has none. A call that was never stored never
+// came to be, unless events of it were published: were it forgotten, the same call_id would publish others under their numbers. A cancel may
+// have stored it since the step was refused; it wins, also before it has reached this pass. When the journal is lost, recovery decides.
+func (p *pass) outcomeWithout(err error) *outcome {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
 	known, wish := p.l.stored || p.l.told > 0, p.l.c.Cancel
 	p.l.mu.Unlock()
-	if !known {
-		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err}
+	switch {
+	case !known || errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed):
+		return nil
+	case wish != nil:
+		return stoppedBy(wished(wish), call.NotStarted)
 	}
-	if errors.Is(err, store.ErrFatal) || errors.Is(err, store.ErrClosed) {
-		return &end{refused: storeRefusal(err, p.l.key.ID), unstored: err} // recovery decides
-	}
-	if wish != nil {
-		out := endOf(wished(wish), call.NotStarted)
-		return &out
-	}
-	return &end{status: call.Failed, executed: call.NotStarted, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: p.forOperators(err.Error()),
-	})}
+	return p.notStored(err)
 }
 
-// refuse tells that a call never came to be. If it has come into the journal since, it ends as every other call does.
+// refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
 func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 	l.slot.take()
-	out := p.unwritten(err)
-	if out.refused != nil {
-		l.lose(out.refused) // with the slot: whoever comes next must see it
+	out := p.outcomeWithout(err)
+	if out == nil {
+		l.lose(storeRefusal(err, l.key.ID)) // with the slot: the next holder must see it
 		l.unslot()
 		return
 	}
@@ -85,5 +87,5 @@ func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
 	if ran {
 		out = p.cutOff(err)
 	}
-	l.finish(ctx, p, *out)
+	l.finish(ctx, p, out)
 }

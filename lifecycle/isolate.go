@@ -2,9 +2,7 @@ package lifecycle
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -13,17 +11,14 @@ import (
 var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
 // isolate ends a call whose tool requires more isolation than there is: nothing ever runs with less.
-func (p *pass) isolate(context.Context) *end {
+func (p *pass) isolate(context.Context) conclusion {
 	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
 		return nil
 	}
 	isolation := p.l.e.isolationOf(p.def.Descriptor)
 	for _, fact := range fullIsolation {
 		if !isolation.Holds(fact) && (fact != "net" || isolation.Network != "open") {
-			return &end{status: call.Failed, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-				Code: tool.Sandbox, Reason: fact, Aborted: true,
-				Message: fmt.Sprintf("Not run: the tool requires isolation and this machine does not give %s", fact),
-			})}
+			return notIsolated(fact)
 		}
 	}
 	return nil

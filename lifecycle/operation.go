@@ -24,8 +24,8 @@ const (
 	maxOperation    = 1 << 10
 )
 
-// continues is the end of a pass whose tool started work that goes on elsewhere.
-func (p *pass) continues(r *tool.Result) end {
+// continues is how a pass ends whose tool started work that continues elsewhere.
+func (p *pass) continues(r *tool.Result) conclusion {
 	o := *r.Operation
 	_, polls := p.def.Tool.(tool.Poller)
 	broken := ""
@@ -40,22 +40,20 @@ func (p *pass) continues(r *tool.Result) end {
 		broken = "it has a question and an operation"
 	}
 	if broken != "" {
-		return end{status: call.Failed, executed: call.ExecutedUnknown, after: true, result: failure(&tool.Error{
-			Code: tool.Internal, Aborted: true, Message: "The tool started something that nobody can follow", DeveloperMessage: broken,
-		})}
+		return unfollowable(broken)
 	}
 	if o.PollAfter > 0 {
 		o.PollAfter = max(o.PollAfter, pollLeast)
 	}
-	return end{
-		commands: r.Documents, actions: r.Actions, executed: call.ExecutedUnknown, note: r.Message,
+	return &continued{
+		writes: writesOf(r), note: r.Message,
 		operation: &call.Operation{ID: o.ID, Every: o.PollAfter, Expires: p.l.e.store.Now().Add(or(o.ExpiresIn, operationExpiry)).Truncate(time.Microsecond)},
 	}
 }
 
 // park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
-func (l *live) park(ctx context.Context, p *pass, out end) {
-	documents, events := p.documentChanges(&out)
+func (l *live) park(ctx context.Context, p *pass, out *continued) {
+	documents, events := p.documentChanges(out.commands, nil)
 	if out.note != "" {
 		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
 	}
@@ -63,7 +61,7 @@ func (l *live) park(ctx context.Context, p *pass, out end) {
 	if cause := p.mustEnd(ctx); cause != nil {
 		l.unslot()
 		p.stopOperation(out.operation) // no record has it: this is its only stop
-		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
+		l.finish(ctx, p, stoppedBy(cause, call.ExecutedUnknown))
 		return
 	}
 	err := l.commitSlotted(step{
@@ -77,9 +75,8 @@ func (l *live) park(ctx context.Context, p *pass, out end) {
 	})
 	l.unslot()
 	if err != nil {
-		out.origin = call.OriginTool
 		p.stopOperation(out.operation)
-		l.unasked(ctx, p, &out, err)
+		l.unasked(ctx, p, call.OriginTool, err)
 		return
 	}
 	l.e.cfg.FailPoint("after-operation")
@@ -214,13 +211,11 @@ func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 		next = coming{}
 	case cause != nil:
 		p.stopOperation(o)
-		l.finish(ctx, p, endOf(cause, call.ExecutedUnknown))
+		l.finish(ctx, p, stoppedBy(cause, call.ExecutedUnknown))
 		return coming{}
 	case expired:
 		p.stopOperation(o)
-		l.finish(ctx, p, end{status: call.Failed, executed: call.ExecutedUnknown, after: true, result: failure(&tool.Error{
-			Code: tool.Timeout, Reason: "OPERATION", Aborted: true, Message: "Timed out: what the tool started did not end in time",
-		})})
+		l.finish(ctx, p, operationTimeout())
 		return coming{}
 	}
 	return next
@@ -250,26 +245,27 @@ func (p *pass) poll(ctx context.Context, o *call.Operation) *answer {
 
 // answered does what came of an operation. It reports whether that goes on, and as which one.
 func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
-	out := p.outcome(ctx, a)
-	switch {
-	case out.ticket != nil:
-		p.l.suspend(ctx, p, out)
-	case out.operation == nil:
-		if a.err == nil && a.result.IsPending() { // it goes on, in a way that nobody can follow
-			p.stopOperation(o)
+	out := p.conclusion(ctx, a)
+	switch out := out.(type) {
+	case *continued:
+		if a.result.Operation.ExpiresIn == 0 {
+			out.operation.Expires = o.Expires
 		}
-		p.l.finish(ctx, p, out)
-	case out.operation.ID == o.ID && out.operation.Every == o.Every && a.result.Operation.ExpiresIn == 0:
+		if *out.operation != *o {
+			break // to park asks for the next turn
+		}
 		if out.note != "" {
 			_ = p.l.emit(call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
 		}
 		return o, true
-	default:
-		if a.result.Operation.ExpiresIn == 0 {
-			out.operation.Expires = o.Expires
+	case lost:
+		return o, true // the operation may have ended: the tool is asked again
+	case *outcome:
+		if a.err == nil && a.result.IsPending() { // it continues, in a way that nobody can follow
+			p.stopOperation(o)
 		}
-		p.l.park(ctx, p, out) // which asks for its next turn
 	}
+	out.conclude(ctx, p)
 	return nil, false
 }
 

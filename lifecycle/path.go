@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -17,66 +15,52 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// pass is one way of a call along the path: from its start, or from a decision, to an end or a suspension.
+// pass is one way of a call along the path: from its start, or from a decision, to a conclusion.
 type pass struct {
-	l           *live
-	hooks       *hookSet
-	def         *Definition
-	arguments   call.Parsed    // as requested; on resume as stored or as the decision brought
-	effective   tool.Arguments // from here on only these count
-	fresh       bool           // of a call that begins
-	checked     bool           // resolved and parsed
-	early       *end           // how it ended before it had a goroutine of its own
-	resume      *tool.ResumeInput
-	rewritten   bool // the arguments are effective ones: Rewrite hooks have seen them
-	in          *hook.Input
-	unread      *hook.Input // the same before the arguments were read, when nobody holds it
-	documents   *snapshot
-	seen        snapshot       // what documents is in the beginning: a call that reads none pays nothing
-	commands    []tool.Command // of Before hooks, which commit with the call
-	releases    []func()       // of Admit hooks
-	attempt     int
-	outlived    bool         // the attempt began before the daemon started
-	letGo       []call.Event // what filters let go for a question that was not stored
-	process     *tool.ProcessReport
-	found       findings
-	walked      int  // how many of the steps are behind it
-	ahead       bool // it goes on in the goroutine of its caller
-	slot        limit.Slot
-	visit       limit.Visit   // of its source
-	queued      time.Time     // since when it waits; zero: it did not have to
-	leaveThread func()        // ends its turn in its thread; nil: it has none
-	group       string        // of calls that run together: the Before hooks of all come before its tool
-	tentative   bool          // calls before it run first if a gate intercepts it
-	owner       atomic.Int32  // of the attempt: its own goroutine until it returned, or whoever abandoned it
-	one         [1]call.Event // room for the event of a step, which nobody keeps
+	l      *live
+	hooks  *hookSet
+	def    *Definition
+	stages []stage    // that are before it
+	early  conclusion // from a goroutine that is not its own
+
+	arguments call.Parsed    // as requested; on resume as stored or as the decision brought
+	effective tool.Arguments // from here on only these count
+	resume    *tool.ResumeInput
+	in        *hook.Input
+	unread    *hook.Input // the same before the arguments were read, when nobody holds it
+	documents *snapshot
+	seen      snapshot // what documents is in the beginning: a call that reads none pays nothing
+
+	fresh     bool // of a call that begins
+	rewritten bool // the arguments are effective ones: Rewrite hooks have seen them
+	ahead     bool // it continues in the goroutine of its caller
+	tentative bool // calls before it run first if a gate intercepts it
+	outlived  bool // its attempt began before the daemon started
+
+	held
+	queued   time.Time // since when it waits; zero: it did not have to
+	group    string    // of calls that run together: the Before hooks of all come before its tool
+	attempt  int
+	owner    atomic.Int32 // of the attempt: its own goroutine until it returned, or whoever abandoned it
+	process  *tool.ProcessReport
+	found    findings
+	commands []tool.Command // of Before hooks, which commit with the call
+	letGo    []call.Event   // what filters let go for a question that was not stored
+	room
 }
 
-// end is how a pass ended: with an outcome, or with a question.
-type end struct {
-	status   call.Status
-	executed call.Executed
-	result   *tool.Result
-	after    bool // After hooks see it
-	block    string
-	commands []tool.Command // of the tool
-	hooked   []tool.Command // of After hooks
-	actions  []tool.Action
+// held is what a pass holds until it ends.
+type held struct {
+	slot        limit.Slot
+	visit       limit.Visit // of its source
+	leaveThread func()      // ends its turn in its thread; nil: it has none
+	releases    []func()    // of Admit hooks
+}
 
-	ticket *tool.Ticket
-	origin string // of the ticket
-	policy string // by which it is asked
-
-	operation *call.Operation // the work goes on elsewhere
-	note      string          // about that
-
-	// refused is set when nothing of the call may be stored: it never came to be.
-	refused  error
-	unstored error // what the journal said
-
-	lost bool // the tool did not see how its attempt ended
-	gone bool // the attempt was abandoned while the tool ran: whoever did that ends the pass
-	back bool // a gate intercepted a call that is tentative: nothing of the pass is told
+// room is memory for what most calls need once.
+type room struct {
+	one     [1]call.Event // the event of a step, which nobody keeps
+	success outcome       // of a tool that succeeded
 }
 
 // start counts a pass and makes the call's context from what [Engine.follow] returned. The caller runs the pass.
@@ -126,22 +110,18 @@ func (l *live) run(ctx context.Context, p *pass) {
 		}
 		go func() { // with runtime.Goexit: this goroutine cannot go on
 			defer l.release()
-			if out := p.deserted(); !out.gone {
-				l.conclude(ctx, p, out)
-			}
+			l.conclude(ctx, p, p.deserted())
 		}()
 	}()
 	out := p.guarded(ctx)
 	returned = true
-	if !out.gone {
-		l.conclude(ctx, p, out)
-	}
+	l.conclude(ctx, p, out)
 }
 
-// deserted is the end of a pass whose goroutine was ended by a tool or a hook. That is no better than a panic.
-func (p *pass) deserted() end {
+// deserted is how a pass ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
+func (p *pass) deserted() conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
-		return end{gone: true}
+		return nil
 	}
 	executed := call.NotStarted
 	if began(p.l.record()) {
@@ -150,33 +130,29 @@ func (p *pass) deserted() end {
 	return p.panicked(errors.New("the goroutine of the call was ended"), executed)
 }
 
-// conclude stores how a pass ended.
-func (l *live) conclude(ctx context.Context, p *pass, out end) {
+// conclude ends a pass: it gives back what the pass holds and stores the conclusion. nil is the conclusion of an attempt that was abandoned:
+// the goroutine that abandoned it ends the pass.
+func (l *live) conclude(ctx context.Context, p *pass, out conclusion) {
+	if out == nil {
+		return
+	}
 	defer l.e.leave()
 	rounds := l.rounds()
 	p.slot.Return()
-	p.leaveSource(&out)
+	p.leaveSource(out)
 	for _, release := range p.releases {
 		p.giveBack(release)
 	}
-	switch {
-	case errors.Is(context.Cause(ctx), errJournal):
+	if errors.Is(context.Cause(ctx), errJournal) {
 		l.lose(storeRefusal(store.ErrFatal, l.key.ID)) // nobody knows what the journal holds: recovery decides
-	case out.refused != nil:
-		l.refuse(ctx, p, out.unstored, false)
-	case out.lost: // taken up when its thread is free
-	case out.ticket != nil:
-		l.suspend(ctx, p, out)
-	case out.operation != nil:
-		l.park(ctx, p, out)
-	default:
-		l.finish(ctx, p, out)
+	} else {
+		out.conclude(ctx, p)
 	}
 	p.settled(ctx)
 	if p.leaveThread != nil { // whoever comes next finds what this one left
 		p.leaveThread()
 	}
-	if out.lost {
+	if out == (lost{}) {
 		l.takeUp(ctx)
 	}
 	l.passed(ctx)
@@ -184,55 +160,53 @@ func (l *live) conclude(ctx context.Context, p *pass, out end) {
 	l.e.spool.Release(l.key)
 }
 
-// The steps from the arguments to the start of the tool.
-const (
-	stepRewrite = iota
-	stepAssess
-	stepIsolate
-	stepGate // behind it a call may have to wait for a slot
-	stepQueue
-	stepAdmit
-	stepBefore
-	stepIntent
-	allSteps
-)
-
-// groupOrder is the order of the steps for calls that run together: they wait for slots after the Before hooks of all,
-// or the calls that have a slot would wait for the calls that have none.
-var groupOrder = [allSteps]int{stepRewrite, stepAssess, stepIsolate, stepGate, stepAdmit, stepBefore, stepQueue, stepIntent}
-
-// groupMeets is how many steps the calls of a group have behind them when the first goes on to its tool.
-const groupMeets = 6
-
-func (p *pass) step(ctx context.Context) *end {
-	n := p.walked
-	if p.group != "" {
-		n = groupOrder[n]
-	}
-	switch n {
-	case stepRewrite:
-		return p.rewrite(ctx)
-	case stepAssess:
-		return p.assess(ctx)
-	case stepIsolate:
-		if out := p.isolate(ctx); out != nil {
-			return out
-		}
-		return p.secrets(ctx)
-	case stepGate:
-		return p.gate(ctx)
-	case stepQueue:
-		return p.queue(ctx)
-	case stepAdmit:
-		return p.admit(ctx)
-	case stepBefore:
-		return p.before(ctx)
-	}
-	return p.intent(ctx)
+// A stage is a part of the path of a call. It returns nil when the call continues.
+type stage struct {
+	name string
+	run  func(*pass, context.Context) conclusion
 }
 
+// newPath returns the path of a call, from top to bottom. The tool runs behind it.
+func newPath() []stage {
+	return []stage{
+		{stageValidate, (*pass).validate},
+		{stageRewrite, (*pass).rewrite},
+		{"assess", (*pass).assess},
+		{"isolate", (*pass).isolate},
+		{"secrets", (*pass).secrets},
+		{stageGate, (*pass).gate},
+		{stageQueue, (*pass).queue}, // before it no call waits
+		{"admit", (*pass).admit},
+		{"before", (*pass).before},
+		{"intent", (*pass).intent},
+	}
+}
+
+// newGroupPath returns the path behind the gates of calls that run together. They wait for slots after the Before hooks of all, or the calls
+// that have a slot would wait for the calls that have none.
+func newGroupPath() []stage {
+	return []stage{
+		{"admit", (*pass).admit},
+		{"before", (*pass).before},
+		{stageQueue, (*pass).queue},
+		{"intent", (*pass).intent},
+	}
+}
+
+// The stages up to which a pass can go alone, and all of them.
+const (
+	stageValidate = "validate"
+	stageRewrite  = "rewrite"
+	stageGate     = "gate"
+	stageQueue    = "queue"
+	allStages     = ""
+)
+
+// newPass returns a pass at the beginning of the path.
+func (l *live) newPass() *pass { return &pass{l: l, hooks: l.e.hooks.Load(), stages: l.e.path} }
+
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
-func (p *pass) guarded(ctx context.Context) (out end) {
+func (p *pass) guarded(ctx context.Context) (out conclusion) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
@@ -241,97 +215,88 @@ func (p *pass) guarded(ctx context.Context) (out end) {
 	if p.outlived {
 		return p.execute(ctx)
 	}
-	if !p.checked {
-		p.early = p.check(ctx, 0)
-	}
 	if p.early != nil {
 		if out := p.stopped(ctx); out != nil {
-			return *out
+			return out
 		}
-		return *p.early
+		return p.early
 	}
-	if out := p.walk(ctx, allSteps); out != nil {
-		return *out
+	if out := p.walk(ctx, allStages); out != nil {
+		return out
 	}
 	return p.execute(ctx)
 }
 
-// walk takes the steps before the tool, as many as there are to be behind the pass.
-func (p *pass) walk(ctx context.Context, to int) *end {
-	for ; p.walked < to; p.walked++ {
-		if out := p.stopped(ctx); out != nil {
-			return out
+// walk takes the stages before the one of that name.
+func (p *pass) walk(ctx context.Context, to string) conclusion {
+	for ; len(p.stages) > 0 && p.stages[0].name != to; p.stages = p.stages[1:] {
+		stage := &p.stages[0]
+		if stage.name != stageValidate { // a stopped call is validated first: After hooks see its arguments
+			if out := p.stopped(ctx); out != nil {
+				return out
+			}
 		}
-		if out := p.step(ctx); out != nil {
+		if out := stage.run(p, ctx); out != nil {
 			if stopped := p.stopped(ctx); stopped != nil {
 				return stopped
 			}
 			return out
 		}
-		if p.ahead && p.walked == stepGate && (p.ownTurn() || !p.startsUnwritten() || p.l.e.hold.holds(p.l.record()) || !p.takeSlot()) {
-			p.walked++
-			return nil
-		}
 	}
 	return nil
 }
 
-// check is the part of the path that waits for nothing: to the validation of the arguments, and some steps beyond, to the
-// start of the tool when no hook may take its time. A new call makes it in the goroutine of its caller, whose stack has
-// grown already: validation on a fresh one costs twice as much, and what was told meanwhile goes out in one frame.
-func (p *pass) check(ctx context.Context, to int) (out *end) {
+// check takes the stages up to the one of that name, and all of them when the call is ahead and has to wait for nothing. A new call does this
+// in the goroutine of its caller, whose stack is large enough already: validation on a fresh stack costs twice as much, and the events so far
+// go out in one frame.
+func (p *pass) check(ctx context.Context, to string) (out conclusion) {
 	returned := false
 	defer func() {
 		p.ahead = false
 		if returned {
 			return
 		}
-		var caught end
 		if r := recover(); r != nil {
-			caught = p.panicked(r, call.NotStarted)
+			out = p.panicked(r, call.NotStarted)
 		} else {
-			caught = p.deserted() // nobody hears what is returned
+			out = p.deserted() // nobody hears what is returned
 		}
-		out, p.early = &caught, &caught
+		p.early = out
 	}()
-	if !p.checked {
-		p.checked = true
-		if out = p.resolve(); out == nil {
-			out = p.parse(ctx)
-		}
-	}
-	if out == nil {
-		out = p.walk(ctx, to)
+	out = p.walk(ctx, to)
+	if out == nil && p.ahead && p.startsAtOnce() {
+		out = p.walk(ctx, allStages)
 	}
 	returned = true
 	return out
 }
 
-// resolve ends calls of tools that are not there.
-func (p *pass) resolve() *end {
-	if p.def != nil {
-		return nil
-	}
-	c := p.l.record()
-	missing := &tool.Error{
-		Code: tool.NotFound, Aborted: true,
-		Message: fmt.Sprintf("There is no tool %q. Use one of the tools that you were given.", c.Tool),
-	}
-	if absent := p.l.e.cfg.Absent; absent != nil {
-		if missing.DeveloperMessage = absent(c.Caller, c.Tool); missing.DeveloperMessage != "" {
-			p.l.e.log.Warn("a tool was called that is not there", zap.String("call_id", c.ID), zap.String("why", missing.DeveloperMessage))
-		}
-	}
-	return &end{status: call.Failed, executed: call.NotStarted, result: failure(missing)}
+// startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
+func (p *pass) startsAtOnce() bool {
+	return !p.ownTurn() && p.startsUnwritten() && !p.l.e.hold.holds(p.l.record()) && p.takeSlot()
 }
 
-// stopped returns the end of a call that was cancelled before its tool started.
-func (p *pass) stopped(ctx context.Context) *end {
+// validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.
+func (p *pass) validate(ctx context.Context) conclusion {
+	if p.def != nil {
+		return p.parse(ctx)
+	}
+	c := p.l.record()
+	why := ""
+	if absent := p.l.e.cfg.Absent; absent != nil {
+		if why = absent(c.Caller, c.Tool); why != "" {
+			p.l.e.log.Warn("a tool was called that is not there", zap.String("call_id", c.ID), zap.String("why", why))
+		}
+	}
+	return noTool(c.Tool, why)
+}
+
+// stopped returns the outcome of a call that was stopped before its tool started; nil when ctx is not done.
+func (p *pass) stopped(ctx context.Context) conclusion {
 	if ctx.Err() == nil {
 		return nil
 	}
-	out := endOf(context.Cause(ctx), p.l.begun())
-	return &out
+	return stoppedBy(context.Cause(ctx), p.l.begun())
 }
 
 // findings is what a pass found out for the record; each of its steps writes it. Writing the record for each thing that
@@ -368,82 +333,3 @@ func (p *pass) event(e call.Event) []call.Event {
 	p.one[0] = e
 	return p.one[:]
 }
-
-// panicked is the end of a pass in which our code or a hook panicked.
-func (p *pass) panicked(r any, executed call.Executed) end {
-	id := newID()
-	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID),
-		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
-	return end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.Internal, Aborted: true, Message: "The tool failed internally (" + id + ").",
-	})}
-}
-
-// failure returns the result that carries an error.
-func failure(e *tool.Error) *tool.Result {
-	return &tool.Result{Status: tool.StatusError, Error: e}
-}
-
-// A stopCause is why a call was stopped from outside. It is what [context.Cause] tells the tool.
-type stopCause struct {
-	status call.Status
-	err    tool.Error
-}
-
-func (c *stopCause) Error() string { return c.err.Message }
-
-// Unwrap lets tools see the kind.
-func (c *stopCause) Unwrap() error { return &c.err }
-
-func cancelled(reason string) *stopCause {
-	message := "Cancelled by user"
-	if reason != "" {
-		message += ": " + reason
-	}
-	return &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Message: message}}
-}
-
-// wished is the cause of a stored wish to end a call.
-func wished(r *call.CancelRequest) *stopCause {
-	if r.Cause == call.CauseSuperseded {
-		return &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: call.CauseSuperseded, Message: "Superseded by a new turn"}}
-	}
-	return cancelled(r.Reason)
-}
-
-var (
-	causeGone = &stopCause{call.Cancelled, tool.Error{Code: tool.Cancelled, Reason: "CALLER_GONE", Message: "Cancelled: nobody was watching any more"}}
-	// causeDrained ends what runs when the drain period is over; what has not started was not run.
-	causeDrained = &stopCause{call.Cancelled, tool.Error{Code: tool.Interrupted, Reason: "DRAIN", Message: "Stopped before it finished"}}
-)
-
-func attemptTimeout(d time.Duration) *stopCause {
-	return &stopCause{call.Failed, tool.Error{Code: tool.Timeout, Reason: "ATTEMPT", Aborted: true, Message: "Timed out after " + d.String()}}
-}
-
-func attemptTimedOut(cause error) bool {
-	stop, ok := errors.AsType[*stopCause](cause)
-	return ok && stop.err.Code == tool.Timeout
-}
-
-// endOf returns how a call ends that was stopped.
-func endOf(cause error, executed call.Executed) end {
-	var stop *stopCause
-	if !errors.As(cause, &stop) {
-		stop = cancelled("")
-	}
-	e := stop.err
-	out := end{status: stop.status, executed: executed, after: true}
-	if executed == call.NotStarted && (stop == causeDrained || stop == causeGone) {
-		e = tool.Error{Code: tool.Interrupted, Reason: e.Reason, Message: "Not run", Retryable: true, Aborted: true}
-		out.status, out.after = call.Failed, false
-	}
-	if executed == call.ExecutedUnknown {
-		e.Message += unseenEnd
-	}
-	out.result = failure(&e)
-	return out
-}
-
-// unseenEnd ends the message of a stopped call whose end nobody observed.
-const unseenEnd = "; nobody saw its end: it may have taken effect, and may still run"

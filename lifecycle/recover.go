@@ -116,9 +116,9 @@ func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, lat
 		l.recoverOperation(c.Operation())
 	case c.Cancel != nil:
 		found.Cancelled++
-		out := endOf(wished(c.Cancel), call.NotStarted)
+		out := stoppedBy(wished(c.Cancel), call.NotStarted)
 		if l.begun() != call.NotStarted {
-			out = end{status: call.Cancelled, executed: call.ExecutedUnknown, result: out.result}
+			out.executed, out.after = call.ExecutedUnknown, false
 		}
 		if p.stopper() == nil && !e.cfg.Full() {
 			l.finishFound(ctx, p, out)
@@ -279,7 +279,7 @@ func (l *live) awaitCaller(p *pass, linger time.Duration) {
 		back, wish := l.watchers > 0, l.c.Cancel
 		l.mu.Unlock()
 		if wish != nil {
-			l.finishFound(context.Background(), p, endOf(wished(wish), l.begun()))
+			l.finishFound(context.Background(), p, stoppedBy(wished(wish), l.begun()))
 			return
 		}
 		if back {
@@ -295,17 +295,11 @@ func (l *live) awaitCaller(p *pass, linger time.Duration) {
 			return
 		}
 	}
-	executed, message := l.begun(), "Not run"
-	if executed != call.NotStarted {
-		message = "It is not known whether this ran"
-	}
-	l.finishFound(context.Background(), p, end{status: call.Failed, executed: executed, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "RESTART", Message: message, Retryable: true, Aborted: true,
-	})})
+	l.finishFound(context.Background(), p, restarted(l.begun()))
 }
 
 // finishFound ends a call that a start found.
-func (l *live) finishFound(ctx context.Context, p *pass, out end) {
+func (l *live) finishFound(ctx context.Context, p *pass, out *outcome) {
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}

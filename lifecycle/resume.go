@@ -26,7 +26,7 @@ func (l *live) goOn(request context.Context, d tool.Decision) {
 func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
-	p := &pass{l: l, hooks: l.e.hooks.Load(), attempt: 0}
+	p := l.newPass()
 	p.def, _ = l.e.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
@@ -41,7 +41,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	case s.Origin == call.OriginDoubt:
 		l.afterDoubt(ctx, p, &d, holds)
 	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
-		l.settleRun(ctx, p, answered(d.Result))
+		l.settleRun(ctx, p, answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
 		if holds { // else the tool is not what the question was about: it asks again
@@ -79,37 +79,22 @@ func (p *pass) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Argum
 }
 
 // settleRun ends a resumed call without its tool.
-func (l *live) settleRun(ctx context.Context, p *pass, out end) {
+func (l *live) settleRun(ctx context.Context, p *pass, out *outcome) {
 	defer l.release()
 	defer l.e.leave()
-	if stopped := p.stopped(ctx); stopped != nil && out.status == call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
-		out = *stopped
+	if ctx.Err() != nil && out.status == call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
+		out = stoppedBy(context.Cause(ctx), l.begun())
 	}
 	if out.status == call.Succeeded && p.def != nil {
 		if broken := p.checkData(out.result); broken != nil {
 			broken.executed = call.NotStarted
-			out = *broken
+			out = broken
 		}
 	}
 	rounds := l.rounds()
 	l.finish(ctx, p, out)
 	l.passed(ctx)
 	l.followed(ctx, rounds)
-}
-
-func declined(reason string) end {
-	message := "Declined"
-	if reason != "" {
-		message += ": " + reason
-	}
-	return end{status: call.Cancelled, executed: call.NotStarted, after: true, result: failure(&tool.Error{
-		Code: tool.Cancelled, Reason: "DECLINED", Message: message,
-	})}
-}
-
-// answered is the end of a call whose decision is its result.
-func answered(result string) end {
-	return end{status: call.Succeeded, executed: call.NotStarted, after: true, result: &tool.Result{Status: tool.StatusSuccess, Data: result}}
 }
 
 // abandoned tells a tool that its question will not be answered.

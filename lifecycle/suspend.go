@@ -81,39 +81,39 @@ func checkTexts(t *tool.Ticket) error {
 	return nil
 }
 
-// suspend stores a question and tells it. From then on the call holds nothing: no goroutine, no process, no place.
-func (l *live) suspend(ctx context.Context, p *pass, out end) {
-	s, err := p.suspension(&out)
+// suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
+func (l *live) suspend(ctx context.Context, p *pass, out *suspended) {
+	executed := or(out.executed, call.NotStarted)
+	s, err := p.suspension(out)
 	if err != nil {
 		l.finish(ctx, p, p.unaskable(out.origin, err))
 		return
 	}
-	if refused := p.nobody(s, or(out.executed, call.NotStarted)); refused != nil {
-		l.finish(ctx, p, *refused)
+	if refused := p.nobody(s, executed); refused != nil {
+		l.finish(ctx, p, refused)
 		return
 	}
-	if refused := p.unattended(s, or(out.executed, call.NotStarted)); refused != nil {
-		l.finish(ctx, p, *refused)
-		p.abandoned(s)
-		return
+	refused := p.unattended(s, executed)
+	if refused == nil {
+		refused = askedTooOften(l.peek(), out.origin, executed)
 	}
-	if refused := tooManyRounds(l.peek(), out.origin, or(out.executed, call.NotStarted)); refused != nil {
-		l.finish(ctx, p, *refused)
-		p.abandoned(s)
-		return
+	if refused == nil {
+		if full := l.e.limits.Questions.Reserve(l.peek(), out.origin); full != "" {
+			refused = tooManyQuestions(full, executed)
+		}
 	}
-	if full := l.e.limits.Questions.Reserve(l.peek(), out.origin); full != "" {
-		l.finish(ctx, p, tooManyQuestions(full, or(out.executed, call.NotStarted)))
+	if refused != nil {
+		l.finish(ctx, p, refused)
 		p.abandoned(s)
 		return
 	}
 	now := time.Now()
-	documents, events := p.documentChanges(&out)
+	documents, events := p.documentChanges(out.commands, nil)
 	l.slot.take()
 	if cause := p.mustEnd(ctx); cause != nil { // a question is no result: the wish to end the call was first
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
-		l.finish(ctx, p, endOf(cause, or(out.executed, call.NotStarted)))
+		l.finish(ctx, p, stoppedBy(cause, executed))
 		return
 	}
 	events, kept := l.siftQuestion(append(events, call.Event{Type: call.EventSuspended, Suspension: s}))
@@ -134,7 +134,7 @@ func (l *live) suspend(ctx context.Context, p *pass, out end) {
 	if err != nil {
 		l.e.limits.Questions.Closed(l.peek())
 		p.letGo = slices.DeleteFunc(events, func(ev call.Event) bool { return !calllog.Reports(ev.Type) })
-		l.unasked(ctx, p, &out, err)
+		l.unasked(ctx, p, out.origin, err)
 		return
 	}
 	l.e.sweeps.asked(s.ExpiresAt)
@@ -164,41 +164,22 @@ func (p *pass) mustEnd(ctx context.Context) error {
 }
 
 // unasked ends a call whose question the journal did not take.
-func (l *live) unasked(ctx context.Context, p *pass, out *end, err error) {
-	failed := p.unwritten(err)
-	if failed.refused != nil {
-		l.refuse(ctx, p, err, out.origin == call.OriginTool)
+func (l *live) unasked(ctx context.Context, p *pass, origin string, err error) {
+	out := p.outcomeWithout(err)
+	switch {
+	case out == nil:
+		l.refuse(ctx, p, err, origin == call.OriginTool)
 		return
+	case origin == call.OriginTool:
+		out = p.cutOff(err)
+	case origin == call.OriginDoubt:
+		out = inDoubt()
 	}
-	switch out.origin {
-	case call.OriginTool:
-		failed = p.cutOff(err)
-	case call.OriginDoubt:
-		*failed = inDoubt()
-	}
-	l.finish(ctx, p, *failed)
-}
-
-// cutOff is the end of a call whose tool ran up to a question that could not be stored: nobody may take it for one that
-// did not run.
-func (p *pass) cutOff(err error) *end {
-	return &end{status: call.Failed, executed: call.Started, after: true, result: failure(&tool.Error{
-		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: p.forOperators(err.Error()),
-	})}
-}
-
-// unaskable is the end of a call whose question nobody could answer as it is.
-func (p *pass) unaskable(origin string, err error) end {
-	if origin != call.OriginTool {
-		return *p.hookFailed(origin, err)
-	}
-	return end{status: call.Failed, executed: call.Finished, after: true, result: failure(&tool.Error{
-		Code: tool.Internal, Aborted: true, Message: "The tool asked a question that cannot be answered", DeveloperMessage: p.forOperators(err.Error()),
-	})}
+	l.finish(ctx, p, out)
 }
 
 // suspension builds the stored question.
-func (p *pass) suspension(out *end) (*call.Suspension, error) {
+func (p *pass) suspension(out *suspended) (*call.Suspension, error) {
 	t, c := *out.ticket, p.l.record()
 	p.scrubTicket(&t)
 	if len(t.ResponseSchema) > 0 {
@@ -239,7 +220,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 }
 
 // nobody refuses a call whose question nobody could answer.
-func (p *pass) nobody(s *call.Suspension, executed call.Executed) *end {
+func (p *pass) nobody(s *call.Suspension, executed call.Executed) *outcome {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}
@@ -259,15 +240,5 @@ func (p *pass) nobody(s *call.Suspension, executed call.Executed) *end {
 	if s.Approvers.DistinctFromCaller {
 		who += " other than " + c.Caller.Subject
 	}
-	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,
-	})}
-}
-
-// tooManyQuestions is the end of a call that has a question where too many are open.
-func tooManyQuestions(full string, executed call.Executed) end {
-	return end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.ResourceExhausted, Reason: "TOO_MANY_QUESTIONS", Aborted: true, Retryable: true,
-		Message: "Not asked: " + full + " wait for an answer already, as many as may. Try again when some of them are answered.",
-	})}
+	return noApprover(who, missing, executed)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/tool"
 )
 
 // Actions of questions that no person is asked for an answer. They have effects, here and where people see what waits: so nobody
@@ -35,16 +34,10 @@ func ownAction(action, source string) error {
 
 // unattended ends a call of an UNATTENDED run that has a question for people; nil when it may ask. What a frontend
 // executes, what a crash left in doubt, and what waits for calls of its own are no such questions.
-func (p *pass) unattended(s *call.Suspension, executed call.Executed) *end {
+func (p *pass) unattended(s *call.Suspension, executed call.Executed) *outcome {
 	noQuestion := s.Action == actionDoubt || s.Action == actionFrontend || s.Action == actionSubagent
 	if c := p.l.record(); !c.Run.Unattended || noQuestion || p.l.e.cfg.UnattendedWaits != nil && p.l.e.cfg.UnattendedWaits() {
 		return nil
 	}
-	text := "Refused: it has a question, and nobody is there to answer"
-	if s.Message != "" {
-		text += ": " + s.Message
-	}
-	return &end{status: call.Failed, executed: executed, after: true, result: failure(&tool.Error{
-		Code: tool.Denied, Reason: "UNATTENDED", Aborted: true, Message: text,
-	})}
+	return nobodyThere(s.Message, executed)
 }

@@ -30,11 +30,10 @@ type circuit struct {
 // probeRetry is when to try again while another call tries the source.
 const probeRetry = time.Second
 
-// A Visit is a call that may use a source. The zero value counts nothing.
+// A Visit is a call that uses a source. The zero value uses none.
 type Visit struct {
-	circuits *Circuits
-	upstream upstream
-	probe    int64
+	entered bool
+	probe   int64
 }
 
 // Enter returns the visit of a call to a source, or for how long the source is not used, and after how many failures.
@@ -42,36 +41,31 @@ func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration,
 	if s.failures == 0 {
 		return Visit{}, 0, 0
 	}
-	v = Visit{circuits: s, upstream: upstream{namespace, source}}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.of[v.upstream]
+	c := s.of[upstream{namespace, source}]
 	if c == nil || c.until.IsZero() {
-		return v, 0, 0
+		return Visit{entered: true}, 0, 0
 	}
-	if wait := time.Until(c.until); wait > 0 {
+	if wait = time.Until(c.until); wait > 0 {
 		return Visit{}, wait, c.failures
 	}
 	if c.probe != 0 {
 		return Visit{}, probeRetry, c.failures
 	}
 	s.probes++
-	c.probe, v.probe = s.probes, s.probes
-	return v, 0, 0
+	c.probe = s.probes
+	return Visit{entered: true, probe: c.probe}, 0, 0
 }
 
-// Leave ends the visit, once. failed says that the upstream failed; reached says that it answered. A question, a cancellation and a timeout
-// are neither. Leave returns for how long the visit opened the circuit; 0: it did not.
-func (v *Visit) Leave(failed, reached bool) (opened time.Duration) {
-	s, u, probe := v.circuits, v.upstream, v.probe
-	if s == nil {
-		return 0
-	}
-	*v = Visit{}
+// Leave ends a visit. failed says that the upstream failed; reached says that it answered. A question, a cancellation and a timeout are
+// neither. Leave returns for how long the visit opened the circuit; 0: it did not.
+func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool) (opened time.Duration) {
+	u := upstream{namespace, source}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[u]
-	if c != nil && probe != 0 && c.probe == probe {
+	if c != nil && v.probe != 0 && c.probe == v.probe {
 		c.probe = 0 // another call tries next, unless this one learned something
 	} else if c != nil && !c.until.IsZero() {
 		return 0 // it began before the circuit opened
