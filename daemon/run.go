@@ -27,6 +27,7 @@ const (
 	overtime   = 3500 * time.Millisecond // for tools to heed their cancellation
 	closeDoors = 800 * time.Millisecond  // for clients to read where their streams ended
 	killTime   = 500 * time.Millisecond  // for processes of tools that do not end
+	lastMoment = 100 * time.Millisecond  // for loops to notice that
 )
 
 // gcPercent trades memory for time: what lives is small beside what calls allocate, and collecting it as often as Go's 100
@@ -137,15 +138,39 @@ func (d *daemon) run(ctx context.Context) error {
 	case err := <-d.failed:
 		return d.abort(err)
 	}
-	err := d.drain(period)
+	loops.Go(func() { lines.Wait() })
+	err := d.leave(period, func() { stop(); stopWriting() }, &loops)
 	if errors.As(err, new(fatalError)) {
 		return d.abort(err)
 	}
-	stop()
-	stopWriting()
-	lines.Wait()
-	loops.Wait()
 	return errors.Join(err, d.close())
+}
+
+// leave drains, stops the loops and waits for them, at most until the period and a little less than five seconds are over. Processes that
+// a loop waits for longer, such as an MCP server that ignores the end of its input and SIGTERM, are killed.
+func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup) error {
+	late := time.NewTimer(period + overtime + closeDoors)
+	defer late.Stop()
+	err := d.drain(period)
+	if errors.As(err, new(fatalError)) {
+		return err
+	}
+	stop()
+	ended := make(chan struct{})
+	go func() {
+		loops.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-late.C:
+		d.kill()
+		select {
+		case <-ended:
+		case <-time.After(lastMoment):
+		}
+	}
+	return err
 }
 
 // A fatalError ends the daemon at once: nobody knows what is on the disk.
