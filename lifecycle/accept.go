@@ -149,39 +149,39 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	if gap != nil {
 		c.Executed = call.ExecutedUnknown
 	}
-	pass := l.newPass()
-	pass.fresh, pass.arguments = true, arguments
-	pass.def = e.pin(l, c)
-	if pass.def != nil && pass.def.Descriptor.Effects.Mutability == tool.ReadOnly {
+	pipe := l.newPipeline()
+	pipe.fresh, pipe.arguments = true, arguments
+	pipe.def = e.pin(l, c)
+	if pipe.def != nil && pipe.def.Descriptor.Effects.Mutability == tool.ReadOnly {
 		c.Class = call.Behind
 	}
 	if c.Run.ID != "" {
 		l.reopen = e.openRun(c)
 	}
 	base := e.follow(request, c)
-	in := newInput(c, pass.def)
-	l.c, l.filters = c, calllog.NewFilters(pass.hooks.Filter, in, e)
+	in := newInput(c, pipe.def)
+	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, e)
 	if !l.filters.Changes() {
-		pass.unread = in
+		pipe.unread = in
 	}
 	l.accepted = acceptedAs(c)
 	w := freshWatcher(l, o)
 	w.gap = gap
 	ctx := l.started(base)
 	l.ready.give()
-	pass.ahead = c.Class == call.Behind && pass.hooks.quick && !describes(pass.def)
+	pipe.ahead = c.Class == call.Behind && pipe.hooks.quick && !describes(pipe.def)
 	returned := false
 	defer func() {
 		if !returned { // a hook or the tool ended the goroutine of the request: nobody gets the watcher
 			w.Close()
 		}
-		e.workers.run(func() { l.run(ctx, pass) })
+		e.workers.run(func() { l.run(ctx, pipe) })
 	}()
 	to := stageRewrite
-	if pass.ahead {
+	if pipe.ahead {
 		to = stageQueue
 	}
-	pass.early = pass.check(ctx, to)
+	pipe.early = pipe.check(ctx, to)
 	returned = true
 	return w
 }
@@ -215,8 +215,8 @@ func acceptedAs(c *call.Call) *call.Accepted {
 }
 
 // accept begins the log of a call that is described. The event goes out with the first step of a SYNC call, which may be of
-// a later pass: a call of a batch can be described more than once before anything of it is published.
-func (p *pass) accept() {
+// a later pipeline run: a call of a batch can be described more than once before anything of it is published.
+func (p *pipeline) accept() {
 	l := p.l
 	l.order.Lock()
 	begins := l.accepted != nil

@@ -16,7 +16,7 @@ import (
 )
 
 // queue waits, at most for the queue timeout, for the call's turn in its thread and for a slot.
-func (p *pass) queue(ctx context.Context) conclusion {
+func (p *pipeline) queue(ctx context.Context) conclusion {
 	if out := p.awaitThread(ctx); out != nil {
 		return out
 	}
@@ -36,26 +36,26 @@ func (p *pass) queue(ctx context.Context) conclusion {
 }
 
 // takeSlot takes a free slot. It reports whether the call has one.
-func (p *pass) takeSlot() bool {
+func (p *pipeline) takeSlot() bool {
 	return p.slot.Held() || p.slot.TryTake(p.l.e.limits.Slots, p.demand())
 }
 
 // demand returns the limits that the call counts against.
-func (p *pass) demand() limit.Demand {
+func (p *pipeline) demand() limit.Demand {
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
 // ownTurn reports whether the call runs alone in its thread.
-func (p *pass) ownTurn() bool {
+func (p *pipeline) ownTurn() bool {
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.beside.Load()
 }
 
-func (p *pass) thread() limit.Thread {
+func (p *pipeline) thread() limit.Thread {
 	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
 // enterThread waits for the call's turn in its thread, until the queue timeout.
-func (p *pass) enterThread(ctx context.Context) conclusion {
+func (p *pipeline) enterThread(ctx context.Context) conclusion {
 	turn, leave, ok := p.l.e.limits.Threads.Enter(p.thread())
 	if !ok {
 		return threadFull()
@@ -75,15 +75,15 @@ func (p *pass) enterThread(ctx context.Context) conclusion {
 }
 
 // wait publishes that the call is queued, once, and waits for its turn; giveUp is called when the turn does not come in time.
-func (p *pass) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) conclusion {
+func (p *pipeline) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) conclusion {
 	return p.waitFor(ctx, turn, giveUp, p.queueLimit())
 }
 
-func (p *pass) queueLimit() time.Duration {
+func (p *pipeline) queueLimit() time.Duration {
 	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 }
 
-func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) conclusion {
+func (p *pipeline) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) conclusion {
 	if p.queued.IsZero() {
 		// While it waits the call is in the journal: a restart finds it.
 		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
@@ -108,7 +108,7 @@ func (p *pass) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(),
 }
 
 // admit asks the circuit of the source and the Admit hooks for this attempt.
-func (p *pass) admit(ctx context.Context) conclusion {
+func (p *pipeline) admit(ctx context.Context) conclusion {
 	if out := p.enterSource(); out != nil {
 		return out
 	}
@@ -138,7 +138,7 @@ func (p *pass) admit(ctx context.Context) conclusion {
 }
 
 // enterSource ends a call of a source whose circuit is open.
-func (p *pass) enterSource() conclusion {
+func (p *pipeline) enterSource() conclusion {
 	visit, wait, failures := p.l.e.limits.Circuits.Enter(p.in.Caller.Namespace, p.def.Descriptor.Source)
 	if wait == 0 {
 		p.visit = visit
@@ -149,7 +149,7 @@ func (p *pass) enterSource() conclusion {
 
 // leaveSource notes in the circuit of the source how the call ended. A question, a cancellation and a timeout say nothing about the
 // upstream; an answer of the upstream does, whatever it says.
-func (p *pass) leaveSource(how conclusion) {
+func (p *pipeline) leaveSource(how conclusion) {
 	if p.visit == (limit.Visit{}) {
 		return
 	}
@@ -168,7 +168,7 @@ func (p *pass) leaveSource(how conclusion) {
 }
 
 // giveBack has an Admit hook take back what an attempt was admitted with.
-func (p *pass) giveBack(release func()) {
+func (p *pipeline) giveBack(release func()) {
 	if release == nil {
 		return
 	}
@@ -179,7 +179,7 @@ func (p *pass) giveBack(release func()) {
 }
 
 // before runs the Before hooks of this attempt. Only a required one can fail the call.
-func (p *pass) before(ctx context.Context) conclusion {
+func (p *pipeline) before(ctx context.Context) conclusion {
 	for _, entry := range p.hooks.Before {
 		if !entry.Match.Holds(p.in) {
 			continue

@@ -15,7 +15,7 @@ import (
 )
 
 // after shows the outcome to the After hooks. They may change what the model reads, not how the call ended.
-func (p *pass) after(ctx context.Context, out *outcome) []store.Record {
+func (p *pipeline) after(ctx context.Context, out *outcome) []store.Record {
 	if c := p.l.peek(); out.executed == call.NotStarted && c.Executed != call.NotStarted {
 		out.executed = c.Executed // it had asked before, or a crash took what it did
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // parse checks the arguments: the one parse was made at the door.
-func (p *pass) parse(ctx context.Context) conclusion {
+func (p *pipeline) parse(ctx context.Context) conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil {
 		err = p.valid(ctx, args)
@@ -27,7 +27,7 @@ func (p *pass) parse(ctx context.Context) conclusion {
 }
 
 // valid asks the schema, then the tool, which has the deadline of a hook: whoever wants to end the call waits for this.
-func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
+func (p *pipeline) valid(ctx context.Context, args tool.Arguments) error {
 	if err := p.def.Schema.ValidateArguments(args); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (p *pass) valid(ctx context.Context, args tool.Arguments) error {
 }
 
 // rewrite lets the Rewrite hooks change the arguments. On resume they see only arguments that the decision brought.
-func (p *pass) rewrite(ctx context.Context) conclusion {
+func (p *pipeline) rewrite(ctx context.Context) conclusion {
 	var names []string
 	if !p.rewritten {
 		for _, entry := range p.hooks.Rewrite {

@@ -13,7 +13,7 @@ import (
 const describeDeadline = 200 * time.Millisecond
 
 // makeInput builds what hooks see. Until the call is assessed the effects are the descriptor's.
-func (p *pass) makeInput() {
+func (p *pipeline) makeInput() {
 	c := p.l.peek()
 	p.see(c)
 	p.in = p.unread
@@ -40,7 +40,7 @@ func newInput(c *call.Call, def *Definition) *hook.Input {
 }
 
 // assess says what the call would do, for gates and people.
-func (p *pass) assess(ctx context.Context) conclusion {
+func (p *pipeline) assess(ctx context.Context) conclusion {
 	if len(p.hooks.Rewrite) > 0 { // one that was too slow may still look at the input
 		in := *p.in
 		p.in = &in
@@ -72,7 +72,7 @@ func assessment(def *Definition, args tool.Arguments) tool.Effects {
 }
 
 // describe asks the tool and fills what it left empty. It cannot fail.
-func (p *pass) describe(ctx context.Context) tool.Description {
+func (p *pipeline) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {
 		var err error

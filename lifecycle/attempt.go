@@ -16,13 +16,13 @@ const (
 	attemptAbandoned
 )
 
-// An attempt is one run of the tool, and the context that the tool gets: that of the pass, which ends with the attempt's
+// An attempt is one run of the tool, and the context that the tool gets: that of the pipeline run, which ends with the attempt's
 // time too. It is one piece, because a context with a deadline, one that looks for its end and their timers were measured
 // at 2 KB and 3 µs of a call.
 type attempt struct {
-	context.Context // of the pass
+	context.Context // of the pipeline run
 	cancel          context.CancelCauseFunc
-	p               *pass
+	p               *pipeline
 	reporter        reporter
 	limit           time.Duration
 	deadline        time.Time
@@ -50,7 +50,7 @@ func (a *attempt) expire() {
 }
 
 // stopped notes that the context has ended. A tool that does not heed that for the grace period is abandoned: this
-// goroutine ends the pass then, and the one of the tool is left with it.
+// goroutine ends the pipeline run then, and the one of the tool is left with it.
 func (a *attempt) stopped() {
 	if a.p.owner.Load() != attemptRuns || a.stopping.Swap(true) {
 		return
@@ -67,8 +67,8 @@ func (a *attempt) stopped() {
 	})
 }
 
-// attempting makes the attempt of a pass whose context is ctx.
-func (p *pass) attempting(ctx context.Context) *attempt {
+// attempting makes the attempt of a pipeline run whose context is ctx.
+func (p *pipeline) attempting(ctx context.Context) *attempt {
 	l := p.l
 	a := &attempt{Context: ctx, p: p, reporter: reporter{p: p}}
 	p.owner.Store(attemptRuns)
@@ -88,7 +88,7 @@ func (p *pass) attempting(ctx context.Context) *attempt {
 
 // execute runs the tool. Result, cancel and timeout race, and are preferred in this order: what is complete before the
 // tool was stopped stands.
-func (p *pass) execute(ctx context.Context) conclusion {
+func (p *pipeline) execute(ctx context.Context) conclusion {
 	if out := p.own(ctx); out != nil {
 		return out
 	}
@@ -106,7 +106,7 @@ func (p *pass) execute(ctx context.Context) conclusion {
 }
 
 // invoke calls the tool and catches what it throws.
-func (p *pass) invoke(ctx *attempt) (a answer) {
+func (p *pipeline) invoke(ctx *attempt) (a answer) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.panicked = p.panicked(v, call.Started)

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A batch in memory is one of which something moves, or may: it begins the passes of its calls, each on the one path,
+// A batch in memory is one of which something moves, or may: it begins the pipeline runs of its calls, each on the one path,
 // and is gone when nothing can move any more. What it does next follows from the records of its calls alone, so that a
 // restart, or a decision weeks later, goes on where it stood. One goroutine does all of that.
 type batch struct {
@@ -37,7 +37,7 @@ type batches struct {
 	held map[call.Key]int // how many hold them still
 	due  map[call.Key]int // how often they will be woken, because of what is stored now or was just stored
 
-	recovering atomic.Bool // what the last daemon left is taken up, and one pass of a call is enough
+	recovering atomic.Bool // what the last daemon left is taken up, and one pipeline run of a call is enough
 }
 
 // reference returns a batch in memory and whether it was not there: then the caller carries it, or takes it out again.
@@ -267,7 +267,7 @@ func (b *batch) end() {
 		if errors.Is(err, store.ErrFatal) {
 			b.e.fatal(err)
 		}
-		if !passes(err) || b.e.isStopping() {
+		if !transient(err) || b.e.isStopping() {
 			b.e.log.Error("end of a batch not stored; the next start does it", zap.String("batch_id", b.key.ID), zap.Error(err))
 			return
 		}

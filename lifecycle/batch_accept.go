@@ -135,7 +135,7 @@ func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, sp
 	return record, known, err
 }
 
-// createBatch stores a new batch with its calls. It counts as a pass from here on.
+// createBatch stores a new batch with its calls. It counts as a pipeline run from here on.
 func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) error {
 	now := e.store.Now()
 	b.record = &call.Batch{

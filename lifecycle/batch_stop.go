@@ -59,7 +59,7 @@ func (b *batch) failed() (blocked int, failed bool) {
 
 // skip ends a call without running it.
 func (b *batch) skip(l *live, why string) {
-	p, asked := l.lookupPass(), l.record().LastRound()
+	p, asked := l.lookupPipeline(), l.record().LastRound()
 	l.finishFound(context.Background(), p, interrupted(why))
 	if asked != nil {
 		p.abandoned(&asked.Suspension)

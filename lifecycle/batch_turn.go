@@ -18,7 +18,7 @@ const (
 	asking                    // a gate's question is open
 	halting                   // its tool's own question is open, or what became of it
 	decided                   // a decision is stored, and nothing carries the call on
-	moving                    // a pass runs
+	moving                    // a pipeline runs
 	elsewhere                 // its work goes on elsewhere, and nothing of it is here
 	stuck                     // the journal did not take its end: recovery decides
 )
@@ -245,21 +245,21 @@ func (b *batch) halted(at standings) bool {
 	return false
 }
 
-// A member is a call of the batch with the pass that it is in.
+// A member is a call of the batch with the pipeline run that it is in.
 type member struct {
 	l   *live
-	p   *pass
+	p   *pipeline
 	ctx context.Context
 }
 
-// enter begins the pass of a call from the start of its path.
+// enter begins the pipeline run of a call from the start of its path.
 func (b *batch) enter(l *live) *member {
-	p := l.lookupPass()
+	p := l.lookupPipeline()
 	p.fromStart()
 	return &member{l: l, p: p, ctx: l.start(b.e.follow(context.Background(), l.record()))}
 }
 
-// walk takes the pass to the stage of that name, and returns how it ended before, or nil. It has a goroutine
+// walk takes the pipeline run to the stage of that name, and returns how it ended before, or nil. It has a goroutine
 // of its own, because a hook may end it.
 func (m *member) walk(to string) conclusion {
 	done := make(chan struct{})
@@ -271,12 +271,12 @@ func (m *member) walk(to string) conclusion {
 	return m.p.early
 }
 
-// launch carries a pass to its end, without waiting.
+// launch carries a pipeline run to its end, without waiting.
 func (b *batch) launch(m *member) {
 	b.e.workers.run(func() { m.l.run(m.ctx, m.p) })
 }
 
-// settle carries a pass that needs no tool to its end.
+// settle carries a pipeline run that needs no tool to its end.
 func (b *batch) settle(m *member) {
 	done := make(chan struct{})
 	b.e.workers.run(func() {
@@ -286,13 +286,13 @@ func (b *batch) settle(m *member) {
 	<-done
 }
 
-// release ends a pass that leaves the call as it was.
+// release ends a pipeline run that leaves the call as it was.
 func (m *member) release() {
 	m.p.leaveSource(postponed{})
 	for _, release := range m.p.releases {
 		m.p.giveBack(release)
 	}
-	m.l.passed(m.ctx)
+	m.l.endPipeline(m.ctx)
 	m.l.e.leave()
 	m.l.release()
 }
@@ -358,5 +358,5 @@ func (b *batch) execute(group []*member) {
 	}
 }
 
-// drained reports whether the pass was stopped because the daemon stops: the next one begins the call.
+// drained reports whether the pipeline run was stopped because the daemon stops: the next one begins the call.
 func (m *member) drained() bool { return errors.Is(context.Cause(m.ctx), causeDrained) }

@@ -191,7 +191,7 @@ func (l *live) behindWritten(change *store.Change, err error) {
 		go l.e.fatal(err)
 		return
 	}
-	if !passes(err) {
+	if !transient(err) {
 		l.e.log.Error("events of a read-only call are not in the journal", zap.String("call_id", l.key.ID), zap.Error(err))
 	} else if !l.dirty {
 		l.dirty = true

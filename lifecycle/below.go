@@ -27,7 +27,7 @@ type below struct {
 }
 
 // stopper is the tool of a call when it makes calls of its own, else nil.
-func (p *pass) stopper() tool.Stopper {
+func (p *pipeline) stopper() tool.Stopper {
 	if p.def == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (p *pass) stopper() tool.Stopper {
 
 // stopBelow has the tool of a call end the calls that it made. It returns when they have ended, or that has taken too long, or the drain
 // period is over and they had endingTime since. That comes before the end of the call is stored: nobody is told that it ended while they run.
-func (p *pass) stopBelow(most time.Duration) (left below) {
+func (p *pipeline) stopBelow(most time.Duration) (left below) {
 	s := p.stopper()
 	if s == nil {
 		return left
@@ -73,9 +73,9 @@ func (e *Engine) hasten(ctx context.Context, stop context.CancelFunc) {
 	}
 }
 
-// ending is stopBelow for a call whose pass ends so. A tool that came to its own success has none; an answer may have ended the call
+// ending is stopBelow for a call whose pipeline run ends so. A tool that came to its own success has none; an answer may have ended the call
 // in its place. When the daemon stops they have no more than a moment: who waits for them has its end now.
-func (p *pass) ending(ctx context.Context, out *outcome) {
+func (p *pipeline) ending(ctx context.Context, out *outcome) {
 	most := p.l.e.stopMost()
 	switch {
 	case out.status == call.Succeeded && out.executed == call.Finished:

@@ -49,7 +49,7 @@ func (e *Engine) cancelTree(ctx context.Context, l *live, r call.CancelRequest) 
 
 // cancelling is a cancel on its way through calls.
 type cancelling struct {
-	later parents // the passes of calls that rested above calls that they made: they begin when all were asked
+	later parents // the pipeline runs of calls that rested above calls that they made: they begin when all were asked
 	start bool    // it is of a start, which ends no call that waits for people alone: it begins nothing, and its tool may take time to hear of it
 }
 
@@ -81,7 +81,7 @@ func (e *Engine) askBelow(ctx context.Context, l *live, r call.CancelRequest, de
 			continue
 		}
 		mine := c.record().Caller.Subject == l.record().Caller.Subject // anybody may name any parent
-		if mine && !(a.start && c.record().Status == call.Suspended && c.lookupPass().stopper() == nil) {
+		if mine && !(a.start && c.record().Status == call.Suspended && c.lookupPipeline().stopper() == nil) {
 			err = e.ask(ctx, c, r, depth+1, a)
 		}
 		c.release()
@@ -140,13 +140,13 @@ func (e *Engine) living(holds func(*call.Call) bool) (calls []*call.Call) {
 }
 
 // cancelCall stores that the call shall end and ends it: at once when it waits for a decision and made no calls of its own, else
-// through its pass.
+// through its pipeline run.
 func (l *live) cancelCall(r call.CancelRequest, a *cancelling) error {
 	l.slot.take()
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		if p := l.lookupPass(); p.stopper() != nil {
+		if p := l.lookupPipeline(); p.stopper() != nil {
 			return l.cancelAbove(p, r, a)
 		}
 		return l.cancelResting(r, call.NotStarted)
@@ -189,9 +189,9 @@ func (l *live) wish(r call.CancelRequest) error {
 	return err
 }
 
-// cancelAbove cancels a call that rests above calls that it made: it gets a pass, which ends it when they have ended. That begins
+// cancelAbove cancels a call that rests above calls that it made: it gets a pipeline run, which ends it when they have ended. That begins
 // before the wish is stored, or the call's batch would begin one, too. The caller has the slot, which is given back.
-func (l *live) cancelAbove(p *pass, r call.CancelRequest, a *cancelling) error {
+func (l *live) cancelAbove(p *pipeline, r call.CancelRequest, a *cancelling) error {
 	cause := wished(&r)
 	p.early = stoppedBy(cause, call.NotStarted)
 	base, stop := context.WithCancelCause(l.e.follow(context.Background(), l.record()))
@@ -216,7 +216,7 @@ func (l *live) heldBack() bool {
 // cancelResting ends a call that nothing carries on: request and end are one change, so it wins or loses against a
 // decision as a whole. The caller has the slot, which is given back.
 func (l *live) cancelResting(r call.CancelRequest, executed call.Executed) error {
-	p := l.lookupPass()
+	p := l.lookupPipeline()
 	out := stoppedBy(wished(&r), executed)
 	records := p.after(context.Background(), out)
 	s := l.finalStep(p, out, call.Event{Type: call.EventCancelRequested, Cancel: &r})

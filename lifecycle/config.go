@@ -121,7 +121,7 @@ type Engine struct {
 	spool store.Spool // of store, which makes one each time that it is asked
 	log   *zap.Logger
 	epoch int64
-	hooks atomic.Pointer[hookSet] // of passes that begin
+	hooks atomic.Pointer[hookSet] // of new pipelines
 	held  custody
 	hold  hold
 
@@ -142,7 +142,7 @@ type Engine struct {
 	blocked  map[call.Key]blockedRun // by (namespace, run id)
 	draining bool
 	stopping bool          // the drain period is over
-	active   int           // passes that run
+	active   int           // pipeline runs under way
 	idle     chan struct{} // closed when none does while draining
 	failed   error         // the journal's, once
 

@@ -336,7 +336,7 @@ func (e *Engine) editedArguments(c *call.Call, text, field string) (tool.Argumen
 	}
 	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
 	if err == nil {
-		err = (&pass{def: def}).valid(context.Background(), args)
+		err = (&pipeline{def: def}).valid(context.Background(), args)
 	}
 	if err == nil {
 		return args, def, nil

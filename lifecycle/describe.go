@@ -29,22 +29,22 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	}
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
 	l := &live{e: e, key: c.Key(), c: c}
-	pass := l.newPass()
-	pass.def, pass.arguments = def, call.Parse(spec.Arguments)
+	pipe := l.newPipeline()
+	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
 	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
-	end := pass.check(ctx, stageRewrite)
-	for _, step := range []func(context.Context) conclusion{pass.rewrite, pass.assess, pass.secrets} {
+	end := pipe.check(ctx, stageRewrite)
+	for _, step := range []func(context.Context) conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
 		if end == nil {
 			end = step(ctx)
 		}
 	}
 	if ended, ok := end.(*outcome); ok {
-		out.Error = pass.scrubError(ended.result.Error)
+		out.Error = pipe.scrubError(ended.result.Error)
 		return out, nil
 	}
-	a := pass.askGates(ctx)
-	out.Valid, out.Effective = true, pass.effective.Text()
-	out.Assessment, out.Description = pass.in.Assessment, pass.in.Description
+	a := pipe.askGates(ctx)
+	out.Valid, out.Effective = true, pipe.effective.Text()
+	out.Assessment, out.Description = pipe.in.Assessment, pipe.in.Description
 	out.Verdicts, out.Outcome, out.Reason = a.verdicts, shownKind(a.verdict), reasonOf(a.verdict)
 	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message

@@ -56,8 +56,8 @@ type snapshot struct {
 	docs []tool.Document
 }
 
-// see gives a pass the snapshot that its hooks and its tool see.
-func (p *pass) see(c *call.Call) {
+// see gives a pipeline run the snapshot that its hooks and its tool see.
+func (p *pipeline) see(c *call.Call) {
 	s := &p.seen
 	if p.documents != nil {
 		s = new(snapshot) // a hook may hold the first one still
@@ -97,14 +97,14 @@ func (s *snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error
 
 // writing collects the commands of one step, and the events that tell them.
 type writing struct {
-	p       *pass
+	p       *pipeline
 	changes []store.DocumentChange
 	events  []call.Event
 }
 
 // documentChanges turns commands into changes and the events that tell them: those of hooks and those of the tool. A command
 // that is malformed, or for a scope that the call does not have, is a bug of its author: it is dropped and logged.
-func (p *pass) documentChanges(ofTool, ofAfter []tool.Command) ([]store.DocumentChange, []call.Event) {
+func (p *pipeline) documentChanges(ofTool, ofAfter []tool.Command) ([]store.DocumentChange, []call.Event) {
 	if len(p.commands)+len(ofTool)+len(ofAfter) == 0 {
 		return nil, nil
 	}
@@ -147,7 +147,7 @@ func (w *writing) add(commands []tool.Command, namespace, counted bool) {
 }
 
 // storedActions returns the actions that a step of the call stores.
-func (p *pass) storedActions(asked []tool.Action) []store.Action {
+func (p *pipeline) storedActions(asked []tool.Action) []store.Action {
 	if len(asked) == 0 {
 		return nil
 	}

@@ -19,7 +19,7 @@ const reconcileDeadline = 30 * time.Second
 // doubt takes up a call whose attempt a crash cut off and which may not simply run again. The tool is asked, if it can be,
 // which may take time: the start does not wait for it. Until the answer is stored the call is RUNNING as before, so that
 // another crash asks again.
-func (l *live) doubt(ctx context.Context, p *pass, later *parents) {
+func (l *live) doubt(ctx context.Context, p *pipeline, later *parents) {
 	p.attempt = len(l.record().Attempts)
 	switch asks := p.same() && p.canReconcile(); {
 	case asks:
@@ -44,15 +44,15 @@ func (l *live) doubt(ctx context.Context, p *pass, later *parents) {
 }
 
 // same reports whether the call's tool is what it was when the call was accepted.
-func (p *pass) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
+func (p *pipeline) same() bool { return p.def != nil && p.def.Digest == p.l.record().ToolDigest }
 
-func (p *pass) canReconcile() bool {
+func (p *pipeline) canReconcile() bool {
 	_, ok := p.def.Tool.(tool.Reconciler)
 	return ok
 }
 
 // settleDoubt asks the tool and does what it says.
-func (l *live) settleDoubt(ctx context.Context, p *pass) {
+func (l *live) settleDoubt(ctx context.Context, p *pipeline) {
 	result, err := p.reconcile(ctx)
 	l.e.cfg.FailPoint("reconciled")
 	cause := context.Cause(ctx)
@@ -62,7 +62,7 @@ func (l *live) settleDoubt(ctx context.Context, p *pass) {
 	case cause != nil:
 		l.finish(context.WithoutCancel(ctx), p, stoppedBy(cause, call.ExecutedUnknown))
 	case errors.Is(err, tool.ErrNotRun):
-		l.again(l.lookupPass())
+		l.again(l.lookupPipeline())
 		l.unwatched()
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
 		p.conclusion(ctx, answer{result: result}).conclude(ctx, p)
@@ -72,7 +72,7 @@ func (l *live) settleDoubt(ctx context.Context, p *pass) {
 }
 
 // reconcile asks the tool what became of the attempt.
-func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
+func (p *pipeline) reconcile(ctx context.Context) (*tool.Result, error) {
 	p.resume = p.l.lastInput(p.l.record())
 	result, err := hook.Bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
@@ -86,12 +86,12 @@ func (p *pass) reconcile(ctx context.Context) (*tool.Result, error) {
 }
 
 // asksDoubt reports whether somebody is asked what became of an attempt.
-func (p *pass) asksDoubt() bool {
+func (p *pipeline) asksDoubt() bool {
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
 // undecided ends a call of which nobody knows whether it ran, or asks somebody.
-func (l *live) undecided(ctx context.Context, p *pass) {
+func (l *live) undecided(ctx context.Context, p *pipeline) {
 	if !p.asksDoubt() {
 		l.finish(ctx, p, inDoubt())
 		return
@@ -162,7 +162,7 @@ func (e *Engine) checkDoubt(c *call.Call, d *tool.Decision) error {
 }
 
 // afterDoubt does what somebody said of an attempt in doubt.
-func (l *live) afterDoubt(ctx context.Context, p *pass, d *tool.Decision, holds bool) {
+func (l *live) afterDoubt(ctx context.Context, p *pipeline, d *tool.Decision, holds bool) {
 	a := parseDoubt(d.Result)
 	switch {
 	case a.Outcome == doubtHappened:

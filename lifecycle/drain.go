@@ -56,7 +56,7 @@ func (e *Engine) closeStreams() {
 	}
 }
 
-// startDraining returns what is closed when no pass runs any more.
+// startDraining returns what is closed when no pipeline runs any more.
 func (e *Engine) startDraining() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,14 +77,14 @@ func (e *Engine) idleLocked() {
 	}
 }
 
-// enter counts a pass.
+// enter counts a pipeline run.
 func (e *Engine) enter() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.active++
 }
 
-// enterOpen is enter for a request that may begin a pass. A drain refuses it, or waits for it.
+// enterOpen is enter for a request that may begin a pipeline run. A drain refuses it, or waits for it.
 func (e *Engine) enterOpen() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,7 +95,7 @@ func (e *Engine) enterOpen() error {
 	return nil
 }
 
-// isOver reports whether the drain period is over, so that a pass has to end at once.
+// isOver reports whether the drain period is over, so that a pipeline run has to end at once.
 func (e *Engine) isOver() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

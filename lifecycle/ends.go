@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// A conclusion is how a pass ends: one of the types below. A step that returns nil lets the call continue.
+// A conclusion is how a pipeline run ends: one of the types below. A step that returns nil lets the call continue.
 type conclusion interface {
 	// conclude stores the conclusion.
-	conclude(ctx context.Context, p *pass)
+	conclude(ctx context.Context, p *pipeline)
 }
 
 // An outcome ends the call.
@@ -62,12 +62,12 @@ type writes struct {
 
 func writesOf(r *tool.Result) writes { return writes{r.Documents, r.Actions} }
 
-func (o *outcome) conclude(ctx context.Context, p *pass)   { p.l.finish(ctx, p, o) }
-func (s *suspended) conclude(ctx context.Context, p *pass) { p.l.suspend(ctx, p, s) }
-func (c *continued) conclude(ctx context.Context, p *pass) { p.l.park(ctx, p, c) }
-func (u unaccepted) conclude(ctx context.Context, p *pass) { p.l.refuse(ctx, p, u.err, false) }
-func (lost) conclude(context.Context, *pass)               {} // the call is taken up when its thread is free
-func (postponed) conclude(context.Context, *pass)          {}
+func (o *outcome) conclude(ctx context.Context, p *pipeline)   { p.l.finish(ctx, p, o) }
+func (s *suspended) conclude(ctx context.Context, p *pipeline) { p.l.suspend(ctx, p, s) }
+func (c *continued) conclude(ctx context.Context, p *pipeline) { p.l.park(ctx, p, c) }
+func (u unaccepted) conclude(ctx context.Context, p *pipeline) { p.l.refuse(ctx, p, u.err, false) }
+func (lost) conclude(context.Context, *pipeline)               {} // the call is taken up when its thread is free
+func (postponed) conclude(context.Context, *pipeline)          {}
 
 // failure returns the result that carries an error.
 func failure(e *tool.Error) *tool.Result {
@@ -94,14 +94,14 @@ func notRun(e tool.Error) *outcome {
 
 // Below are the outcomes in the order of the table in docs/reference/states.md.
 
-// succeeded is the outcome of a tool that returned SUCCESS. An attempt returns once, and the pass has room for that.
-func (p *pass) succeeded(r *tool.Result) *outcome {
+// succeeded is the outcome of a tool that returned SUCCESS. An attempt returns once, and the pipeline run has room for that.
+func (p *pipeline) succeeded(r *tool.Result) *outcome {
 	p.success = outcome{status: call.Succeeded, executed: call.Finished, after: true, result: r, writes: writesOf(r)}
 	return &p.success
 }
 
 // returnedError is the outcome of a tool that returned an ERROR result.
-func (p *pass) returnedError(r *tool.Result) *outcome {
+func (p *pipeline) returnedError(r *tool.Result) *outcome {
 	e := tool.Error{Code: tool.ExecutionFailed, Message: or(r.Message, "The tool failed without saying why")}
 	if r.Error != nil {
 		e = *r.Error
@@ -137,7 +137,7 @@ func noResult() *outcome {
 }
 
 // returnedErr is the outcome of a tool that returned an error: what it wanted to store is dropped.
-func (p *pass) returnedErr(err error) *outcome {
+func (p *pipeline) returnedErr(err error) *outcome {
 	e := *tool.AsError(err)
 	e.Aborted, e.DeveloperMessage = true, p.forOperators(e.DeveloperMessage)
 	out := failed(call.Finished, e)
@@ -155,7 +155,7 @@ func (p *pass) returnedErr(err error) *outcome {
 }
 
 // panicked is the outcome of a call when our code, a tool or a hook panicked.
-func (p *pass) panicked(r any, executed call.Executed) *outcome {
+func (p *pipeline) panicked(r any, executed call.Executed) *outcome {
 	id := newID()
 	p.l.e.log.Error("panic", zap.String("id", id), zap.String("call_id", p.l.key.ID),
 		zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
@@ -163,7 +163,7 @@ func (p *pass) panicked(r any, executed call.Executed) *outcome {
 }
 
 // unaskable is the outcome of a call whose question nobody could answer as it is.
-func (p *pass) unaskable(origin string, err error) *outcome {
+func (p *pipeline) unaskable(origin string, err error) *outcome {
 	if origin != call.OriginTool {
 		return p.hookFailed(origin, err)
 	}
@@ -195,7 +195,7 @@ func answered(executed call.Executed, r *tool.Result) *outcome {
 }
 
 // beforeFailed is the outcome of a call when a required Before hook failed.
-func (p *pass) beforeFailed(name string, err error) *outcome {
+func (p *pipeline) beforeFailed(name string, err error) *outcome {
 	return notRun(tool.Error{
 		Code: tool.ExecutionFailed, Reason: name, DeveloperMessage: p.forOperators(err.Error()),
 		Message: fmt.Sprintf("Not run: the hook %q failed", name),
@@ -203,7 +203,7 @@ func (p *pass) beforeFailed(name string, err error) *outcome {
 }
 
 // notAdmitted is the outcome of a call that an Admit hook refused.
-func (p *pass) notAdmitted(name string, refusal *tool.Error) *outcome {
+func (p *pipeline) notAdmitted(name string, refusal *tool.Error) *outcome {
 	e := *refusal
 	e.DeveloperMessage = p.forOperators(e.DeveloperMessage)
 	e.Code, e.Retryable, e.Reason = tool.ResourceExhausted, true, or(e.Reason, name)
@@ -267,7 +267,7 @@ func blocked(reason string) *outcome {
 }
 
 // hookFailed is the outcome of a call that a failing hook refuses. The model reads the hook's name, the operator the rest.
-func (p *pass) hookFailed(name string, err error) *outcome {
+func (p *pipeline) hookFailed(name string, err error) *outcome {
 	return notRun(tool.Error{
 		Code: tool.Denied, Reason: "HOOK_FAILED", DeveloperMessage: p.forOperators(err.Error()),
 		Message: fmt.Sprintf("Refused: the hook %q failed", name),
@@ -329,7 +329,7 @@ func interrupted(why string) *outcome {
 }
 
 // notStored is the outcome of a call that did not run because the journal did not take its intent.
-func (p *pass) notStored(err error) *outcome {
+func (p *pipeline) notStored(err error) *outcome {
 	return refused(tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, DeveloperMessage: p.forOperators(err.Error()),
 	})
@@ -345,7 +345,7 @@ func restarted(executed call.Executed) *outcome {
 }
 
 // cutOff is the outcome of a call whose tool ran up to a question that the journal did not take: the call did run.
-func (p *pass) cutOff(err error) *outcome {
+func (p *pipeline) cutOff(err error) *outcome {
 	return failed(call.Started, tool.Error{
 		Code: tool.Interrupted, Reason: "JOURNAL", Aborted: true, Message: "Stopped before it finished", DeveloperMessage: p.forOperators(err.Error()),
 	})

@@ -24,8 +24,8 @@ func unknownCall(id string) error {
 	return call.Refuse(call.NotFound, "CALL_NOT_FOUND", "no call %q here; ListCalls lists what you can see", id)
 }
 
-// passes reports whether the journal may take later what it refused with err.
-func passes(err error) bool {
+// transient reports whether the journal may take later what it refused with err.
+func transient(err error) bool {
 	return !errors.Is(err, store.ErrFatal) && (errors.Is(err, store.ErrFull) || errors.Is(err, store.ErrBusy))
 }
 

@@ -22,7 +22,7 @@ type answer struct {
 }
 
 // abandon ends a call whose tool does not heed its cancellation. What it says later is stored and never applied.
-func (p *pass) abandon(ctx context.Context, cause error) {
+func (p *pipeline) abandon(ctx context.Context, cause error) {
 	p.l.e.stats.abandoned.Add(1)
 	p.l.e.log.Error("tool ignores its cancellation; abandoned", zap.String("tool", p.def.Descriptor.ID), zap.String("call_id", p.l.key.ID))
 	out := stoppedBy(cause, call.ExecutedUnknown)
@@ -31,7 +31,7 @@ func (p *pass) abandon(ctx context.Context, cause error) {
 }
 
 // keepLate stores what an abandoned attempt answered after all, beside the call: it is never applied.
-func (p *pass) keepLate(a answer) {
+func (p *pipeline) keepLate(a answer) {
 	p.l.e.stats.late.Add(1)
 	late := lateResult{Attempt: p.attempt, Result: a.result}
 	if a.err != nil {
@@ -79,8 +79,8 @@ type lateResult struct {
 	Error   string       `json:"error,omitempty"`
 }
 
-// conclusion turns what a tool returned into how the pass ends.
-func (p *pass) conclusion(ctx context.Context, a answer) conclusion {
+// conclusion turns what a tool returned into how the pipeline run ends.
+func (p *pipeline) conclusion(ctx context.Context, a answer) conclusion {
 	if a.panicked != nil {
 		return a.panicked
 	}
@@ -110,7 +110,7 @@ func (p *pass) conclusion(ctx context.Context, a answer) conclusion {
 }
 
 // stoppedWith is how far a stopped attempt got that returned err.
-func (p *pass) stoppedWith(err error) call.Executed {
+func (p *pipeline) stoppedWith(err error) call.Executed {
 	switch {
 	case errors.Is(err, tool.ErrLost):
 		return call.ExecutedUnknown
@@ -121,7 +121,7 @@ func (p *pass) stoppedWith(err error) call.Executed {
 }
 
 // beforeAttempt is how far a call got whose newest attempt did not begin.
-func (p *pass) beforeAttempt() call.Executed {
+func (p *pipeline) beforeAttempt() call.Executed {
 	for _, earlier := range p.l.record().Attempts[:p.attempt-1] {
 		if earlier.Ended.IsZero() {
 			return call.ExecutedUnknown
@@ -131,15 +131,15 @@ func (p *pass) beforeAttempt() call.Executed {
 }
 
 // checkData returns the outcome of a result that does not meet its schema; nil when it does.
-func (p *pass) checkData(r *tool.Result) *outcome {
+func (p *pipeline) checkData(r *tool.Result) *outcome {
 	if err := p.def.Schema.ValidateResult(r.JSON()); err != nil {
 		return wrongData(r, err)
 	}
 	return nil
 }
 
-// asks is how a pass ends whose tool has a question.
-func (p *pass) asks(r *tool.Result) conclusion {
+// asks is how a pipeline run ends whose tool has a question.
+func (p *pipeline) asks(r *tool.Result) conclusion {
 	t := tool.Ticket{Message: r.Message}
 	if r.Suspension != nil {
 		t = *r.Suspension
@@ -156,7 +156,7 @@ func (p *pass) asks(r *tool.Result) conclusion {
 }
 
 // call builds what the tool gets.
-func (p *pass) call(r tool.Reporter) *tool.Call {
+func (p *pipeline) call(r tool.Reporter) *tool.Call {
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock() // an attempt that was abandoned meanwhile is ended by another goroutine
 	c := p.l.c

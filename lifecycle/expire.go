@@ -177,7 +177,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 		err = l.storeExpired(&s)
 		l.unslot()
 		if err == nil {
-			p := l.lookupPass()
+			p := l.lookupPipeline()
 			p.abandoned(&s)
 		}
 	}
@@ -189,7 +189,7 @@ func (e *Engine) expire(ctx context.Context, key call.Key) bool {
 
 // storeExpired ends the call in the same transaction that finds the time come; the caller has the slot.
 func (l *live) storeExpired(s *call.Suspension) error {
-	p := l.lookupPass()
+	p := l.lookupPipeline()
 	out := expired(s.ExpiresAt.Sub(s.Created))
 	records := p.after(context.Background(), out)
 	final := l.finalStep(p, out)
@@ -222,10 +222,10 @@ func (l *live) storeExpiryAnswer(d tool.Decision, s *call.Suspension) error {
 	})
 }
 
-// lookupPass returns a pass for the end of a call that is stored, with what hooks need to see it.
-func (l *live) lookupPass() *pass {
+// lookupPipeline returns a pipeline run for the end of a call that is stored, with what hooks need to see it.
+func (l *live) lookupPipeline() *pipeline {
 	c := l.record()
-	p := l.newPass()
+	p := l.newPipeline()
 	p.arguments = call.Parse(c.Effective)
 	if def, ok := l.e.lookup(c); ok {
 		p.def = def

@@ -65,7 +65,7 @@ func checkID(field, id string, least int) error {
 }
 
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
-// pass from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
+// pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
 func (e *Engine) room(l *live, run *tool.Run, d limit.Demand, n int) error {
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed

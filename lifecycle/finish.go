@@ -16,7 +16,7 @@ import (
 
 // finish stores how a call ended and tells it: one transaction holds documents, records, result, status and the one
 // terminal event, and nothing is told before it is there.
-func (l *live) finish(ctx context.Context, p *pass, out *outcome) {
+func (l *live) finish(ctx context.Context, p *pipeline, out *outcome) {
 	asked := l.peek().LastRound()
 	p.ending(ctx, out)
 	records := p.after(ctx, out)
@@ -36,14 +36,14 @@ func (l *live) finish(ctx context.Context, p *pass, out *outcome) {
 
 // storeEnd stores the last step of a call. It tries again while the journal may take the step later: without an end the
 // call would stay RUNNING until a restart. A step that the journal refuses for its content is replaced by one without it.
-func (l *live) storeEnd(p *pass, s step, out *outcome) error {
+func (l *live) storeEnd(p *pipeline, s step, out *outcome) error {
 	replaced := false
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := l.advance(s)
 		switch {
 		case err == nil || l.e.isStopping():
 			return err
-		case passes(err):
+		case transient(err):
 		case !takesNot(err) || replaced && errors.Is(err, store.ErrCorrupt):
 			return err
 		case !replaced:
@@ -58,7 +58,7 @@ func (l *live) storeEnd(p *pass, s step, out *outcome) error {
 }
 
 // finalStep builds the last step of a call; before is what is told in it before how the call ended.
-func (l *live) finalStep(p *pass, out *outcome, before ...call.Event) step {
+func (l *live) finalStep(p *pipeline, out *outcome, before ...call.Event) step {
 	c := l.peek()
 	result := copyResult(out.result)
 	readableResult(result)

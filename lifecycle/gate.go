@@ -29,7 +29,7 @@ type asked struct {
 func (a *asked) intercepts() bool { return a.failed != nil || a.verdict.Kind() != hook.KindAllow }
 
 // gate asks all gates and does what they say.
-func (p *pass) gate(ctx context.Context) conclusion {
+func (p *pipeline) gate(ctx context.Context) conclusion {
 	if len(p.hooks.Gate) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (p *pass) gate(ctx context.Context) conclusion {
 }
 
 // askGates asks every gate, in configured order, and combines the answers.
-func (p *pass) askGates(ctx context.Context) asked {
+func (p *pipeline) askGates(ctx context.Context) asked {
 	var out asked
 	out.verdict = hook.Allow()
 	winner := -1
@@ -114,13 +114,13 @@ func (p *pass) askGates(ctx context.Context) asked {
 	return out
 }
 
-func (p *pass) conflict(stands, overruled string) {
+func (p *pipeline) conflict(stands, overruled string) {
 	p.l.e.stats.conflicts.Add(1)
 	p.l.e.log.Info("gates disagree", zap.String("call_id", p.l.key.ID), zap.String("stands", stands), zap.String("overruled", overruled))
 }
 
 // failedGate does what the entry's failure mode says.
-func (p *pass) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
+func (p *pipeline) failedGate(entry *hook.Entry[hook.Gate], err error, out *asked) hook.Verdict {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error("gate failed", zap.String("gate", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	onFailure := entry.OnFailure
@@ -179,7 +179,7 @@ func reasonOf(v hook.Verdict) string {
 
 // answerFor returns the newest decision on a question of this gate that was given for exactly the call as it is gated
 // now; else nil.
-func (p *pass) answerFor(gate string) *tool.Decision {
+func (p *pipeline) answerFor(gate string) *tool.Decision {
 	c := p.l.peek()
 	for _, r := range slices.Backward(c.Rounds) {
 		if r.Decision == nil || r.Decision.Action != tool.Resume {
@@ -205,7 +205,7 @@ func broughtArguments(r *call.Round) bool {
 }
 
 // approvalDigest returns the digest of the call as it stands, with the texts and the expiry of a ticket.
-func (p *pass) approvalDigest(s *call.Suspension, args tool.Arguments) string {
+func (p *pipeline) approvalDigest(s *call.Suspension, args tool.Arguments) string {
 	return approvalDigest(p.l.peek(), p.def, s, args)
 }
 
@@ -220,7 +220,7 @@ func approvalDigest(c *call.Call, def *Definition, s *call.Suspension, args tool
 }
 
 // askedWithin returns the deadline of a question to the tool: none for a tool that only computes its answer.
-func (p *pass) askedWithin(d time.Duration) time.Duration {
+func (p *pipeline) askedWithin(d time.Duration) time.Duration {
 	if _, ok := p.def.Tool.(tool.Prompt); ok {
 		return hook.NoDeadline
 	}

@@ -98,7 +98,7 @@ func (e *Engine) awaitHold() {
 
 // awaitThread waits until a call may start in a thread in which an earlier call is left alone. The queue timeout counts from
 // then on.
-func (p *pass) awaitThread(ctx context.Context) conclusion {
+func (p *pipeline) awaitThread(ctx context.Context) conclusion {
 	if !p.l.e.hold.holds(p.l.record()) {
 		return nil
 	}
@@ -108,9 +108,9 @@ func (p *pass) awaitThread(ctx context.Context) conclusion {
 	return out
 }
 
-// own returns the end of a pass whose effect may not start, because another daemon may own the journal; nil when it may. A
+// own returns the end of a pipeline run whose effect may not start, because another daemon may own the journal; nil when it may. A
 // read-only effect always may.
-func (p *pass) own(ctx context.Context) conclusion {
+func (p *pipeline) own(ctx context.Context) conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil
 	}

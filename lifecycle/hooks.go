@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A hookSet is the hooks that a pass takes from its beginning to its end. It is never changed, only replaced.
+// A hookSet is the hooks that a pipeline run takes from its beginning to its end. It is never changed, only replaced.
 type hookSet struct {
 	hook.Set
 	quick  bool // none before the tool may take its time
@@ -58,7 +58,7 @@ func broken(name string, err error) *outcome {
 
 // failedHook counts and logs the failure of a hook that may hold a call up, and returns what its entry says of failures; nil
 // when the call goes on as if the hook had not been asked.
-func (p *pass) failedHook(kind, name string, mode hook.Failure, err error) *outcome {
+func (p *pipeline) failedHook(kind, name string, mode hook.Failure, err error) *outcome {
 	p.l.e.stats.hookFailures.Add(1)
 	p.l.e.log.Error(kind+" hook failed", zap.String("hook", name), zap.String("call_id", p.l.key.ID), zap.Error(err))
 	if out := broken(name, err); out != nil {

@@ -16,13 +16,13 @@ import (
 // startsUnwritten reports whether the tool may start before the journal has the intent: a new call that is read-only with
 // these arguments. A call that a start found may not: a call that kills the daemon would leave no trace of its attempts,
 // and run again at every start.
-func (p *pass) startsUnwritten() bool {
+func (p *pipeline) startsUnwritten() bool {
 	return p.fresh && p.found.assessment.Mutability == tool.ReadOnly
 }
 
 // intent writes that the attempt starts. When it cannot be written, the tool does not run. A BEHIND call whose intent has
 // to be written first becomes SYNC here.
-func (p *pass) intent(context.Context) conclusion {
+func (p *pipeline) intent(context.Context) conclusion {
 	p.attempt = len(p.l.peek().Attempts) + 1
 	p.l.printed.cut.Store(nil)
 	attempt := call.Attempt{Number: p.attempt, Epoch: p.l.e.epoch, Started: time.Now()}
@@ -49,8 +49,8 @@ func (p *pass) intent(context.Context) conclusion {
 	return nil
 }
 
-// unwritten is how a pass ends whose step the journal did not take.
-func (p *pass) unwritten(err error) conclusion {
+// unwritten is how a pipeline run ends whose step the journal did not take.
+func (p *pipeline) unwritten(err error) conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out
 	}
@@ -59,8 +59,8 @@ func (p *pass) unwritten(err error) conclusion {
 
 // outcomeWithout returns the outcome of a call whose step the journal did not take; nil when it has none. A call that was never stored never
 // came to be, unless events of it were published: were it forgotten, the same call_id would publish others under their numbers. A cancel may
-// have stored it since the step was refused; it wins, also before it has reached this pass. When the journal is lost, recovery decides.
-func (p *pass) outcomeWithout(err error) *outcome {
+// have stored it since the step was refused; it wins, also before it has reached this pipeline run. When the journal is lost, recovery decides.
+func (p *pipeline) outcomeWithout(err error) *outcome {
 	p.l.e.log.Error("journal refused a step", zap.String("call_id", p.l.key.ID), zap.Error(err))
 	p.l.mu.Lock()
 	known, wish := p.l.stored || p.l.told > 0, p.l.c.Cancel
@@ -75,7 +75,7 @@ func (p *pass) outcomeWithout(err error) *outcome {
 }
 
 // refuse notes that a call never came to be. If it has come into the journal since, it ends as every other call does.
-func (l *live) refuse(ctx context.Context, p *pass, err error, ran bool) {
+func (l *live) refuse(ctx context.Context, p *pipeline, err error, ran bool) {
 	l.slot.take()
 	out := p.outcomeWithout(err)
 	if out == nil {

@@ -11,7 +11,7 @@ import (
 var fullIsolation = []string{"fs_read", "fs_write", "net", "processes_killed"}
 
 // isolate ends a call whose tool requires more isolation than there is: nothing ever runs with less.
-func (p *pass) isolate(context.Context) conclusion {
+func (p *pipeline) isolate(context.Context) conclusion {
 	if p.def.Descriptor.RequiredIsolation != tool.IsolationFull {
 		return nil
 	}

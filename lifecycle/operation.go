@@ -24,8 +24,8 @@ const (
 	maxOperation    = 1 << 10
 )
 
-// continues is how a pass ends whose tool started work that continues elsewhere.
-func (p *pass) continues(r *tool.Result) conclusion {
+// continues is how a pipeline run ends whose tool started work that continues elsewhere.
+func (p *pipeline) continues(r *tool.Result) conclusion {
 	o := *r.Operation
 	_, polls := p.def.Tool.(tool.Poller)
 	broken := ""
@@ -52,7 +52,7 @@ func (p *pass) continues(r *tool.Result) conclusion {
 }
 
 // park stores that the work of a call goes on elsewhere. From then on the call holds nothing: no goroutine, no place.
-func (l *live) park(ctx context.Context, p *pass, out *continued) {
+func (l *live) park(ctx context.Context, p *pipeline, out *continued) {
 	documents, events := p.documentChanges(out.commands, nil)
 	if out.note != "" {
 		events = append(events, call.Event{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Message: readable(out.note)}})
@@ -85,7 +85,7 @@ func (l *live) park(ctx context.Context, p *pass, out *continued) {
 
 // stopOperation tells a tool that nobody waits for its operation any more. That comes before the end of the call is stored: a crash
 // between the two makes it happen twice, and not never.
-func (p *pass) stopOperation(o *call.Operation) {
+func (p *pipeline) stopOperation(o *call.Operation) {
 	if p.def == nil {
 		return
 	}
@@ -108,7 +108,7 @@ func told(o *call.Operation) *tool.Operation { return &tool.Operation{ID: o.ID, 
 
 // turn does what is to be done for an operation: it ends it, or asks how far it is. given is the answer of who completes it; nil asks
 // the tool. One turn of a call comes after the other. It reports whether the answer that was given counts, and is stored.
-func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pass) *answer) error {
+func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) error {
 	if err := e.enterOpen(); err != nil {
 		return err // the next daemon finds it
 	}
@@ -128,7 +128,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 	case o == nil:
 		return errNoOperation
 	}
-	p := l.lookupPass()
+	p := l.lookupPipeline()
 	p.attempt, p.resume = len(l.record().Attempts), l.lastInput(l.record())
 	var a *answer
 	if given != nil {
@@ -141,7 +141,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pa
 	defer l.release()
 	next := p.turn(ctx, o, a)
 	err = l.unstored(ctx)
-	l.passed(ctx)
+	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
 	l.e.spool.Release(l.key)
 	if next.operation != nil {
@@ -164,7 +164,7 @@ func (e *Engine) pollOperation(key call.Key, failures int) error {
 	return err
 }
 
-// unstored returns why the journal does not have what the pass of ctx came to; nil when it has.
+// unstored returns why the journal does not have what the pipeline run of ctx came to; nil when it has.
 func (l *live) unstored(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errJournal) {
 		return storeRefusal(store.ErrFatal, l.key.ID)
@@ -185,8 +185,8 @@ type coming struct {
 	failed    bool // the tool could not say how far it is
 }
 
-// turn is the turn of a pass that was made for it. What is complete before the operation is stopped stands.
-func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
+// turn is the turn of a pipeline run that was made for it. What is complete before the operation is stopped stands.
+func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 	l := p.l
 	next := coming{operation: o}
 	expired := !l.e.store.Now().Before(o.Expires)
@@ -222,7 +222,7 @@ func (p *pass) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 }
 
 // poll asks the tool. A tool that is not what it was is not asked.
-func (p *pass) poll(ctx context.Context, o *call.Operation) *answer {
+func (p *pipeline) poll(ctx context.Context, o *call.Operation) *answer {
 	poller, ok := tool.Poller(nil), false
 	if p.same() {
 		poller, ok = p.def.Tool.(tool.Poller)
@@ -244,7 +244,7 @@ func (p *pass) poll(ctx context.Context, o *call.Operation) *answer {
 }
 
 // answered does what came of an operation. It reports whether that goes on, and as which one.
-func (p *pass) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
+func (p *pipeline) answered(ctx context.Context, a answer, o *call.Operation) (*call.Operation, bool) {
 	out := p.conclusion(ctx, a)
 	switch out := out.(type) {
 	case *continued:
@@ -277,7 +277,7 @@ func (l *live) recoverOperation(o *call.Operation) {
 // Complete ends an operation of a source, with a result or an error of its tool. It returns when that is stored. [errNoOperation] says
 // that the source has no such operation, whatever else there is.
 func (e *Engine) Complete(namespace, source, id, operation string, r *tool.Result, failed error) error {
-	return e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pass) *answer {
+	return e.turn(call.Key{Namespace: namespace, ID: id}, 0, func(c *call.Call, p *pipeline) *answer {
 		if o := c.Operation(); o.ID != operation || !p.same() || p.def.Descriptor.Source != source || r == nil && failed == nil {
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 
 // expect waits for the program that runs the newest attempt of a call since before the start. It reports whether there may be one.
 // Meanwhile nobody settles the attempt, and the call keeps its turn in the thread.
-func (l *live) expect(p *pass) bool {
+func (l *live) expect(p *pipeline) bool {
 	c := l.record()
 	if c.Status != call.Running || c.Cancel != nil || !began(c) || c.Operation() != nil || !p.same() {
 		return false
@@ -32,7 +32,7 @@ func (l *live) expect(p *pass) bool {
 }
 
 // awaitRunner continues the attempt when its program comes back, else takes the call up as if there were none.
-func (l *live) awaitRunner(p *pass, x tool.Expected) {
+func (l *live) awaitRunner(p *pipeline, x tool.Expected) {
 	defer l.release()
 	back := l.awaitBack(x)
 	if l.e.enterOpen() != nil {
@@ -87,7 +87,7 @@ func (l *live) awaitBack(x tool.Expected) bool {
 }
 
 // settled lets the tool of an attempt know that the journal has what came of it.
-func (p *pass) settled(ctx context.Context) {
+func (p *pipeline) settled(ctx context.Context) {
 	if p.attempt == 0 || p.def == nil {
 		return
 	}

@@ -20,7 +20,7 @@ import (
 
 // reporter is a running tool's way into the log of its call. What comes after the attempt is dropped and counted.
 type reporter struct {
-	p      *pass
+	p      *pipeline
 	closed atomic.Bool
 
 	// order keeps the pieces of one Output together. It is held over a write to this call's own spool and nothing else
@@ -154,7 +154,7 @@ const (
 
 // shorten makes a message compact, when that is wished, and keeps a result within the inline budget: what is over it goes to
 // the call's spool whole, and the result keeps head, tail, size and the handle to read the rest by.
-func (p *pass) shorten(r *tool.Result) error {
+func (p *pipeline) shorten(r *tool.Result) error {
 	budget := p.l.e.cfg.OutputBudget
 	if p.def != nil {
 		budget = or(p.def.Descriptor.OutputBudget, budget)
@@ -177,7 +177,7 @@ func (p *pass) shorten(r *tool.Result) error {
 
 // compact makes the message of an answer compact. It returns the handle of the message as it was and the note that goes behind
 // what is left. Without room to keep the message nothing is taken out of it.
-func (p *pass) compact(r *tool.Result) (whole, note string, err error) {
+func (p *pipeline) compact(r *tool.Result) (whole, note string, err error) {
 	if p.l.e.cfg.Compact == nil || r.Error != nil || r.Status == tool.StatusError {
 		return "", "", nil //nolint:nilerr // errors stay as they are
 	}
@@ -194,7 +194,7 @@ func (p *pass) compact(r *tool.Result) (whole, note string, err error) {
 
 const textPlain = "text/plain; charset=utf-8"
 
-func (p *pass) cutData(r *tool.Result, most int) error {
+func (p *pipeline) cutData(r *tool.Result, most int) error {
 	if len(r.Data) <= most {
 		return nil
 	}
@@ -216,7 +216,7 @@ func (p *pass) cutData(r *tool.Result, most int) error {
 }
 
 // cutMessage leaves head and tail of a message; whole is the handle when it is kept already.
-func (p *pass) cutMessage(r *tool.Result, most int, whole string) error {
+func (p *pipeline) cutMessage(r *tool.Result, most int, whole string) error {
 	if len(r.Message) <= most {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (p *pass) cutMessage(r *tool.Result, most int, whole string) error {
 }
 
 // keep saves what a result cuts and returns the handle to read it by; "" when there is no room for it.
-func (p *pass) keep(r *tool.Result, name, mimeType, text string) (string, error) {
+func (p *pipeline) keep(r *tool.Result, name, mimeType, text string) (string, error) {
 	r.Truncated = true
 	name, err := p.l.saveArtifact(name, []byte(text))
 	if full, is := errors.AsType[*store.QuotaError](err); is {

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// pass is one way of a call along the path: from its start, or from a decision, to a conclusion.
-type pass struct {
+// A pipeline is one run of a call along the path: from its start, or from a decision, to a conclusion.
+type pipeline struct {
 	l      *live
 	hooks  *hookSet
 	def    *Definition
@@ -49,7 +49,7 @@ type pass struct {
 	room
 }
 
-// held is what a pass holds until it ends.
+// held is what a pipeline run holds until it ends.
 type held struct {
 	slot        limit.Slot
 	visit       limit.Visit // of its source
@@ -63,13 +63,13 @@ type room struct {
 	success outcome       // of a tool that succeeded
 }
 
-// start counts a pass and makes the call's context from what [Engine.follow] returned. The caller runs the pass.
+// start counts a pipeline run and makes the call's context from what [Engine.follow] returned. The caller calls run.
 func (l *live) start(base context.Context) context.Context {
 	l.e.enter()
 	return l.started(base)
 }
 
-// started is start for a pass that counts already.
+// started is start for a pipeline run that counts already.
 func (l *live) started(base context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(base)
 	l.mu.Lock()
@@ -86,8 +86,8 @@ func (l *live) started(base context.Context) context.Context {
 	return ctx
 }
 
-// passed ends the context of a pass. The next one may have begun: a call can be decided as soon as its question is told.
-func (l *live) passed(ctx context.Context) {
+// endPipeline ends the context of a pipeline run. The next one may have begun: a call can be decided as soon as its question is told.
+func (l *live) endPipeline(ctx context.Context) {
 	l.mu.Lock()
 	if l.ctx == ctx {
 		l.cancel(nil)
@@ -101,7 +101,7 @@ func (l *live) passed(ctx context.Context) {
 }
 
 // run carries a call along the path and stores how that ended.
-func (l *live) run(ctx context.Context, p *pass) {
+func (l *live) run(ctx context.Context, p *pipeline) {
 	returned := false
 	defer func() {
 		if returned {
@@ -118,8 +118,8 @@ func (l *live) run(ctx context.Context, p *pass) {
 	l.conclude(ctx, p, out)
 }
 
-// deserted is how a pass ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
-func (p *pass) deserted() conclusion {
+// deserted is how a pipeline run ends whose goroutine was ended by a tool or a hook. That is no better than a panic.
+func (p *pipeline) deserted() conclusion {
 	if !p.owner.CompareAndSwap(attemptRuns, attemptReturned) && p.owner.Load() == attemptAbandoned {
 		return nil
 	}
@@ -130,9 +130,9 @@ func (p *pass) deserted() conclusion {
 	return p.panicked(errors.New("the goroutine of the call was ended"), executed)
 }
 
-// conclude ends a pass: it gives back what the pass holds and stores the conclusion. nil is the conclusion of an attempt that was abandoned:
-// the goroutine that abandoned it ends the pass.
-func (l *live) conclude(ctx context.Context, p *pass, out conclusion) {
+// conclude ends a pipeline run: it gives back what the run holds and stores the conclusion. nil is the conclusion of an attempt that was
+// abandoned: the goroutine that abandoned it ends the run.
+func (l *live) conclude(ctx context.Context, p *pipeline, out conclusion) {
 	if out == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (l *live) conclude(ctx context.Context, p *pass, out conclusion) {
 	if out == (lost{}) {
 		l.takeUp(ctx)
 	}
-	l.passed(ctx)
+	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
 	l.e.spool.Release(l.key)
 }
@@ -163,22 +163,22 @@ func (l *live) conclude(ctx context.Context, p *pass, out conclusion) {
 // A stage is a part of the path of a call. It returns nil when the call continues.
 type stage struct {
 	name string
-	run  func(*pass, context.Context) conclusion
+	run  func(*pipeline, context.Context) conclusion
 }
 
 // newPath returns the path of a call, from top to bottom. The tool runs behind it.
 func newPath() []stage {
 	return []stage{
-		{stageValidate, (*pass).validate},
-		{stageRewrite, (*pass).rewrite},
-		{"assess", (*pass).assess},
-		{"isolate", (*pass).isolate},
-		{"secrets", (*pass).secrets},
-		{stageGate, (*pass).gate},
-		{stageQueue, (*pass).queue}, // before it no call waits
-		{"admit", (*pass).admit},
-		{"before", (*pass).before},
-		{"intent", (*pass).intent},
+		{stageValidate, (*pipeline).validate},
+		{stageRewrite, (*pipeline).rewrite},
+		{"assess", (*pipeline).assess},
+		{"isolate", (*pipeline).isolate},
+		{"secrets", (*pipeline).secrets},
+		{stageGate, (*pipeline).gate},
+		{stageQueue, (*pipeline).queue}, // before it no call waits
+		{"admit", (*pipeline).admit},
+		{"before", (*pipeline).before},
+		{"intent", (*pipeline).intent},
 	}
 }
 
@@ -186,14 +186,14 @@ func newPath() []stage {
 // that have a slot would wait for the calls that have none.
 func newGroupPath() []stage {
 	return []stage{
-		{"admit", (*pass).admit},
-		{"before", (*pass).before},
-		{stageQueue, (*pass).queue},
-		{"intent", (*pass).intent},
+		{"admit", (*pipeline).admit},
+		{"before", (*pipeline).before},
+		{stageQueue, (*pipeline).queue},
+		{"intent", (*pipeline).intent},
 	}
 }
 
-// The stages up to which a pass can go alone, and all of them.
+// The stages up to which a pipeline run can go alone, and all of them.
 const (
 	stageValidate = "validate"
 	stageRewrite  = "rewrite"
@@ -202,11 +202,13 @@ const (
 	allStages     = ""
 )
 
-// newPass returns a pass at the beginning of the path.
-func (l *live) newPass() *pass { return &pass{l: l, hooks: l.e.hooks.Load(), stages: l.e.path} }
+// newPipeline returns a pipeline at the beginning of the path.
+func (l *live) newPipeline() *pipeline {
+	return &pipeline{l: l, hooks: l.e.hooks.Load(), stages: l.e.path}
+}
 
 // guarded is the path with the last recover: a bug of the engine or of a hook ends the call, not the daemon.
-func (p *pass) guarded(ctx context.Context) (out conclusion) {
+func (p *pipeline) guarded(ctx context.Context) (out conclusion) {
 	defer func() {
 		if r := recover(); r != nil {
 			out = p.panicked(r, call.NotStarted)
@@ -228,7 +230,7 @@ func (p *pass) guarded(ctx context.Context) (out conclusion) {
 }
 
 // walk takes the stages before the one of that name.
-func (p *pass) walk(ctx context.Context, to string) conclusion {
+func (p *pipeline) walk(ctx context.Context, to string) conclusion {
 	for ; len(p.stages) > 0 && p.stages[0].name != to; p.stages = p.stages[1:] {
 		stage := &p.stages[0]
 		if stage.name != stageValidate { // a stopped call is validated first: After hooks see its arguments
@@ -249,7 +251,7 @@ func (p *pass) walk(ctx context.Context, to string) conclusion {
 // check takes the stages up to the one of that name, and all of them when the call is ahead and has to wait for nothing. A new call does this
 // in the goroutine of its caller, whose stack is large enough already: validation on a fresh stack costs twice as much, and the events so far
 // go out in one frame.
-func (p *pass) check(ctx context.Context, to string) (out conclusion) {
+func (p *pipeline) check(ctx context.Context, to string) (out conclusion) {
 	returned := false
 	defer func() {
 		p.ahead = false
@@ -272,12 +274,12 @@ func (p *pass) check(ctx context.Context, to string) (out conclusion) {
 }
 
 // startsAtOnce reports whether a call that its gates allowed has to wait for nothing.
-func (p *pass) startsAtOnce() bool {
+func (p *pipeline) startsAtOnce() bool {
 	return !p.ownTurn() && p.startsUnwritten() && !p.l.e.hold.holds(p.l.record()) && p.takeSlot()
 }
 
 // validate ends calls of tools that do not exist for their caller, and calls with wrong arguments.
-func (p *pass) validate(ctx context.Context) conclusion {
+func (p *pipeline) validate(ctx context.Context) conclusion {
 	if p.def != nil {
 		return p.parse(ctx)
 	}
@@ -292,14 +294,14 @@ func (p *pass) validate(ctx context.Context) conclusion {
 }
 
 // stopped returns the outcome of a call that was stopped before its tool started; nil when ctx is not done.
-func (p *pass) stopped(ctx context.Context) conclusion {
+func (p *pipeline) stopped(ctx context.Context) conclusion {
 	if ctx.Err() == nil {
 		return nil
 	}
 	return stoppedBy(context.Cause(ctx), p.l.begun())
 }
 
-// findings is what a pass found out for the record; each of its steps writes it. Writing the record for each thing that
+// findings is what a pipeline run found out for the record; each of its steps writes it. Writing the record for each thing that
 // is found out would copy it as often.
 type findings struct {
 	rewritten, assessed, gated bool
@@ -329,7 +331,7 @@ func (f *findings) write(c *call.Call) {
 }
 
 // event is a step's only one.
-func (p *pass) event(e call.Event) []call.Event {
+func (p *pipeline) event(e call.Event) []call.Event {
 	p.one[0] = e
 	return p.one[:]
 }

@@ -71,7 +71,7 @@ func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	return found, e.recoverBatches(ctx)
 }
 
-// parents are passes of calls that end and made calls of their own, which have to be taken up before they can end.
+// parents are pipeline runs of calls that end and made calls of their own, which have to be taken up before they can end.
 type parents []func()
 
 // end carries them out. Nobody waits for that.
@@ -93,7 +93,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 		return err
 	}
 	l.noteUnseen()
-	if l.expect(l.lookupPass()) {
+	if l.expect(l.lookupPipeline()) {
 		e.hold.keepThread(l.record())
 		found.Expected++
 		return nil
@@ -109,7 +109,7 @@ func (e *Engine) recoverCall(ctx context.Context, key call.Key, found *Recovered
 // takeUpFound takes up a call whose newest event is known.
 func (e *Engine) takeUpFound(ctx context.Context, l *live, found *Recovered, later *parents) error {
 	c := l.record()
-	p := l.lookupPass()
+	p := l.lookupPipeline()
 	switch {
 	case c.Operation() != nil:
 		found.Operations++
@@ -156,14 +156,14 @@ func (l *live) warnBelow(ctx context.Context, r call.CancelRequest, later *paren
 	}
 }
 
-// counted makes a pass of what a start found. The function that it returns carries it out.
+// counted makes a pipeline run of what a start found. The function that it returns carries it out.
 func (l *live) counted(base context.Context, settle func(ctx context.Context)) (run func()) {
 	ctx := l.start(base)
 	return func() {
 		defer l.release()
 		defer l.e.leave()
 		settle(ctx)
-		l.passed(ctx)
+		l.endPipeline(ctx)
 	}
 }
 
@@ -223,14 +223,14 @@ func mayRunAgain(c *call.Call, def *Definition) bool {
 }
 
 // again runs a call from the start of its path. What was decided stays decided: answers are found by their digest.
-func (l *live) again(p *pass) {
+func (l *live) again(p *pipeline) {
 	p.fromStart()
 	ctx := l.start(l.e.follow(context.Background(), l.record()))
 	go l.run(ctx, p)
 }
 
-// fromStart makes the pass of a stored call one from the start of its path.
-func (p *pass) fromStart() {
+// fromStart makes the pipeline run of a stored call one from the start of its path.
+func (p *pipeline) fromStart() {
 	if c := p.l.record(); c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
 	} else {
@@ -255,7 +255,7 @@ func (l *live) lastInput(c *call.Call) *tool.ResumeInput {
 }
 
 // recoverNew takes up a call that had no attempt: it resumes when it needs no watcher, or when its caller attaches in time.
-func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
+func (e *Engine) recoverNew(l *live, p *pipeline, found *Recovered) {
 	linger := lingerOf(l.record(), e.cfg.Linger)
 	if l.record().Detached || linger < 0 {
 		found.Resumed++
@@ -273,7 +273,7 @@ func (e *Engine) recoverNew(l *live, p *pass, found *Recovered) {
 }
 
 // awaitCaller runs the call when somebody watches it within its linger time, else ends it.
-func (l *live) awaitCaller(p *pass, linger time.Duration) {
+func (l *live) awaitCaller(p *pipeline, linger time.Duration) {
 	for deadline := time.Now().Add(linger); time.Now().Before(deadline); {
 		l.mu.Lock()
 		back, wish := l.watchers > 0, l.c.Cancel
@@ -299,7 +299,7 @@ func (l *live) awaitCaller(p *pass, linger time.Duration) {
 }
 
 // finishFound ends a call that a start found.
-func (l *live) finishFound(ctx context.Context, p *pass, out *outcome) {
+func (l *live) finishFound(ctx context.Context, p *pipeline, out *outcome) {
 	if c := l.record(); began(c) {
 		p.attempt = len(c.Attempts)
 	}

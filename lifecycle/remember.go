@@ -25,7 +25,7 @@ const (
 
 // rememberOptions returns what a yes to a ticket may be kept for. A question that is about more than one person's word, or about
 // what cannot be undone, offers nothing, whatever the gate says.
-func (p *pass) rememberOptions(t *tool.Ticket, origin string) []tool.RememberOption {
+func (p *pipeline) rememberOptions(t *tool.Ticket, origin string) []tool.RememberOption {
 	e := p.in.Assessment.Normal()
 	a := t.Approvers
 	if origin == call.OriginTool || a == nil || a.DistinctFromCaller || a.Count > 1 || e.Tier == tool.Escalate || e.Safety == tool.SafetyDestructive ||

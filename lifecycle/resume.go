@@ -26,7 +26,7 @@ func (l *live) goOn(request context.Context, d tool.Decision) {
 func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
-	p := l.newPass()
+	p := l.newPipeline()
 	p.def, _ = l.e.lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
@@ -58,7 +58,7 @@ func (l *live) carryOn(ctx context.Context, d tool.Decision) {
 }
 
 // holds reports whether the tool is still what a decision was given for.
-func (p *pass) holds(s *call.Suspension, d *tool.Decision) bool {
+func (p *pipeline) holds(s *call.Suspension, d *tool.Decision) bool {
 	if d.AppliesTo == "" { // arguments that count as nobody's consent
 		return stillAsked(p.l.record(), p.def, s)
 	}
@@ -66,7 +66,7 @@ func (p *pass) holds(s *call.Suspension, d *tool.Decision) bool {
 }
 
 // decidedArguments are what a decision was given for.
-func (p *pass) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Arguments {
+func (p *pipeline) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Arguments {
 	text := d.Arguments
 	if s.ResumeMode == tool.PassDecisionToTool {
 		text = d.Result
@@ -79,7 +79,7 @@ func (p *pass) decidedArguments(s *call.Suspension, d *tool.Decision) tool.Argum
 }
 
 // settleRun ends a resumed call without its tool.
-func (l *live) settleRun(ctx context.Context, p *pass, out *outcome) {
+func (l *live) settleRun(ctx context.Context, p *pipeline, out *outcome) {
 	defer l.release()
 	defer l.e.leave()
 	if ctx.Err() != nil && out.status == call.Succeeded && !errors.Is(context.Cause(ctx), causeDrained) {
@@ -93,12 +93,12 @@ func (l *live) settleRun(ctx context.Context, p *pass, out *outcome) {
 	}
 	rounds := l.rounds()
 	l.finish(ctx, p, out)
-	l.passed(ctx)
+	l.endPipeline(ctx)
 	l.followed(ctx, rounds)
 }
 
 // abandoned tells a tool that its question will not be answered.
-func (p *pass) abandoned(s *call.Suspension) {
+func (p *pipeline) abandoned(s *call.Suspension) {
 	if p.def == nil || s.Origin != call.OriginTool {
 		return
 	}

@@ -14,7 +14,7 @@ const notShown = "(not shown: a filter failed)"
 
 // scrub lets the filters that can do so look at what is stored and told beside events. It reports false when one of them
 // failed: then nothing of it may be kept.
-func (p *pass) scrub(look func(hook.Scrubber)) bool {
+func (p *pipeline) scrub(look func(hook.Scrubber)) bool {
 	clean := true
 	for i := range p.hooks.Filter {
 		entry := &p.hooks.Filter[i]
@@ -30,7 +30,7 @@ func (p *pass) scrub(look func(hook.Scrubber)) bool {
 	return clean
 }
 
-func (p *pass) scrubText(text string) string {
+func (p *pipeline) scrubText(text string) string {
 	if text == "" || p.scrub(func(s hook.Scrubber) { text = s.Text(text) }) {
 		return text
 	}
@@ -38,7 +38,7 @@ func (p *pass) scrubText(text string) string {
 }
 
 // makeSeen makes the input for filters of a call that ended before it had one.
-func (p *pass) makeSeen() {
+func (p *pipeline) makeSeen() {
 	if p.in == nil {
 		p.in = newInput(p.l.peek(), p.def)
 	}
@@ -46,7 +46,7 @@ func (p *pass) makeSeen() {
 
 // forOperators returns what the caller reads of an error inside the daemon, a hook or a tool: an id under which the log has the text.
 // A caller with the role operator reads the text itself.
-func (p *pass) forOperators(text string) string {
+func (p *pipeline) forOperators(text string) string {
 	if text == "" || p.l == nil {
 		return ""
 	}
@@ -63,7 +63,7 @@ func (p *pass) forOperators(text string) string {
 }
 
 // scrubError looks at why a call that is only described would not run; of one that runs its end is an event, which filters see.
-func (p *pass) scrubError(e *tool.Error) *tool.Error {
+func (p *pipeline) scrubError(e *tool.Error) *tool.Error {
 	if !p.hooks.scrubs {
 		return e
 	}
@@ -76,7 +76,7 @@ func (p *pass) scrubError(e *tool.Error) *tool.Error {
 }
 
 // scrubDescription looks at what a tool says of a call. Its basis stays: the tool gets it back.
-func (p *pass) scrubDescription(d tool.Description) tool.Description {
+func (p *pipeline) scrubDescription(d tool.Description) tool.Description {
 	clean := p.scrub(func(s hook.Scrubber) {
 		d.Title = s.Text(d.Title)
 		d.Locations, d.Notes = slices.Clone(d.Locations), slices.Clone(d.Notes) // a tool may show the same to all
@@ -95,7 +95,7 @@ func (p *pass) scrubDescription(d tool.Description) tool.Description {
 }
 
 // scrubTicket looks at a question before its digest is made, so that what is shown is what was digested.
-func (p *pass) scrubTicket(t *tool.Ticket) {
+func (p *pipeline) scrubTicket(t *tool.Ticket) {
 	clean := p.scrub(func(s hook.Scrubber) {
 		t.Message = s.Text(t.Message)
 		if len(t.Parameters) > 0 {

@@ -8,7 +8,7 @@ import (
 
 // secrets ends a call whose tool requires a secret that it cannot have, before anybody is asked whether it may run. Why it
 // cannot is for the operator.
-func (p *pass) secrets(context.Context) conclusion {
+func (p *pipeline) secrets(context.Context) conclusion {
 	d := p.def.Descriptor
 	if p.l.e.cfg.Secret == nil {
 		return nil

@@ -82,7 +82,7 @@ func checkTexts(t *tool.Ticket) error {
 }
 
 // suspend stores a question and publishes it. From then on the call holds nothing: no goroutine, no process, no slot.
-func (l *live) suspend(ctx context.Context, p *pass, out *suspended) {
+func (l *live) suspend(ctx context.Context, p *pipeline, out *suspended) {
 	executed := or(out.executed, call.NotStarted)
 	s, err := p.suspension(out)
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *live) siftQuestion(events []call.Event) ([]call.Event, []store.Record) 
 
 // mustEnd returns why a call that has a question ends all the same; nil when it may ask. A drain lets it ask, and so does the
 // end of the attempt's time: it has an answer.
-func (p *pass) mustEnd(ctx context.Context) error {
+func (p *pipeline) mustEnd(ctx context.Context) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, causeDrained) && !attemptTimedOut(cause) {
 		return cause
 	}
@@ -164,7 +164,7 @@ func (p *pass) mustEnd(ctx context.Context) error {
 }
 
 // unasked ends a call whose question the journal did not take.
-func (l *live) unasked(ctx context.Context, p *pass, origin string, err error) {
+func (l *live) unasked(ctx context.Context, p *pipeline, origin string, err error) {
 	out := p.outcomeWithout(err)
 	switch {
 	case out == nil:
@@ -179,7 +179,7 @@ func (l *live) unasked(ctx context.Context, p *pass, origin string, err error) {
 }
 
 // suspension builds the stored question.
-func (p *pass) suspension(out *suspended) (*call.Suspension, error) {
+func (p *pipeline) suspension(out *suspended) (*call.Suspension, error) {
 	t, c := *out.ticket, p.l.record()
 	p.scrubTicket(&t)
 	if len(t.ResponseSchema) > 0 {
@@ -220,7 +220,7 @@ func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
 }
 
 // nobody refuses a call whose question nobody could answer.
-func (p *pass) nobody(s *call.Suspension, executed call.Executed) *outcome {
+func (p *pipeline) nobody(s *call.Suspension, executed call.Executed) *outcome {
 	if s.Approvers == nil || p.l.e.cfg.People == nil {
 		return nil
 	}

@@ -6,18 +6,18 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Tracer follows the passes of calls: from the start of a call, or from a decision, to its end or to a question. Its
+// A Tracer follows the pipeline runs of calls: from the start of a call, or from a decision, to its end or to a question. Its
 // methods are called concurrently and must not wait for anything.
 type Tracer interface {
-	// Begin returns the context in which a pass runs, and what stands for it in the record of a call that begins: Call.Trace
-	// of its later passes. request is the context of what began the pass; a pass that a start of the daemon takes up has
+	// Begin returns the context in which a pipeline runs, and what stands for it in the record of a call that begins: Call.Trace
+	// of its later pipeline runs. request is the context of what began the pipeline run; a pipeline run that a start of the daemon takes up has
 	// none.
 	Begin(request context.Context, c *call.Call) (ctx context.Context, trace string)
-	// End hears how the call stands when the pass is over.
+	// End hears how the call stands when the pipeline run is over.
 	End(ctx context.Context, c *call.Call)
 }
 
-// follow begins to trace a pass. Without a tracer that is nothing.
+// follow begins to trace a pipeline run. Without a tracer that is nothing.
 func (e *Engine) follow(request context.Context, c *call.Call) context.Context {
 	if e.cfg.Tracer == nil {
 		return context.Background()
@@ -37,7 +37,7 @@ func (l *live) rounds() int {
 	return len(l.record().Rounds)
 }
 
-// followed ends what follow began. A question that came since was the end of the pass, whatever became of it meanwhile.
+// followed ends what follow began. A question that came since was the end of the pipeline run, whatever became of it meanwhile.
 func (l *live) followed(ctx context.Context, rounds int) {
 	if l.e.cfg.Tracer == nil {
 		return

@@ -34,7 +34,7 @@ func ownAction(action, source string) error {
 
 // unattended ends a call of an UNATTENDED run that has a question for people; nil when it may ask. What a frontend
 // executes, what a crash left in doubt, and what waits for calls of its own are no such questions.
-func (p *pass) unattended(s *call.Suspension, executed call.Executed) *outcome {
+func (p *pipeline) unattended(s *call.Suspension, executed call.Executed) *outcome {
 	noQuestion := s.Action == actionDoubt || s.Action == actionFrontend || s.Action == actionSubagent
 	if c := p.l.record(); !c.Run.Unattended || noQuestion || p.l.e.cfg.UnattendedWaits != nil && p.l.e.cfg.UnattendedWaits() {
 		return nil
