@@ -3,7 +3,6 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"maps"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
@@ -177,19 +177,25 @@ func (d *daemon) readSecrets(cfg *config.Config) (func(), error) {
 }
 
 // reloads reports whether a setting holds without a restart.
-func (d *daemon) reloads(key string) bool {
-	return key == "rules" || key == "log.level" || key == "tools.descriptions" || key == "hooks" || strings.HasPrefix(key, "mcp.") || key == "command.directory" || key == "sandbox.profiles" || d.plugins.reloads(key) ||
-		d.secrets != nil && (key == "secrets" || strings.HasPrefix(key, "redact."))
+func (d *daemon) reloads(s setting.Setting) bool {
+	switch s.Reload {
+	case "always":
+		return true
+	case "started":
+		return d.plugins.reloads(s.Key) || d.secrets != nil && (s.Key == "secrets" || strings.HasPrefix(s.Key, "redact."))
+	default:
+		return false
+	}
 }
 
 // needRestart lists the settings that changed and hold after a restart alone.
 func (d *daemon) needRestart(next *config.Config) (keys []string) {
-	before, after := config.Values(*d.cfg), config.Values(*next)
-	for _, key := range slices.Sorted(maps.Keys(after)) {
-		if !d.reloads(key) && !reflect.DeepEqual(before[key], after[key]) {
-			keys = append(keys, key)
+	for _, s := range config.Changed(d.cfg, next) {
+		if !d.reloads(s) {
+			keys = append(keys, s.Key)
 		}
 	}
+	slices.Sort(keys)
 	return keys
 }
 

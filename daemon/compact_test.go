@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/toold-dev/toold/daemon/config"
-
+	"github.com/toold-dev/toold/plugins/compact"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -31,7 +31,7 @@ func TestCompact(t *testing.T) {
 	if m := run("raw", command).GetMessage(); !strings.Contains(m, "\x1b[1mbegins\x1b[0m\nthe same line\nthe same line") {
 		t.Errorf("a tool that is not meant any more: %q", m)
 	}
-	if _, err := newPlugins(&config.Config{Compact: config.Compact{Tools: []string{"["}}}, nil); err == nil {
+	if _, err := newPlugins(&config.Config{Compact: compact.Config{Tools: []string{"["}}}, nil); err == nil {
 		t.Error("a broken pattern is accepted")
 	}
 }

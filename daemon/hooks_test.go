@@ -241,7 +241,7 @@ func TestHookSettings(t *testing.T) {
 		"hooks:\n  - {name: a, remote: {address: 10.0.0.1}}":                                  `address "10.0.0.1" is neither host:port nor unix:/path`,
 		"hooks:\n  - {name: a, remote: {address: 'h:1', ca: /nonexistent}}":                   "/nonexistent",
 		"hooks:\n  - {name: a, remote: {address: 'h:1', plaintext: true, server_name: x}}":    "plaintext and TLS exclude each other",
-		"hooks:\n  - {name: a, remote: {address: 'h:1'}, kinds: [filter], on_failure: allow}": "what a filter did not look at is never told",
+		"hooks:\n  - {name: a, remote: {address: 'h:1'}, kinds: [filter], on_failure: allow}": "events that a filter did not see are never published",
 		"hooks:\n  - {builtin: cache}":                                                        `there is no plugin "cache"; there are log, permission`,
 		"hooks:\n  - {name: a, command: [" + program + "], env: [NO_SUCH_VARIABLE]}":          "the daemon has no variable NO_SUCH_VARIABLE",
 	} {

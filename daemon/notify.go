@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"go.uber.org/zap"
 
@@ -14,57 +16,42 @@ import (
 	"github.com/toold-dev/toold/metric"
 	"github.com/toold-dev/toold/plugins/notify"
 	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/setting"
 )
 
-// notifyTargets reads the files that targets name. An error is the user's to correct.
-func notifyTargets(c *config.Config) (targets []notify.Target, err error) {
-	var problems []error
-	for i := range c.Notify.Targets {
-		t := &c.Notify.Targets[i]
-		to := notify.Target{
-			Name: t.Name, URL: t.URL, Tools: t.Match.Tools, Namespaces: t.Match.Namespaces, Content: t.Content,
-			Timeout: t.Timeout, First: t.FirstDelay, Most: t.MostDelay, GiveUp: t.GiveUp, AtOnce: t.AtOnce,
-		}
-		for _, e := range t.Events {
-			to.Events = append(to.Events, notify.Event(e))
-		}
-		to.Reference = t.Secret
-		if err := readNotifySecrets(t, &to.Secrets); err != nil {
-			problems = append(problems, notifyProblem(c, &notify.TargetError{Index: i, Field: "secret_file", Text: err.Error()}))
-		}
-		if t.CA != "" {
-			var err error
-			if to.CA, err = os.ReadFile(t.CA); err != nil {
-				problems = append(problems, notifyProblem(c, &notify.TargetError{Index: i, Field: "ca", Text: err.Error()}))
+// notifyTargets reads the files of the targets.
+func notifyTargets(c *config.Config) ([]notify.Target, error) {
+	var problems setting.Problems
+	targets := slices.Clone(c.Notify.Targets)
+	for i := range targets {
+		t, key := &targets[i], fmt.Sprintf("targets[%d].", i)
+		if t.File != "" {
+			text, err := os.ReadFile(t.File)
+			if err == nil {
+				t.Secrets, err = notify.ParseSecrets(text)
+			}
+			if err != nil {
+				problems.Add(key+"secret_file", "%s: %v", t.File, err)
 			}
 		}
-		targets = append(targets, to)
+		if t.Authority != "" {
+			var err error
+			if t.CA, err = os.ReadFile(t.Authority); err != nil {
+				problems.Add(key+"ca", "%v", err)
+			}
+		}
 	}
-	return targets, errors.Join(problems...)
+	return targets, notifyProblems(c, problems.Err())
 }
 
-func readNotifySecrets(t *config.NotifyTarget, to *[]notify.Secret) error {
-	if t.Secret != "" {
-		return nil
+// notifyProblems adds to each problem where its setting stands.
+func notifyProblems(c *config.Config, err error) error {
+	list, _ := errors.AsType[setting.Problems](err)
+	var problems []error
+	for _, p := range list {
+		problems = append(problems, config.Errorf("notify.%w%s", p, c.SaidBy("notify."+p.Key)))
 	}
-	text, err := os.ReadFile(t.SecretFile)
-	if err != nil {
-		return err
-	}
-	if *to, err = notify.ParseSecrets(text); err != nil {
-		return fmt.Errorf("%s: %w", t.SecretFile, err)
-	}
-	return nil
-}
-
-// notifyProblem says which setting is meant, and where it stands.
-func notifyProblem(c *config.Config, e *notify.TargetError) error {
-	key := fmt.Sprintf("notify.targets[%d]", e.Index)
-	at := key + "." + e.Field
-	if c.SaidBy(at) == "" {
-		at = key
-	}
-	return config.Errorf("%s: %w%s", key, e, c.SaidBy(at))
+	return cmp.Or(errors.Join(problems...), err)
 }
 
 func (p *plugins) addNotify(c *config.Config, references expander) error {
@@ -94,23 +81,6 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 		})
 	}
 	return nil
-}
-
-func notifyProblems(c *config.Config, err error) error {
-	several, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return config.Errorf("notify.targets: %w", err)
-	}
-	var problems []error
-	for _, err := range several.Unwrap() {
-		var of *notify.TargetError
-		if errors.As(err, &of) {
-			problems = append(problems, notifyProblem(c, of))
-		} else {
-			problems = append(problems, config.Errorf("notify.targets: %w", err))
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // notify delivers what calls left to be told. Without targets it only sees to what earlier ones have left.

@@ -72,26 +72,26 @@ func (p *plugins) add(c *config.Config, setting string, of func(*config.Config) 
 }
 
 func (p *plugins) addRatelimit(c *config.Config) error {
-	l, err := ratelimit.New(ratelimitConfig(c))
+	l, err := ratelimit.New(ratelimit.Config{Limits: c.Ratelimit})
 	if err != nil {
 		return config.Errorf("ratelimit: %w", err)
 	}
 	if len(c.Ratelimit) > 0 {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "ratelimit", Hook: l, Deadline: hook.NoDeadline})
-		p.add(c, "ratelimit", func(c *config.Config) any { return c.Ratelimit }, func(c *config.Config) error { return l.Swap(ratelimitConfig(c)) })
+		p.add(c, "ratelimit", func(c *config.Config) any { return c.Ratelimit }, func(c *config.Config) error { return l.Swap(ratelimit.Config{Limits: c.Ratelimit}) })
 	}
 	return nil
 }
 
 func (p *plugins) addLoopguard(c *config.Config) error {
-	g, err := loopguard.New(loopguardConfig(c))
+	g, err := loopguard.New(c.Loopguard)
 	if err != nil {
 		return config.Errorf("loopguard: %w", err)
 	}
 	if guards(&c.Loopguard) {
 		p.set.Admit = append(p.set.Admit, hook.Entry[hook.Admit]{Name: "loopguard", Hook: g, Deadline: hook.NoDeadline})
 		p.set.Filter = append(p.set.Filter, hook.Entry[hook.Filter]{Name: "loopguard", Hook: g})
-		p.add(c, "loopguard", func(c *config.Config) any { return c.Loopguard }, func(c *config.Config) error { return g.Swap(loopguardConfig(c)) })
+		p.add(c, "loopguard", func(c *config.Config) any { return c.Loopguard }, func(c *config.Config) error { return g.Swap(c.Loopguard) })
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (p *plugins) addLoopguard(c *config.Config) error {
 // addCache adds the cache. It keeps results before reminders are added to them. Only a rule that names documents makes the gate
 // read the journal; the first such rule needs a restart, because only then the gate has a deadline.
 func (p *plugins) addCache(c *config.Config) error {
-	cfg := cacheConfig(c)
+	cfg := c.Cache
 	kept, err := cache.New(cfg)
 	if err != nil {
 		return config.Errorf("cache: %w", err)
@@ -113,9 +113,9 @@ func (p *plugins) addCache(c *config.Config) error {
 	}
 	p.set.Gate = append(p.set.Gate, gate)
 	p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "cache", Hook: kept, Match: readOnlyCalls()})
-	p.add(c, "cache", func(c *config.Config) any { return c.Cache }, func(c *config.Config) error { return kept.Swap(cacheConfig(c)) })
+	p.add(c, "cache", func(c *config.Config) any { return c.Cache }, func(c *config.Config) error { return kept.Swap(c.Cache) })
 	p.live[len(p.live)-1].takes = func(c *config.Config) error {
-		if next := cacheConfig(c); next.ReadsDocuments() && !cfg.ReadsDocuments() {
+		if c.Cache.ReadsDocuments() && !cfg.ReadsDocuments() {
 			return config.Errorf("cache: the first rule with documents needs a restart")
 		}
 		return nil
@@ -126,25 +126,25 @@ func (p *plugins) addCache(c *config.Config) error {
 func readOnlyCalls() hook.Match { return hook.Match{Mutability: []tool.Mutability{tool.ReadOnly}} }
 
 func (p *plugins) addRemind(c *config.Config) error {
-	r, err := remind.New(remindConfig(c))
+	r, err := remind.New(remind.Config{Reminders: c.Remind})
 	if err != nil {
 		return config.Errorf("remind: %w", err)
 	}
 	if len(c.Remind) > 0 {
 		p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "remind", Hook: r})
-		p.add(c, "remind", func(c *config.Config) any { return c.Remind }, func(c *config.Config) error { return r.Swap(remindConfig(c)) })
+		p.add(c, "remind", func(c *config.Config) any { return c.Remind }, func(c *config.Config) error { return r.Swap(remind.Config{Reminders: c.Remind}) })
 	}
 	return nil
 }
 
 func (p *plugins) addCompact(c *config.Config) error {
-	made, err := compact.New(compact.Config(c.Compact))
+	made, err := compact.New(c.Compact)
 	if err != nil {
 		return config.Errorf("compact: %w", err)
 	}
 	if len(c.Compact.Tools) > 0 {
 		p.compact = made.Compact
-		p.add(c, "compact", func(c *config.Config) any { return c.Compact }, func(c *config.Config) error { return made.Swap(compact.Config(c.Compact)) })
+		p.add(c, "compact", func(c *config.Config) any { return c.Compact }, func(c *config.Config) error { return made.Swap(c.Compact) })
 	}
 	return nil
 }
@@ -176,43 +176,4 @@ func (p *plugins) reload(c *config.Config) (changed []string, err error) {
 }
 
 // guards reports whether anything is counted.
-func guards(l *config.Loopguard) bool { return l.Repeats+l.Calls+l.Failures > 0 }
-
-func ratelimitConfig(c *config.Config) ratelimit.Config {
-	var out ratelimit.Config
-	for _, l := range c.Ratelimit {
-		limit := ratelimit.Limit{
-			Name: l.Name, Tools: l.Tools, Namespaces: l.Namespaces, Principals: l.Principals, Calls: l.Calls, Per: l.Per, Burst: l.Burst,
-		}
-		for _, by := range l.By {
-			limit.By = append(limit.By, ratelimit.By(by))
-		}
-		out.Limits = append(out.Limits, limit)
-	}
-	return out
-}
-
-func loopguardConfig(c *config.Config) loopguard.Config { return loopguard.Config(c.Loopguard) }
-
-func cacheConfig(c *config.Config) cache.Config {
-	out := cache.Config{Entries: c.Cache.Entries, Bytes: int64(c.Cache.Bytes)}
-	for _, r := range c.Cache.Rules {
-		rule := cache.Rule{Tools: r.Tools, TTL: r.TTL, Share: cache.Share(r.Share), OpenWorld: r.OpenWorld}
-		for _, d := range r.Documents {
-			scope, key, _ := strings.Cut(d, "/")
-			rule.Documents = append(rule.Documents, cache.Document{Scope: tool.Scope(scope), Key: key})
-		}
-		out.Rules = append(out.Rules, rule)
-	}
-	return out
-}
-
-func remindConfig(c *config.Config) remind.Config {
-	var out remind.Config
-	for _, r := range c.Remind {
-		out.Reminders = append(out.Reminders, remind.Reminder{
-			Name: r.Name, Text: r.Text, Tools: r.Tools, Arguments: r.Arguments, Result: r.Result, On: remind.On(r.On), Cooldown: r.Cooldown,
-		})
-	}
-	return out
-}
+func guards(l *loopguard.Config) bool { return l.Repeats+l.Calls+l.Failures > 0 }

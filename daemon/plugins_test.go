@@ -76,7 +76,7 @@ func TestRatelimitSettings(t *testing.T) {
 		t.Errorf("another tool: %v", e)
 	}
 	p.write("ratelimit: [{name: searches, calls: 0, per: 1h}]\n")
-	if _, err := p.p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), `limit 1 ("searches"): calls: 0`) {
+	if _, err := p.p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), `ratelimit[0].calls: 0 is not between 1 and 1000000 (`) {
 		t.Errorf("a wrong limit: %v", err)
 	}
 	p.reload("ratelimit: [{name: other, tools: [glob], calls: 5, per: 1h}]\n", "[ratelimit] []")
@@ -192,12 +192,12 @@ func TestPluginsNeedARestart(t *testing.T) {
 // TestPluginSettings: what is wrong is named, and config show prints a file that means the same.
 func TestPluginSettings(t *testing.T) {
 	for config, want := range map[string]string{
-		"ratelimit: [{calls: 1, per: 1h}]":                           `ratelimit: limit 1 (""): want a name`,
+		"ratelimit: [{calls: 1, per: 1h}]":                           `ratelimit[0].name: is required: name that the model reads`,
 		"ratelimit: [{name: a, calls: 1, per: 10}]":                  `"10" is not a duration`,
-		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]":   `by: "subject" is not namespace, principal, tool or run`,
-		"cache: {rules: [{tools: [x], ttl: 1m, documents: [todo]}]}": "cache: rule 1: documents: want a scope",
-		"cache: {rules: [{tools: [x]}]}":                             "cache: rule 1: ttl: 0s",
-		"remind: [{name: a, text: b, result: '('}]":                  "remind: reminder 1 (\"a\"): result: error parsing regexp",
+		"ratelimit: [{name: a, calls: 1, per: 1m, by: [subject]}]":   `by: "subject" is not one of namespace, principal, tool, run (`,
+		"cache: {rules: [{tools: [x], ttl: 1m, documents: [todo]}]}": `cache.rules[0].documents[0]: "todo" is not RUN/key`,
+		"cache: {rules: [{tools: [x]}]}":                             "cache.rules[0].ttl: 0s is not between 1s and 1d (",
+		"remind: [{name: a, text: b, result: '('}]":                  "remind[0].result: error parsing regexp",
 		"loopguard: {repeats: 30}":                                   "loopguard: repeats: among 20 calls (window)",
 		"ratelimit: [{name: a, cals: 1}]":                            `did you mean "ratelimit[0].calls"?`,
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/toold-dev/toold/daemon/config"
@@ -22,21 +23,16 @@ func knowKey(secrets *redact.Live, name, key string) error {
 // secretsOf reads the secrets that are taken out of what calls tell. With them goes the daemon's own token: a command can
 // read its file.
 func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
-	out := redact.Config{Tokens: cfg.Redact.Tokens}
+	out := cfg.Redact
+	out.Values = slices.Clone(out.Values)
 	var problems []error
-	for i, s := range cfg.Redact.Values {
-		text, err := secretText(s)
-		if err != nil {
+	for i := range out.Values {
+		if err := readSecret(&out.Values[i]); err != nil {
 			problems = append(problems, fmt.Errorf("values: entry %d: %w", i+1, err))
-			continue
 		}
-		out.Values = append(out.Values, redact.Value{Name: s.Name, Text: text})
 	}
 	if len(token) >= redact.MinValue {
 		out.Values = append(out.Values, redact.Value{Name: "toold-token", Text: token})
-	}
-	for _, p := range cfg.Redact.Patterns {
-		out.Patterns = append(out.Patterns, redact.Pattern(p))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return out, config.Errorf("redact: %w", err)
@@ -69,18 +65,19 @@ func newSecrets(cfg *config.Config, token string) (*redact.Live, error) {
 	return redact.NewLive(r), nil
 }
 
-func secretText(s config.Secret) (string, error) {
+// readSecret reads a value from where its settings say that it is.
+func readSecret(v *redact.Value) error {
 	switch {
-	case s.Env != "":
-		text, ok := os.LookupEnv(s.Env)
+	case v.Env != "":
+		text, ok := os.LookupEnv(v.Env)
 		if !ok {
-			return "", fmt.Errorf("the variable %s is not set", s.Env)
+			return fmt.Errorf("the variable %s is not set", v.Env)
 		}
-		return text, nil
-	case s.File != "":
-		b, err := os.ReadFile(s.File)
-		return strings.TrimRight(string(b), "\r\n"), err
-	default:
-		return s.Value, nil
+		v.Text = text
+	case v.File != "":
+		b, err := os.ReadFile(v.File)
+		v.Text = strings.TrimRight(string(b), "\r\n")
+		return err
 	}
+	return nil
 }

@@ -1,159 +1,164 @@
 // Package config declares the settings of a daemon, reads them from flags, environment and file, and checks them.
 //
-// It opens no store and starts nothing: what it makes is a [Config] that holds together.
+// A field of [Config] declares a setting, as package setting says. All else follows from it: the key in the file, the variable, the
+// flag, the checks, config show, what a reload takes, and the page docs/reference/configuration.md. It opens no store and starts nothing:
+// what it makes is a [Config] that holds together.
 package config
 
 import (
-	"cmp"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/compact"
 	"github.com/toold-dev/toold/plugins/loopguard"
+	"github.com/toold-dev/toold/plugins/ratelimit"
+	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/plugins/remind"
+	"github.com/toold-dev/toold/setting"
 )
 
-// Config is the configuration of a daemon. Its YAML file, the environment and the flags of serve name the same settings;
-// the zero value of a field is what an empty or zero setting means, not the default ([defaults]).
+// Config is the configuration of a daemon. The zero value of a field is what an empty or zero setting means, not its default.
 type Config struct {
-	Data       string        `koanf:"data"`        // directory of the store; "" is refused
-	Store      string        `koanf:"store"`       // postgres://role@host/database; "": SQLite in Data
-	Workspace  string        `koanf:"workspace"`   // what the file tools see and where bash starts; "" is refused
-	Workspaces Workspaces    `koanf:"workspaces"`  // of namespaces that have one of their own; none: all have Workspace
-	Listen     Listen        `koanf:"listen"`      // where clients reach the daemon; nowhere at all is refused
-	TLS        TLS           `koanf:"tls"`         // of the TCP listener; zero: none
-	Auth       Auth          `koanf:"auth"`        // who may do what, beside the token file and the peer of the unix socket
-	Rules      string        `koanf:"rules"`       // file of permission rules; "": a tool's tier alone decides
-	SingleUser bool          `koanf:"single_user"` // four eyes become a confirmation that the one person types; false: four eyes
-	Limits     Limits        `koanf:"limits"`
-	Documents  Documents     `koanf:"documents"`
-	Failover   Failover      `koanf:"failover"` // between daemons on one PostgreSQL store
-	Timeouts   Timeouts      `koanf:"timeouts"`
-	Retention  Retention     `koanf:"retention"`
-	Backup     Backup        `koanf:"backup"`
-	Log        Log           `koanf:"log"`
-	Bash       Bash          `koanf:"bash"`
-	Sandbox    Sandbox       `koanf:"sandbox"`
-	Metrics    Metrics       `koanf:"metrics"`
-	Tracing    Tracing       `koanf:"tracing"`
-	Tools      Tools         `koanf:"tools"`
-	Workers    Workers       `koanf:"workers"`   // programs that dial in to run tools
-	Redact     Redact        `koanf:"redact"`    // what is taken out of all that calls tell; zero: nothing
-	Secrets    []NamedSecret `koanf:"secrets"`   // what references stand for, and who gets it; none: no reference has a value
-	Hooks      []Hook        `koanf:"hooks"`     // outside the daemon, and the order of all; none: the daemon's own
-	Ratelimit  []RateLimit   `koanf:"ratelimit"` // how often calls may come; none: as often as they like
-	Notify     Notify        `koanf:"notify"`    // who hears of calls by webhook; zero: nobody
-	Audit      Audit         `koanf:"audit"`     // the chain of audit records; zero: none is kept
-	Loopguard  Loopguard     `koanf:"loopguard"` // stops runs that go round in circles; zero: nothing is counted
-	Cache      Cache         `koanf:"cache"`     // answers of read-only calls that are given again; zero: none
-	Remind     []Reminder    `koanf:"remind"`    // texts that are added to results; none: none
-	MCP        MCP           `koanf:"mcp"`       // servers whose tools are taken in; zero: none
-	Web        Web           `koanf:"web"`       // fetch and web_search
-	Subagents  []Subagent    `koanf:"subagents"` // tools that give tasks to other models; none: none
-	Command    Command       `koanf:"command"`   // programs that are tools by a manifest
-	Compact    Compact       `koanf:"compact"`   // whose messages are made shorter for models; zero: nobody's
-	// Moved says that the store's files were only moved, so that its unfinished calls are its own. A flag of serve alone:
-	// what is in a file or the environment would say it again at every start.
-	Moved bool `koanf:"-"`
+	Data       string            `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
+	Store      string            `yaml:"store" help:"URL of a PostgreSQL store without a password, such as postgres://role@host/database; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
+	Workspace  string            `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
+	Workspaces Workspaces        `yaml:"workspaces" help:"namespaces that have a workspace of their own, each with its directory; all others share workspace" see:"#namespaces-and-their-files"`
+	Listen     Listen            `yaml:"listen"`
+	TLS        TLS               `yaml:"tls"`
+	Auth       Auth              `yaml:"auth"`
+	Rules      string            `yaml:"rules" reload:"always" help:"file of permission rules; empty leaves decisions to the tiers of the tools" see:"permission.md"`
+	SingleUser bool              `yaml:"single_user" help:"replace the second person of four eyes by a confirmation that the one person types; records say so"`
+	Limits     Limits            `yaml:"limits"`
+	Documents  Documents         `yaml:"documents"`
+	Failover   Failover          `yaml:"failover"`
+	Timeouts   Timeouts          `yaml:"timeouts"`
+	Retention  Retention         `yaml:"retention"`
+	Backup     Backup            `yaml:"backup"`
+	Log        Log               `yaml:"log"`
+	Bash       Bash              `yaml:"bash"`
+	Sandbox    Sandbox           `yaml:"sandbox"`
+	Metrics    Metrics           `yaml:"metrics"`
+	Tracing    Tracing           `yaml:"tracing"`
+	Tools      Tools             `yaml:"tools"`
+	Workers    Workers           `yaml:"workers"`
+	Redact     redact.Config     `yaml:"redact" reload:"started"`
+	Secrets    []NamedSecret     `yaml:"secrets" reload:"started" help:"values that secret://name stands for, and the tools that get them" see:"secrets.md"`
+	Hooks      []Hook            `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
+	Ratelimit  []ratelimit.Limit `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
+	Notify     Notify            `yaml:"notify" reload:"started"`
+	Audit      audit.Settings    `yaml:"audit"`
+	Loopguard  loopguard.Config  `yaml:"loopguard" reload:"started"`
+	Cache      cache.Config      `yaml:"cache" reload:"started"`
+	Remind     []remind.Reminder `yaml:"remind" reload:"started" help:"texts that are added to results" see:"plugins/remind.md"`
+	MCP        MCP               `yaml:"mcp" reload:"always"`
+	Web        Web               `yaml:"web"`
+	Subagents  []Subagent        `yaml:"subagents" help:"tools that give a task to another model" see:"tools/subagent.md"`
+	Command    Command           `yaml:"command" reload:"always"`
+	Compact    compact.Config    `yaml:"compact" reload:"started"`
+
+	// Moved says that the store's files were only moved, so that its unfinished calls are its own. It is a flag of serve alone:
+	// a file or a variable would repeat it at every start.
+	Moved bool
 
 	loaded loaded
 }
 
 // Listen says where clients reach the daemon.
 type Listen struct {
-	TCP  string `koanf:"tcp"`  // host:port; ":port" is the loopback address, port 0 a free one; "": no TCP
-	Unix string `koanf:"unix"` // path of a socket, "<data>" stands for the data directory; "": none
+	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port is the loopback address, port 0 a free one, empty is no TCP"`
+	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a socket that only the daemon's user can open; <data> stands for the data directory, empty is no socket"`
 }
 
 // TLS names PEM files of the TCP listener.
 type TLS struct {
-	Cert     string `koanf:"cert"`      // with Key; both "": no TLS
-	Key      string `koanf:"key"`       // with Cert
-	ClientCA string `koanf:"client_ca"` // clients show a certificate that these sign; "": none is asked for
+	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener, with tls.key; empty is no TLS"`
+	Key      string `yaml:"key" help:"PEM key of the certificate"`
+	ClientCA string `yaml:"client_ca" help:"PEM certificates of authorities: clients show a certificate that one of them signed, beside their token"`
 }
 
-// Auth is who may do what.
+// Auth says what principals may do. The token file and the peer of the unix socket come on top.
 type Auth struct {
-	Tokens []Token `koanf:"tokens"` // none: the token of the first start, and the unix socket's peer
+	Tokens []Token `yaml:"tokens" help:"static tokens of people and programs" see:"#who-may-come-in"`
 }
 
 // Token is a static token, kept as its hash.
 type Token struct {
-	Name      string    `koanf:"name"`      // the subject; required; may have several tokens
-	Namespace string    `koanf:"namespace"` // "": default
-	Roles     []string  `koanf:"roles"`     // caller, delegate, approver, operator, viewer, worker, admin; none is refused
-	Hash      string    `koanf:"hash"`      // sha256:<64 hex digits>, as "toold token hash" prints it; required
-	Expires   time.Time `koanf:"expires"`   // zero: never
+	Name      string    `yaml:"name" required:"true" help:"subject in records; a subject may have several tokens"`
+	Namespace string    `yaml:"namespace" default:"default" help:"namespace that the token is for"`
+	Roles     []string  `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"what the token permits"`
+	Hash      string    `yaml:"hash" required:"true" unique:"true" secret:"true" help:"sha256: and 64 hexadecimal digits, as toold token hash prints them"`
+	Expires   time.Time `yaml:"expires" help:"time after which the token is refused, such as 2027-01-31T00:00:00Z; empty is never"`
 }
 
-// Limits bound what calls may take. None may be zero but those that say what that means.
+// Limits bound what calls may take.
 type Limits struct {
-	Concurrency  int `koanf:"concurrency"`   // calls that run at once
-	QueueLength  int `koanf:"queue_length"`  // calls that wait for a place; more are refused
-	Arguments    int `koanf:"arguments"`     // bytes of a call's arguments; at most 1 MiB
-	OutputBudget int `koanf:"output_budget"` // bytes that a result keeps of output; at most 256 KiB
-	OutputQuota  int `koanf:"output_quota"`  // bytes that a call may print, report and save in all
-	Watchers     int `koanf:"watchers"`      // streams that watch at once
-	WatchersEach int `koanf:"watchers_each"` // those of one principal
+	Concurrency  int `yaml:"concurrency" default:"256" min:"1" max:"100000" help:"calls that run at once"`
+	QueueLength  int `yaml:"queue_length" default:"4096" min:"1" max:"1000000" help:"calls that wait for a slot; more are refused"`
+	Arguments    int `yaml:"arguments" default:"1048576" min:"1" max:"1048576" help:"bytes of a call's arguments"`
+	OutputBudget int `yaml:"output_budget" default:"49152" min:"1" max:"262144" help:"bytes of output that a result keeps; the rest is an artifact"`
+	OutputQuota  int `yaml:"output_quota" default:"268435456" min:"1" max:"1099511627776" help:"bytes that a call may print, report and save; a call that exceeds them ends as RESOURCE_EXHAUSTED"`
+	Watchers     int `yaml:"watchers" default:"4096" min:"1" max:"1000000" help:"streams that watch at once; more are refused"`
+	WatchersEach int `yaml:"watchers_each" default:"1024" min:"1" max:"1000000" help:"streams of one principal that watch at once; an ExecuteTool or ResumeTool counts after 32 KiB"`
 
-	ConcurrencyNamespace int               `koanf:"concurrency_namespace"`  // calls of one namespace that run at once; 0: as many as there are places
-	ConcurrencyPrincipal int               `koanf:"concurrency_principal"`  // those of one principal; 0: as many as there are places
-	ConcurrencyTools     []ToolConcurrency `koanf:"concurrency_tools"`      // those of one tool; none: as many as there are places
-	QueueNamespace       int               `koanf:"queue_namespace"`        // calls of one namespace that wait; 0: three quarters of QueueLength
-	QueuePrincipal       int               `koanf:"queue_principal"`        // those of one principal; 0: half of QueueLength
-	QuestionsNamespace   int               `koanf:"questions_namespace"`    // open questions of one namespace; 0: any number
-	QuestionsPrincipal   int               `koanf:"questions_principal"`    // those of one principal; 0: any number
-	StoredBytes          int               `koanf:"stored_bytes"`           // about what one namespace may have in journal and output; 0: any number
-	OutputQuotaThread    int               `koanf:"output_quota_thread"`    // that the calls of one thread may keep of what they print and save; 0: any number
-	OutputQuotaNamespace int               `koanf:"output_quota_namespace"` // those of one namespace; 0: any number
-	CircuitFailures      int               `koanf:"circuit_failures"`       // of a source in a row, with UPSTREAM; 0: any number
-	CircuitOpen          time.Duration     `koanf:"circuit_open"`           // for which such a source is not asked; 0: 30 s
+	ConcurrencyNamespace int               `yaml:"concurrency_namespace" default:"0" min:"0" max:"100000" help:"calls of one namespace that run at once; 0 is no limit" see:"../how-to/set-limits.md"`
+	ConcurrencyPrincipal int               `yaml:"concurrency_principal" default:"0" min:"0" max:"100000" help:"calls of one principal that run at once; 0 is no limit"`
+	ConcurrencyTools     []ToolConcurrency `yaml:"concurrency_tools" help:"calls of one tool that run at once; the first entry that matches counts"`
+	QueueNamespace       int               `yaml:"queue_namespace" default:"0" min:"0" max:"1000000" help:"calls of one namespace that wait for a slot; 0 is three quarters of limits.queue_length"`
+	QueuePrincipal       int               `yaml:"queue_principal" default:"0" min:"0" max:"1000000" help:"calls of one principal that wait for a slot; 0 is half of limits.queue_length"`
+	QuestionsNamespace   int               `yaml:"questions_namespace" default:"0" min:"0" max:"100000000" help:"calls of one namespace that may wait for a decision; 0 is no limit"`
+	QuestionsPrincipal   int               `yaml:"questions_principal" default:"0" min:"0" max:"100000000" help:"calls of one principal that may wait for a decision; 0 is no limit"`
+	StoredBytes          int               `yaml:"stored_bytes" default:"0" min:"0" max:"1125899906842624" help:"bytes that one namespace may have in journal and output, about; 0 is no limit"`
+	OutputQuotaThread    int               `yaml:"output_quota_thread" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one thread may keep; the rest is cut, with a note; 0 is no limit" see:"../how-to/set-limits.md"`
+	OutputQuotaNamespace int               `yaml:"output_quota_namespace" default:"0" min:"0" max:"1125899906842624" help:"bytes of output that the calls of one namespace may keep; 0 is no limit"`
+	CircuitFailures      int               `yaml:"circuit_failures" default:"0" min:"0" max:"1000" help:"UPSTREAM failures of a source in a row that open its circuit; 0 is never"`
+	CircuitOpen          time.Duration     `yaml:"circuit_open" default:"30s" min:"0" max:"1d" help:"time for which an open circuit refuses calls before one call tries again"`
 }
 
 // ToolConcurrency bounds how many calls of a tool run at once.
 type ToolConcurrency struct {
-	Tools string `koanf:"tools"` // glob on ids; each tool is counted alone; required
-	Calls int    `koanf:"calls"` // required
+	Tools string `yaml:"tools" required:"true" format:"glob" help:"glob on tool ids; each tool is counted alone"`
+	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
 }
 
-// Documents bound what hooks and tools keep. None of the numbers may be zero.
+// Documents bound what hooks and tools keep.
 type Documents struct {
-	Size             int      `koanf:"size"`              // bytes of a document; at most 1 MiB
-	Count            int      `koanf:"count"`             // documents of a run, thread or namespace
-	Total            int      `koanf:"total"`             // bytes of those together; at most 64 MiB
-	NamespaceWriters []string `koanf:"namespace_writers"` // globs of tools that may write the namespace's documents
+	Size             int      `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
+	Count            int      `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
+	Total            int      `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
+	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
 }
 
 // Failover says how soon a daemon that loses its PostgreSQL store stops acting, and how long its successor waits for that.
-// None may be zero.
 type Failover struct {
-	Start time.Duration `koanf:"start"` // how old a proof of ownership may be when an effect starts
-	Lease time.Duration `koanf:"lease"` // from the last proof to the end of the daemon; the server frees the store after a third of it
-	Kill  time.Duration `koanf:"kill"`  // for the end of what ran
-	Hold  time.Duration `koanf:"hold"`  // for which a successor leaves the attempts of a daemon alone that may live; at least 1.1 (Lease + Kill)
+	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store when an effect starts" see:"../how-to/use-postgresql.md#two-daemons"`
+	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time from the last such proof to the end of the daemon; the server frees the store after a third of it"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time to end what runs then"`
+	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a successor leaves the attempts of another daemon alone; at least 1.1 times lease and kill together"`
 }
 
-// Timeouts are the clocks of calls. None may be zero but Linger.
+// Timeouts are the clocks of calls.
 type Timeouts struct {
-	Queue   time.Duration `koanf:"queue"`   // waiting for a place
-	Attempt time.Duration `koanf:"attempt"` // from intent to result
-	Linger  time.Duration `koanf:"linger"`  // for which a call runs unwatched; 0: not at all; negative ("never"): to its end
-	Grace   time.Duration `koanf:"grace"`   // for a tool to heed its cancellation
-	Expiry  time.Duration `koanf:"expiry"`  // of tickets that say nothing else
-	Drain   time.Duration `koanf:"drain"`   // for running calls when the daemon stops; 0: none
-	Stall   time.Duration `koanf:"stall"`   // for which a client may take nothing from its stream
+	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"time that a call waits for a slot"`
+	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"time from intent to result, unless the call or the tool names another"`
+	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call runs while nobody watches it; 0 is none, never is to its end"`
+	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time that a cancelled tool has to return before it is abandoned"`
+	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision, unless it names another"`
+	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time that running calls have when the daemon stops; 0 ends them at once"`
+	Stall   time.Duration `yaml:"stall" default:"30s" min:"1s" max:"1h" help:"time that a client may take nothing from its stream before the stream ends with a cursor"`
 }
 
-// Retention is how long ended calls are kept. Neither may be zero.
+// Retention is how long ended calls are kept.
 type Retention struct {
-	Calls      time.Duration `koanf:"calls"`      // with everything
-	Tombstones time.Duration `koanf:"tombstones"` // their ids, so that none runs twice; at least Calls
+	Calls      time.Duration `yaml:"calls" default:"7d" min:"1s" max:"36500d" help:"time that ended calls are kept with everything"`
+	Tombstones time.Duration `yaml:"tombstones" default:"400d" min:"1s" max:"36500d" help:"time that their ids are kept, so that none runs twice; at least retention.calls"`
 }
 
 // Backup says where the daemon may write copies of its store.
 type Backup struct {
-	Directories []string `koanf:"directories"` // below which each copy gets a directory; none: <data>/backups
+	Directories []string `yaml:"directories" help:"folders below which toold backup may write copies of the store; none is <data>/backups" see:"../how-to/back-up.md"`
 }
 
 // backupFolders returns the directories below which copies may be written.
@@ -166,102 +171,70 @@ func (c *Config) backupFolders() []string {
 
 // Log says what is logged, to standard error.
 type Log struct {
-	Level  string `koanf:"level"`  // debug, info, warn, error; "" is refused
-	Format string `koanf:"format"` // json, console; "": console on a terminal, else json
+	Level  string `yaml:"level" default:"info" required:"true" oneof:"debug info warn error" reload:"always" help:"least level of the lines that are logged"`
+	Format string `yaml:"format" oneof:"json console" help:"form of the lines; empty is console on a terminal, else json"`
 }
 
 // Bash is about the tool bash.
 type Bash struct {
-	Profile string        `koanf:"profile"` // by which commands are isolated; "" is refused, none isolates nothing
-	Env     []string      `koanf:"env"`     // NAME=value, added to the small environment of commands
-	Timeout time.Duration `koanf:"timeout"` // the longest that a command may run; 0 is refused, at most 10 min
-	// BackgroundEach is how many commands of one thread may run in the background; 0 is none. BackgroundTime is the longest
-	// that one of them runs; at most 24 h.
-	BackgroundEach int           `koanf:"background_each"`
-	BackgroundTime time.Duration `koanf:"background_time"`
+	Profile        string        `yaml:"profile" default:"default" required:"true" help:"isolation of commands: default, readonly, network, landlock, none, or a name of sandbox.profiles" see:"../explanation/isolation.md"`
+	Env            []string      `yaml:"env" format:"environment" secret:"true" help:"NAME=value for the environment of commands, with references to secrets" see:"secrets.md"`
+	Timeout        time.Duration `yaml:"timeout" default:"10m" min:"1s" max:"10m" help:"longest time of a command, whatever the model asks for"`
+	BackgroundEach int           `yaml:"background_each" default:"8" min:"0" max:"1000" help:"commands of one thread that run in the background at once; 0 takes the tools for it away"`
+	BackgroundTime time.Duration `yaml:"background_time" default:"1h" min:"1s" max:"1d" help:"longest time of a command in the background"`
 }
 
 // Tools is about what models read of tools, and how their schemas are read.
 type Tools struct {
-	AssertFormats bool       `koanf:"assert_formats"` // formats count in schemas of 2020-12, too; false: there they only describe
-	Descriptions  []Override `koanf:"descriptions"`   // in the place of the tools' own; none: their own
+	AssertFormats bool       `yaml:"assert_formats" help:"let format count in schemas of draft 2020-12, where it only describes otherwise" see:"schemas.md"`
+	Descriptions  []Override `yaml:"descriptions" reload:"always" help:"texts that models read in place of the tools' own descriptions"`
 }
 
 // Override is a description in the place of a tool's own.
 type Override struct {
-	Tool string `koanf:"tool"` // its id; required, once
-	Text string `koanf:"text"` // "": it has none
+	Tool string `yaml:"tool" required:"true" unique:"true" format:"id" help:"id of the tool"`
+	Text string `yaml:"text" help:"description, at most 16 KiB; empty is none"`
 }
 
 // Metrics says where the numbers for Prometheus are.
 type Metrics struct {
-	Listen string `koanf:"listen"` // host:port, on the loopback address unless Public; "": nowhere
-	Public bool   `koanf:"public"` // other machines may read the numbers, which name tools and methods; false: this one alone
+	Listen string `yaml:"listen" format:"address" help:"host:port for Prometheus; empty is none" see:"metrics.md"`
+	Public bool   `yaml:"public" help:"let metrics.listen leave the loopback address, so that other machines read the numbers"`
 }
 
 // Tracing says which calls OpenTelemetry follows. The environment variables of OpenTelemetry say the rest.
 type Tracing struct {
-	Ratio    float64 `koanf:"ratio"`    // share of calls whose caller does not say; 0: nothing is installed and nobody is followed
-	Endpoint string  `koanf:"endpoint"` // URL of the OTLP receiver (gRPC); "": as OTEL_EXPORTER_OTLP_ENDPOINT says
+	Ratio    float64 `yaml:"ratio" default:"0" min:"0" max:"1" help:"share of calls to trace, of those whose caller does not say; 0 is off" see:"metrics.md#traces"`
+	Endpoint string  `yaml:"endpoint" help:"URL of the OTLP receiver (gRPC); empty is the value of OTEL_EXPORTER_OTLP_ENDPOINT"`
 }
 
-// Redact says what is secret.
-type Redact struct {
-	Values   []Secret  `koanf:"values"`   // known secrets; none: none is known
-	Tokens   bool      `koanf:"tokens"`   // also what has the shape of a well-known token
-	Patterns []Pattern `koanf:"patterns"` // also what matches these
+// Workers is about programs that connect to the daemon to run tools.
+type Workers struct {
+	Lease   time.Duration `yaml:"lease" default:"15s" min:"500ms" max:"10m" help:"time that a worker may be silent before its calls are taken from it" see:"tools/worker.md"`
+	Wait    time.Duration `yaml:"wait" default:"30s" min:"1ms" max:"1h" help:"time that a call waits for a worker with capacity"`
+	Each    int           `yaml:"each" default:"256" min:"1" max:"65536" help:"workers of one namespace at once"`
+	Trusted []string      `yaml:"trusted" help:"pools, as namespace/pool, whose definitions may change without an operator"`
 }
 
-// Secret is a known one. It is read once, when the daemon starts.
-type Secret struct {
-	Name  string `koanf:"name"`  // shown in its place; "": only that something was there
-	Env   string `koanf:"env"`   // variable of the daemon's environment; one of Env, File and Value is given
-	File  string `koanf:"file"`  // whose text it is, without the line end behind it
-	Value string `koanf:"value"` // the secret itself
-}
-
-// Pattern is a regular expression of Go's syntax, matched within lines.
-type Pattern struct {
-	Name string `koanf:"name"` // shown in the place of what matches; "": only that something was there
-	Expr string `koanf:"expr"` // required
-}
-
-// defaults is the configuration of a daemon that was told nothing.
-func defaults() Config {
-	return Config{
-		Data:      "./data",
-		Workspace: "./workspace",
-		Listen:    Listen{TCP: defaultTCP, Unix: filepath.Join(dataMark, socketName)},
-		Limits:    Limits{Concurrency: 256, QueueLength: 4096, Arguments: maxArguments, OutputBudget: 48 << 10, OutputQuota: 256 << 20, Watchers: 4096, WatchersEach: 1024, CircuitOpen: 30 * time.Second},
-		Documents: Documents{Size: 256 << 10, Count: 256, Total: 4 << 20},
-		Failover:  Failover{Start: 2 * time.Second, Lease: 30 * time.Second, Kill: 5 * time.Second, Hold: 40 * time.Second},
-		Timeouts: Timeouts{
-			Queue: 30 * time.Second, Attempt: 10 * time.Minute, Linger: 30 * time.Second,
-			Grace: 5 * time.Second, Expiry: 30 * 24 * time.Hour, Drain: 30 * time.Second, Stall: 30 * time.Second,
-		},
-		Retention: Retention{Calls: 7 * 24 * time.Hour, Tombstones: 400 * 24 * time.Hour},
-		Log:       Log{Level: "info"},
-		Bash:      Bash{Profile: profileDefault, Timeout: 10 * time.Minute, BackgroundEach: 8, BackgroundTime: time.Hour},
-		Workers:   defaultWorkers(),
-		Web:       defaultWeb(),
-		Audit:     Audit{Every: time.Minute},
-		Loopguard: Loopguard{Window: loopguard.DefaultWindow, Idle: loopguard.DefaultIdle, Runs: loopguard.DefaultRuns},
-		Compact:   Compact{From: compact.DefaultFrom},
-		Cache:     Cache{Entries: cache.DefaultEntries, Bytes: cache.DefaultBytes},
-	}
+// Command is about programs that are tools by a manifest.
+type Command struct {
+	Directory string `yaml:"directory" help:"directory of manifests, which make programs tools; empty is none" see:"tools/command.md"`
 }
 
 const (
-	defaultTCP = "127.0.0.1:7130"
-	dataMark   = "<data>" // stands for the data directory in listen.unix
-	socketName = "toold.sock"
-	tokenName  = "token"
-
-	maxArguments = 1 << 20 // the contract's hard ceiling
+	dataMark  = "<data>" // stands for the data directory in listen.unix
+	tokenName = "token"
 
 	// MaxOutput is the most bytes of an inline result.
 	MaxOutput = 256 << 10
 )
+
+// defaults is the configuration of a daemon that was given no settings.
+func defaults() Config {
+	var c Config
+	setting.Fill(&c)
+	return c
+}
 
 // resolve replaces what stands for something else: the data directory in the socket's path, the loopback address for an
 // empty host.
@@ -269,9 +242,6 @@ func (c *Config) resolve() {
 	c.Listen.Unix = strings.ReplaceAll(c.Listen.Unix, dataMark, c.Data)
 	c.Listen.TCP = loopbackHost(c.Listen.TCP)
 	c.Metrics.Listen = loopbackHost(c.Metrics.Listen)
-	for i := range c.Auth.Tokens {
-		c.Auth.Tokens[i].Namespace = cmp.Or(c.Auth.Tokens[i].Namespace, "default")
-	}
 }
 
 // loopbackHost gives an address without host the loopback address: without a thought nobody listens on all networks.
@@ -284,8 +254,3 @@ func loopbackHost(address string) string {
 
 // TokenFile is where the token of the first start lies.
 func (c *Config) TokenFile() string { return filepath.Join(c.Data, tokenName) }
-
-// Command is about programs that are tools by a manifest.
-type Command struct {
-	Directory string `koanf:"directory"` // of manifests, one in each .yaml file; "": none
-}

@@ -1,6 +1,8 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // An Error is a mistake in the configuration, which its user can correct. The command line ends as with a wrong flag.
 type Error struct{ err error }

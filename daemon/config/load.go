@@ -7,20 +7,16 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/posflag"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/toold-dev/toold/setting"
 )
 
 // loaded is how a Config came to be.
 type loaded struct {
 	file     string            // "" when there was none
-	from     map[string]string // by key: where the value comes from
+	from     map[string]string // by key: where the value comes from; nothing for a default
 	warnings []string
 	again    func() (*Config, error)
 }
@@ -31,7 +27,7 @@ func (c *Config) Reload() (*Config, error) { return c.loaded.again() }
 // File is the configuration file; empty when there was none.
 func (c *Config) File() string { return c.loaded.file }
 
-// Warnings says what in the environment looks like a setting and is none.
+// Warnings lists what in the environment looks like a setting and is none.
 func (c *Config) Warnings() []string { return c.loaded.warnings }
 
 // Load reads the file, the environment and the flags, each over the one before, and checks what they say together.
@@ -39,148 +35,89 @@ func (c *Config) Warnings() []string { return c.loaded.warnings }
 func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 	file, _ := flags.GetString("config")
 	if file == "" {
-		file = lookup(environ, "TOOLD_CONFIG")
+		file, _ = lookup(environ, "TOOLD_CONFIG")
 	}
-	k := koanf.New(".")
-	from := map[string]string{}
-	base := map[string]any{}
-	for key, value := range Values(defaults()) {
-		base[key] = value
-		from[key] = "default"
-	}
-	if err := k.Load(confmap.Provider(base, "."), nil); err != nil {
-		return nil, err
-	}
-	if file != "" {
-		if err := loadFile(k, file, from); err != nil {
+	c := defaults()
+	c.loaded = loaded{file: file, from: map[string]string{}, again: func() (*Config, error) { return Load(flags, environ) }}
+	for _, read := range []func() error{
+		c.readFile,
+		func() error { return c.readEnvironment(environ) },
+		func() error { return c.readFlags(flags) },
+		func() error { c.resolve(); return c.validate() },
+		c.SeparatePlaces,
+	} {
+		if err := read(); err != nil {
 			return nil, Errorf("%w", err)
 		}
 	}
-	warnings, err := loadEnvironment(k, environ, from)
-	if err == nil {
-		err = loadFlags(k, flags, from)
-	}
-	if err != nil {
-		return nil, Errorf("%w", err)
-	}
-	cfg := &Config{}
-	if err := decode(k, cfg); err != nil {
-		return nil, Errorf("%w", err)
-	}
-	cfg.resolve()
-	cfg.Moved, _ = flags.GetBool("moved")
-	cfg.loaded = loaded{file: file, from: from, warnings: warnings, again: func() (*Config, error) { return Load(flags, environ) }}
-	if err := cfg.validate(); err != nil {
-		return nil, Errorf("%w", err)
-	}
-	if err := cfg.SeparatePlaces(); err != nil {
-		return nil, Errorf("%w", err)
-	}
-	return cfg, nil
+	c.Moved, _ = flags.GetBool("moved")
+	return &c, nil
 }
 
-func loadFile(k *koanf.Koanf, file string, from map[string]string) error {
-	text, err := os.ReadFile(file)
+func (c *Config) readFile() error {
+	if c.loaded.file == "" {
+		return nil
+	}
+	text, err := os.ReadFile(c.loaded.file)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	values, err := readYAML(file, text, from)
-	if err != nil {
-		return err
-	}
-	return k.Load(confmap.Provider(values, "."), nil)
+	return c.readYAML(text)
 }
 
-// loadEnvironment reads the variables of settings. Other variables that begin with TOOLD_ are left alone, because
+// set reads the text of a variable or a flag.
+func (c *Config) set(s setting.Setting, text, name, from string) error {
+	if s.IsList() {
+		return fmt.Errorf("%s: %s is a list, which stands in the file only", name, s.Key)
+	}
+	if err := setting.Parse(s.In(reflect.ValueOf(c).Elem()), text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	c.loaded.from[s.Key] = from + " " + name
+	return nil
+}
+
+// readEnvironment reads the variables of settings. Other variables that begin with TOOLD_ are left alone, because
 // orchestrators of containers make such names of their own; one that is nearly a setting is worth a warning.
-func loadEnvironment(k *koanf.Koanf, environ []string, from map[string]string) (warnings []string, err error) {
-	byVariable := map[string]setting{}
-	for _, s := range settings() {
-		byVariable[s.variable()] = s
-	}
-	own := []string{"TOOLD_ADDRESS", "TOOLD_CONFIG", "TOOLD_TOKEN", "TOOLD_TOKEN_FILE", "TOOLD_CA"}
-	names := make([]string, 0, len(byVariable))
-	for name := range byVariable {
-		names = append(names, name)
-	}
+func (c *Config) readEnvironment(environ []string) error {
 	var problems []error
-	read := func(name, text string) (string, any) {
-		s, known := byVariable[name]
-		switch {
-		case !known && slices.Contains(own, name):
-			return "", nil
-		case !known:
-			if meant := nearest(name, names); meant != "" && distance(name, meant) <= 2 {
-				warnings = append(warnings, fmt.Sprintf("%s is no setting; did you mean %s?", name, meant))
-			}
-			return "", nil
-		case s.isList():
-			problems = append(problems, fmt.Errorf("%s: %s is a list, which stands in the file only", name, s.key))
-			return "", nil
+	names := []string{"TOOLD_ADDRESS", "TOOLD_CONFIG", "TOOLD_TOKEN", "TOOLD_TOKEN_FILE", "TOOLD_CA"}
+	others := len(names)
+	for _, s := range Settings() {
+		names = append(names, variable(s))
+		if text, isSet := lookup(environ, variable(s)); isSet {
+			problems = append(problems, c.set(s, text, variable(s), "environment"))
 		}
-		value, err := s.parse(text)
-		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", name, err))
-			return "", nil
+	}
+	for _, e := range environ {
+		name, _, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, "TOOLD_") || slices.Contains(names, name) {
+			continue
 		}
-		from[s.key] = "environment " + name
-		return s.key, value
+		if meant := nearest(name, names[others:]); meant != "" && distance(name, meant) <= 2 {
+			c.loaded.warnings = append(c.loaded.warnings, fmt.Sprintf("%s is no setting; did you mean %s?", name, meant))
+		}
 	}
-	provider := env.Provider(".", env.Opt{Prefix: "TOOLD_", TransformFunc: read, EnvironFunc: func() []string { return environ }})
-	if err := k.Load(provider, nil); err != nil {
-		return warnings, err
-	}
-	slices.Sort(warnings)
-	return warnings, errors.Join(problems...)
+	slices.Sort(c.loaded.warnings)
+	return errors.Join(problems...)
 }
 
-func loadFlags(k *koanf.Koanf, flags *pflag.FlagSet, from map[string]string) error {
-	byFlag := map[string]setting{}
-	for _, s := range settings() {
-		byFlag[s.flag()] = s
-	}
+func (c *Config) readFlags(flags *pflag.FlagSet) error {
 	var problems []error
-	read := func(f *pflag.Flag) (string, any) {
-		s, known := byFlag[f.Name]
-		if !known || !f.Changed {
-			return "", nil
+	for _, s := range Settings() {
+		if f := flags.Lookup(flagName(s)); f != nil && f.Changed {
+			problems = append(problems, c.set(s, f.Value.String(), "--"+f.Name, "flag"))
 		}
-		value, err := s.parse(f.Value.String())
-		if err != nil {
-			problems = append(problems, fmt.Errorf("--%s: %w", f.Name, err))
-			return "", nil
-		}
-		from[s.key] = "flag --" + f.Name
-		return s.key, value
-	}
-	if err := k.Load(posflag.ProviderWithFlag(flags, ".", k, read), nil); err != nil {
-		return err
 	}
 	return errors.Join(problems...)
 }
 
-func decode(k *koanf.Koanf, cfg *Config) error {
-	text := func(from, to reflect.Type, value any) (any, error) {
-		s, isText := value.(string)
-		switch {
-		case isText && to == timeType:
-			return time.Parse(time.RFC3339, s)
-		case isText && to == durationType: // in a list: others are read already
-			return parseDuration(s)
-		}
-		return value, nil
-	}
-	return k.UnmarshalWithConf("", cfg, koanf.UnmarshalConf{Tag: "koanf", DecoderConfig: &mapstructure.DecoderConfig{
-		Result: cfg, TagName: "koanf", ErrorUnused: true, DecodeHook: text,
-	}})
-}
-
-// lookup returns the variable's value; empty when it is not set.
-func lookup(environ []string, name string) string {
+// lookup returns the variable's value, the last one when it stands twice.
+func lookup(environ []string, name string) (value string, isSet bool) {
 	for _, e := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
+			return value, true
 		}
 	}
-	return ""
+	return "", false
 }

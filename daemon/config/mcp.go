@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -12,44 +11,31 @@ import (
 
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
 // MCP says which MCP servers there are.
 type MCP struct {
-	Files   []string    `koanf:"files"`   // mcpServers JSON of Claude Desktop, Cursor or VS Code; none: no servers
-	Servers []MCPServer `koanf:"servers"` // what the operator says of them; none: nothing more than their files
+	Files   []string    `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
+	Servers []MCPServer `yaml:"servers" help:"what the operator says of these servers"`
 }
 
 // MCPServer is what the operator says of a server.
 type MCPServer struct {
-	Name      string   `koanf:"name"`      // its key in the file; required, once
-	Trust     string   `koanf:"trust"`     // none, hints, full: how far what it says of its tools' effects is believed; "": none
-	Tools     []string `koanf:"tools"`     // globs on its own names of its tools; none: all
-	Disabled  bool     `koanf:"disabled"`  // it is left out
-	Profile   string   `koanf:"profile"`   // by which its process is isolated; "": default
-	Plaintext bool     `koanf:"plaintext"` // http to another machine; false: https, but to this one
-	OnCancel  string   `koanf:"on_cancel"` // restart, leave: what becomes of its process when it does not stop a cancelled call; "": restart, with trust leave
+	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
+	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far its statements about the effects of its tools count; empty is none"`
+	Tools     []string `yaml:"tools" help:"globs on its own names of its tools; none is all"`
+	Disabled  bool     `yaml:"disabled" help:"leave the server out"`
+	Profile   string   `yaml:"profile" default:"default" help:"isolation of its process, as in bash.profile"`
+	Plaintext bool     `yaml:"plaintext" help:"allow http to another machine"`
+	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what happens to its process when it does not stop a cancelled call; empty is restart, and leave with more trust than none"`
 }
 
-var mcpTrust = map[string]mcp.Trust{"": mcp.TrustNone, "none": mcp.TrustNone, "hints": mcp.TrustHints, "full": mcp.TrustFull}
-
 func (c *Config) validateMCP(wrong complaint) {
-	seen := map[string]bool{}
 	for i, s := range c.MCP.Servers {
-		key := fmt.Sprintf("mcp.servers[%d]", i)
-		if s.Name == "" || seen[s.Name] {
-			wrong(key, "name %q is empty or stands twice", s.Name)
-		}
-		seen[s.Name] = true
-		if _, ok := mcpTrust[s.Trust]; !ok {
-			wrong(key, "trust %q is not none, hints or full", s.Trust)
-		}
-		if on := mcp.OnCancel(s.OnCancel); on != mcp.CancelByTrust && on != mcp.CancelRestarts && on != mcp.CancelLeaves {
-			wrong(key, "on_cancel %q is not restart or leave", s.OnCancel)
-		}
 		if err := mcp.CheckTools(s.Tools); err != nil {
-			wrong(key, "tools: %v", err)
+			wrong(fmt.Sprintf("mcp.servers[%d].tools", i), "%v", err)
 		}
 	}
 }
@@ -163,11 +149,11 @@ func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, er
 
 // ServerOf is what is said of a server.
 func (c *Config) ServerOf(key string) MCPServer {
-	said := MCPServer{Name: key}
 	if i := slices.IndexFunc(c.MCP.Servers, func(s MCPServer) bool { return s.Name == key }); i >= 0 {
-		said = c.MCP.Servers[i]
+		return c.MCP.Servers[i]
 	}
-	said.Profile = cmp.Or(said.Profile, profileDefault)
+	said := MCPServer{Name: key}
+	setting.Fill(&said)
 	return said
 }
 
@@ -185,7 +171,10 @@ func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, e
 		if err := checkReferences(&e); err != nil {
 			return nil, Errorf("mcp.files: server %q: %w", e.Key, err)
 		}
-		e.Trust, e.Tools, e.OnCancel = mcpTrust[said.Trust], said.Tools, mcp.OnCancel(said.OnCancel)
+		e.Tools, e.OnCancel = said.Tools, mcp.OnCancel(said.OnCancel)
+		if said.Trust != "none" {
+			e.Trust = mcp.Trust(said.Trust)
+		}
 		if e.Command != "" {
 			if !filepath.IsAbs(e.Dir) {
 				e.Dir = filepath.Join(workspace, e.Dir)

@@ -101,7 +101,7 @@ func (c *Config) ownFiles() []place {
 		places = append(places, place{"mcp.files", path})
 	}
 	for _, t := range c.Notify.Targets {
-		places = append(places, place{"notify: " + t.Name, t.SecretFile}, place{"notify: " + t.Name, t.CA})
+		places = append(places, place{"notify: " + t.Name, t.File}, place{"notify: " + t.Name, t.Authority})
 	}
 	return places
 }

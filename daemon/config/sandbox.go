@@ -15,37 +15,33 @@ import (
 
 // Sandbox is how processes of tools may be isolated.
 type Sandbox struct {
-	// ControlGroup is a directory of version 2 to make groups of commands in; "": where one was delegated.
-	ControlGroup string `koanf:"control_group"`
-	// Homes is the directory of the home directories of processes, absolute; "": homes in the data directory.
-	Homes    string    `koanf:"homes"`
-	Profiles []Profile `koanf:"profiles"` // beside the daemon's own; none: those alone
+	ControlGroup string    `yaml:"control_group" format:"absolute" help:"directory of a cgroup v2 without processes, for the groups of commands; empty is what was delegated to the daemon" see:"../explanation/isolation.md#control-groups"`
+	Homes        string    `yaml:"homes" format:"absolute" help:"directory of the home directories of processes; empty is homes in the data directory" see:"../explanation/isolation.md#home"`
+	Profiles     []Profile `yaml:"profiles" reload:"always" help:"more isolation profiles; a changed one needs a restart" see:"../explanation/isolation.md#profiles"`
 }
 
 // Profile isolates processes. What it does not say is as in the profile default.
 type Profile struct {
-	Name    string   `koanf:"name"`    // required, once
-	Network string   `koanf:"network"` // none, proxy, open; "": none
-	Hosts   []string `koanf:"hosts"`   // of proxy: all that may be reached; a leading dot is all names below too; none: every name of the public network
-	Ports   []int    `koanf:"ports"`   // of proxy; none: 80 and 443
-	// Addresses are what names may lead to beside the public network, of proxy; none: that alone.
-	Addresses []string      `koanf:"addresses"`
-	Headers   []ProxyHeader `koanf:"headers"`         // of proxy: added to plain requests; none: nothing
-	ReadOnly  bool          `koanf:"read_only"`       // the workspace; false: it may be written
-	Read      []string      `koanf:"read"`            // more that is visible, read-only; none: programs and libraries of the system alone
-	Hide      []string      `koanf:"hide"`            // what is not visible all the same; none: the data directory
-	Protect   []string      `koanf:"protect"`         // in the workspace, read-only; none: what makes others run something later
-	NoSockets bool          `koanf:"no_unix_sockets"` // but pairs; false: those that the machine binds in the workspace during a command are in reach
-	Landlock  bool          `koanf:"landlock"`        // files and network alone are isolated, not processes, for places without namespaces
-	Tmp       int64         `koanf:"tmp"`             // bytes of /tmp; 0: 512 MiB
-	Procs     int           `koanf:"processes"`       // and threads, of one command; 0: 4096
-	Memory    int64         `koanf:"memory"`          // bytes of data of each process; 0: 4 GiB
-	// Total is bytes of all processes of a command together, CPUs their share of the processors; where there are control groups.
-	Total    int64         `koanf:"memory_total"` // 0: 8 GiB
-	CPUs     float64       `koanf:"cpus"`         // such as 1.5; 0: no limit
-	FileSize int64         `koanf:"file_size"`    // bytes of each file that is written; 0: 4 GiB
-	Files    int           `koanf:"files"`        // that each process has open; 0: 4096
-	CPU      time.Duration `koanf:"cpu"`          // of each process; 0: as long as the command may run
+	Name      string        `yaml:"name" required:"true" unique:"true" help:"name of the profile"`
+	Network   string        `yaml:"network" oneof:"none proxy open" help:"network that processes reach; empty is none"`
+	Hosts     []string      `yaml:"hosts" help:"with proxy: hosts that may be reached, a leading dot for all names below; none is every name of the public network"`
+	Ports     []int         `yaml:"ports" min:"1" max:"65535" help:"with proxy: ports that may be reached; none is 80 and 443"`
+	Addresses []string      `yaml:"addresses" help:"with proxy: addresses that names may lead to beside the public network"`
+	Headers   []ProxyHeader `yaml:"headers" help:"with proxy: headers that are added to plain requests"`
+	ReadOnly  bool          `yaml:"read_only" help:"make the workspace read-only"`
+	Read      []string      `yaml:"read" help:"paths that are visible beside the programs and libraries of the system, read-only"`
+	Hide      []string      `yaml:"hide" help:"paths that are not visible, beside the data directory"`
+	Protect   []string      `yaml:"protect" help:"paths in the workspace that are read-only; none is what makes others run something later"`
+	NoSockets bool          `yaml:"no_unix_sockets" help:"refuse unix sockets, except pairs"`
+	Landlock  bool          `yaml:"landlock" help:"isolate files and network alone, with Landlock, where there are no user namespaces"`
+	Tmp       int64         `yaml:"tmp" default:"0" min:"0" max:"1125899906842624" help:"bytes of /tmp; 0 is 512 MiB"`
+	Procs     int           `yaml:"processes" default:"0" min:"0" max:"4194304" help:"processes and threads of one command, at least 310; 0 is 4096"`
+	Memory    int64         `yaml:"memory" default:"0" min:"0" max:"1125899906842624" help:"bytes of data of each process; 0 is 4 GiB"`
+	Total     int64         `yaml:"memory_total" default:"0" min:"0" max:"1125899906842624" help:"bytes of all processes of a command, at least 16 MiB, where there are control groups; 0 is 8 GiB"`
+	CPUs      float64       `yaml:"cpus" default:"0" min:"0" max:"1024" help:"share of the processors for all processes of a command, such as 1.5, where there are control groups; 0 is no limit"`
+	FileSize  int64         `yaml:"file_size" default:"0" min:"0" max:"1125899906842624" help:"bytes of each file that is written; 0 is 4 GiB"`
+	Files     int           `yaml:"files" default:"0" min:"0" max:"1048576" help:"files that each process has open, at least 256; 0 is 4096"`
+	CPU       time.Duration `yaml:"cpu" default:"0" min:"0" max:"365d" help:"processor time of each process; 0 is as long as the command may run"`
 }
 
 // The profiles that are always there.
@@ -132,35 +128,27 @@ func (c *Config) withOwnFiles(own, usual []string, workspace string) []string {
 }
 
 func (c *Config) validateProfiles(wrong complaint) {
-	names := map[string]bool{ProfileNone: true}
-	for _, p := range ownProfiles() {
-		names[p.Name] = true
+	own := append(ownProfiles(), Profile{Name: ProfileNone})
+	among := func(list []Profile, name string) bool {
+		return slices.ContainsFunc(list, func(p Profile) bool { return p.Name == name })
 	}
-	if g := c.Sandbox.ControlGroup; g != "" && !filepath.IsAbs(g) {
-		wrong("sandbox.control_group", "%q is no absolute path", g)
-	}
-	if h := c.Sandbox.Homes; h != "" {
-		if filepath.Clean(h) != h || !filepath.IsAbs(h) || h == "/" {
-			wrong("sandbox.homes", "%q is no absolute path, or not a clean one", h)
-		}
+	if h := c.Sandbox.Homes; h != "" && (filepath.Clean(h) != h || h == "/") {
+		wrong("sandbox.homes", "%q is not a clean path, or the root", h)
 	}
 	for i, p := range c.Sandbox.Profiles {
-		switch {
-		case p.Name == "":
-			wrong("sandbox.profiles", "entry %d has no name", i+1)
-		case names[p.Name]:
-			wrong("sandbox.profiles", "%q is there already", p.Name)
+		key := fmt.Sprintf("sandbox.profiles[%d]", i)
+		if among(own, p.Name) {
+			wrong(key+".name", "%q is a profile of the daemon", p.Name)
 		}
-		names[p.Name] = true
 		policy, err := c.Policy(p.Name, "/workspace")
 		if err == nil && policy != nil {
 			err = policy.Check()
 		}
 		if err != nil {
-			wrong("sandbox.profiles", "%q: %v", p.Name, err)
+			wrong(key, "%v", err)
 		}
 	}
-	if !names[c.Bash.Profile] {
+	if !among(slices.Concat(own, c.Sandbox.Profiles), c.Bash.Profile) {
 		_, err := c.Policy(c.Bash.Profile, "/workspace")
 		wrong("bash.profile", "%v", err)
 	}
@@ -171,9 +159,9 @@ func (c *Config) Homes() string { return cmp.Or(c.Sandbox.Homes, filepath.Join(c
 
 // A ProxyHeader is added to plain requests of a profile's processes, which do not have its value.
 type ProxyHeader struct {
-	Host  string `koanf:"host"`  // exactly; required
-	Name  string `koanf:"name"`  // of the header; required
-	Value string `koanf:"value"` // with references to secrets, which proxy:<profile> must be entitled to; required
+	Host  string `yaml:"host" required:"true" help:"host of the requests, exactly"`
+	Name  string `yaml:"name" required:"true" help:"name of the header"`
+	Value string `yaml:"value" required:"true" secret:"true" help:"value, with references to secrets that proxy:<profile> is entitled to"`
 }
 
 // Check says what is wrong with a header. The host has its one form after that.
@@ -201,9 +189,6 @@ func plainToken(name string) bool {
 func (p *Profile) network(policy *sandbox.Policy) error {
 	policy.Name, policy.Network, policy.Hosts = p.Name, sandbox.Network(p.Network), p.Hosts
 	for _, n := range p.Ports {
-		if n < 1 || n > 65535 {
-			return fmt.Errorf("ports: %d is not between 1 and 65535", n)
-		}
 		policy.Ports = append(policy.Ports, uint16(n))
 	}
 	var err error

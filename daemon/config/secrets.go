@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -14,21 +13,21 @@ import (
 
 // NamedSecret is what secret://name stands for. Exactly one of File, Env and Command is given.
 type NamedSecret struct {
-	Name      string        `koanf:"name"`      // required, once
-	File      string        `koanf:"file"`      // absolute path; its owner alone may read it
-	Env       string        `koanf:"env"`       // variable of the daemon's environment
-	Command   []string      `koanf:"command"`   // absolute path of a program that prints it, and arguments
-	Variables []string      `koanf:"variables"` // of the command: NAME=value, or NAME for the daemon's own; none: PATH and LANG alone
-	Timeout   time.Duration `koanf:"timeout"`   // of the command; 0: 10s
-	Cache     time.Duration `koanf:"cache"`     // for which what the command printed counts; 0: 5m
-	Allow     []SecretAllow `koanf:"allow"`     // who gets it; none: nobody
+	Name      string        `yaml:"name" help:"name in references; required, once"`
+	File      string        `yaml:"file" help:"absolute path of a file that only its owner can read"`
+	Env       string        `yaml:"env" help:"variable of the daemon's environment"`
+	Command   []string      `yaml:"command" help:"absolute path of a program that prints it, and arguments"`
+	Variables []string      `yaml:"variables" format:"variable" secret:"true" help:"NAME=value for the program, or NAME for the daemon's own; none is PATH and LANG"`
+	Timeout   time.Duration `yaml:"timeout" default:"0" min:"0" max:"5m" help:"time of the program; 0 is 10s"`
+	Cache     time.Duration `yaml:"cache" default:"0" min:"0" max:"1d" help:"time for which what the program printed counts; 0 is 5m"`
+	Allow     []SecretAllow `yaml:"allow" help:"uses that get the value; none is nobody"`
 }
 
 // SecretAllow entitles the uses that all of its lists match.
 type SecretAllow struct {
-	Namespaces []string `koanf:"namespaces"` // globs; none: every namespace
-	Tools      []string `koanf:"tools"`      // globs on tool ids, mcp:<server>, notify:<target>, hook:<name>; required
-	Parameters []string `koanf:"parameters"` // globs, such as env.* and headers.*; none: all of the tool's
+	Namespaces []string `yaml:"namespaces" help:"globs on namespaces; none is every namespace"`
+	Tools      []string `yaml:"tools" help:"globs on tool ids, mcp:<server>, notify:<target> and hook:<name>; required"`
+	Parameters []string `yaml:"parameters" help:"globs on parameters, such as env.* and headers.*; none is all"`
 }
 
 // of is the form of package secret, with the variables that the command is to have of the daemon's own.
@@ -76,29 +75,8 @@ func (c *Config) validateSecrets(wrong complaint) {
 	}
 }
 
-// secretsText writes the list as the file would, each entry on a line, without values of variables.
-func secretsText(margin string, list []NamedSecret) string {
-	var b strings.Builder
-	for _, s := range list {
-		s.Variables = slices.Clone(s.Variables)
-		for i, v := range s.Variables {
-			if name, _, isSet := strings.Cut(v, "="); isSet {
-				s.Variables[i] = name + "=" + hidden
-			}
-		}
-		fmt.Fprintf(&b, "%s  - %s\n", margin, flowText(reflect.ValueOf(s)))
-	}
-	return b.String()
-}
-
 // Redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
 func (c *Config) Redacts() bool {
 	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.ownKey() ||
 		slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })
-}
-
-// isReference reports whether a text is one reference and nothing else.
-func isReference(text string) bool {
-	name, ok := strings.CutPrefix(text, secret.Scheme)
-	return ok && secret.ValidName(name)
 }

@@ -11,19 +11,17 @@ import (
 
 // Web is about the tools fetch and web_search.
 type Web struct {
-	Fetch          bool          `koanf:"fetch"`           // the tool fetch is there
-	AllowHosts     []string      `koanf:"allow_hosts"`     // all that may be fetched from; a leading dot is all names below; none: every host
-	DenyHosts      []string      `koanf:"deny_hosts"`      // taken from these; none: none
-	AllowAddresses []string      `koanf:"allow_addresses"` // prefixes beside the public network; none: that alone
-	Timeout        time.Duration `koanf:"timeout"`         // of a fetch or a search
-	MaxBytes       int           `koanf:"max_bytes"`       // of a page, unpacked
-	Search         string        `koanf:"search"`          // brave, searxng; "": there is no web_search
-	SearchURL      string        `koanf:"search_url"`      // of the engine; "": brave's own
-	SearchKey      string        `koanf:"search_key"`      // secret://name, read for each search; "": that of the file
-	SearchKeyFile  string        `koanf:"search_key_file"` // whose text is the key; brave needs one
+	Fetch          bool          `yaml:"fetch" default:"true" help:"offer the tool fetch" see:"tools/web.md"`
+	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts that may be fetched from, a leading dot for all names below; none is every host"`
+	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts taken from these"`
+	AllowAddresses []string      `yaml:"allow_addresses" help:"addresses and prefixes that may be reached beside the public network"`
+	Timeout        time.Duration `yaml:"timeout" default:"30s" min:"1s" max:"10m" help:"time of a fetch or a search"`
+	MaxBytes       int           `yaml:"max_bytes" default:"5242880" min:"1024" max:"67108864" help:"bytes of a page, unpacked"`
+	Search         string        `yaml:"search" oneof:"brave searxng" help:"engine of the tool web_search; empty is no such tool"`
+	SearchURL      string        `yaml:"search_url" help:"URL of the engine; empty is that of Brave"`
+	SearchKey      string        `yaml:"search_key" format:"reference" help:"secret://name of the key of brave, in place of a file" see:"secrets.md"`
+	SearchKeyFile  string        `yaml:"search_key_file" help:"file of the key of brave"`
 }
-
-func defaultWeb() Web { return Web{Fetch: true, Timeout: 30 * time.Second, MaxBytes: 5 << 20} }
 
 func (c *Config) validateWeb(wrong complaint) {
 	w := &c.Web
@@ -35,19 +33,9 @@ func (c *Config) validateWeb(wrong complaint) {
 			wrong(key, "%v", err)
 		}
 	}
-	if w.Timeout < time.Second || w.Timeout > 10*time.Minute {
-		wrong("web.timeout", "%s is not between 1s and 10m", durationText(w.Timeout))
-	}
-	if w.MaxBytes < 1<<10 || w.MaxBytes > 64<<20 {
-		wrong("web.max_bytes", "%d is not between 1024 and %d", w.MaxBytes, 64<<20)
-	}
 	u, err := url.Parse(w.SearchURL)
 	named := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 	switch {
-	case !slices.Contains([]string{"", "brave", "searxng"}, w.Search):
-		wrong("web.search", "%q is not brave or searxng", w.Search)
-	case w.SearchKey != "" && !isReference(w.SearchKey):
-		wrong("web.search_key", "is not a reference such as secret://brave")
 	case w.Search == "brave" && (w.SearchKeyFile == "") == (w.SearchKey == ""):
 		wrong("web.search_key", "brave needs a key: a secret, or the file of one")
 	case w.Search == "searxng" && w.SearchURL == "":

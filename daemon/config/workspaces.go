@@ -6,7 +6,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/toold-dev/toold/sandbox"
 )
@@ -50,20 +49,6 @@ func (c *Config) InWorkspaces(other *Config) *Config {
 	in := *c
 	in.Workspace, in.Workspaces = other.Workspace, other.Workspaces
 	return &in
-}
-
-func (c *Config) validateWorkspaces(wrong complaint) {
-	if c.Workspace == "" {
-		wrong("workspace", "is empty")
-	}
-	for _, namespace := range c.WithWorkspaces() {
-		switch {
-		case namespace == Sharing:
-			wrong("workspaces", "a namespace has no name")
-		case c.Workspaces[namespace] == "":
-			wrong(WorkspaceKey(namespace), "is empty")
-		}
-	}
 }
 
 // separateWorkspaces refuses workspaces of which one holds another, links followed, and profiles that show them.
@@ -134,13 +119,4 @@ func (c *Config) Policies(namespace string) func(profile string) (*sandbox.Polic
 		}
 		return c.Policy(profile, path)
 	}
-}
-
-// workspacesText writes the workspaces of namespaces as the file has them.
-func workspacesText(margin string, all Workspaces) string {
-	var b strings.Builder
-	for _, namespace := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&b, "%s  %s: %s\n", margin, quote(namespace), quote(all[namespace]))
-	}
-	return b.String()
 }

@@ -15,11 +15,19 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
 )
+
+// Settings say whether a daemon keeps the chain, and how it signs it.
+type Settings struct {
+	Enabled     bool          `yaml:"enabled" help:"keep a chain of audit records" see:"plugins/audit.md"`
+	Checkpoints string        `yaml:"checkpoints" help:"file that signed checkpoints are appended to; empty is audit/checkpoints.jsonl in the data directory"`
+	Every       time.Duration `yaml:"every" default:"1m" min:"1s" max:"1d" help:"time between two checkpoints"`
+}
 
 // Kind is the kind of the records; the journal chains it.
 const Kind = "audit"

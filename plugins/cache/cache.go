@@ -23,6 +23,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -64,10 +65,10 @@ func New(cfg Config) (*Cache, error) {
 
 // Swap replaces the rules. With other ones nothing of what was kept is given again. With an error nothing changes.
 func (c *Cache) Swap(cfg Config) error {
+	setting.Fill(&cfg)
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	cfg.fill()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cfg = cfg

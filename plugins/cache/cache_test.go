@@ -371,13 +371,13 @@ func TestSwapForgets(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for want, r := range map[string]cache.Rule{
-		"rule 1: tools: name those":      {TTL: time.Minute},
-		`tools: "[" is not a pattern`:    {Tools: []string{"["}, TTL: time.Minute},
-		"ttl: 0s is not between":         {Tools: []string{"x"}},
-		"ttl: 25h0m0s is not between":    {Tools: []string{"x"}, TTL: 25 * time.Hour},
-		`share: "all" is not run`:        {Tools: []string{"x"}, TTL: time.Minute, Share: "all"},
-		"documents: want a scope":        {Tools: []string{"x"}, TTL: time.Minute, Documents: []cache.Document{{Key: "k"}}},
-		`tools: "x*" is a pattern; with`: {Tools: []string{"x*"}, TTL: time.Minute, OpenWorld: true},
+		"rules[0].tools: is required: ":     {TTL: time.Minute},
+		`tools: "[" is not a pattern`:       {Tools: []string{"["}, TTL: time.Minute},
+		"ttl: 0s is not between":            {Tools: []string{"x"}},
+		"ttl: 25h is not between 1s and 1d": {Tools: []string{"x"}, TTL: 25 * time.Hour},
+		`share: "all" is not one of run`:    {Tools: []string{"x"}, TTL: time.Minute, Share: "all"},
+		`documents: "/k" is not RUN/key`:    {Tools: []string{"x"}, TTL: time.Minute, Documents: []cache.Document{{Key: "k"}}},
+		`tools: "x*" is a pattern; with`:    {Tools: []string{"x*"}, TTL: time.Minute, OpenWorld: true},
 	} {
 		if _, err := cache.New(rules(r)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: error %v, want %q", r, err, want)

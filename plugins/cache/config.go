@@ -1,39 +1,30 @@
 package cache
 
 import (
-	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
-)
-
-// Defaults of a [Config].
-const (
-	DefaultEntries = 1000
-	DefaultBytes   = 16 << 20
 )
 
 // A Config is what a cache works by.
 type Config struct {
-	Rules   []Rule
-	Entries int   // results that are kept at most; 0 means [DefaultEntries]
-	Bytes   int64 // that they take at most; 0 means [DefaultBytes]. No result may have more than a quarter of it
+	Rules   []Rule `yaml:"rules" help:"read-only calls whose results are given again; the first rule that matches counts" see:"plugins/cache.md"`
+	Entries int    `yaml:"entries" default:"1000" min:"1" max:"1000000" help:"results that are kept"`
+	Bytes   int64  `yaml:"bytes" default:"16777216" min:"1" max:"17179869184" help:"bytes that they take; no result may have more than a quarter of them"`
 }
 
 // A Rule says which results are kept, and for how long. The first that a call fits counts.
 type Rule struct {
-	Tools []string // globs on tool ids; required
-	TTL   time.Duration
-	Share Share
-	// Documents whose change makes the results worthless.
-	Documents []Document
-	// OpenWorld also takes calls that reach what the operator does not own; then Tools are ids.
-	OpenWorld bool
+	Tools     []string      `yaml:"tools" required:"true" format:"glob" help:"globs on the ids of tools whose results depend on their arguments alone"`
+	TTL       time.Duration `yaml:"ttl" min:"1s" max:"1d" help:"time that a result is kept"`
+	Share     Share         `yaml:"share" default:"caller" oneof:"run thread caller namespace" help:"callers that get a result: the same one in the same run, in the same thread, the same one, all of the namespace"`
+	Documents []Document    `yaml:"documents" help:"documents whose change ends the results, as RUN/key, THREAD/key or NAMESPACE/key"`
+	OpenWorld bool          `yaml:"open_world" help:"keep results of calls that reach what the operator does not own; then tools are ids, not globs"`
 }
 
 // runOf is the run of a call when what the rule keeps of it goes with the run.
@@ -50,6 +41,19 @@ type Document struct {
 	Key   string
 }
 
+// UnmarshalText reads SCOPE/key.
+func (d *Document) UnmarshalText(text []byte) error {
+	scope, key, _ := strings.Cut(string(text), "/")
+	*d = Document{tool.Scope(scope), key}
+	if !slices.Contains([]tool.Scope{tool.RunScope, tool.ThreadScope, tool.NamespaceScope}, d.Scope) || key == "" {
+		return fmt.Errorf("%q is not RUN/key, THREAD/key or NAMESPACE/key", text)
+	}
+	return nil
+}
+
+// String is the text that UnmarshalText reads.
+func (d Document) String() string { return string(d.Scope) + "/" + d.Key }
+
 // Share says who else is given a result. The zero value is ShareCaller.
 type Share string
 
@@ -61,60 +65,21 @@ const (
 	ShareNamespace Share = "namespace" // every caller of the namespace
 )
 
-const maxTTL = 24 * time.Hour
-
-func (c *Config) fill() {
-	if c.Entries == 0 {
-		c.Entries = DefaultEntries
-	}
-	if c.Bytes == 0 {
-		c.Bytes = DefaultBytes
-	}
-	c.Rules = slices.Clone(c.Rules)
-	for i := range c.Rules {
-		if c.Rules[i].Share == "" {
-			c.Rules[i].Share = ShareCaller
-		}
-	}
-}
-
 func (c *Config) check() error {
-	var problems []error
-	if c.Entries < 0 || c.Entries > 1_000_000 {
-		problems = append(problems, fmt.Errorf("entries: %d is not between 1 and 1000000", c.Entries))
-	}
-	if c.Bytes < 0 || c.Bytes > 1<<34 {
-		problems = append(problems, fmt.Errorf("bytes: %d is not between 1 and %d", c.Bytes, int64(1)<<34))
-	}
-	for i := range c.Rules {
-		r := &c.Rules[i]
-		wrong := func(format string, args ...any) {
-			problems = append(problems, fmt.Errorf("rule %d: %s", i+1, fmt.Sprintf(format, args...)))
-		}
-		if len(r.Tools) == 0 {
-			wrong("tools: name those whose answers depend on their arguments alone")
-		}
+	problems := setting.Check(c)
+	for i, r := range c.Rules {
 		for _, g := range r.Tools {
-			if _, err := path.Match(g, ""); err != nil || g == "" {
-				wrong("tools: %q is not a pattern of *, ? and [classes]", g)
-			}
 			if r.OpenWorld && strings.ContainsAny(g, "*?[") {
-				wrong("tools: %q is a pattern; with open_world each tool is named", g)
+				problems.Add(fmt.Sprintf("rules[%d].tools", i), "%q is a pattern; with open_world each tool is named", g)
 			}
-		}
-		if r.TTL < time.Second || r.TTL > maxTTL {
-			wrong("ttl: %v is not between 1s and %v", r.TTL, maxTTL)
-		}
-		if !slices.Contains([]Share{"", ShareRun, ShareThread, ShareCaller, ShareNamespace}, r.Share) {
-			wrong("share: %q is not run, thread, caller or namespace", r.Share)
 		}
 		for _, d := range r.Documents {
-			if !slices.Contains([]tool.Scope{tool.RunScope, tool.ThreadScope, tool.NamespaceScope}, d.Scope) || d.Key == "" {
-				wrong("documents: want a scope (RUN, THREAD, NAMESPACE) and a key")
+			if err := new(Document).UnmarshalText([]byte(d.String())); err != nil {
+				problems.Add(fmt.Sprintf("rules[%d].documents", i), "%v", err)
 			}
 		}
 	}
-	return errors.Join(problems...)
+	return problems.Err()
 }
 
 // ReadsDocuments reports whether asking the cache may read the journal.

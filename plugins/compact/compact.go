@@ -5,21 +5,17 @@
 package compact
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"sync/atomic"
-)
 
-// DefaultFrom is how long a text has to be.
-const DefaultFrom = 4 << 10
+	"github.com/toold-dev/toold/setting"
+)
 
 // A Config says whose results are made shorter.
 type Config struct {
-	Tools []string // globs on tool ids; none: no tool's
-	From  int      // bytes; shorter texts stay as they are; 0 means DefaultFrom
+	Tools []string `yaml:"tools" format:"glob" help:"globs on the ids of tools whose messages are made shorter for models" see:"plugins/compact.md"`
+	From  int      `yaml:"from" default:"4096" min:"0" max:"1048576" help:"bytes of a message from which it is made shorter"`
 }
 
 // A Compactor makes texts shorter. It is used from many goroutines.
@@ -33,20 +29,12 @@ func New(cfg Config) (*Compactor, error) {
 
 // Swap takes another configuration, or says what is wrong with it and keeps its own.
 func (c *Compactor) Swap(cfg Config) error {
-	var problems []error
-	for _, g := range cfg.Tools {
-		if _, err := path.Match(g, ""); err != nil || g == "" {
-			problems = append(problems, fmt.Errorf("tools: %q is not a pattern of *, ? and [classes]", g))
-		}
+	setting.Fill(&cfg)
+	if err := setting.Check(cfg).Err(); err != nil {
+		return err
 	}
-	if cfg.From < 0 || cfg.From > 1<<20 {
-		problems = append(problems, fmt.Errorf("from: %d is not between 0 and %d", cfg.From, 1<<20))
-	}
-	cfg.From = cmp.Or(cfg.From, DefaultFrom)
-	if len(problems) == 0 {
-		c.cfg.Store(&cfg)
-	}
-	return errors.Join(problems...)
+	c.cfg.Store(&cfg)
+	return nil
 }
 
 // gain is what has to be won for it to be worth a note, in bytes. No note is as long.

@@ -11,16 +11,15 @@ package loopguard
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"path"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -31,25 +30,18 @@ const (
 	ReasonFailures = "REPEATED_FAILURE"
 )
 
-// Defaults of a [Config].
-const (
-	DefaultWindow = 20
-	DefaultIdle   = time.Hour
-	DefaultRuns   = 10_000
-)
-
 // maxFailing is of how many tools the failures of a run are counted; of those beyond it none are.
 const maxFailing = 64
 
 // A Config is what a guard works by.
 type Config struct {
-	Repeats  int      // of the same call among the last Window ones of a run; the next one is refused; 0: any number
-	Window   int      // 0 means [DefaultWindow]
-	Except   []string // globs on ids of tools whose calls may repeat, such as those that look whether something is done
-	Calls    int      // of a run; 0: any number
-	Failures int      // of one tool in a row; the next call of it is refused, and then it counts anew; 0: any number
-	Idle     time.Duration
-	Runs     int // that are remembered; 0 means [DefaultRuns]
+	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"equal calls, by tool and arguments, among the last calls of a run; one more is refused; 0 is no limit" see:"plugins/loopguard.md"`
+	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of last calls that repeats counts among"`
+	Except   []string      `yaml:"except" format:"glob" help:"globs on the ids of tools whose calls may repeat, such as those that poll"`
+	Calls    int           `yaml:"calls" default:"0" min:"0" max:"1000000000" help:"calls that a run may make; 0 is no limit"`
+	Failures int           `yaml:"failures" default:"0" min:"0" max:"1000" help:"failures of one tool in a row within a run, after which one call of it is refused; 0 is no limit"`
+	Idle     time.Duration `yaml:"idle" default:"1h" min:"1s" max:"30d" help:"time without calls after which a run is forgotten"`
+	Runs     int           `yaml:"runs" default:"10000" min:"1" max:"1000000" help:"runs that are remembered"`
 }
 
 // A Guard is a [hook.Admit] and a [hook.Observer].
@@ -87,49 +79,17 @@ func New(cfg Config) (*Guard, error) {
 
 // Swap replaces the limits; what was counted stays. With an error nothing changes.
 func (g *Guard) Swap(cfg Config) error {
-	if cfg.Window == 0 {
-		cfg.Window = DefaultWindow
-	}
-	if cfg.Idle == 0 {
-		cfg.Idle = DefaultIdle
-	}
-	if cfg.Runs == 0 {
-		cfg.Runs = DefaultRuns
-	}
-	if err := cfg.check(); err != nil {
+	setting.Fill(&cfg)
+	if err := setting.Check(cfg).Err(); err != nil {
 		return err
+	}
+	if cfg.Repeats > cfg.Window {
+		return fmt.Errorf("repeats: among %d calls (window) there cannot be %d alike", cfg.Window, cfg.Repeats)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cfg = cfg
 	return nil
-}
-
-func (c *Config) check() error {
-	var problems []error
-	wrong := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	between := func(name string, n, least, most int) {
-		if n < least || n > most {
-			wrong("%s: %d is not between %d and %d", name, n, least, most)
-		}
-	}
-	between("repeats", c.Repeats, 0, 1000)
-	between("window", c.Window, 1, 1000)
-	between("calls", c.Calls, 0, 1_000_000_000)
-	between("failures", c.Failures, 0, 1000)
-	between("runs", c.Runs, 1, 1_000_000)
-	if c.Repeats > c.Window {
-		wrong("repeats: among %d calls (window) there cannot be %d alike", c.Window, c.Repeats)
-	}
-	if c.Idle < time.Second || c.Idle > 30*24*time.Hour {
-		wrong("idle: %v is not between 1s and 30 days", c.Idle)
-	}
-	for _, p := range c.Except {
-		if _, err := path.Match(p, ""); err != nil || p == "" {
-			wrong("except: %q is not a pattern of *, ? and [classes]", p)
-		}
-	}
-	return errors.Join(problems...)
 }
 
 // Admit implements [hook.Admit].

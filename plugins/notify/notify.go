@@ -21,6 +21,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 )
 
 // Name is what the plugin is called among the hooks.
@@ -28,7 +29,7 @@ const Name = "notify"
 
 // A Config is what a notifier works by.
 type Config struct {
-	Targets []Target
+	Targets []Target `yaml:"targets"`
 	// Resolve returns the text of a target's Reference, which is that of a secret file; required when a target has one. It is asked
 	// before each attempt, and an error is one of the attempt.
 	Resolve func(ctx context.Context, target, reference string) (string, error)
@@ -81,6 +82,9 @@ func New(c Config) (*Notifier, error) {
 // Swap replaces the targets. One that has not changed is not disturbed; one that has is asked anew, with the letters that wait
 // under its name. The letters to a target that is gone become dead ones.
 func (n *Notifier) Swap(targets []Target) error {
+	filled := Config{Targets: targets}
+	setting.Fill(&filled)
+	targets = filled.Targets
 	if err := check(targets); err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (n *Notifier) Swap(targets []Target) error {
 	defer n.swapping.Unlock()
 	var next []*queue
 	for i := range targets {
-		t := targets[i].filled()
+		t := targets[i]
 		before := slices.IndexFunc(*n.queues.Load(), func(q *queue) bool { return reflect.DeepEqual(q.target, t) && !q.gone.Load() })
 		if before >= 0 {
 			next = append(next, (*n.queues.Load())[before])

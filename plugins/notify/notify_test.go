@@ -84,9 +84,9 @@ func TestMatch(t *testing.T) {
 		case "ends":
 			t.Events = []notify.Event{notify.Finished}
 		case "reads":
-			t.Tools = []string{"read*", "wr?te"}
+			t.Match.Tools = []string{"read*", "wr?te"}
 		case "other":
-			t.Namespaces = []string{"other"}
+			t.Match.Namespaces = []string{"other"}
 		}
 		list = append(list, t)
 	}

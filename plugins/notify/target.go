@@ -6,36 +6,39 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 )
 
-// A Target is an address and what it wants to hear.
+// A Target is an address and what it wants to hear. Its file names are for a daemon, which reads them into Secrets and CA.
 type Target struct {
-	Name string // of its queue; required, once
-	URL  string // https, or http to this machine; required
-	// Of which events and calls: each list that is not empty must hold.
-	Events     []Event
-	Tools      []string // globs on tool ids
-	Namespaces []string
-	// Secrets sign each letter, all of them; at least one. With Reference there are none here: [Config.Resolve] has them.
-	Secrets   []Secret
-	Reference string
-	CA        []byte // PEM certificates that sign the receiver's; none: the system's
-	// Content puts the title of the call and the text of its result into letters, as the filters of events left them.
-	Content bool
+	Name      string        `yaml:"name" required:"true" unique:"true" format:"name" help:"name of the target's queue, in metrics and dead letters" see:"plugins/notify.md"`
+	URL       string        `yaml:"url" required:"true" help:"https URL, or http to this machine, without user, password or fragment"`
+	Events    []Event       `yaml:"events" oneof:"suspended finished" help:"events that it gets; none is all"`
+	Match     Match         `yaml:"match"`
+	File      string        `yaml:"secret_file" help:"file of one line, or two, of whsec_ and the base64 of 24 to 64 bytes, which sign each letter"`
+	Reference string        `yaml:"secret" format:"reference" help:"secret://name of such a text, read for each attempt, in place of secret_file"`
+	Authority string        `yaml:"ca" help:"PEM file of the authority of the receiver's certificate; empty is the system's"`
+	Content   bool          `yaml:"content" help:"add the title of the call and its result as a model reads it, as filters left them"`
+	Timeout   time.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"1m" help:"time of one attempt"`
+	First     time.Duration `yaml:"first_delay" default:"1s" min:"1ms" max:"1d" help:"time before the second attempt; twice as much before each further one"`
+	Most      time.Duration `yaml:"most_delay" default:"1h" min:"1ms" max:"1d" help:"longest time between two attempts"`
+	GiveUp    time.Duration `yaml:"give_up" default:"3d" min:"1ms" max:"30d" help:"time since the event after which a letter is a dead letter"`
+	AtOnce    int           `yaml:"at_once" default:"4" min:"1" max:"64" help:"attempts at the same time"`
 
-	Timeout time.Duration // of one attempt; 0: 10 s
-	First   time.Duration // between the first attempt and the second; twice as much before each further one; 0: 1 s
-	Most    time.Duration // the longest such wait; 0: 1 h
-	GiveUp  time.Duration // after which a letter is dead, since its event; 0: 3 d
-	AtOnce  int           // attempts at the same time; 0: 4
+	Secrets []Secret // of File: all of them sign. With Reference there are none: [Config.Resolve] returns them
+	CA      []byte   // of Authority; nil: the system's
+}
+
+// Match limits a target to some calls: each list that is not empty must hold.
+type Match struct {
+	Tools      []string `yaml:"tools" format:"glob" help:"globs on tool ids; none is all"`
+	Namespaces []string `yaml:"namespaces" help:"namespaces; none is all"`
 }
 
 // Event is what a target may want.
@@ -47,104 +50,33 @@ const (
 	Finished  Event = "finished"  // a call has ended
 )
 
-// Bounds of a target.
-const (
-	maxTargets = 64
-	maxAtOnce  = 64
-	maxGiveUp  = 30 * 24 * time.Hour
-)
+const maxTargets = 64
 
-var targetName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-
-func (t Target) filled() Target {
-	set := func(to *time.Duration, value time.Duration) {
-		if *to == 0 {
-			*to = value
-		}
-	}
-	set(&t.Timeout, 10*time.Second)
-	set(&t.First, time.Second)
-	set(&t.Most, time.Hour)
-	set(&t.GiveUp, 3*24*time.Hour)
-	if t.AtOnce == 0 {
-		t.AtOnce = 4
-	}
-	return t
-}
-
-// A TargetError is what is wrong with one of the targets.
-type TargetError struct {
-	Index int
-	Field string // as the configuration calls it
-	Text  string
-}
-
-func (e *TargetError) Error() string { return e.Field + ": " + e.Text }
-
-// check says everything that is wrong, as [TargetError]s.
+// check returns everything that is wrong with targets that are filled, as [setting.Problem]s.
 func check(targets []Target) error {
-	var problems []error
+	problems := setting.Check(Config{Targets: targets})
 	if len(targets) > maxTargets {
-		problems = append(problems, fmt.Errorf("%d targets; %d are allowed", len(targets), maxTargets))
+		problems.Add("targets", "there are %d; at most %d are allowed", len(targets), maxTargets)
 	}
-	seen := map[string]bool{}
 	for i := range targets {
-		t := targets[i].filled()
+		t := &targets[i]
 		wrong := func(field, format string, args ...any) {
-			problems = append(problems, &TargetError{i, field, fmt.Sprintf(format, args...)})
+			problems.Add(fmt.Sprintf("targets[%d].%s", i, field), format, args...)
 		}
-		if !targetName.MatchString(t.Name) {
-			wrong("name", "%q is no name: letters, digits, - and _, at most 64", t.Name)
-		}
-		if seen[t.Name] {
-			wrong("name", "%q stands twice", t.Name)
-		}
-		seen[t.Name] = true
 		if err := checkURL(t.URL); err != nil {
 			wrong("url", "%v", err)
 		}
-		t.checkWishes(wrong)
-		t.checkBounds(wrong)
-	}
-	return errors.Join(problems...)
-}
-
-func (t *Target) checkWishes(wrong func(field, format string, args ...any)) {
-	for _, e := range t.Events {
-		if e != Suspended && e != Finished {
-			wrong("events", "%q is not suspended or finished", e)
+		if len(t.Secrets) == 0 && t.Reference == "" {
+			wrong("secret_file", "want at least one secret: a receiver must be able to tell who writes")
+		}
+		if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {
+			wrong("ca", "holds no certificate in PEM")
+		}
+		if t.First > t.Most {
+			wrong("first_delay", "%v is more than most_delay, which is %v", t.First, t.Most)
 		}
 	}
-	for _, g := range t.Tools {
-		if _, err := path.Match(g, ""); err != nil || g == "" {
-			wrong("match.tools", "%q is not a pattern of *, ? and [classes]", g)
-		}
-	}
-	if len(t.Secrets) == 0 && t.Reference == "" {
-		wrong("secret_file", "want at least one secret: a receiver must be able to tell who writes")
-	}
-	if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {
-		wrong("ca", "holds no certificate in PEM")
-	}
-}
-
-func (t *Target) checkBounds(wrong func(field, format string, args ...any)) {
-	for _, d := range []struct {
-		field              string
-		value, least, most time.Duration
-	}{
-		{"timeout", t.Timeout, time.Millisecond, time.Minute},
-		{"first_delay", t.First, time.Millisecond, t.Most},
-		{"most_delay", t.Most, time.Millisecond, 24 * time.Hour},
-		{"give_up", t.GiveUp, time.Millisecond, maxGiveUp},
-	} {
-		if d.value < d.least || d.value > d.most {
-			wrong(d.field, "%v is not between %v and %v", d.value, d.least, d.most)
-		}
-	}
-	if t.AtOnce < 1 || t.AtOnce > maxAtOnce {
-		wrong("at_once", "%d is not between 1 and %d", t.AtOnce, maxAtOnce)
-	}
+	return problems.Err()
 }
 
 // checkURL takes https, and http to this machine. Where an address leads is the operator's to say; private ones are allowed.
@@ -180,6 +112,6 @@ func (t *Target) wants(c *call.Call, ev *call.Event) bool {
 		e = Suspended
 	}
 	return (len(t.Events) == 0 || slices.Contains(t.Events, e)) &&
-		(len(t.Namespaces) == 0 || slices.Contains(t.Namespaces, c.Namespace)) &&
-		(len(t.Tools) == 0 || slices.ContainsFunc(t.Tools, func(g string) bool { return hook.Glob(g, c.Tool) }))
+		(len(t.Match.Namespaces) == 0 || slices.Contains(t.Match.Namespaces, c.Namespace)) &&
+		(len(t.Match.Tools) == 0 || slices.ContainsFunc(t.Match.Tools, func(g string) bool { return hook.Glob(g, c.Tool) }))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/plugins/notify"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -30,7 +31,7 @@ func TestWrongTargets(t *testing.T) {
 		{"url", func(t *notify.Target) { t.URL = "https://user:pass@example.org/" }},
 		{"url", func(t *notify.Target) { t.URL = "https://example.org/#x" }},
 		{"events", func(t *notify.Target) { t.Events = []notify.Event{"started"} }},
-		{"match.tools", func(t *notify.Target) { t.Tools = []string{"["} }},
+		{"match.tools", func(t *notify.Target) { t.Match.Tools = []string{"["} }},
 		{"secret_file", func(t *notify.Target) { t.Secrets = nil }},
 		{"ca", func(t *notify.Target) { t.CA = []byte("x") }},
 		{"timeout", func(t *notify.Target) { t.Timeout = time.Hour }},
@@ -43,11 +44,11 @@ func TestWrongTargets(t *testing.T) {
 		target := good
 		tt.change(&target)
 		_, err := notify.New(notify.Config{Targets: []notify.Target{{Name: "b", URL: good.URL, Secrets: good.Secrets}, target}})
-		var of *notify.TargetError
+		of, _ := errors.AsType[setting.Problems](err)
 		switch {
 		case tt.want == "" && err != nil:
 			t.Errorf("%+v: %v", target, err)
-		case tt.want != "" && (!errors.As(err, &of) || of.Field != tt.want || of.Index != 1):
+		case tt.want != "" && (of == nil || of[0].Key != "targets[1]."+tt.want):
 			t.Errorf("%+v: %v, want %s", target, err, tt.want)
 		}
 	}
@@ -84,7 +85,7 @@ func FuzzParseSecrets(f *testing.F) {
 func BenchmarkNotify(b *testing.B) {
 	target := notify.Target{Name: "a", URL: "https://example.org", Secrets: secrets(b, key)}
 	other := target
-	other.Name, other.Tools = "b", []string{"web_*"}
+	other.Name, other.Match.Tools = "b", []string{"web_*"}
 	for name, targets := range map[string][]notify.Target{"match": {target}, "other tools": {other}} {
 		n, err := notify.New(notify.Config{Targets: targets})
 		if err != nil {

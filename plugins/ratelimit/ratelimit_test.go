@@ -230,7 +230,7 @@ func TestConfig(t *testing.T) {
 		change func(*ratelimit.Config)
 		want   string
 	}{
-		{"no name", func(c *ratelimit.Config) { c.Limits[0].Name = "" }, "want a name"},
+		{"no name", func(c *ratelimit.Config) { c.Limits[0].Name = "" }, "name: is required: name that the model reads"},
 		{"twice", func(c *ratelimit.Config) { c.Limits = append(c.Limits, good) }, "stands twice"},
 		{"no calls", func(c *ratelimit.Config) { c.Limits[0].Calls = 0 }, "calls: 0"},
 		{"too many", func(c *ratelimit.Config) { c.Limits[0].Calls = 1_000_001 }, "calls: 1000001"},

@@ -18,22 +18,24 @@ import (
 
 // A Config says what is secret. The zero Config knows no secrets.
 type Config struct {
-	Values   []Value
-	Tokens   bool // those of well-known shapes: AWS, GitHub, Slack, OpenAI, Anthropic, JSON Web Tokens, private keys and others
-	Patterns []Pattern
+	Values   []Value   `yaml:"values" help:"secrets that are taken out of all that calls publish" see:"redact.md"`
+	Tokens   bool      `yaml:"tokens" help:"take out what has the shape of a well-known token, too"`
+	Patterns []Pattern `yaml:"patterns" help:"regular expressions of what is taken out, too"`
 }
 
-// A Value is a secret that is known.
+// A Value is a secret that is known. A daemon reads Env and File into Text.
 type Value struct {
-	Name string // shown in its place; may be empty
-	Text string // 8 bytes to 16 KiB
+	Name string `yaml:"name" help:"name that is shown in its place; empty shows that something was there"`
+	Env  string `yaml:"env" help:"variable of the daemon's environment that holds it"`
+	File string `yaml:"file" help:"file whose text it is, without the line end"`
+	Text string `yaml:"value" secret:"true" help:"the secret itself, 8 bytes to 16 KiB"`
 }
 
 // A Pattern is a regular expression, of Go's syntax. It is matched within a line; of a line of more than 16 KiB, within
 // pieces of that size.
 type Pattern struct {
-	Name string
-	Expr string
+	Name string `yaml:"name" help:"name that is shown in the place of what matches; empty shows that something was there"`
+	Expr string `yaml:"expr" required:"true" help:"regular expression of Go's syntax, matched within lines"`
 }
 
 // The bounds of a value. A shorter one would take ordinary words away.

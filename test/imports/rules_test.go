@@ -31,6 +31,7 @@ func rows() []row {
 		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // for what commands do
 		{folder: "call", ours: []string{"tool"}, onlyStd: true},
 		{folder: "metric", onlyStd: true},
+		{folder: "setting", onlyStd: true},
 		{folder: "hook", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "hook/outside", ours: []string{"hook", "call", "tool", "metric"}},
 		{folder: "registry", ours: []string{"call", "tool"}},
@@ -41,7 +42,7 @@ func rows() []row {
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},
-		{folder: "plugins/*/...", ours: []string{"hook", "hook/outside", "call", "tool"}},
+		{folder: "plugins/*/...", ours: []string{"hook", "hook/outside", "call", "setting", "tool"}},
 		{folder: "plugins/remote/...", ours: []string{"hook", "hook/outside", "call", "tool", "proto/..."}, proto: true},
 		{folder: "tools/*/...", ours: []string{"tool", "tool/typed", "sandbox", "sandbox/address"}},
 		{folder: "secret", ours: []string{"sandbox"}, onlyStd: true},
@@ -57,7 +58,7 @@ func rows() []row {
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
-		{folder: "daemon/config", ours: []string{"cli/show", "hook/outside", "lifecycle", "plugins/...", "sandbox/...", "secret", "store/postgres", "tool", "tools/..."}},
+		{folder: "daemon/config", ours: []string{"cli/show", "hook/outside", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle", "plugins/...", "registry/...", "server", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},

@@ -1,0 +1,209 @@
+package setting
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A Problem is what is wrong with one setting.
+type Problem struct {
+	Key  string // such as limits.arguments, or hooks[0].kinds[1]
+	Text string
+}
+
+func (p *Problem) Error() string { return p.Key + ": " + p.Text }
+
+// Problems are an error when there are any: see [Problems.Err].
+type Problems []*Problem
+
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i := range p {
+		lines[i] = p[i].Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Err returns the problems, or nil when there are none.
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return p
+}
+
+// Add adds one.
+func (p *Problems) Add(key, format string, args ...any) {
+	*p = append(*p, &Problem{key, fmt.Sprintf(format, args...)})
+}
+
+// Formats are what the tag format may ask of a text. What may hold a secret is not quoted.
+var Formats = map[string]func(text string) error{
+	"name": func(text string) error {
+		return unless(name.MatchString(text), "%q is not a name: letters, digits, - and _, at most 64", text)
+	},
+	"id": func(text string) error {
+		return unless(name.MatchString(text) && !strings.Contains("-0123456789", text[:1]),
+			"%q is not a name: letters, digits, - and _, at most 64, not beginning with a digit or -", text)
+	},
+	"glob": func(text string) error {
+		_, err := path.Match(text, "")
+		return unless(err == nil && text != "", "%q is not a pattern of *, ? and [classes]", text)
+	},
+	"regexp":   func(text string) error { _, err := regexp.Compile(text); return err },
+	"absolute": func(text string) error { return unless(filepath.IsAbs(text), "%q is not an absolute path", text) },
+	"address":  checkAddress,
+	"environment": func(text string) error {
+		return unless(isVariable(text) && strings.Contains(text, "="), "is not NAME=value")
+	},
+	"variable": func(text string) error {
+		return unless(isVariable(text), "is not NAME=value, or NAME for the daemon's own")
+	},
+	"reference": func(text string) error {
+		return unless(reference.MatchString(text), "is not a reference such as secret://name; the value itself has no place in a configuration")
+	},
+}
+
+var (
+	name      = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	reference = regexp.MustCompile(`^secret://[a-zA-Z0-9_-]{1,64}$`)
+)
+
+func unless(good bool, format string, args ...any) error {
+	if good {
+		return nil
+	}
+	return fmt.Errorf(format, args...)
+}
+
+func isVariable(text string) bool {
+	name, _, _ := strings.Cut(text, "=")
+	return name != "" && !strings.ContainsRune(text, 0)
+}
+
+func checkAddress(text string) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", text)
+	}
+	if _, err := netip.ParseAddrPort("127.0.0.1:" + port); err != nil {
+		return fmt.Errorf("%q has no port between 0 and 65535", text)
+	}
+	return nil
+}
+
+// Check returns everything that is wrong with the settings of a struct, as far as their declarations say it.
+func Check(v any) Problems {
+	var c checker
+	c.group(reflect.Indirect(reflect.ValueOf(v)), "")
+	return c.Problems
+}
+
+type checker struct{ Problems }
+
+func (c *checker) group(v reflect.Value, prefix string) {
+	for _, s := range Of(v.Type()) {
+		c.setting(s, s.In(v), prefix+s.Key)
+	}
+}
+
+func (c *checker) setting(s Setting, v reflect.Value, key string) {
+	if s.Tag.Get("required") != "" && (v.IsZero() || s.IsList() && v.Len() == 0) {
+		c.Add(key, "is required: %s", s.Tag.Get("help"))
+		return
+	}
+	if v.Kind() != reflect.Slice {
+		c.value(s, v, key, "")
+		return
+	}
+	seen := map[string]bool{}
+	once := func(of Setting, v reflect.Value, key string) {
+		text := of.Key + "=" + Text(v)
+		if of.Tag.Get("unique") != "" && !v.IsZero() && seen[text] {
+			c.Add(key, "%s stands twice", of.quote(v))
+		}
+		seen[text] = true
+	}
+	for i := range v.Len() {
+		e := v.Index(i)
+		if !IsGroup(e.Type()) {
+			c.value(s, e, key, fmt.Sprintf("entry %d ", i+1))
+			once(s, e, key)
+			continue
+		}
+		at := fmt.Sprintf("%s[%d].", key, i)
+		c.group(e, at)
+		for _, of := range s.Elements() {
+			if !of.IsList() { // a list is unique in itself
+				once(of, of.In(e), at+of.Key)
+			}
+		}
+	}
+}
+
+// quote is a value as messages have it.
+func (s Setting) quote(v reflect.Value) string {
+	if s.Tag.Get("secret") != "" {
+		return "the same value"
+	}
+	return fmt.Sprintf("%q", Text(v))
+}
+
+// value checks one that is no list, or is an entry of one.
+func (c *checker) value(s Setting, v reflect.Value, key, entry string) {
+	switch {
+	case v.CanInt() || v.CanFloat():
+		c.number(s, v, key)
+	case v.Kind() == reflect.String && v.String() != "":
+		if choices := strings.Fields(s.Tag.Get("oneof")); len(choices) > 0 && !slices.Contains(choices, v.String()) {
+			c.Add(key, "%q is not one of %s", v, strings.Join(choices, ", "))
+		}
+		if format, ok := Formats[s.Tag.Get("format")]; ok {
+			if err := format(v.String()); err != nil && strings.HasPrefix(err.Error(), "is ") {
+				c.Add(key, "%s%v", entry, err)
+			} else if err != nil {
+				c.Add(key, "%v", err)
+			}
+		}
+	case v.Kind() == reflect.String && s.IsList() && s.Tag.Get("format") != "":
+		c.Add(key, "%sis empty", entry)
+	}
+}
+
+func (c *checker) number(s Setting, v reflect.Value, key string) {
+	least, most := s.bound("min"), s.bound("max")
+	switch {
+	case v.Type() == durationType && v.Int() < 0 && least.Int() >= 0:
+		c.Add(key, "has to end: between %s and %s", Text(least), Text(most))
+	case less(v, least) || less(most, v):
+		c.Add(key, "%s is not between %s and %s", Text(v), Text(least), Text(most))
+	}
+}
+
+// bound reads a bound of a number. A declaration has both; of elements of a list they hold for each.
+func (s Setting) bound(tag string) reflect.Value {
+	t := s.Type
+	if s.IsList() {
+		t = t.Elem()
+	}
+	v := reflect.New(t).Elem()
+	if err := Parse(v, s.Tag.Get(tag)); err != nil {
+		panic(s.Key + ": " + tag + ": " + err.Error())
+	}
+	return v
+}
+
+// less reports whether a is below b, or is no number.
+func less(a, b reflect.Value) bool {
+	if a.CanInt() {
+		return a.Int() < b.Int()
+	}
+	return !(a.Float() >= b.Float())
+}
