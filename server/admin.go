@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // admin is the AdminService.
@@ -28,12 +29,12 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 	i := s.admin.Info(ctx)
 	l := &i.Limits
 	resp := &tooldv1.GetInfoResponse{
-		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: fromTime(i.Started),
+		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: translate.FromTime(i.Started),
 		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace,
-		Addresses: each(i.Addresses, func(a *Address) *tooldv1.Address {
+		Addresses: translate.Each(i.Addresses, func(a *Address) *tooldv1.Address {
 			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
 		}),
-		IsolationFacts: each(i.Isolation, func(f *IsolationFact) *tooldv1.IsolationFact {
+		IsolationFacts: translate.Each(i.Isolation, func(f *IsolationFact) *tooldv1.IsolationFact {
 			return &tooldv1.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
 		}),
 		Limits: &tooldv1.Limits{
@@ -41,7 +42,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
 			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
 			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),
-			RunningCallsTools: each(l.RunningTools, func(t *ToolLimit) *tooldv1.ToolLimit {
+			RunningCallsTools: translate.Each(l.RunningTools, func(t *ToolLimit) *tooldv1.ToolLimit {
 				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
 			}),
 			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
@@ -61,7 +62,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 		resp.HeldCalls = int64(held)
 	}
 	if p.roles&(operator|viewer|administrator) != 0 {
-		resp.Hooks = each(i.Hooks, fromHookState)
+		resp.Hooks = translate.Each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
 			if p.roles&administrator == 0 {
 				h.Place, h.LastError = "", "" // addresses, paths and what programs printed are the daemon's
@@ -81,7 +82,7 @@ func memoryLimit() int64 {
 
 func fromHookState(h *HookState) *tooldv1.HookState {
 	return &tooldv1.HookState{
-		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: fromTime(h.Changed), LastError: h.LastError,
+		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: translate.FromTime(h.Changed), LastError: h.LastError,
 		Asked: h.Asked, Failed: h.Failed, Running: int32(h.Running), Waiting: int32(h.Waiting),
 	}
 }
@@ -101,7 +102,7 @@ func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.
 func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.DrainResponse, error) {
 	var period *time.Duration
 	if req.Period != nil {
-		d, err := toDuration("period", req.Period)
+		d, err := translate.ToDuration("period", req.Period)
 		if err != nil {
 			return nil, err
 		}

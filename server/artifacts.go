@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // The ranges of ReadArtifact.
@@ -16,7 +17,7 @@ const (
 
 // ReadArtifact returns a range of what a call printed or saved, or what stands in it.
 func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
-	if err := errors.Join(required("call_id", req.GetCallId()), required("name", req.GetName())); err != nil {
+	if err := errors.Join(translate.Required("call_id", req.GetCallId()), translate.Required("name", req.GetName())); err != nil {
 		return nil, err
 	}
 	limit := req.GetLimit()

@@ -196,6 +196,14 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 	return false
 }
 
+// mayActFor refuses a user that the principal may not act for; "" is the principal itself.
+func (id *identity) mayActFor(user string) error {
+	if user != "" && id.roles&delegate == 0 {
+		return call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", user)
+	}
+	return nil
+}
+
 type identityKey struct{}
 
 func withIdentity(ctx context.Context, id *identity) context.Context {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // calls is the CallService.
@@ -50,6 +51,15 @@ func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.Execute
 	return w, nil
 }
 
+// toSpec translates the request for a call and checks that the client may act for the named user.
+func toSpec(p *identity, in *tooldv1.CallSpec) (call.Spec, error) {
+	spec, err := translate.ToSpec(in)
+	if err == nil {
+		err = p.mayActFor(spec.OnBehalfOf)
+	}
+	return spec, err
+}
+
 // CallTool starts a call or attaches to it, and waits for its end.
 func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
 	p := principal(ctx)
@@ -69,7 +79,7 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.CallToolResponse{Call: wholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
+	return &tooldv1.CallToolResponse{Call: translate.WholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
 // settle waits for the end of a call, at most for d, and in any case until it is accepted: before that there is nothing
@@ -89,7 +99,7 @@ func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, e
 		return w.Call(), nil
 	}
 	c, err := w.Wait(watching, d)
-	if err == nil && c.LastSequence == 0 && notStored(c) {
+	if err == nil && c.LastSequence == 0 && translate.NotStored(c) {
 		err = context.DeadlineExceeded
 	}
 	return c, err
@@ -120,7 +130,7 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 
 // decide applies a decision.
 func (s *calls) decide(ctx context.Context, p *identity, req *tooldv1.ResumeToolRequest) (call.Stream, error) {
-	decision, err := toDecision(req.GetDecision())
+	decision, err := translate.ToDecision(req.GetDecision())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // ListQuarantinedTools returns a page of the tools of the principal's namespace whose definitions wait to be accepted; an admin
@@ -21,7 +22,7 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 	if size == 0 || size > maxToolPage {
 		size = maxToolPage
 	}
-	if err := short("tool", req.GetTool(), maxFilter); err != nil {
+	if err := translate.Short("tool", req.GetTool(), translate.MaxFilter); err != nil {
 		return nil, err
 	}
 	b := bind("quarantined", p.Namespace, p.Subject, req.GetTool())
@@ -35,7 +36,7 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 		if waitingKey(q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.oversees(q.Namespace) {
 			continue
 		}
-		t := &tooldv1.QuarantinedTool{Trusted: fromTool(q.Trusted), Waiting: fromTool(q.Waiting)}
+		t := &tooldv1.QuarantinedTool{Trusted: translate.FromDescriptor(q.Trusted.Descriptor, q.Trusted.Digest), Waiting: translate.FromDescriptor(q.Waiting.Descriptor, q.Waiting.Digest)}
 		t.Trusted.Id = cmp.Or(t.Trusted.GetId(), id)
 		bytes += proto.Size(t)
 		if n := len(resp.Tools); n == size || n > 0 && bytes > maxExport {
@@ -53,10 +54,10 @@ func waitingKey(q QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x
 
 // AcceptTool trusts a definition that waits: an operator's own namespace's, or with the role admin any.
 func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) (*tooldv1.AcceptToolResponse, error) {
-	if err := required("tool", req.GetTool()); err != nil {
+	if err := translate.Required("tool", req.GetTool()); err != nil {
 		return nil, err
 	}
-	if err := required("digest", req.GetDigest()); err != nil {
+	if err := translate.Required("digest", req.GetDigest()); err != nil {
 		return nil, err
 	}
 	p := principal(ctx)
@@ -72,7 +73,7 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.AcceptToolResponse{Tool: fromTool(t)}, nil
+	return &tooldv1.AcceptToolResponse{Tool: translate.FromDescriptor(t.Descriptor, t.Digest)}, nil
 }
 
 // waiting returns the definition with this digest that waits to be accepted.

@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // Documents are JSON values that hooks and tools keep under a scope.
@@ -44,12 +45,12 @@ func toDocumentScope(req scopeRequest) (scope tool.Scope, err error) {
 	case tooldv1.DocumentScope_DOCUMENT_SCOPE_UNSPECIFIED:
 		return "", call.InvalidField("scope", "is required: RUN, THREAD or NAMESPACE")
 	default:
-		return "", unknownEnum("scope", int32(req.GetScope()))
+		return "", translate.UnknownEnum("scope", int32(req.GetScope()))
 	}
-	if err := required("scope_id", req.GetScopeId()); err != nil {
+	if err := translate.Required("scope_id", req.GetScopeId()); err != nil {
 		return "", err
 	}
-	return scope, short("scope_id", req.GetScopeId(), maxRunID)
+	return scope, translate.Short("scope_id", req.GetScopeId(), translate.MaxRunID)
 }
 
 // keyRequest names a document.
@@ -61,10 +62,10 @@ type keyRequest interface {
 func toDocumentKey(req keyRequest) (tool.Scope, error) {
 	scope, err := toDocumentScope(req)
 	if err == nil {
-		err = required("key", req.GetKey())
+		err = translate.Required("key", req.GetKey())
 	}
 	if err == nil {
-		err = short("key", req.GetKey(), call.MaxDocumentKey)
+		err = translate.Short("key", req.GetKey(), call.MaxDocumentKey)
 	}
 	return scope, err
 }
@@ -79,14 +80,14 @@ func (s *documents) GetDocument(ctx context.Context, req *tooldv1.GetDocumentReq
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.GetDocumentResponse{Document: fromDocument(&d)}, nil
+	return &tooldv1.GetDocumentResponse{Document: translate.FromDocument(&d)}, nil
 }
 
 // ListDocuments returns a page of the documents of a scope.
 func (s *documents) ListDocuments(ctx context.Context, req *tooldv1.ListDocumentsRequest) (*tooldv1.ListDocumentsResponse, error) {
 	scope, err := toDocumentScope(req)
 	if err == nil {
-		err = short("key_prefix", req.GetKeyPrefix(), call.MaxDocumentKey)
+		err = translate.Short("key_prefix", req.GetKeyPrefix(), call.MaxDocumentKey)
 	}
 	if err != nil {
 		return nil, err
@@ -115,7 +116,7 @@ func (s *documents) ListDocuments(ctx context.Context, req *tooldv1.ListDocument
 			resp.NextPageToken = seal([]byte(resp.Documents[len(resp.Documents)-1].GetKey()), bound)
 			return resp, nil
 		}
-		resp.Documents = append(resp.Documents, fromDocument(d))
+		resp.Documents = append(resp.Documents, translate.FromDocument(d))
 	}
 	return resp, nil
 }
@@ -164,10 +165,6 @@ func checkRevision(expected *int64) error {
 	return nil
 }
 
-func fromDocument(d *tool.Document) *tooldv1.Document {
-	return &tooldv1.Document{Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, Value: d.Value, Revision: d.Revision}
-}
-
 // ListDeadLetters returns a page of the actions that failed for good.
 func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLettersRequest) (*tooldv1.ListDeadLettersResponse, error) {
 	size, err := pageSize(req.GetPageSize())
@@ -190,29 +187,22 @@ func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLetter
 			resp.NextPageToken = sealToken(dead[i-1].Position, bound)
 			break
 		}
-		resp.DeadLetters = append(resp.DeadLetters, fromDeadLetter(&dead[i]))
+		resp.DeadLetters = append(resp.DeadLetters, translate.FromDeadLetter(&dead[i]))
 	}
 	return resp, nil
 }
 
 // RetryDeadLetter has an action tried again.
 func (s *admin) RetryDeadLetter(ctx context.Context, req *tooldv1.RetryDeadLetterRequest) (*tooldv1.RetryDeadLetterResponse, error) {
-	if err := required("action_id", req.GetActionId()); err != nil {
+	if err := translate.Required("action_id", req.GetActionId()); err != nil {
 		return nil, err
 	}
-	if err := short("action_id", req.GetActionId(), maxRuleID); err != nil {
+	if err := translate.Short("action_id", req.GetActionId(), maxRuleID); err != nil {
 		return nil, err
 	}
 	d, err := s.letters.RetryDeadLetter(ctx, principal(ctx).Principal, req.GetActionId())
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.RetryDeadLetterResponse{DeadLetter: fromDeadLetter(d)}, nil
-}
-
-func fromDeadLetter(d *call.DeadLetter) *tooldv1.DeadLetter {
-	return &tooldv1.DeadLetter{
-		ActionId: d.ID, CallId: d.CallID, RunId: d.Run, ThreadId: d.Thread, Caller: d.Caller, Handler: d.Handler, Phase: string(d.Phase), Payload: d.Payload,
-		Round: int32(d.Round), Attempts: int32(d.Attempts), Error: d.Error, CreatedAt: fromTime(d.Created),
-	}
+	return &tooldv1.RetryDeadLetterResponse{DeadLetter: translate.FromDeadLetter(d)}, nil
 }

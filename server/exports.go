@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // maxExport bounds a page in bytes, so that it fits what clients take in one message.
@@ -27,7 +28,7 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	case i == -1:
 		return nil, call.InvalidField("format", "is required: OPENAI, OPENAI_STRICT, ANTHROPIC, GEMINI or MCP")
 	case i < 0 || i >= len(formats):
-		return nil, unknownEnum("format", int32(req.GetFormat()))
+		return nil, translate.UnknownEnum("format", int32(req.GetFormat()))
 	}
 	f := filterOf(req)
 	b := bindList(p, f, mutability, "export "+formats[i])
@@ -56,7 +57,7 @@ func exportPage(all *Export, from, size int, b binding) *tooldv1.ExportToolsResp
 	resp := &tooldv1.ExportToolsResponse{Revision: all.Revision}
 	if from == 0 {
 		resp.Notes = all.Notes
-		resp.Omitted = each(all.Omitted, func(o *OmittedTool) *tooldv1.OmittedTool {
+		resp.Omitted = translate.Each(all.Omitted, func(o *OmittedTool) *tooldv1.OmittedTool {
 			return &tooldv1.OmittedTool{Tool: o.ID, Reason: o.Reason}
 		})
 	}
@@ -70,7 +71,7 @@ func exportPage(all *Export, from, size int, b binding) *tooldv1.ExportToolsResp
 		}
 	}
 	resp.Tools, resp.Guidance = all.Page(from, to)
-	resp.Exported = each(all.Tools[from:to], func(t *ExportedTool) *tooldv1.ExportedTool {
+	resp.Exported = translate.Each(all.Tools[from:to], func(t *ExportedTool) *tooldv1.ExportedTool {
 		return &tooldv1.ExportedTool{Name: t.Name, Tool: t.ID, Digest: t.Digest, Notes: t.Notes, NullArguments: t.Nulls}
 	})
 	if to < len(all.Tools) {

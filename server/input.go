@@ -5,11 +5,12 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // SendInput types into a running call.
 func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*tooldv1.SendInputResponse, error) {
-	if err := required("call_id", req.GetCallId()); err != nil {
+	if err := translate.Required("call_id", req.GetCallId()); err != nil {
 		return nil, err
 	}
 	in := call.Input{Data: req.GetData(), Position: req.Position, Attempt: int(req.GetAttempt()), End: req.GetEndOfInput()}
@@ -20,7 +21,7 @@ func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*
 		in.Rows, in.Columns = int(size.GetRows()), int(size.GetColumns())
 	}
 	if req.Signal != nil {
-		if in.Signal = signalName(req.GetSignal()); in.Signal == "" {
+		if in.Signal = translate.ToSignal(req.GetSignal()); in.Signal == "" {
 			return nil, call.InvalidField("signal", "%v is not a signal that can be sent", req.GetSignal())
 		}
 	}
@@ -29,13 +30,4 @@ func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*
 		return nil, err
 	}
 	return &tooldv1.SendInputResponse{Position: state.Position, Attempt: int32(state.Attempt), Unread: int64(state.Unread)}, nil
-}
-
-func signalName(s tooldv1.InputSignal) string {
-	return map[tooldv1.InputSignal]string{
-		tooldv1.InputSignal_INPUT_SIGNAL_INTERRUPT: "SIGINT", tooldv1.InputSignal_INPUT_SIGNAL_QUIT: "SIGQUIT",
-		tooldv1.InputSignal_INPUT_SIGNAL_TERMINATE: "SIGTERM", tooldv1.InputSignal_INPUT_SIGNAL_HANGUP: "SIGHUP",
-		tooldv1.InputSignal_INPUT_SIGNAL_STOP: "SIGTSTP", tooldv1.InputSignal_INPUT_SIGNAL_CONTINUE: "SIGCONT",
-		tooldv1.InputSignal_INPUT_SIGNAL_USER_1: "SIGUSR1", tooldv1.InputSignal_INPUT_SIGNAL_USER_2: "SIGUSR2",
-	}[s]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // mask keeps some fields of a Call: the empty mask of a name keeps all below it. nil keeps everything.
@@ -62,4 +63,14 @@ func (m mask) prune(msg protoreflect.Message) {
 		}
 		return true
 	})
+}
+
+// record translates what a mask keeps of a record.
+func (m mask) record(c *call.Call) *tooldv1.Call {
+	if m == nil {
+		return translate.WholeCall(c)
+	}
+	out := m.apply(translate.FromCall(c))
+	translate.Fit(out)
+	return out
 }

@@ -7,11 +7,12 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // GetCall returns the record of a call.
 func (s *calls) GetCall(ctx context.Context, req *tooldv1.GetCallRequest) (*tooldv1.GetCallResponse, error) {
-	if err := required("call_id", req.GetCallId()); err != nil {
+	if err := translate.Required("call_id", req.GetCallId()); err != nil {
 		return nil, err
 	}
 	mask, err := newMask(req.GetReadMask())
@@ -51,7 +52,7 @@ func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*
 
 // CancelCall asks a call to end.
 func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) (*tooldv1.CancelCallResponse, error) {
-	if err := errors.Join(required("call_id", req.GetCallId()), short("reason", req.GetReason(), maxReason)); err != nil {
+	if err := errors.Join(translate.Required("call_id", req.GetCallId()), translate.Short("reason", req.GetReason(), translate.MaxReason)); err != nil {
 		return nil, err
 	}
 	wait, err := toWait(req.GetWait(), 0)
@@ -64,16 +65,16 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 	if err != nil {
 		return nil, err
 	}
-	resp := &tooldv1.CancelCallResponse{Call: wholeCall(c)}
+	resp := &tooldv1.CancelCallResponse{Call: translate.WholeCall(c)}
 	if c.Status.Terminal() && c.Result != nil && c.Result.Process != nil {
-		resp.Processes = fromProcesses(c.Result.Process)
+		resp.Processes = translate.FromProcesses(c.Result.Process)
 	}
 	return resp, nil
 }
 
 // CancelCalls asks the calls of a run, thread or batch to end.
 func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest) (*tooldv1.CancelCallsResponse, error) {
-	if err := errors.Join(short("reason", req.GetReason(), maxReason), short("superseded_by_run_id", req.GetSupersededByRunId(), maxRunID)); err != nil {
+	if err := errors.Join(translate.Short("reason", req.GetReason(), translate.MaxReason), translate.Short("superseded_by_run_id", req.GetSupersededByRunId(), translate.MaxRunID)); err != nil {
 		return nil, err
 	}
 	ids, err := s.cancelMany(ctx, req)
@@ -94,7 +95,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	if err != nil {
 		var refusal *call.Refusal
 		if errors.As(err, &refusal) && refusal.Reason == "TOOL_NOT_FOUND" { // the call would be accepted and end so
-			return &tooldv1.DescribeCallResponse{Error: fromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
+			return &tooldv1.DescribeCallResponse{Error: translate.FromToolError(&tool.Error{Code: tool.NotFound, Message: refusal.Message, Aborted: true})}, nil
 		}
 		return nil, inSpec(err)
 	}
@@ -103,21 +104,21 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 		resp.Tool = t.Descriptor.ID
 	}
 	if !v.Valid {
-		resp.Error = fromToolError(v.Error)
+		resp.Error = translate.FromToolError(v.Error)
 		return resp, nil
 	}
 	resp.EffectiveArguments = v.Effective
-	resp.Assessment = fromEffects(v.Assessment)
-	resp.Description = fromDescription(&v.Description)
-	resp.Verdicts = fromVerdicts(v.Verdicts)
-	resp.Outcome = fromVerdictKind(v.Outcome)
-	resp.Isolation = fromIsolation(&v.Isolation)
+	resp.Assessment = translate.FromEffects(v.Assessment)
+	resp.Description = translate.FromDescription(&v.Description)
+	resp.Verdicts = translate.FromVerdicts(v.Verdicts)
+	resp.Outcome = translate.FromVerdictKind(v.Outcome)
+	resp.Isolation = translate.FromIsolation(&v.Isolation)
 	return resp, nil
 }
 
 // GetRun says where a run stands.
 func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv1.GetRunResponse, error) {
-	if err := required("run_id", req.GetRunId()); err != nil {
+	if err := translate.Required("run_id", req.GetRunId()); err != nil {
 		return nil, err
 	}
 	p := principal(ctx)
@@ -125,12 +126,12 @@ func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.GetRunResponse{Run: fromRun(r, p.Namespace)}, nil
+	return &tooldv1.GetRunResponse{Run: translate.FromRunSummary(r, p.Namespace)}, nil
 }
 
 // EndRun ends a run.
 func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv1.EndRunResponse, error) {
-	if err := errors.Join(required("run_id", req.GetRunId()), short("reason", req.GetReason(), maxReason), short("superseded_by_run_id", req.GetSupersededByRunId(), maxRunID)); err != nil {
+	if err := errors.Join(translate.Required("run_id", req.GetRunId()), translate.Short("reason", req.GetReason(), translate.MaxReason), translate.Short("superseded_by_run_id", req.GetSupersededByRunId(), translate.MaxRunID)); err != nil {
 		return nil, err
 	}
 	p := principal(ctx)
@@ -142,5 +143,5 @@ func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.EndRunResponse{Run: fromRun(r, p.Namespace), CancelledCallIds: ids}, nil
+	return &tooldv1.EndRunResponse{Run: translate.FromRunSummary(r, p.Namespace), CancelledCallIds: ids}, nil
 }

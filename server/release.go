@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 const maxNamed = 1000 // ids of one request
@@ -40,7 +41,7 @@ func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv
 
 // ReleaseCalls carries on calls of a store that was copied or restored, or ends them.
 func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsRequest) (*tooldv1.ReleaseCallsResponse, error) {
-	if err := short("reason", req.GetReason(), maxReason); err != nil {
+	if err := translate.Short("reason", req.GetReason(), translate.MaxReason); err != nil {
 		return nil, err
 	}
 	if trues(req.GetAll(), req.GetRunId() != "", req.GetThreadId() != "", len(req.GetCallIds()) > 0) != 1 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // A Secret is what a reference stands for, without its value.
@@ -56,10 +57,10 @@ func entitled(all []Secret, namespace string) (own []Secret) {
 }
 
 func fromSecrets(all []Secret) *tooldv1.ListSecretsResponse {
-	return &tooldv1.ListSecretsResponse{Secrets: each(all, func(o *Secret) *tooldv1.Secret {
+	return &tooldv1.ListSecretsResponse{Secrets: translate.Each(all, func(o *Secret) *tooldv1.Secret {
 		return &tooldv1.Secret{
-			Name: o.Name, Backend: o.Backend, Place: o.Place, Read: fromTime(o.Read), Problem: o.Problem,
-			Allow: each(o.Allow, func(a *SecretAllow) *tooldv1.SecretAllow {
+			Name: o.Name, Backend: o.Backend, Place: o.Place, Read: translate.FromTime(o.Read), Problem: o.Problem,
+			Allow: translate.Each(o.Allow, func(a *SecretAllow) *tooldv1.SecretAllow {
 				return &tooldv1.SecretAllow{Namespaces: a.Namespaces, Tools: a.Tools, Parameters: a.Parameters}
 			}),
 		}

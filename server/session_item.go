@@ -13,6 +13,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // An item is one request of a session.
@@ -126,7 +127,7 @@ func (c *session) follow(it *item, w call.Stream, one bool) error {
 		if err != nil {
 			return c.noMore(it, cursor, err)
 		}
-		out := fromFrame(&f)
+		out := frameFor(&f)
 		if f.Heartbeat {
 			if err := c.beat(out.Frame); err != nil {
 				return err
@@ -175,9 +176,9 @@ func (c *session) noMore(it *item, cursor string, err error) error {
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx) // the client went, or its credential expired
 	case errors.Is(cause, errDeadlineNear):
-		last = closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
+		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
 	case errors.Is(cause, errStopping):
-		last = closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, cursor)
+		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, cursor)
 	case errors.Is(cause, errLagged):
 		last = &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Lagged{Lagged: &tooldv1.Lagged{}}}
 	default:

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // A SourceState is where a source stands.
@@ -37,11 +38,11 @@ type RefusedTool struct{ Name, Reason string }
 func (s *admin) ListSources(ctx context.Context, _ *tooldv1.ListSourcesRequest) (*tooldv1.ListSourcesResponse, error) {
 	id := principal(ctx)
 	all := slices.DeleteFunc(s.admin.Sources(), func(o Source) bool { return !id.oversees(o.Namespace) })
-	return &tooldv1.ListSourcesResponse{Sources: each(all, func(o *Source) *tooldv1.Source {
+	return &tooldv1.ListSourcesResponse{Sources: translate.Each(all, func(o *Source) *tooldv1.Source {
 		return &tooldv1.Source{
-			Name: o.Name, State: tooldv1.SourceState(o.State), Since: fromTime(o.Since), Tools: int32(o.Tools), Starts: int32(o.Starts),
+			Name: o.Name, State: tooldv1.SourceState(o.State), Since: translate.FromTime(o.Since), Tools: int32(o.Tools), Starts: int32(o.Starts),
 			Address: o.Address, Server: o.Server, Protocol: o.Protocol, Trust: o.Trust, Error: o.Error,
-			Refused: each(o.Refused, func(r *RefusedTool) *tooldv1.RefusedTool { return &tooldv1.RefusedTool{Name: r.Name, Reason: r.Reason} }),
+			Refused: translate.Each(o.Refused, func(r *RefusedTool) *tooldv1.RefusedTool { return &tooldv1.RefusedTool{Name: r.Name, Reason: r.Reason} }),
 		}
 	})}, nil
 }

@@ -105,6 +105,9 @@ func refused(r *call.Refusal) error {
 // many clients take 8 KiB, and what is refused may be as long as a request.
 const maxStatus = 2 << 10
 
+// shortText bounds a part of a message, in bytes.
+const shortText = 1 << 10
+
 // clip shortens a text at a character.
 func clip(s string, n int) string {
 	if len(s) <= n {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
 )
 
 // errDeadlineNear ends the watching a little before the client's deadline, so that the client still hears where it stood.
@@ -40,13 +41,9 @@ func ended(watching, ctx context.Context, w call.Stream, err error, send func(ou
 	case errors.Is(err, io.EOF):
 		return nil
 	case ctx.Err() == nil && watching.Err() != nil:
-		return send(outgoing{Frame: closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
+		return send(outgoing{Frame: translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
 	case ctx.Err() != nil:
 		return context.Cause(ctx) // the client went, or its credential expired
 	}
 	return err
-}
-
-func closing(reason tooldv1.ClosingReason, cursor string) *tooldv1.Frame {
-	return &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Closing{Closing: &tooldv1.Closing{Reason: reason}}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // tools is the ToolService.
@@ -64,7 +65,7 @@ func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*
 			resp.NextPageToken = seal([]byte(resp.Tools[size-1].GetId()), b)
 			break
 		}
-		resp.Tools = append(resp.Tools, fromTool(t))
+		resp.Tools = append(resp.Tools, translate.FromDescriptor(t.Descriptor, t.Digest))
 	}
 	return resp, nil
 }
@@ -91,10 +92,10 @@ func checkList(req listRequest) (tool.Mutability, error) {
 	if req.GetPageSize() < 0 {
 		return "", call.InvalidField("page_size", "is %d; 0 is %d", req.GetPageSize(), maxToolPage)
 	}
-	if err := checkOffered("offered", req.GetOffered()); err != nil {
+	if err := translate.CheckOffered("offered", req.GetOffered()); err != nil {
 		return "", err
 	}
-	if err := checkBounds(bound{"source", req.GetSource(), maxFilter}, bound{"category", req.GetCategory(), maxFilter}); err != nil {
+	if err := cmp.Or(translate.Short("source", req.GetSource(), translate.MaxFilter), translate.Short("category", req.GetCategory(), translate.MaxFilter)); err != nil {
 		return "", err
 	}
 	switch req.GetMutability() {
@@ -105,12 +106,12 @@ func checkList(req listRequest) (tool.Mutability, error) {
 	case tooldv1.Mutability_MUTABILITY_MUTATING:
 		return tool.Mutating, nil
 	}
-	return "", unknownEnum("mutability", int32(req.GetMutability()))
+	return "", translate.UnknownEnum("mutability", int32(req.GetMutability()))
 }
 
 // GetTool returns one tool.
 func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tooldv1.GetToolResponse, error) {
-	if err := required("tool", req.GetTool()); err != nil {
+	if err := translate.Required("tool", req.GetTool()); err != nil {
 		return nil, err
 	}
 	p := principal(ctx).Principal
@@ -118,7 +119,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	if !ok {
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", req.GetTool())
 	}
-	return &tooldv1.GetToolResponse{Tool: fromTool(t), Revision: revision(s.tools.List(p, ToolFilter{}))}, nil
+	return &tooldv1.GetToolResponse{Tool: translate.FromDescriptor(t.Descriptor, t.Digest), Revision: revision(s.tools.List(p, ToolFilter{}))}, nil
 }
 
 // WatchTools streams the changes of what the principal sees.
@@ -158,7 +159,7 @@ func changes(before, after []Tool) []*tooldv1.ToolChange {
 	for _, t := range after {
 		id := t.Descriptor.ID
 		if digest, was := digests[id]; !was || digest != t.Digest {
-			out = append(out, &tooldv1.ToolChange{Change: &tooldv1.ToolChange_Put{Put: fromTool(t)}})
+			out = append(out, &tooldv1.ToolChange{Change: &tooldv1.ToolChange_Put{Put: translate.FromDescriptor(t.Descriptor, t.Digest)}})
 		}
 		delete(digests, id)
 	}
@@ -170,23 +171,3 @@ func changes(before, after []Tool) []*tooldv1.ToolChange {
 }
 
 func changedID(c *tooldv1.ToolChange) string { return cmp.Or(c.GetRemoved(), c.GetPut().GetId()) }
-
-// The defaults of a descriptor, written out where the API says that a field is never empty.
-const (
-	defaultMaxArguments = 256 << 10
-	defaultOutputBudget = 48 << 10
-	noParameters        = `{"type":"object","additionalProperties":false}`
-)
-
-func fromTool(t Tool) *tooldv1.Descriptor {
-	d := t.Descriptor
-	return &tooldv1.Descriptor{
-		Id: d.ID, DisplayName: d.DisplayName, Description: d.Description, Category: d.Category,
-		Parameters: cmp.Or(string(d.Parameters), noParameters), ResultSchema: string(d.ResultSchema),
-		Effects: fromEffects(d.Effects), Mildest: fromEffects(d.MildestEffects()), Source: d.Source, Version: d.Version, Digest: t.Digest,
-		Guidance: d.Guidance, Aliases: d.Aliases, Idempotent: d.Idempotent, OnDoubt: fromOnDoubt(d.OnDoubt), Timeouts: fromTimeouts(d.Timeouts),
-		MaxArguments: int32(cmp.Or(d.MaxArguments, defaultMaxArguments)), OutputBudget: int32(cmp.Or(d.OutputBudget, defaultOutputBudget)),
-		RequiredIsolation: fromLevel(d.RequiredIsolation), RequiredNetwork: fromNetwork(d.RequiredNetwork), RequiredSecrets: d.RequiredSecrets,
-		Annotations: d.Annotations, Metadata: d.Metadata,
-	}
-}

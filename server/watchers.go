@@ -69,7 +69,7 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		if err != nil {
 			return ended(watching, ctx, w, err, send)
 		}
-		out := fromFrame(&f)
+		out := frameFor(&f)
 		if f.Snapshot != nil {
 			cursor = "" // only a fresh look brings it again
 		}
@@ -128,7 +128,7 @@ func (p *pump) goOn(f outgoing) (err error) {
 		if err != nil {
 			return ended(p.watching, p.ctx, p.w, err, p.timed)
 		}
-		f = fromFrame(&next)
+		f = frameFor(&next)
 	}
 }
 

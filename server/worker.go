@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // Workers give work to programs that dial in.
@@ -192,7 +193,7 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	case *tooldv1.ConnectRequest_Report:
 		c.report(m.Report)
 	case *tooldv1.ConnectRequest_Done:
-		result, failed := toWorkerResult(m.Done)
+		result, failed := translate.ToWorkerResult(m.Done)
 		if foreign := c.session.Finish(m.Done.GetLeaseId(), result, failed); foreign != nil {
 			c.Lost(m.Done.GetLeaseId())
 		}
@@ -231,7 +232,7 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	}
 	switch m := r.GetReport().(type) {
 	case *tooldv1.WorkerReport_Progress:
-		_ = to.Progress(toProgress(m.Progress))
+		_ = to.Progress(translate.ToProgress(m.Progress))
 	case *tooldv1.WorkerReport_ActivitySnapshot:
 		a := m.ActivitySnapshot
 		if validJSON(a.GetContent()) {
@@ -261,9 +262,9 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 
 // complete ends an operation and says so.
 func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
-	result, failed := toWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
+	result, failed := translate.ToWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
 	if result == nil && failed == nil {
-		failed = broken("an operation was completed without a result")
+		failed = translate.WorkerProtocol("an operation was completed without a result")
 	}
 	answer := &tooldv1.WorkerCompleted{CallId: clip(m.GetCallId(), shortText), OperationId: clip(m.GetOperationId(), maxStatus)}
 	if err := c.session.Complete(m.GetCallId(), m.GetOperationId(), result, failed); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // maxUnread bounds what waits for a worker that reads nothing: many times what a worker can have to do at once.
@@ -101,7 +102,7 @@ func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequ
 // Start implements [WorkerLine].
 func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Document) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
-		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: fromWorkerCall(c, documents), Epoch: c.Epoch,
+		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: translate.FromWorkerCall(c, documents), Epoch: c.Epoch,
 	}}})
 }
 
@@ -109,7 +110,7 @@ func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Do
 func (l *workerLine) Cancel(lease string, cause error) {
 	e := tool.AsError(cause)
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Cancel{Cancel: &tooldv1.WorkerCancel{
-		LeaseId: lease, Code: fromErrorCode(e.Code), Message: clip(e.Message, shortText),
+		LeaseId: lease, Code: translate.FromErrorCode(e.Code), Message: clip(e.Message, shortText),
 	}}})
 }
 
@@ -127,7 +128,7 @@ func (l *workerLine) Lost(lease string) {
 func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
 	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
 		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),
-		Call: fromWorkerCall(c, documents), Within: durationpb.New(within),
+		Call: translate.FromWorkerCall(c, documents), Within: durationpb.New(within),
 	}}})
 }
 

@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"github.com/toold-dev/toold/call"
@@ -6,7 +6,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-func fromStatus(s call.Status) tooldv1.CallStatus {
+func FromStatus(s call.Status) tooldv1.CallStatus {
 	switch s {
 	case call.New:
 		return tooldv1.CallStatus_CALL_STATUS_NEW
@@ -26,17 +26,17 @@ func fromStatus(s call.Status) tooldv1.CallStatus {
 	return tooldv1.CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// toStatusOf is the other way; false for unspecified and unknown ones.
-func toStatusOf(s tooldv1.CallStatus) (call.Status, bool) {
+// ToStatus is the other way; false for unspecified and unknown ones.
+func ToStatus(s tooldv1.CallStatus) (call.Status, bool) {
 	for _, one := range []call.Status{call.New, call.Running, call.Suspended, call.Resuming, call.Succeeded, call.Failed, call.Cancelled} {
-		if fromStatus(one) == s {
+		if FromStatus(one) == s {
 			return one, true
 		}
 	}
 	return "", false
 }
 
-func fromExecuted(e call.Executed) tooldv1.Executed {
+func FromExecuted(e call.Executed) tooldv1.Executed {
 	switch e {
 	case call.NotStarted:
 		return tooldv1.Executed_EXECUTED_NOT_STARTED
@@ -64,7 +64,7 @@ func fromRunState(s call.RunState) tooldv1.RunState {
 	return tooldv1.RunState(tooldv1.RunState_value["RUN_STATE_"+string(s)])
 }
 
-func fromVerdictKind(kind string) tooldv1.VerdictAction {
+func FromVerdictKind(kind string) tooldv1.VerdictAction {
 	if kind == "ALLOW" { // most are: the table costs more than all the rest of a verdict
 		return tooldv1.VerdictAction_VERDICT_ACTION_ALLOW
 	}
@@ -115,7 +115,7 @@ func fromKind(k tool.Kind) tooldv1.Kind {
 	return tooldv1.Kind_KIND_OTHER
 }
 
-func fromErrorCode(c tool.Code) tooldv1.ErrorCode {
+func FromErrorCode(c tool.Code) tooldv1.ErrorCode {
 	return tooldv1.ErrorCode(tooldv1.ErrorCode_value["ERROR_CODE_"+string(c)])
 }
 
@@ -174,7 +174,7 @@ func fromProgressStatus(s tool.ProgressStatus) tooldv1.ProgressStatus {
 	return tooldv1.ProgressStatus_PROGRESS_STATUS_UNSPECIFIED
 }
 
-func fromScope(s tool.Scope) tooldv1.DocumentScope {
+func FromScope(s tool.Scope) tooldv1.DocumentScope {
 	return tooldv1.DocumentScope(tooldv1.DocumentScope_value["DOCUMENT_SCOPE_"+string(s)])
 }
 
@@ -245,4 +245,13 @@ func fromNetwork(n string) tooldv1.NetworkMode {
 		return tooldv1.NetworkMode_NETWORK_MODE_OPEN
 	}
 	return tooldv1.NetworkMode_NETWORK_MODE_UNSPECIFIED
+}
+
+func ToSignal(s tooldv1.InputSignal) string {
+	return map[tooldv1.InputSignal]string{
+		tooldv1.InputSignal_INPUT_SIGNAL_INTERRUPT: "SIGINT", tooldv1.InputSignal_INPUT_SIGNAL_QUIT: "SIGQUIT",
+		tooldv1.InputSignal_INPUT_SIGNAL_TERMINATE: "SIGTERM", tooldv1.InputSignal_INPUT_SIGNAL_HANGUP: "SIGHUP",
+		tooldv1.InputSignal_INPUT_SIGNAL_STOP: "SIGTSTP", tooldv1.InputSignal_INPUT_SIGNAL_CONTINUE: "SIGCONT",
+		tooldv1.InputSignal_INPUT_SIGNAL_USER_1: "SIGUSR1", tooldv1.InputSignal_INPUT_SIGNAL_USER_2: "SIGUSR2",
+	}[s]
 }

@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"bytes"
@@ -159,8 +159,8 @@ func (w *encoder) common(callID string, e *call.Event) {
 		w.close(body)
 	case call.EventFinished:
 		body := w.open(8)
-		w.number(1, int64(fromStatus(e.Outcome.Status)))
-		w.number(2, int64(fromExecuted(e.Outcome.Executed)))
+		w.number(1, int64(FromStatus(e.Outcome.Status)))
+		w.number(2, int64(FromExecuted(e.Outcome.Executed)))
 		w.result(3, e.Outcome.Result)
 		w.close(body)
 	}
@@ -209,7 +209,7 @@ func (w *encoder) progress(p *tool.Progress) {
 	w.close(body)
 }
 
-// result writes what fromResult makes of a plain result.
+// result writes what FromResult makes of a plain result.
 func (w *encoder) result(field protowire.Number, r *tool.Result) {
 	body := w.open(field)
 	w.number(1, int64(fromResultStatus(r.Status)))

@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -8,41 +8,41 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-func fromResult(r *tool.Result) *tooldv1.ToolResult {
+func FromResult(r *tool.Result) *tooldv1.ToolResult {
 	if r == nil {
 		return nil
 	}
 	out := &tooldv1.ToolResult{
 		Status: fromResultStatus(r.Status), Data: r.Data, Message: r.Message, ToolName: r.ToolName, Truncated: r.Truncated,
-		Metadata: r.Metadata, DisplayPreference: fromDisplay(r.Display), Content: each(r.Content, fromContent),
-		Artifacts: each(r.Artifacts, func(a *tool.Artifact) *tooldv1.Artifact {
+		Metadata: r.Metadata, DisplayPreference: fromDisplay(r.Display), Content: Each(r.Content, FromContent),
+		Artifacts: Each(r.Artifacts, func(a *tool.Artifact) *tooldv1.Artifact {
 			return &tooldv1.Artifact{Name: a.Name, MimeType: a.MIMEType, Size: a.Size}
 		}),
 		Duration: durationpb.New(r.Duration),
 	}
 	if r.Error != nil {
-		out.Error = fromToolError(r.Error)
+		out.Error = FromToolError(r.Error)
 	}
 	if r.Error != nil || r.Status == tool.StatusError {
 		out.ModelText = r.ModelText()
 	}
 	if r.Process != nil {
-		out.Processes = fromProcesses(r.Process)
+		out.Processes = FromProcesses(r.Process)
 	}
 	return out
 }
 
-func fromToolError(e *tool.Error) *tooldv1.ToolError {
+func FromToolError(e *tool.Error) *tooldv1.ToolError {
 	return &tooldv1.ToolError{
-		Code: fromErrorCode(e.Code), Reason: e.Reason, Message: e.Message, Aborted: e.Aborted, Retryable: e.Retryable,
+		Code: FromErrorCode(e.Code), Reason: e.Reason, Message: e.Message, Aborted: e.Aborted, Retryable: e.Retryable,
 		RetryAfter: fromDuration(e.RetryAfter), DeveloperMessage: e.DeveloperMessage, TerminateRun: e.TerminateRun,
-		FieldViolations: each(e.Violations, func(v *tool.Violation) *tooldv1.FieldViolation {
+		FieldViolations: Each(e.Violations, func(v *tool.Violation) *tooldv1.FieldViolation {
 			return &tooldv1.FieldViolation{Field: v.Field, Description: v.Description}
 		}),
 	}
 }
 
-func fromProcesses(p *tool.ProcessReport) *tooldv1.ProcessReport {
+func FromProcesses(p *tool.ProcessReport) *tooldv1.ProcessReport {
 	out := &tooldv1.ProcessReport{KillUnverified: len(p.KillUnverified) > 0}
 	unverified := make(map[int]bool, len(p.KillUnverified))
 	for _, pid := range p.KillUnverified {
@@ -51,20 +51,20 @@ func fromProcesses(p *tool.ProcessReport) *tooldv1.ProcessReport {
 	}
 	for _, pid := range p.Killed {
 		if !unverified[pid] {
-			out.Killed = append(out.Killed, &tooldv1.KilledProcess{ProcessId: int64(pid), ConfirmedAt: fromTime(p.ConfirmedAt)})
+			out.Killed = append(out.Killed, &tooldv1.KilledProcess{ProcessId: int64(pid), ConfirmedAt: FromTime(p.ConfirmedAt)})
 		}
 	}
 	return out
 }
 
-func fromSuspension(s *call.Suspension) *tooldv1.Suspension {
+func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	out := &tooldv1.Suspension{
 		SuspensionId: s.ID, Round: int32(s.Round), Action: s.Action, Message: s.Message, Parameters: string(s.Parameters),
-		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: fromTime(s.ExpiresAt),
-		Description: fromDescription(&s.Description), Origin: s.Origin, CreatedAt: fromTime(s.Created), DefaultResult: s.DefaultResult,
+		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: FromTime(s.ExpiresAt),
+		Description: FromDescription(&s.Description), Origin: s.Origin, CreatedAt: FromTime(s.Created), DefaultResult: s.DefaultResult,
 		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL, PolicyVersion: s.Policy,
 		Pending: &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
-		RememberOptions: each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
+		RememberOptions: Each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
 			return &tooldv1.RememberOption{Option: o.Option, Title: o.Title}
 		}),
 	}
@@ -77,12 +77,12 @@ func fromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	return out
 }
 
-func fromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
+func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 	out := &tooldv1.Decision{
 		DecisionId: d.ID, Action: fromAction(d.Action), Result: d.Result, Arguments: d.Arguments, Reason: d.Reason,
-		ExpectedDigest: d.ExpectedDigest, DecidedBy: fromPrincipal(&d.DecidedBy), Time: fromTime(d.Time), AppliesTo: d.AppliesTo,
+		ExpectedDigest: d.ExpectedDigest, DecidedBy: FromPrincipal(&d.DecidedBy), Time: FromTime(d.Time), AppliesTo: d.AppliesTo,
 	}
-	out.Votes, out.Remember = each(d.Votes, fromVote), fromRemember(d.Remember)
+	out.Votes, out.Remember = Each(d.Votes, fromVote), fromRemember(d.Remember)
 	if s != nil {
 		out.SuspensionId, out.Round = s.ID, int32(s.Round)
 	}
@@ -90,12 +90,12 @@ func fromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 }
 
 func fromVote(v *tool.Vote) *tooldv1.Vote {
-	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: fromPrincipal(&v.Voter), Time: fromTime(v.Time), Edited: v.Edited}
+	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited}
 }
 
 // openVotes are those of a question that waits, with what the edited ones are for.
 func openVotes(r *call.Round) []*tooldv1.Vote {
-	votes := each(r.Votes, fromVote)
+	votes := Each(r.Votes, fromVote)
 	for _, v := range votes {
 		if v.Edited {
 			v.Arguments = r.Proposed

@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"time"
@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fromTime leaves a zero time out.
-func fromTime(t time.Time) *timestamppb.Timestamp {
+// FromTime leaves a zero time out.
+func FromTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
 	}
@@ -27,7 +27,7 @@ func fromDuration(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-func each[From, To any](in []From, f func(*From) To) []To {
+func Each[From, To any](in []From, f func(*From) To) []To {
 	if len(in) == 0 {
 		return nil
 	}
@@ -38,50 +38,50 @@ func each[From, To any](in []From, f func(*From) To) []To {
 	return out
 }
 
-// fromCall translates a record. Strings are shared, not copied. What it does, encoder.call does too.
-func fromCall(c *call.Call) *tooldv1.Call {
+// FromCall translates a record. Strings are shared, not copied. What it does, encoder.call does too.
+func FromCall(c *call.Call) *tooldv1.Call {
 	out := &tooldv1.Call{
-		CallId: c.ID, Status: fromStatus(c.Status), Executed: fromExecuted(c.Executed), Tool: c.Tool,
+		CallId: c.ID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed), Tool: c.Tool,
 		RequestedArguments: c.Requested, EffectiveArguments: c.Effective,
-		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: fromTime(c.Created), EndedAt: fromTime(c.Ended), StartedAt: fromTime(c.Started),
-		Namespace: c.Namespace, Caller: fromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
-		Verdicts: fromVerdicts(c.Verdicts), Attempts: each(c.Attempts, fromAttempt),
+		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: FromTime(c.Created), EndedAt: FromTime(c.Ended), StartedAt: FromTime(c.Started),
+		Namespace: c.Namespace, Caller: FromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
+		Verdicts: FromVerdicts(c.Verdicts), Attempts: Each(c.Attempts, fromAttempt),
 		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf,
-		Detached: c.Detached, NotStored: notStored(c), BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
-		Run: fromRunOf(c), Isolation: fromIsolation(&c.Isolation),
+		Detached: c.Detached, NotStored: NotStored(c), BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
+		Run: fromRunOf(c), Isolation: FromIsolation(&c.Isolation),
 	}
 	if c.Status.Terminal() {
-		out.Result = fromResult(c.Result)
+		out.Result = FromResult(c.Result)
 	}
 	if c.Assessment != (tool.Effects{}) {
-		out.Assessment = fromEffects(c.Assessment)
+		out.Assessment = FromEffects(c.Assessment)
 	}
 	if c.Description.Kind != "" {
-		out.Description = fromDescription(&c.Description)
+		out.Description = FromDescription(&c.Description)
 	}
 	fillRare(out, c)
 	return out
 }
 
-// notStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has an id alone.
-func notStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
+// NotStored reports whether the journal does not have a call yet. A call of a batch that cannot be read has an id alone.
+func NotStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 
 // fillRare translates what few records have.
 func fillRare(out *tooldv1.Call, c *call.Call) {
 	out.RewrittenBy, out.Timeouts = c.Rewriters, fromTimeouts(c.Timeouts)
 	if s := c.Open(); s != nil {
-		out.Suspension = fromSuspension(s)
+		out.Suspension = FromSuspension(s)
 		out.Suspension.Votes = openVotes(c.LastRound())
 	}
 	if c.Cancel != nil {
 		out.CancelRequest = fromCancel(c.Cancel)
 	}
 	if c.Purge != nil {
-		out.Purge = &tooldv1.Purge{PurgedBy: fromPrincipal(&c.Purge.By), Time: fromTime(c.Purge.Time)}
+		out.Purge = &tooldv1.Purge{PurgedBy: FromPrincipal(&c.Purge.By), Time: FromTime(c.Purge.Time)}
 	}
 	for i := range c.Rounds {
 		if r := &c.Rounds[i]; r.Decision != nil {
-			out.Decisions = append(out.Decisions, fromDecision(r.Decision, &r.Suspension))
+			out.Decisions = append(out.Decisions, FromDecision(r.Decision, &r.Suspension))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func fromTimeouts(t tool.Timeouts) *tooldv1.Timeouts {
 	return &tooldv1.Timeouts{Queue: fromDuration(t.Queue), Attempt: fromDuration(t.Attempt)}
 }
 
-func fromPrincipal(p *tool.Principal) *tooldv1.Principal {
+func FromPrincipal(p *tool.Principal) *tooldv1.Principal {
 	if p.Subject == "" {
 		return nil
 	}
@@ -136,10 +136,10 @@ func fromPrincipal(p *tool.Principal) *tooldv1.Principal {
 }
 
 func fromRoles(names []string) []tooldv1.Role {
-	return each(names, func(name *string) tooldv1.Role { return fromRole(*name) })
+	return Each(names, func(name *string) tooldv1.Role { return fromRole(*name) })
 }
 
-func fromEffects(e tool.Effects) *tooldv1.Assessment {
+func FromEffects(e tool.Effects) *tooldv1.Assessment {
 	e = e.Normal()
 	return &tooldv1.Assessment{
 		Mutability: fromMutability(e.Mutability), Safety: fromSafety(e.Safety), Tier: fromTier(e.Tier),
@@ -147,42 +147,42 @@ func fromEffects(e tool.Effects) *tooldv1.Assessment {
 	}
 }
 
-func fromDescription(d *tool.Description) *tooldv1.Description {
+func FromDescription(d *tool.Description) *tooldv1.Description {
 	return &tooldv1.Description{
-		Kind: fromKind(d.Kind), Title: d.Title, Preview: each(d.Preview, fromContent), Notes: d.Notes, Basis: d.Basis, Degraded: d.Degraded,
-		Locations: each(d.Locations, func(l *tool.Location) *tooldv1.Location {
+		Kind: fromKind(d.Kind), Title: d.Title, Preview: Each(d.Preview, FromContent), Notes: d.Notes, Basis: d.Basis, Degraded: d.Degraded,
+		Locations: Each(d.Locations, func(l *tool.Location) *tooldv1.Location {
 			return &tooldv1.Location{Path: l.Path, Line: int32(l.Line)}
 		}),
 	}
 }
 
-func fromContent(c *tool.Content) *tooldv1.Content {
+func FromContent(c *tool.Content) *tooldv1.Content {
 	return &tooldv1.Content{
 		Type: fromContentType(c.Type), Text: c.Text, MimeType: c.MIMEType, Data: c.Data, Artifact: c.Artifact, Uri: c.URI, Name: c.Name,
 	}
 }
 
-func fromVerdicts(in []call.GateVerdict) []*tooldv1.Verdict { return each(in, fromVerdict) }
+func FromVerdicts(in []call.GateVerdict) []*tooldv1.Verdict { return Each(in, fromVerdict) }
 
 func fromVerdict(v *call.GateVerdict) *tooldv1.Verdict {
-	return &tooldv1.Verdict{Gate: v.Gate, Action: fromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered}
+	return &tooldv1.Verdict{Gate: v.Gate, Action: FromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered}
 }
 
 func fromAttempt(a *call.Attempt) *tooldv1.Attempt {
 	out := &tooldv1.Attempt{
-		Attempt: int32(a.Number), Epoch: a.Epoch, StartedAt: fromTime(a.Started), EndedAt: fromTime(a.Ended),
+		Attempt: int32(a.Number), Epoch: a.Epoch, StartedAt: FromTime(a.Started), EndedAt: FromTime(a.Ended),
 	}
 	if o := a.Operation; o != nil {
-		out.Operation = &tooldv1.Operation{OperationId: o.ID, ExpiresAt: fromTime(o.Expires)}
+		out.Operation = &tooldv1.Operation{OperationId: o.ID, ExpiresAt: FromTime(o.Expires)}
 	}
 	return out
 }
 
 func fromCancel(r *call.CancelRequest) *tooldv1.CancelRequest {
-	return &tooldv1.CancelRequest{Reason: r.Reason, RequestedBy: fromPrincipal(&r.By), Time: fromTime(r.Time), Cause: r.Cause}
+	return &tooldv1.CancelRequest{Reason: r.Reason, RequestedBy: FromPrincipal(&r.By), Time: FromTime(r.Time), Cause: r.Cause}
 }
 
-func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
+func FromIsolation(i *call.Isolation) *tooldv1.Isolation {
 	out := &tooldv1.Isolation{Required: fromLevel(i.Required), Network: fromNetwork(i.Network)}
 	block := make([]tooldv1.IsolationFact, len(i.Facts))
 	out.Facts = make([]*tooldv1.IsolationFact, len(i.Facts))
@@ -193,10 +193,10 @@ func fromIsolation(i *call.Isolation) *tooldv1.Isolation {
 	return out
 }
 
-func fromRun(r *call.RunSummary, namespace string) *tooldv1.RunSummary {
+func FromRunSummary(r *call.RunSummary, namespace string) *tooldv1.RunSummary {
 	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
 	out := &tooldv1.RunSummary{
-		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: fromTime(r.Changed), PermissionMode: r.Mode,
+		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: FromTime(r.Changed), PermissionMode: r.Mode,
 		Calls: &tooldv1.CallCounts{
 			New: n(call.New), Running: n(call.Running), Suspended: n(call.Suspended), Resuming: n(call.Resuming),
 			Succeeded: n(call.Succeeded), Failed: n(call.Failed), Cancelled: n(call.Cancelled),

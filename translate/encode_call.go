@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"time"
@@ -11,17 +11,17 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// call writes the fields of what fromCall returns. What most calls have is written by hand, what few have is made
+// call writes the fields of what FromCall returns. What most calls have is written by hand, what few have is made
 // as messages.
 func (w *encoder) call(c *call.Call) {
 	w.text(1, c.ID)
-	w.number(2, int64(fromStatus(c.Status)))
-	w.number(3, int64(fromExecuted(c.Executed)))
+	w.number(2, int64(FromStatus(c.Status)))
+	w.number(3, int64(FromExecuted(c.Executed)))
 	if c.Status.Terminal() && c.Result != nil {
 		if plainResult(c.Result) {
 			w.result(4, c.Result)
 		} else {
-			w.nested(4, fromResult(c.Result))
+			w.nested(4, FromResult(c.Result))
 		}
 	}
 	w.text(5, c.Tool)
@@ -54,7 +54,7 @@ func (w *encoder) call(c *call.Call) {
 	w.number(26, c.EpochOf(c.LastSequence))
 	w.text(28, c.RetryOf)
 	w.flag(31, c.Detached)
-	w.flag(34, notStored(c))
+	w.flag(34, NotStored(c))
 	w.text(40, c.BatchID)
 	w.number(41, int64(int32(c.BatchPosition)))
 	if rare(c) {
@@ -122,7 +122,7 @@ func (w *encoder) effects(field protowire.Number, e tool.Effects) {
 
 func (w *encoder) description(field protowire.Number, d *tool.Description) {
 	if len(d.Preview)+len(d.Notes)+len(d.Basis)+len(d.Locations) > 0 {
-		w.nested(field, fromDescription(d))
+		w.nested(field, FromDescription(d))
 		return
 	}
 	at := w.open(field)
@@ -153,7 +153,7 @@ func (w *encoder) principal(field protowire.Number, p *tool.Principal) {
 func (w *encoder) verdict(field protowire.Number, v *call.GateVerdict) {
 	at := w.open(field)
 	w.text(1, v.Gate)
-	w.number(2, int64(fromVerdictKind(v.Kind)))
+	w.number(2, int64(FromVerdictKind(v.Kind)))
 	w.text(3, v.Reason)
 	w.flag(4, v.Overruled)
 	w.flag(5, v.Answered)

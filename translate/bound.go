@@ -1,4 +1,4 @@
-package server
+package translate
 
 import (
 	"cmp"
@@ -15,19 +15,9 @@ import (
 // maxRecord is the most that a record takes of a message: clients take 4 MiB unless they are told otherwise.
 const maxRecord = 3 << 20
 
-// record translates what a mask keeps of a record.
-func (m mask) record(c *call.Call) *tooldv1.Call {
-	if m == nil {
-		return wholeCall(c)
-	}
-	out := m.apply(fromCall(c))
-	fit(out)
-	return out
-}
-
-// wholeCall translates a record, for sending alone: it is in the message as bytes that the message does not look into. To
+// WholeCall translates a record, for sending alone: it is in the message as bytes that the message does not look into. To
 // build its messages and to let these be written was measured at 5 µs and 20 pieces of memory.
-func wholeCall(c *call.Call) *tooldv1.Call {
+func WholeCall(c *call.Call) *tooldv1.Call {
 	b, err := written(func(w *encoder) { w.call(c) })
 	if err != nil || len(b) > maxRecord {
 		return fitting(c)
@@ -39,14 +29,14 @@ func wholeCall(c *call.Call) *tooldv1.Call {
 
 // fitting is a record that is not too large for a message.
 func fitting(c *call.Call) *tooldv1.Call {
-	out := fromCall(c)
-	fit(out)
+	out := FromCall(c)
+	Fit(out)
 	return out
 }
 
-// fit leaves texts out of a record that is too large for a message, and says which: what is there twice first, the
+// Fit leaves texts out of a record that is too large for a message, and says which: what is there twice first, the
 // effective arguments last.
-func fit(c *tooldv1.Call) {
+func Fit(c *tooldv1.Call) {
 	size := proto.Size(c)
 	if size <= maxRecord {
 		return

@@ -1,4 +1,4 @@
-package server_test
+package translate_test
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // anyText is mostly what people write, now and then what is no text.
@@ -86,9 +86,9 @@ func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "events") {
 			frame.Events = append(frame.Events, anyEvent(t))
 		}
-		want := &tooldv1.ExecuteToolResponse{Frame: server.PlainFrame(frame)}
+		want := &tooldv1.ExecuteToolResponse{Frame: translate.PlainFrame(frame)}
 		_, wantErr := proto.Marshal(want)
-		b, err := proto.Marshal(&tooldv1.ExecuteToolResponse{Frame: server.FromFrame(frame)})
+		b, err := proto.Marshal(&tooldv1.ExecuteToolResponse{Frame: translate.FromFrame(frame)})
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("error %v, want %v", err, wantErr)
 		}
@@ -172,9 +172,9 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyCall(t)
-		want := server.FromCall(c)
+		want := translate.FromCall(c)
 		_, wantErr := proto.Marshal(want)
-		b, err := proto.Marshal(server.WholeCall(c))
+		b, err := proto.Marshal(translate.WholeCall(c))
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("error %v, want %v", err, wantErr)
 		}
@@ -220,7 +220,7 @@ func BenchmarkRecord(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		make func(*call.Call) *tooldv1.Call
-	}{{"hand", server.WholeCall}, {"messages", server.FromCall}} {
+	}{{"hand", translate.WholeCall}, {"messages", translate.FromCall}} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -243,7 +243,7 @@ func BenchmarkFrame(b *testing.B) {
 	for _, way := range []struct {
 		name string
 		make func(*call.Frame) *tooldv1.Frame
-	}{{"hand", server.FromFrame}, {"messages", server.PlainFrame}} {
+	}{{"hand", translate.FromFrame}, {"messages", translate.PlainFrame}} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

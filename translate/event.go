@@ -1,10 +1,6 @@
-package server
+package translate
 
 import (
-	"context"
-	"sync/atomic"
-
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/toold-dev/toold/call"
@@ -18,22 +14,15 @@ type eventBlock struct {
 	time  timestamppb.Timestamp
 }
 
-// An outgoing frame is sent to one watcher, or to several.
-type outgoing struct {
-	*tooldv1.Frame
-	shared *sharedFrame // nil: to one
-}
-
-// fromFrame translates a frame. Its events are in the message as bytes.
-func fromFrame(f *call.Frame) outgoing {
-	switch {
-	case len(f.Events) == 0:
-		return outgoing{Frame: controlFrame(f)}
-	case f.Shared != nil:
-		s := sharedForm(f)
-		return outgoing{s.frame, s}
+// FromFrame translates a frame. Its events are in the message as bytes.
+func FromFrame(f *call.Frame) *tooldv1.Frame {
+	if len(f.Events) == 0 {
+		return controlFrame(f)
 	}
-	return outgoing{Frame: eventFrame(f)}
+	if out := encodedFrame(f); out != nil {
+		return out
+	}
+	return plainFrame(f) // which cannot be sent, and says why
 }
 
 // controlFrame is a frame without events.
@@ -48,7 +37,7 @@ func controlFrame(f *call.Frame) *tooldv1.Frame {
 	case f.CaughtUp:
 		out.Control = &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}
 	case f.Closing:
-		return closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, f.Cursor)
+		return Closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, f.Cursor)
 	case f.BatchFinished != nil:
 		out.Control = &tooldv1.Frame_BatchFinished{BatchFinished: fromBatchFinished(f.BatchFinished)}
 	case f.Heartbeat:
@@ -56,51 +45,6 @@ func controlFrame(f *call.Frame) *tooldv1.Frame {
 		out.Control = &tooldv1.Frame_Heartbeat{Heartbeat: &tooldv1.Heartbeat{Time: timestamppb.Now()}}
 	}
 	return out
-}
-
-// A sharedFrame is what several watchers get.
-type sharedFrame struct {
-	frame *tooldv1.Frame
-	watch atomic.Pointer[grpc.PreparedMsg] // the frame as WatchCalls sends it, uncompressed
-}
-
-// sharedForm returns what the first of the watchers has made of a frame.
-func sharedForm(f *call.Frame) *sharedFrame {
-	if made, ok := f.Shared.Made().(*sharedFrame); ok {
-		return made
-	}
-	return makeShared(*f)
-}
-
-func makeShared(f call.Frame) *sharedFrame {
-	return f.Shared.Form(func() any { return &sharedFrame{frame: eventFrame(&f)} }).(*sharedFrame)
-}
-
-// uncompressed reports whether what is sent to a client is not compressed for it: what was made for one may be sent to the other.
-func uncompressed(ctx context.Context) bool {
-	s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
-	return ok && s.SendCompress() == ""
-}
-
-// sendWatch sends the frame to one of those who watch and whose messages are not compressed. The first of them encodes it.
-func (s *sharedFrame) sendWatch(stream grpc.ServerStream) error {
-	m := s.watch.Load()
-	if m == nil {
-		m = new(grpc.PreparedMsg)
-		if err := m.Encode(stream, &tooldv1.WatchCallsResponse{Frame: s.frame}); err != nil {
-			return err
-		}
-		s.watch.Store(m)
-	}
-	return stream.SendMsg(m)
-}
-
-// eventFrame is a frame of events. It is not changed any more: others may send it too.
-func eventFrame(f *call.Frame) *tooldv1.Frame {
-	if out := encodedFrame(f); out != nil {
-		return out
-	}
-	return plainFrame(f) // which cannot be sent, and says why
 }
 
 // plainFrame is a frame of events as messages.
@@ -136,7 +80,7 @@ func fillEvent(b *eventBlock, callID string, e *call.Event) {
 		b.event.Event = &tooldv1.CallEvent_AttemptStarted{AttemptStarted: &tooldv1.AttemptStarted{Attempt: int32(e.Attempt)}}
 	case call.EventFinished:
 		b.event.Event = &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{
-			Status: fromStatus(e.Outcome.Status), Executed: fromExecuted(e.Outcome.Executed), Result: fromResult(e.Outcome.Result),
+			Status: FromStatus(e.Outcome.Status), Executed: FromExecuted(e.Outcome.Executed), Result: FromResult(e.Outcome.Result),
 		}}
 	case call.EventOutput:
 		b.event.Event = &tooldv1.CallEvent_Output{Output: &tooldv1.Output{
@@ -157,7 +101,7 @@ func fillEvent(b *eventBlock, callID string, e *call.Event) {
 func fillRareEvent(b *eventBlock, e *call.Event) {
 	switch e.Type {
 	case call.EventStatusChanged:
-		b.event.Event = &tooldv1.CallEvent_StatusChanged{StatusChanged: &tooldv1.StatusChanged{Status: fromStatus(e.Status)}}
+		b.event.Event = &tooldv1.CallEvent_StatusChanged{StatusChanged: &tooldv1.StatusChanged{Status: FromStatus(e.Status)}}
 	case call.EventGateDecided:
 		b.event.Event = &tooldv1.CallEvent_GateDecided{GateDecided: &tooldv1.GateDecided{Verdict: fromVerdict(e.Verdict)}}
 	case call.EventActivitySnapshot:
@@ -167,24 +111,24 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 	case call.EventActivityDelta:
 		b.event.Event = &tooldv1.CallEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: e.Activity.ID, Patch: e.Activity.Patch}}
 	case call.EventSuspended:
-		b.event.Event = &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{Suspension: fromSuspension(e.Suspension)}}
+		b.event.Event = &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{Suspension: FromSuspension(e.Suspension)}}
 	case call.EventVoteRecorded:
 		b.event.Event = &tooldv1.CallEvent_VoteRecorded{VoteRecorded: &tooldv1.VoteRecorded{
 			SuspensionId: e.Vote.SuspensionID, Vote: fromVote(&e.Vote.Vote), Votes: int32(e.Vote.Votes), Needed: int32(e.Vote.Needed),
 		}}
 	case call.EventResumed:
-		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: fromDecision(e.Decision, e.Suspension)}}
+		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: FromDecision(e.Decision, e.Suspension)}}
 	case call.EventCancelRequested:
 		b.event.Event = &tooldv1.CallEvent_CancelRequested{CancelRequested: &tooldv1.CancelRequested{Request: fromCancel(e.Cancel)}}
 	case call.EventDocumentChanged:
 		d := e.Document
 		b.event.Event = &tooldv1.CallEvent_DocumentChanged{DocumentChanged: &tooldv1.DocumentChanged{
-			Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, Revision: d.Revision,
+			Scope: FromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, Revision: d.Revision,
 		}}
 	case call.EventStateConflict:
 		d := e.Document
 		b.event.Event = &tooldv1.CallEvent_StateConflict{StateConflict: &tooldv1.StateConflict{
-			Scope: fromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, ExpectedRevision: d.Expected, FoundRevision: d.Revision,
+			Scope: FromScope(d.Scope), ScopeId: d.ScopeID, Key: d.Key, ExpectedRevision: d.Expected, FoundRevision: d.Revision,
 			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
@@ -197,7 +141,7 @@ func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
 		BatchId: a.BatchID, BatchPosition: int32(a.BatchPosition),
 	}
 	if a.Kind != "" {
-		out.Description, out.Assessment = fromDescription(describedIn(a)), fromEffects(a.Assessment)
+		out.Description, out.Assessment = FromDescription(describedIn(a)), FromEffects(a.Assessment)
 	}
 	return out
 }
@@ -205,4 +149,8 @@ func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {
 // describedIn is the description that the first event of a call has.
 func describedIn(a *call.Accepted) *tool.Description {
 	return &tool.Description{Kind: a.Kind, Title: a.Title, Degraded: a.Degraded}
+}
+
+func Closing(reason tooldv1.ClosingReason, cursor string) *tooldv1.Frame {
+	return &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Closing{Closing: &tooldv1.Closing{Reason: reason}}}
 }

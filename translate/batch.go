@@ -1,0 +1,87 @@
+package translate
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// ToBatchSpec checks the request for a batch and translates it.
+func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
+	if in == nil {
+		return spec, call.InvalidField("spec", "is required")
+	}
+	spec = call.BatchSpec{ID: in.GetBatchId(), BatchOptions: call.BatchOptions{MaxParallel: int(in.GetMaxParallel()), FailFast: in.GetFailFast()}}
+	switch in.GetStrategy() {
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_UNSPECIFIED, tooldv1.BatchStrategy_BATCH_STRATEGY_SEQUENTIAL:
+		spec.Strategy = call.Sequential
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_AUTO:
+		spec.Strategy = call.Auto
+	case tooldv1.BatchStrategy_BATCH_STRATEGY_PARALLEL:
+		spec.Strategy = call.Parallel
+	default:
+		return spec, UnknownEnum("spec.strategy", int32(in.GetStrategy()))
+	}
+	switch in.GetReplay() {
+	case tooldv1.BatchReplay_BATCH_REPLAY_UNSPECIFIED, tooldv1.BatchReplay_BATCH_REPLAY_IMMEDIATE:
+		spec.Replay = call.Immediate
+	case tooldv1.BatchReplay_BATCH_REPLAY_ALL_DECIDED:
+		spec.Replay = call.AllDecided
+	default:
+		return spec, UnknownEnum("spec.replay", int32(in.GetReplay()))
+	}
+	for i, c := range in.GetCalls() {
+		one, err := ToSpec(c)
+		if err != nil {
+			return spec, Placed(err, "spec", "spec.calls["+strconv.Itoa(i)+"]")
+		}
+		spec.Calls = append(spec.Calls, one)
+	}
+	return spec, nil
+}
+
+// Placed gives a refused field another beginning.
+func Placed(err error, before, after string) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
+		return err
+	}
+	v, out := refusal.Violations[0], *refusal
+	rest, ok := strings.CutPrefix(v.Field, before)
+	if !ok {
+		return err
+	}
+	field := after + rest
+	out.Violations = []tool.Violation{{Field: field, Description: v.Description}}
+	out.Message = field + ": " + v.Description
+	return &out
+}
+
+// finishedBytes bounds the results in a batch_finished.
+const finishedBytes = 1 << 20
+
+func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {
+	out := &tooldv1.BatchFinished{BatchId: b.BatchID, Open: b.Open}
+	room := finishedBytes
+	for _, c := range b.Calls {
+		r := &tooldv1.BatchResult{CallId: c.ID, ModelCallId: c.ModelCallID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed)}
+		if s := c.Open(); s != nil {
+			r.SuspensionId = s.ID
+		}
+		if c.Status.Terminal() {
+			r.Result = FromResult(c.Result)
+			if room -= proto.Size(r.Result); room < 0 {
+				room += proto.Size(r.Result)
+				r.Result, r.LeftOut = nil, true
+			}
+		}
+		out.Results = append(out.Results, r)
+	}
+	return out
+}

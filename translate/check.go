@@ -1,0 +1,71 @@
+package translate
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// The bounds of fields in bytes, and of lists in entries. The engine checks ids and arguments of calls.
+const (
+	MaxRunID     = 128
+	maxModelID   = 256
+	MaxCallID    = 64
+	maxLabel     = 256
+	maxLabels    = 64
+	maxAgentSpec = 64 << 10
+	maxGlobs     = 256
+	maxGlob      = 128
+	MaxReason    = 1 << 10
+	MaxFilter    = 256
+)
+
+// Required refuses an empty field.
+func Required(field, value string) error {
+	if value == "" {
+		return call.InvalidField(field, "is required")
+	}
+	return nil
+}
+
+// Short refuses a field that is too long.
+func Short(field, value string, most int) error {
+	if len(value) > most {
+		return call.InvalidField(field, "has %d bytes; at most %d are accepted", len(value), most)
+	}
+	return nil
+}
+
+// A bound is a field and the most bytes that it may have.
+type bound struct {
+	field, value string
+	most         int
+}
+
+// checkBounds refuses the first field that is too long.
+func checkBounds(bounds ...bound) error {
+	for i := range bounds {
+		if b := &bounds[i]; len(b.value) > b.most {
+			return Short(b.field, b.value, b.most)
+		}
+	}
+	return nil
+}
+
+// UnknownEnum refuses an enum value that this version of the API does not have.
+func UnknownEnum(field string, value int32) error {
+	return call.InvalidField(field, "has the value %d, which this daemon does not know", value)
+}
+
+// ToTime translates a time; absent is zero.
+func ToTime(field string, t *timestamppb.Timestamp) (time.Time, error) {
+	if t == nil {
+		return time.Time{}, nil
+	}
+	if err := t.CheckValid(); err != nil {
+		return time.Time{}, call.InvalidField(field, "is not a time between the years 1 and 9999")
+	}
+	return t.AsTime(), nil
+}

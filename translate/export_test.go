@@ -1,0 +1,4 @@
+package translate
+
+// PlainFrame is the frame that FromFrame is compared with.
+var PlainFrame = plainFrame

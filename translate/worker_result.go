@@ -1,0 +1,221 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Word is the value of an enum as ours: "" for unspecified and for numbers that the API does not know.
+func Word(e interface {
+	protoreflect.Enum
+	String() string
+}, prefix string) string {
+	name, ok := strings.CutPrefix(e.String(), prefix)
+	if !ok || e.Number() == 0 {
+		return ""
+	}
+	return name
+}
+
+// maxWorkerContent is the bytes that a content of a result may hold itself.
+const maxWorkerContent = 64 << 10
+
+// WorkerProtocol returns the error of work whose result cannot be used: the tool ran, and its result is unknown.
+func WorkerProtocol(format string, args ...any) error {
+	return &tool.Error{
+		Code: tool.ExecutionFailed, Reason: "WORKER_PROTOCOL", Message: "The tool ran, but its worker gave no proper result",
+		DeveloperMessage: fmt.Sprintf(format, args...),
+	}
+}
+
+// ToWorkerResult reads how work ended. Nothing at all is right for questions alone, and told as nil.
+func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
+	r := d.GetResult()
+	switch {
+	case d.GetNotRun():
+		return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{
+			Code: tool.Upstream, Reason: "WORKER_REFUSED", Retryable: true, Message: "Not run: the worker did not begin. Try again later.",
+		})
+	case r == nil:
+		return nil, nil
+	}
+	out := &tool.Result{
+		Status: tool.ResultStatus(Word(r.GetStatus(), "RESULT_STATUS_")), Data: r.GetData(), Message: r.GetMessage(), Metadata: r.GetMetadata(),
+		Display: tool.Display(Word(r.GetDisplayPreference(), "DISPLAY_PREFERENCE_")), Documents: ToCommands(r.GetDocuments()),
+	}
+	if out.Data != "" {
+		if _, err := call.ParseJSON(out.Data, 0); err != nil {
+			return nil, WorkerProtocol("data: %v", err)
+		}
+	}
+	var err error
+	if out.Content, err = ToContent(r.GetContent()); err != nil {
+		return nil, err
+	}
+	switch {
+	case out.Status == tool.StatusSuccess && r.GetError() == nil && r.GetTicket() == nil:
+		return out, nil
+	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetTicket() == nil && r.GetOperation() != nil:
+		return withOperation(out, r.GetOperation())
+	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetOperation() == nil:
+		out.Suspension = ToTicket(r.GetTicket())
+		return out, nil
+	case out.Status == tool.StatusError && r.GetTicket() == nil:
+		return withError(out, r.GetError())
+	}
+	return nil, WorkerProtocol("a result is SUCCESS, ERROR, or PENDING with a ticket or an operation; this is %s", r.GetStatus())
+}
+
+func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
+	var out []tool.Content
+	for _, c := range list {
+		one := tool.Content{
+			Type: tool.ContentType(strings.ToLower(Word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
+			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
+		}
+		if one.Type == "" || len(one.Data) > maxWorkerContent {
+			return nil, WorkerProtocol("content of type %s with %d bytes", c.GetType(), len(one.Data))
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// withOperation makes the result of work that goes on elsewhere. What cannot be followed the engine finds.
+func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
+	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
+		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {
+			return nil, WorkerProtocol("an operation has durations of more than 0, or none")
+		}
+	}
+	out.Operation = &tool.Operation{ID: o.GetOperationId(), PollAfter: o.GetPollAfter().AsDuration(), ExpiresIn: o.GetExpiresIn().AsDuration()}
+	return out, nil
+}
+
+// workerCodes are what a tool may say of itself; the others are the daemon's to find.
+func workerCodes() []tool.Code {
+	return []tool.Code{
+		tool.InvalidArguments, tool.ExecutionFailed, tool.Denied, tool.NotFound, tool.Internal, tool.Timeout, tool.Cancelled,
+		tool.ResourceExhausted, tool.Upstream,
+	}
+}
+
+// withError makes the ERROR result, or the error of a tool that did not come to its end.
+func withError(out *tool.Result, e *tooldv1.ToolError) (*tool.Result, error) {
+	failure := ToWorkerError(e, tool.ExecutionFailed)
+	if e.GetAborted() {
+		return nil, failure
+	}
+	out.Error = failure
+	return out, nil
+}
+
+// ToWorkerError reads an error; otherwise is the code of one that a worker may not give.
+func ToWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
+	failure := &tool.Error{
+		Code: tool.Code(Word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason(), Message: e.GetMessage(), Retryable: e.GetRetryable(),
+		RetryAfter: e.GetRetryAfter().AsDuration(), DeveloperMessage: e.GetDeveloperMessage(),
+	}
+	if !slices.Contains(workerCodes(), failure.Code) {
+		failure.Code = otherwise
+	}
+	for _, v := range e.GetFieldViolations() {
+		failure.Violations = append(failure.Violations, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
+	}
+	if failure.Message == "" {
+		failure.Message = "The tool failed without saying why"
+	}
+	return failure
+}
+
+func ToTicket(t *tooldv1.WorkerTicket) *tool.Ticket {
+	if t == nil {
+		return nil
+	}
+	out := &tool.Ticket{
+		Action: t.GetAction(), Message: t.GetMessage(), Parameters: ToJSON(t.GetParameters()), ResponseSchema: ToJSON(t.GetResponseSchema()),
+		ResumeMode: tool.ResumeMode(Word(t.GetResumeMode(), "RESUME_MODE_")), ExpiresIn: t.GetExpiresIn().AsDuration(), DefaultResult: t.GetDefaultResult(),
+	}
+	if a := t.GetApprovers(); a != nil {
+		out.Approvers = &tool.Approvers{DistinctFromCaller: a.GetDistinctFromCaller(), Count: int(a.GetCount())}
+		for _, r := range a.GetRoles() {
+			out.Approvers.Roles = append(out.Approvers.Roles, strings.ToLower(Word(r, "ROLE_")))
+		}
+	}
+	return out
+}
+
+func ToCommands(list []*tooldv1.DocumentCommand) []tool.Command {
+	var out []tool.Command
+	for _, c := range list {
+		out = append(out, tool.Command{
+			Op:    tool.CommandOp(strings.ToLower(Word(c.GetOperation(), "DOCUMENT_OPERATION_"))),
+			Scope: tool.Scope(Word(c.GetScope(), "DOCUMENT_SCOPE_")), Key: c.GetKey(), Value: c.GetValue(), Expected: c.ExpectedRevision,
+		})
+	}
+	return out
+}
+
+func ToProgress(p *tooldv1.Progress) tool.Progress {
+	return tool.Progress{
+		Status: tool.ProgressStatus(strings.ToLower(Word(p.GetStatus(), "PROGRESS_STATUS_"))), Fraction: p.GetFraction(), Message: p.GetMessage(),
+		Loaded: p.GetLoaded(), Total: p.GetTotal(),
+	}
+}
+
+// Bounds of what a worker tells people of a call.
+const (
+	maxDescribed = 64 << 10 // bytes of all of it
+	maxPlaces    = 256
+	maxNotes     = 64
+	maxPreviews  = 16
+)
+
+// ToDescription reads a description, of which nothing has to be there.
+func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
+	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews {
+		return nil, errors.New("the description is too large")
+	}
+	preview, err := ToContent(d.GetPreview())
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(preview, func(c tool.Content) bool { return c.Artifact != "" }) {
+		return nil, errors.New("a call that does not run yet has no artifacts")
+	}
+	out := &tool.Description{Kind: tool.Kind(Word(d.GetKind(), "KIND_")), Title: d.GetTitle(), Preview: preview, Notes: d.GetNotes(), Basis: d.GetBasis()}
+	for _, l := range d.GetLocations() {
+		out.Locations = append(out.Locations, tool.Location{Path: l.GetPath(), Line: int(l.GetLine())})
+	}
+	return out, nil
+}
+
+func FromWorkerCall(c *tool.Call, documents []tool.Document) *tooldv1.WorkerCall {
+	out := &tooldv1.WorkerCall{
+		Tool: c.Tool, Arguments: c.Arguments.Text(), CallId: c.ID, Namespace: c.Namespace, Caller: FromPrincipal(&c.Caller), ModelCallId: c.ModelCallID,
+		Run: fromRunOf(&call.Call{Run: c.Run, OnBehalfOf: c.OnBehalfOf}), Attempt: int32(c.Attempt), Deadline: FromTime(c.Deadline),
+		IdempotencyKey: c.IdempotencyKey(), Checkpoint: c.Checkpoint,
+		Documents: Each(documents, func(d *tool.Document) *tooldv1.HookDocument {
+			return &tooldv1.HookDocument{Scope: FromScope(d.Scope), Key: d.Key, Value: d.Value, Revision: d.Revision}
+		}),
+	}
+	if c.Operation != nil {
+		out.OperationId = c.Operation.ID
+	}
+	if r := c.Resume; r != nil {
+		out.Resume = &tooldv1.WorkerResume{
+			SuspensionId: r.SuspensionID, Reason: r.Reason, Round: int32(r.Round), Result: r.Result, Decision: FromDecision(&r.Decision, nil), Basis: r.Basis,
+		}
+	}
+	return out
+}
