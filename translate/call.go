@@ -89,28 +89,35 @@ func fillRare(out *tooldv1.Call, c *call.Call) {
 // fromRunOf returns nil for a call that belongs to nothing.
 func fromRunOf(c *call.Call) *tooldv1.Run {
 	r := &c.Run
-	out := &tooldv1.Run{
-		RunId: r.ID, ThreadId: r.Thread, ParentRunId: r.ParentRun, ParentThreadId: r.ParentThread, ParentCallId: r.ParentCall,
-		Origin: r.Origin, Labels: r.Labels, OnBehalfOf: c.OnBehalfOf,
+	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf
+	if anything == "" && !hasAgent(&r.Agent) && len(r.Labels) == 0 && !r.Unattended && c.Frontend == nil {
+		return nil
 	}
+	out := FromRun(r, c.OnBehalfOf)
 	if f := c.Frontend; f != nil {
 		out.FrontendTools = []*tooldv1.FrontendTool{{
 			Name: f.Name, Description: f.Description, Parameters: string(f.Parameters), ResponseSchema: string(f.ResponseSchema),
 		}}
 	}
-	a := &r.Agent
-	agent := a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0
-	if agent {
+	return out
+}
+
+func hasAgent(a *tool.Agent) bool {
+	return a.ID != "" || a.Spec != "" || len(a.Allow)+len(a.Exclude) > 0
+}
+
+// FromRun translates the run of a call that acts for the user onBehalfOf.
+func FromRun(r *tool.Run, onBehalfOf string) *tooldv1.Run {
+	out := &tooldv1.Run{
+		RunId: r.ID, ThreadId: r.Thread, ParentRunId: r.ParentRun, ParentThreadId: r.ParentThread, ParentCallId: r.ParentCall,
+		Origin: r.Origin, Labels: r.Labels, OnBehalfOf: onBehalfOf, Mode: fromMode(r.Unattended),
+	}
+	if a := &r.Agent; hasAgent(a) {
 		out.Agent = &tooldv1.Agent{AgentId: a.ID, Spec: a.Spec}
 		if len(a.Allow)+len(a.Exclude) > 0 {
 			out.Agent.Tools = &tooldv1.OfferedTools{Allow: a.Allow, Exclude: a.Exclude}
 		}
 	}
-	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf
-	if anything == "" && !agent && len(r.Labels) == 0 && !r.Unattended && c.Frontend == nil {
-		return nil
-	}
-	out.Mode = fromMode(r.Unattended)
 	return out
 }
 

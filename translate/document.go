@@ -16,3 +16,8 @@ func FromDeadLetter(d *call.DeadLetter) *tooldv1.DeadLetter {
 		Round: int32(d.Round), Attempts: int32(d.Attempts), Error: d.Error, CreatedAt: FromTime(d.Created),
 	}
 }
+
+// FromHookDocument translates a document for a hook or a worker: its scope is that of the call.
+func FromHookDocument(d *tool.Document) *tooldv1.HookDocument {
+	return &tooldv1.HookDocument{Scope: FromScope(d.Scope), Key: d.Key, Value: d.Value, Revision: d.Revision}
+}

@@ -69,6 +69,13 @@ func fromGap(callID string, g *call.Gap) *tooldv1.Gap {
 	return out
 }
 
+// FromEvent translates an event.
+func FromEvent(callID string, e *call.Event) *tooldv1.CallEvent {
+	b := &eventBlock{}
+	fillEvent(b, callID, e)
+	return &b.event
+}
+
 func fillEvent(b *eventBlock, callID string, e *call.Event) {
 	b.event.CallId, b.event.Sequence = callID, e.Sequence
 	b.time.Seconds, b.time.Nanos = e.Time.Unix(), int32(e.Time.Nanosecond())

@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
+// FromResult translates a result. Its model text is set where it differs from message and data.
 func FromResult(r *tool.Result) *tooldv1.ToolResult {
 	if r == nil {
 		return nil
@@ -77,7 +78,11 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	return out
 }
 
+// FromDecision translates the decision of a suspension, when there is one; the suspension is nil where the client knows it.
 func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
+	if d == nil {
+		return nil
+	}
 	out := &tooldv1.Decision{
 		DecisionId: d.ID, Action: fromAction(d.Action), Result: d.Result, Arguments: d.Arguments, Reason: d.Reason,
 		ExpectedDigest: d.ExpectedDigest, DecidedBy: FromPrincipal(&d.DecidedBy), Time: FromTime(d.Time), AppliesTo: d.AppliesTo,

@@ -1,10 +1,9 @@
 package remote
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -14,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/hook/outside"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 func protocol(format string, args ...any) error {
@@ -49,18 +49,6 @@ func unknown(m protoreflect.Message) (where string) {
 	return where
 }
 
-// word is the value of an enum as ours: "" for unspecified and for numbers that the API does not know.
-func word(e interface {
-	protoreflect.Enum
-	String() string
-}, prefix string) string {
-	name, ok := strings.CutPrefix(e.String(), prefix)
-	if !ok || e.Number() == 0 {
-		return ""
-	}
-	return name
-}
-
 func verdict(r *tooldv1.GateResponse) (hook.Verdict, error) {
 	if err := known(r); err != nil {
 		return hook.Verdict{}, err
@@ -88,38 +76,21 @@ func orReason(reason string) string {
 	return reason
 }
 
+// ticket is a service's question; its action is an approval unless the service says otherwise.
 func ticket(t *tooldv1.HookTicket) tool.Ticket {
-	out := tool.Ticket{
-		Action: t.GetAction(), Message: t.GetMessage(), ResumeMode: tool.ResumeMode(word(t.GetResumeMode(), "RESUME_MODE_")),
-		Parameters: raw(t.GetParameters()), ResponseSchema: raw(t.GetResponseSchema()), ExpiresIn: t.GetExpiresIn().AsDuration(),
-	}
-	if out.Action == "" {
-		out.Action = "approval"
-	}
-	if a := t.GetApprovers(); a != nil {
-		out.Approvers = &tool.Approvers{DistinctFromCaller: a.GetDistinctFromCaller(), Count: int(a.GetCount())}
-		for _, r := range a.GetRoles() {
-			out.Approvers.Roles = append(out.Approvers.Roles, strings.ToLower(word(r, "ROLE_")))
-		}
-	}
+	out := translate.ToTicket(t)
+	out.Action = cmp.Or(out.Action, "approval")
 	return out
-}
-
-func raw(text string) json.RawMessage {
-	if text == "" {
-		return nil
-	}
-	return json.RawMessage(text)
 }
 
 // setResult is a result that stands for a tool's.
 func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
-	out := &tool.Result{Status: tool.ResultStatus(word(r.GetStatus(), "RESULT_STATUS_"))}
+	out := &tool.Result{Status: tool.ResultStatus(translate.Word(r.GetStatus(), "RESULT_STATUS_"))}
 	e := r.GetError()
 	switch {
 	case out.Status == tool.StatusSuccess && e == nil:
 	case out.Status == tool.StatusError && e != nil:
-		out.Error = &tool.Error{Code: tool.Code(word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason()}
+		out.Error = &tool.Error{Code: tool.Code(translate.Word(e.GetCode(), "ERROR_CODE_")), Reason: e.GetReason()}
 		if e.GetCode() == tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED {
 			out.Error.Code = tool.Denied
 		}
@@ -134,7 +105,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 
 // changed is what an After hook or a Filter makes of a result: what is read, not how the call ended.
 func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
-	if s := r.GetStatus(); s != tooldv1.ResultStatus_RESULT_STATUS_UNSPECIFIED && word(s, "RESULT_STATUS_") != string(was.Status) {
+	if s := r.GetStatus(); s != tooldv1.ResultStatus_RESULT_STATUS_UNSPECIFIED && translate.Word(s, "RESULT_STATUS_") != string(was.Status) {
 		return nil, protocol("it changes the status to %s", s)
 	}
 	out := *was
@@ -143,7 +114,7 @@ func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	case was.Error == nil && e != nil:
 		return nil, protocol("it makes an error of a success")
 	case was.Error != nil:
-		if c := e.GetCode(); c != tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED && word(c, "ERROR_CODE_") != string(was.Error.Code) {
+		if c := e.GetCode(); c != tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED && translate.Word(c, "ERROR_CODE_") != string(was.Error.Code) {
 			return nil, protocol("it changes the code to %s", c)
 		}
 		if reason := e.GetReason(); reason != "" && reason != was.Error.Reason {
@@ -163,36 +134,18 @@ func fill(out *tool.Result, r *tooldv1.HookResult) error {
 		}
 	}
 	out.Data, out.Message, out.Metadata = r.GetData(), r.GetMessage(), r.GetMetadata()
-	out.Display, out.Content = tool.Display(word(r.GetDisplayPreference(), "DISPLAY_PREFERENCE_")), nil
-	for _, c := range r.GetContent() {
-		one := tool.Content{
-			Type: tool.ContentType(strings.ToLower(word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
-			Artifact: c.GetArtifact(), URI: c.GetUri(), Name: c.GetName(),
-		}
-		if one.Type == "" || len(one.Data) > maxContent {
-			return protocol("content of type %s with %d bytes", c.GetType(), len(one.Data))
-		}
-		out.Content = append(out.Content, one)
+	out.Display = tool.Display(translate.Word(r.GetDisplayPreference(), "DISPLAY_PREFERENCE_"))
+	var err error
+	if out.Content, err = translate.ToContent(r.GetContent()); err != nil {
+		return protocol("%v", err)
 	}
 	if e := r.GetError(); out.Error != nil && e != nil {
-		out.Error.Message, out.Error.Violations = e.GetMessage(), nil
-		for _, v := range e.GetFieldViolations() {
-			out.Error.Violations = append(out.Error.Violations, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
-		}
+		out.Error.Message, out.Error.Violations = e.GetMessage(), translate.ToViolations(e.GetFieldViolations())
 	}
 	return nil
 }
 
-// maxContent is the bytes that a content may hold itself.
-const maxContent = 64 << 10
-
 func commands(list []*tooldv1.DocumentCommand) ([]tool.Command, error) {
-	out := make([]tool.Command, len(list))
-	for i, c := range list {
-		out[i] = tool.Command{
-			Op:    tool.CommandOp(strings.ToLower(word(c.GetOperation(), "DOCUMENT_OPERATION_"))),
-			Scope: tool.Scope(word(c.GetScope(), "DOCUMENT_SCOPE_")), Key: c.GetKey(), Value: c.GetValue(), Expected: c.ExpectedRevision,
-		}
-	}
+	out := translate.ToCommands(list)
 	return out, outside.CheckCommands(out)
 }

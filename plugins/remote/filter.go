@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // Filter implements [hook.Filter]. It panics where FilterOrFail fails.
@@ -156,26 +155,15 @@ func (f *filter) open(ctx context.Context, cancel context.CancelFunc) error {
 
 // stepOf is an event that the service sees; nil for the others.
 func stepOf(ev *call.Event) *tooldv1.FilterRequest {
-	out := &tooldv1.CallEvent{Time: when(ev.Time)}
-	switch {
-	case ev.Progress != nil:
-		p := ev.Progress
-		out.Event = &tooldv1.CallEvent_Progress{Progress: &tooldv1.Progress{
-			Status: enum[tooldv1.ProgressStatus](tooldv1.ProgressStatus_value, "PROGRESS_STATUS_", strings.ToUpper(string(p.Status))), Fraction: p.Fraction,
-			Message: p.Message, Loaded: p.Loaded, Total: p.Total,
-		}}
-	case ev.Type == call.EventActivitySnapshot:
-		out.Event = &tooldv1.CallEvent_ActivitySnapshot{ActivitySnapshot: &tooldv1.ActivitySnapshot{
-			ActivityId: ev.Activity.ID, ActivityType: ev.Activity.Type, Content: ev.Activity.Content,
-		}}
-	case ev.Type == call.EventActivityDelta:
-		out.Event = &tooldv1.CallEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: ev.Activity.ID, Patch: ev.Activity.Patch}}
-	case ev.Output != nil:
-		out.Event = &tooldv1.CallEvent_Output{Output: &tooldv1.Output{Stream: ev.Output.Stream, Data: ev.Output.Bytes, Length: int64(len(ev.Output.Bytes))}}
-	case ev.Outcome != nil:
-		out.Event = &tooldv1.CallEvent_Finished{Finished: outcome(ev.Outcome)}
-	default:
+	if ev.Progress == nil && ev.Activity == nil && ev.Output == nil && ev.Outcome == nil {
 		return nil
+	}
+	out := translate.FromEvent("", ev)
+	if o := out.GetOutput(); o != nil { // the engine sets both after the filters
+		o.Offset, o.Length = 0, int64(len(o.GetData()))
+	}
+	if f := out.GetFinished(); f != nil {
+		f.Result.ModelText = ev.Outcome.Result.ModelText()
 	}
 	return &tooldv1.FilterRequest{Step: &tooldv1.FilterRequest_Event{Event: out}}
 }
@@ -213,7 +201,8 @@ func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.
 func (f *filter) report(ev *call.Event, e *tooldv1.FilterEvent) error {
 	switch e := e.GetEvent().(type) {
 	case *tooldv1.FilterEvent_Progress:
-		ev.Type, ev.Progress = call.EventProgress, progress(e.Progress)
+		p := translate.ToProgress(e.Progress)
+		ev.Type, ev.Progress = call.EventProgress, &p
 		if ev.Progress.Status == "" {
 			return protocol("progress without a status")
 		}
@@ -238,11 +227,4 @@ func (f *filter) report(ev *call.Event, e *tooldv1.FilterEvent) error {
 		return protocol("an event of no kind")
 	}
 	return nil
-}
-
-func progress(p *tooldv1.Progress) *tool.Progress {
-	return &tool.Progress{
-		Status: tool.ProgressStatus(strings.ToLower(word(p.GetStatus(), "PROGRESS_STATUS_"))), Fraction: p.GetFraction(), Message: p.GetMessage(),
-		Loaded: p.GetLoaded(), Total: p.GetTotal(),
-	}
 }

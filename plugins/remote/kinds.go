@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/hook/outside"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
 )
 
 // Check implements [hook.Gate].
@@ -16,7 +17,7 @@ func (h *Hook) Check(ctx context.Context, in *hook.Input) (v hook.Verdict, err e
 	if err != nil {
 		return v, err
 	}
-	q := &tooldv1.GateRequest{Input: input, Answer: decision(in.Answer())}
+	q := &tooldv1.GateRequest{Input: input, Answer: translate.FromDecision(in.Answer(), nil)}
 	err = ask(ctx, h, h.client.Gate, q, func(a *tooldv1.GateResponse) error {
 		v, err = verdict(a)
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Word is the value of an enum as ours: "" for unspecified and for numbers that the API does not know.
+// Word returns the name of an enum value without its prefix; "" for unspecified and for numbers that the API does not have.
 func Word(e interface {
 	protoreflect.Enum
 	String() string
@@ -27,8 +27,8 @@ func Word(e interface {
 	return name
 }
 
-// maxWorkerContent is the bytes that a content of a result may hold itself.
-const maxWorkerContent = 64 << 10
+// maxContent is the most bytes that a content may hold itself; larger data is an artifact.
+const maxContent = 64 << 10
 
 // WorkerProtocol returns the error of work whose result cannot be used: the tool ran, and its result is unknown.
 func WorkerProtocol(format string, args ...any) error {
@@ -60,7 +60,7 @@ func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	}
 	var err error
 	if out.Content, err = ToContent(r.GetContent()); err != nil {
-		return nil, err
+		return nil, WorkerProtocol("%v", err)
 	}
 	switch {
 	case out.Status == tool.StatusSuccess && r.GetError() == nil && r.GetTicket() == nil:
@@ -68,7 +68,11 @@ func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetTicket() == nil && r.GetOperation() != nil:
 		return withOperation(out, r.GetOperation())
 	case out.Status == tool.StatusPending && r.GetError() == nil && r.GetOperation() == nil:
-		out.Suspension = ToTicket(r.GetTicket())
+		if t := r.GetTicket(); t != nil {
+			ticket := ToTicket(t)
+			ticket.DefaultResult = t.GetDefaultResult()
+			out.Suspension = &ticket
+		}
 		return out, nil
 	case out.Status == tool.StatusError && r.GetTicket() == nil:
 		return withError(out, r.GetError())
@@ -76,6 +80,7 @@ func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	return nil, WorkerProtocol("a result is SUCCESS, ERROR, or PENDING with a ticket or an operation; this is %s", r.GetStatus())
 }
 
+// ToContent translates the content of a result or of a description.
 func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 	var out []tool.Content
 	for _, c := range list {
@@ -83,8 +88,8 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 			Type: tool.ContentType(strings.ToLower(Word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
 			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
 		}
-		if one.Type == "" || len(one.Data) > maxWorkerContent {
-			return nil, WorkerProtocol("content of type %s with %d bytes", c.GetType(), len(one.Data))
+		if one.Type == "" || len(one.Data) > maxContent {
+			return nil, fmt.Errorf("content of type %s with %d bytes", c.GetType(), len(one.Data))
 		}
 		out = append(out, one)
 	}
@@ -129,22 +134,37 @@ func ToWorkerError(e *tooldv1.ToolError, otherwise tool.Code) *tool.Error {
 	if !slices.Contains(workerCodes(), failure.Code) {
 		failure.Code = otherwise
 	}
-	for _, v := range e.GetFieldViolations() {
-		failure.Violations = append(failure.Violations, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
-	}
+	failure.Violations = ToViolations(e.GetFieldViolations())
 	if failure.Message == "" {
 		failure.Message = "The tool failed without saying why"
 	}
 	return failure
 }
 
-func ToTicket(t *tooldv1.WorkerTicket) *tool.Ticket {
-	if t == nil {
-		return nil
+// ToViolations translates what is wrong with fields.
+func ToViolations(list []*tooldv1.FieldViolation) (out []tool.Violation) {
+	for _, v := range list {
+		out = append(out, tool.Violation{Field: v.GetField(), Description: v.GetDescription()})
 	}
-	out := &tool.Ticket{
+	return out
+}
+
+// A Ticket is the question of a worker or of a hook.
+type Ticket interface {
+	GetAction() string
+	GetMessage() string
+	GetParameters() string
+	GetResponseSchema() string
+	GetResumeMode() tooldv1.ResumeMode
+	GetApprovers() *tooldv1.Approvers
+	GetExpiresIn() *durationpb.Duration
+}
+
+// ToTicket translates a question.
+func ToTicket(t Ticket) tool.Ticket {
+	out := tool.Ticket{
 		Action: t.GetAction(), Message: t.GetMessage(), Parameters: ToJSON(t.GetParameters()), ResponseSchema: ToJSON(t.GetResponseSchema()),
-		ResumeMode: tool.ResumeMode(Word(t.GetResumeMode(), "RESUME_MODE_")), ExpiresIn: t.GetExpiresIn().AsDuration(), DefaultResult: t.GetDefaultResult(),
+		ResumeMode: tool.ResumeMode(Word(t.GetResumeMode(), "RESUME_MODE_")), ExpiresIn: t.GetExpiresIn().AsDuration(),
 	}
 	if a := t.GetApprovers(); a != nil {
 		out.Approvers = &tool.Approvers{DistinctFromCaller: a.GetDistinctFromCaller(), Count: int(a.GetCount())}
@@ -155,6 +175,7 @@ func ToTicket(t *tooldv1.WorkerTicket) *tool.Ticket {
 	return out
 }
 
+// ToCommands translates changes of documents. The engine checks them.
 func ToCommands(list []*tooldv1.DocumentCommand) []tool.Command {
 	var out []tool.Command
 	for _, c := range list {
@@ -166,6 +187,7 @@ func ToCommands(list []*tooldv1.DocumentCommand) []tool.Command {
 	return out
 }
 
+// ToProgress translates progress.
 func ToProgress(p *tooldv1.Progress) tool.Progress {
 	return tool.Progress{
 		Status: tool.ProgressStatus(strings.ToLower(Word(p.GetStatus(), "PROGRESS_STATUS_"))), Fraction: p.GetFraction(), Message: p.GetMessage(),
@@ -188,7 +210,7 @@ func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
 	}
 	preview, err := ToContent(d.GetPreview())
 	if err != nil {
-		return nil, err
+		return nil, WorkerProtocol("%v", err)
 	}
 	if slices.ContainsFunc(preview, func(c tool.Content) bool { return c.Artifact != "" }) {
 		return nil, errors.New("a call that does not run yet has no artifacts")
@@ -200,14 +222,13 @@ func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
 	return out, nil
 }
 
+// FromWorkerCall translates a call for the worker that runs it, with the documents that the tool asked for.
 func FromWorkerCall(c *tool.Call, documents []tool.Document) *tooldv1.WorkerCall {
 	out := &tooldv1.WorkerCall{
 		Tool: c.Tool, Arguments: c.Arguments.Text(), CallId: c.ID, Namespace: c.Namespace, Caller: FromPrincipal(&c.Caller), ModelCallId: c.ModelCallID,
 		Run: fromRunOf(&call.Call{Run: c.Run, OnBehalfOf: c.OnBehalfOf}), Attempt: int32(c.Attempt), Deadline: FromTime(c.Deadline),
 		IdempotencyKey: c.IdempotencyKey(), Checkpoint: c.Checkpoint,
-		Documents: Each(documents, func(d *tool.Document) *tooldv1.HookDocument {
-			return &tooldv1.HookDocument{Scope: FromScope(d.Scope), Key: d.Key, Value: d.Value, Revision: d.Revision}
-		}),
+		Documents: Each(documents, FromHookDocument),
 	}
 	if c.Operation != nil {
 		out.OperationId = c.Operation.ID
