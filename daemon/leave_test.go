@@ -65,7 +65,7 @@ func TestP6LeavesInTime(t *testing.T) {
 						w, err := d.engine.Execute(t.Context(), tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"caller"}}, call.Spec{
 							ID: "leave-in-time-" + name, Tool: "bash", Run: tool.Run{ID: "run of the " + name, Thread: "thread of the " + name},
 							Arguments: `{"command":"` + name + `","background":` + strconv.FormatBool(name == "job") + `}`,
-						}, lifecycle.ExecuteOptions{})
+						}, call.ExecuteOptions{})
 						must(t, err)
 						w.Close()
 					}
@@ -125,11 +125,11 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	const token = "a-token-of-the-test-0123456789"
 	auth, err := server.NewAuth([]server.Token{{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Principal: tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"viewer"}}}}, nil)
 	must(t, err)
-	d.engine, err = lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Grace: 5 * time.Second})
+	d.engine, err = lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Grace: 5 * time.Second, Heartbeat: time.Minute})
 	must(t, err)
 	_, err = d.engine.Recover(t.Context())
 	must(t, err)
-	d.server, err = server.New(server.Config{Engine: wire.NewEngine(d.engine, time.Minute), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	d.server, err = server.New(server.Config{Engine: d.engine, DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
 	must(t, err)
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

@@ -155,7 +155,7 @@ func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
 	auth, err := server.NewAuth(userTokens(), nil)
 	must(t, err)
-	s, err := server.New(server.Config{Engine: stubEngine{}, Tools: stubTools{}, Admin: w.admin, Auth: auth})
+	s, err := server.New(server.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Admin: w.admin, Auth: auth})
 	must(t, err)
 	defer s.Shutdown(context.Background())
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "toold.v1.Forgotten", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Open"}}}, struct{}{})
