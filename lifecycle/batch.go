@@ -16,7 +16,7 @@ import (
 // A batch in memory is one of which something moves, or may: it begins the pipeline runs of its calls, each on the one path,
 // and is gone when nothing can move any more. What it does next follows from the records of its calls alone, so that a
 // restart, or a decision weeks later, goes on where it stood. One goroutine does all of that.
-type batch struct {
+type activeBatch struct {
 	e   *Engine
 	key call.Key
 
@@ -33,7 +33,7 @@ type batch struct {
 // batches are those in memory.
 type batches struct {
 	mu   sync.Mutex
-	of   map[call.Key]*batch
+	of   map[call.Key]*activeBatch
 	held map[call.Key]int // how many hold them still
 	due  map[call.Key]int // how often they will be woken, because of what is stored now or was just stored
 
@@ -41,15 +41,15 @@ type batches struct {
 }
 
 // reference returns a batch in memory and whether it was not there: then the caller carries it, or takes it out again.
-func (s *batches) reference(e *Engine, key call.Key) (b *batch, fresh bool) {
+func (s *batches) reference(e *Engine, key call.Key) (b *activeBatch, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b = s.of[key]; b != nil {
 		return b, false
 	}
-	b = &batch{e: e, key: key, ready: make(chan struct{}), signal: make(chan struct{}, 1)}
+	b = &activeBatch{e: e, key: key, ready: make(chan struct{}), signal: make(chan struct{}, 1)}
 	if s.of == nil {
-		s.of = map[call.Key]*batch{}
+		s.of = map[call.Key]*activeBatch{}
 	}
 	s.of[key] = b
 	return b, true
@@ -125,7 +125,7 @@ func (s *batches) still(key call.Key) bool {
 }
 
 // drop takes a batch out of memory, unless something changed since it was looked at.
-func (s *batches) drop(b *batch, anyway bool) bool {
+func (s *batches) drop(b *activeBatch, anyway bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(b.signal) > 0 && !anyway {
@@ -196,7 +196,7 @@ func (e *Engine) wakeExpected(key call.Key) {
 }
 
 // takeUp loads a batch and does what can be done.
-func (b *batch) takeUp() {
+func (b *activeBatch) takeUp() {
 	if b.load(); b.err == nil {
 		b.carry()
 		return
@@ -208,7 +208,7 @@ func (b *batch) takeUp() {
 }
 
 // load reads a batch and its calls.
-func (b *batch) load() {
+func (b *activeBatch) load() {
 	defer close(b.ready)
 	ctx := context.Background()
 	if b.record, b.err = b.e.store.Batch(ctx, b.key); b.err != nil {
@@ -227,7 +227,7 @@ func (b *batch) load() {
 }
 
 // carry does what can be done until nothing moves.
-func (b *batch) carry() {
+func (b *activeBatch) carry() {
 	defer b.e.leave()
 	for {
 		b.advance()
@@ -254,7 +254,7 @@ func (e *Engine) endBatch(ctx context.Context, key call.Key) error {
 }
 
 // end ends the batch, once. What the journal may take later is tried again.
-func (b *batch) end() {
+func (b *activeBatch) end() {
 	if b.ended || !b.record.Ended.IsZero() {
 		return
 	}

@@ -109,7 +109,7 @@ func inCall(err error, at string) error {
 
 // acceptBatch fills the place of a batch that is not in memory: it finds the record, or stores a new one with its calls.
 // Then somebody looks what can be done.
-func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (record *call.Batch, known bool, err error) {
+func (e *Engine) acceptBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) (record *call.Batch, known bool, err error) {
 	b.record, b.err = e.store.Batch(ctx, b.key)
 	known = b.err == nil
 	if errors.Is(b.err, store.ErrNotFound) {
@@ -136,7 +136,7 @@ func (e *Engine) acceptBatch(ctx context.Context, b *batch, p tool.Principal, sp
 }
 
 // createBatch stores a new batch with its calls. It counts as a pipeline run from here on.
-func (e *Engine) createBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) error {
+func (e *Engine) createBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string, digest string) error {
 	now := e.store.Now()
 	b.record = &call.Batch{
 		Namespace: p.Namespace, ID: b.key.ID, Caller: p.Subject, Digest: digest, BatchOptions: spec.BatchOptions, Created: now,
@@ -181,7 +181,7 @@ func knownCall(err error, id string) error {
 }
 
 // reserve takes the places of the calls in memory.
-func (e *Engine) reserve(b *batch, run *tool.Run, d limit.Demand) error {
+func (e *Engine) reserve(b *activeBatch, run *tool.Run, d limit.Demand) error {
 	for taken := e.reserveFree(b); taken != nil; taken = e.reserveFree(b) {
 		taken.ready.wait() // none is held meanwhile: two batches with the same calls would wait for each other
 		absent := errors.Is(taken.loadErr, store.ErrNotFound)
@@ -206,7 +206,7 @@ func (e *Engine) reserve(b *batch, run *tool.Run, d limit.Demand) error {
 }
 
 // reserveFree takes all places, or none and returns one that somebody has.
-func (e *Engine) reserveFree(b *batch) *live {
+func (e *Engine) reserveFree(b *activeBatch) *live {
 	for _, id := range b.record.Calls {
 		l, fill := e.reference(call.Key{Namespace: b.key.Namespace, ID: id})
 		if !fill {
@@ -218,7 +218,7 @@ func (e *Engine) reserveFree(b *batch) *live {
 	return nil
 }
 
-func (e *Engine) unreserve(b *batch) {
+func (e *Engine) unreserve(b *activeBatch) {
 	for _, l := range b.lives {
 		l.fill(nil, store.ErrNotFound)
 		e.forget(l)
@@ -228,7 +228,7 @@ func (e *Engine) unreserve(b *batch) {
 }
 
 // storeBatch makes the records of the calls and stores them with the batch; then they are there for everybody.
-func (e *Engine) storeBatch(ctx context.Context, b *batch, p tool.Principal, spec *call.BatchSpec, requests []string) error {
+func (e *Engine) storeBatch(ctx context.Context, b *activeBatch, p tool.Principal, spec *call.BatchSpec, requests []string) error {
 	changes := make([]*store.Change, len(b.lives))
 	for i, l := range b.lives {
 		c := e.newCall(p, &spec.Calls[i], requests[i])

@@ -6,81 +6,78 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/tool"
 )
 
-// standing is where a call of a batch is, as its batch sees it.
-type standing int
-
-const (
-	over      standing = iota // it has ended, or cannot be read
-	fresh                     // it has not begun
-	asking                    // a gate's question is open
-	halting                   // its tool's own question is open, or what became of it
-	decided                   // a decision is stored, and nothing carries the call on
-	moving                    // a pipeline runs
-	elsewhere                 // its work goes on elsewhere, and nothing of it is here
-	stuck                     // the journal did not take its end: recovery decides
-)
-
-func (l *live) standing() standing {
+// batchState returns where a call of a batch is.
+func (l *live) batchState() batch.State {
 	if l == nil {
-		return over
+		return batch.Ended
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.lost != nil:
-		return stuck
+		return batch.Stuck
 	case l.cancel != nil:
-		return moving
+		return batch.Running
 	case l.c.Status.Terminal():
-		return over
+		return batch.Ended
 	}
 	switch l.c.Status {
 	case call.New:
-		return fresh
+		return batch.New
 	case call.Resuming:
-		return decided
+		return batch.Decided
 	case call.Running:
 		if l.c.Operation() != nil {
-			return elsewhere
+			return batch.Elsewhere
 		}
 	case call.Suspended:
 		if asksOfRun(l.c.Open()) {
-			return halting
+			return batch.Halting
 		}
-		return asking
+		return batch.Asking
 	}
-	return stuck
+	return batch.Stuck
 }
 
-// standings is where all calls of a batch are.
-type standings []standing
-
-func (b *batch) look() standings {
-	at := make(standings, len(b.lives))
+// look returns where all calls of the batch are. It reads the states before the rest: a call that is seen to have ended is seen to have
+// failed, too.
+func (b *activeBatch) look() *batch.Batch {
+	r := b.record
+	at := &batch.Batch{Strategy: r.Strategy, Replay: r.Replay, FailFast: r.FailFast, MaxParallel: r.MaxParallel, Calls: make([]batch.Call, len(b.lives))}
 	for i, l := range b.lives {
-		at[i] = l.standing()
+		at.Calls[i].State = l.batchState()
+	}
+	at.Held = b.stopped()
+	for i, l := range b.lives {
+		if l == nil {
+			continue
+		}
+		c, s := l.record(), &at.Calls[i]
+		s.Cancelled, s.Safe = c.Cancel != nil, together(c.Assessment)
+		switch {
+		case c.Status.Terminal() && c.Result != nil:
+			s.Failed, s.Blocks = c.Status != call.Succeeded, c.Result.Error != nil && c.Result.Error.TerminateRun
+		case c.Status == call.Resuming:
+			round := c.LastRound()
+			s.Declined = round.Decision != nil && round.Decision.Action == tool.Cancel // nil: it was cancelled
+			s.Halted = s.State == batch.Decided && asksOfRun(&round.Suspension)
+		}
+	}
+	for _, m := range b.pending {
+		s := &at.Calls[m.index()]
+		s.Pending, s.Stopped = true, m.ctx.Err() != nil
 	}
 	return at
 }
 
-func (at standings) count(what ...standing) (n int) {
-	for _, s := range at {
-		for _, w := range what {
-			if s == w {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-func (b *batch) parallel() bool { return b.record.Strategy == call.Parallel }
+func (b *activeBatch) parallel() bool { return b.record.Strategy == call.Parallel }
 
 // atOnce returns how many calls may execute, or wait for that, at the same time.
-func (b *batch) atOnce() int {
+func (b *activeBatch) atOnce() int {
 	n := len(b.record.Calls)
 	if b.record.Strategy == call.Sequential {
 		n = 1
@@ -91,32 +88,24 @@ func (b *batch) atOnce() int {
 	return n
 }
 
-// room returns how many calls more may execute.
-func (b *batch) room(at standings) int {
-	if b.record.MaxParallel == 0 {
-		return len(at)
-	}
-	return b.record.MaxParallel - at.count(moving) + len(b.pending)
-}
-
-// advance does what can be done, and returns when nothing moves. What it does follows from a look that was taken before it was
-// asked who ended how: a call that is seen to have made room is seen to have failed, too.
-func (b *batch) advance() {
+// advance carries out plans until nothing moves.
+func (b *activeBatch) advance() {
 	for {
 		at := b.look()
-		held := b.stopped()
-		if held {
+		switch next := at.Next(); next.Do {
+		case batch.Withdraw:
 			b.withdraw()
-		} else if b.serve(at) {
-			continue
-		}
-		switch {
-		case !held && b.resume(at):
-		case !held && b.mayBegin(at):
-			b.begin()
-		case at.count(moving) > 0:
+		case batch.Interrupt:
+			b.interrupt(at, next)
+		case batch.Launch:
+			b.launchAll(next.Calls)
+		case batch.Resume:
+			b.resume(next.Calls)
+		case batch.Begin:
+			b.begin(at)
+		case batch.Wait:
 			<-b.signal
-		case at.count(over) == len(at):
+		case batch.End:
 			b.end()
 			return
 		default:
@@ -127,7 +116,7 @@ func (b *batch) advance() {
 
 // stopped reports whether nothing may begin: the daemon stops, somebody cancels all calls, or the store is a copy whose calls
 // an operator did not release.
-func (b *batch) stopped() bool {
+func (b *activeBatch) stopped() bool {
 	if b.e.Draining() || b.e.failure() != nil {
 		return true
 	}
@@ -139,111 +128,62 @@ func (b *batch) stopped() bool {
 	return b.e.batches.still(b.key) // last: an operator who releases calls holds their batch before
 }
 
-// serve ends what was cancelled or will not run, and executes what has room. It reports whether there was something to do.
-func (b *batch) serve(at standings) (did bool) {
-	room := b.room(at)
-	if b.interrupt() {
-		return true
-	}
-	for i, s := range at {
-		if l := b.lives[i]; (s == fresh || s == decided) && l.record().Cancel != nil {
-			b.launch(b.enter(l)) // which ends it: the wish was first
-			did = true
+// interrupt ends calls without running them.
+func (b *activeBatch) interrupt(at *batch.Batch, plan batch.Plan) {
+	for _, i := range plan.Calls {
+		if m := b.takePending(i); m != nil {
+			m.p.early = interrupted(plan.Why)
+			b.launch(m)
+		} else if l := b.lives[i]; l.batchState() == at.Calls[i].State {
+			b.skip(l, plan.Why)
 		}
 	}
-	b.pending = slices.DeleteFunc(b.pending, func(m *member) bool {
-		if wish := m.l.record().Cancel; wish != nil {
-			m.l.stop(wished(wish)) // who stored it may not have come to that
-		} else if room <= 0 && m.ctx.Err() == nil {
-			return false
+}
+
+// skip ends a call without running it.
+func (b *activeBatch) skip(l *live, why string) {
+	p, asked := l.lookupPipeline(), l.record().LastRound()
+	l.finishFound(context.Background(), p, interrupted(why))
+	if asked != nil {
+		p.abandoned(&asked.Suspension)
+	}
+}
+
+// launchAll runs the pipelines of calls to their end. A cancelled one ends there, because the request was first.
+func (b *activeBatch) launchAll(calls []int) {
+	for _, i := range calls {
+		m := b.takePending(i)
+		if m == nil {
+			m = b.enter(b.lives[i])
+		} else if wish := m.l.record().Cancel; wish != nil {
+			m.l.stop(wished(wish)) // the goroutine that stored it may not have done so yet
 		}
 		b.launch(m)
-		room--
-		did = true
-		return true
-	})
-	return did
+	}
 }
 
-// resume carries decided calls on, and reports whether there was something to do. In a batch that is not PARALLEL they
-// run as its strategy has it: alone, or neighbours that are safe together.
-func (b *batch) resume(at standings) bool {
-	waits := b.record.Replay == call.AllDecided
-	if at.count(decided) == 0 || waits && (at.count(asking, halting) > 0 || at.count(moving) > 0 || b.mayBegin(at)) {
-		return false
+// takePending removes a call from those that wait to execute; nil: it does not.
+func (b *activeBatch) takePending(i int) *member {
+	at := slices.IndexFunc(b.pending, func(m *member) bool { return m.index() == i })
+	if at < 0 {
+		return nil
 	}
-	if !b.parallel() && at.count(moving, stuck) > 0 {
-		return false
-	}
-	began, room, declines := 0, b.room(at), b.record.FailFast && b.declines(at)
-	for i, s := range at {
-		if s != decided || b.lives[i].standing() != decided {
-			continue
-		}
-		l := b.lives[i]
-		c := l.record()
-		if declines && !l.declined() {
-			continue
-		}
-		safe := b.record.Strategy == call.Auto && together(c.Assessment)
-		if !b.parallel() && began > 0 && !safe || began >= room {
-			break
-		}
-		l.goOn(context.Background(), *c.LastRound().Decision)
-		if began++; !b.parallel() && !safe {
-			break
-		}
-	}
-	return began > 0
+	m := b.pending[at]
+	b.pending = slices.Delete(b.pending, at, at+1)
+	return m
 }
 
-// declines reports whether a decision ends a call and that is not done yet. With fail_fast the others end by it, so none of
-// them goes on before.
-func (b *batch) declines(at standings) bool {
-	for i, s := range at {
-		if (s == decided || s == moving) && b.lives[i].declined() {
-			return true
+// resume resumes decided calls.
+func (b *activeBatch) resume(calls []int) {
+	for _, i := range calls {
+		if l := b.lives[i]; l.batchState() == batch.Decided {
+			l.goOn(context.Background(), *l.record().LastRound().Decision)
 		}
 	}
-	return false
-}
-
-// declined reports whether a decision has to end the call.
-func (l *live) declined() bool {
-	c := l.record()
-	if c.Status != call.Resuming {
-		return false
-	}
-	d := c.LastRound().Decision
-	return d != nil && d.Action == tool.Cancel // nil: it was cancelled
 }
 
 // together reports whether calls with these effects run together in a batch of the strategy AUTO.
 func together(e tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
-
-// mayBegin reports whether calls that have not begun may do so.
-func (b *batch) mayBegin(at standings) bool {
-	if at.count(fresh) == 0 {
-		return false
-	}
-	if b.parallel() {
-		return true
-	}
-	if at.count(moving, elsewhere, stuck) > 0 || at.count(decided) > 0 && b.record.Replay == call.Immediate {
-		return false
-	}
-	return b.record.Strategy != call.Sequential || !b.halted(at)
-}
-
-// halted reports whether a tool's own question, open or with a decision that waits, stops a batch whose calls need one another.
-func (b *batch) halted(at standings) bool {
-	for i, s := range at {
-		if s == halting || s == decided && asksOfRun(&b.lives[i].record().LastRound().Suspension) {
-			return true
-		}
-	}
-	return false
-}
 
 // A member is a call of the batch with the pipeline run that it is in.
 type member struct {
@@ -252,8 +192,11 @@ type member struct {
 	ctx context.Context
 }
 
+// index is the place of the call in its batch.
+func (m *member) index() int { return m.l.record().BatchPosition - 1 }
+
 // enter begins the pipeline run of a call from the start of its path.
-func (b *batch) enter(l *live) *member {
+func (b *activeBatch) enter(l *live) *member {
 	p := l.lookupPipeline()
 	p.fromStart()
 	return &member{l: l, p: p, ctx: l.start(b.e.follow(context.Background(), l.record()))}
@@ -272,12 +215,12 @@ func (m *member) walk(to string) conclusion {
 }
 
 // launch carries a pipeline run to its end, without waiting.
-func (b *batch) launch(m *member) {
+func (b *activeBatch) launch(m *member) {
 	b.e.workers.run(func() { m.l.run(m.ctx, m.p) })
 }
 
 // settle carries a pipeline run that needs no tool to its end.
-func (b *batch) settle(m *member) {
+func (b *activeBatch) settle(m *member) {
 	done := make(chan struct{})
 	b.e.workers.run(func() {
 		defer close(done)
@@ -298,7 +241,7 @@ func (m *member) release() {
 }
 
 // withdraw takes the calls back that wait for room to execute.
-func (b *batch) withdraw() {
+func (b *activeBatch) withdraw() {
 	for _, m := range b.pending {
 		m.release()
 	}
@@ -308,16 +251,16 @@ func (b *batch) withdraw() {
 // begin asks the gates of calls that have not begun, in model order, and executes those that may run now: of a PARALLEL
 // batch all when all gates were asked, of the others one, or neighbours that are safe together. A call that does not simply run
 // is left as it was behind others that may: they run first, and then it is looked at anew.
-func (b *batch) begin() {
+func (b *activeBatch) begin(at *batch.Batch) {
 	var group []*member
-	for i, s := range b.look() {
-		if s != fresh {
+	for _, l := range b.lives {
+		if l.batchState() != batch.New {
 			continue
 		}
-		m := b.enter(b.lives[i])
+		m := b.enter(l)
 		m.p.tentative = !b.parallel() && len(group) > 0
 		out := m.walk(stageGate)
-		alone := b.record.Strategy == call.Sequential || b.record.Strategy == call.Auto && out == nil && !together(m.p.in.Assessment)
+		alone := at.Alone(out != nil || together(m.p.in.Assessment))
 		if out == nil && !(m.p.tentative && alone) {
 			out = m.walk(stageQueue)
 		}
@@ -340,7 +283,7 @@ func (b *batch) begin() {
 }
 
 // execute runs calls that were allowed: together, all of their Before hooks run before the first of their tools.
-func (b *batch) execute(group []*member) {
+func (b *activeBatch) execute(group []*member) {
 	if len(group) == 1 && !b.parallel() {
 		b.launch(group[0])
 		return

@@ -39,6 +39,7 @@ func rows() []row {
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
 		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
+		{folder: "lifecycle/batch", ours: []string{"call"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/outbox", ours: []string{"call", "hook", "store", "tool", "metric"}},

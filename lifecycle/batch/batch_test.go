@@ -1,0 +1,237 @@
+package batch_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/batch"
+)
+
+// script is what one call of the model does when a pipeline takes it on.
+type script struct {
+	gate string // allow, ask, block
+	tool string // succeed, fail, ask, elsewhere
+	safe bool
+}
+
+// model carries out plans as the engine does, on states alone.
+type model struct {
+	*rapid.T
+	batch.Batch
+	scripts []script
+}
+
+// Every batch comes to its end, whatever its calls and the people do, and on the way no plan breaks a rule of the batch.
+func TestPlansLeadToTheEnd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for range 20 { // one is too few for what happens seldom
+			play(t)
+		}
+	})
+}
+
+func play(t *rapid.T) {
+	n := rapid.IntRange(1, 6).Draw(t, "calls")
+	m := &model{T: t, scripts: make([]script, n), Batch: batch.Batch{
+		Strategy:    rapid.SampledFrom([]call.Strategy{call.Sequential, call.Auto, call.Parallel}).Draw(t, "strategy"),
+		Replay:      rapid.SampledFrom([]call.Replay{call.Immediate, call.AllDecided}).Draw(t, "replay"),
+		FailFast:    rapid.Bool().Draw(t, "fail fast"),
+		MaxParallel: rapid.IntRange(0, 3).Draw(t, "max parallel"),
+		Calls:       make([]batch.Call, n),
+	}}
+	for i := range m.scripts {
+		m.scripts[i] = script{
+			rapid.SampledFrom([]string{"allow", "allow", "ask", "block"}).Draw(t, "gate"),
+			rapid.SampledFrom([]string{"succeed", "succeed", "fail", "ask", "elsewhere"}).Draw(t, "tool"),
+			rapid.Bool().Draw(t, "safe"),
+		}
+		m.Calls[i] = batch.Call{State: batch.New, Safe: m.scripts[i].safe}
+	}
+	for range 40 * n {
+		m.Held = rapid.IntRange(0, 9).Draw(t, "held") == 0
+		if rapid.IntRange(0, 9).Draw(t, "cancel") == 0 {
+			m.cancel(rapid.IntRange(0, n-1).Draw(t, "which"))
+		}
+		plan := m.Next()
+		m.check(plan)
+		if plan.Do == batch.End {
+			return
+		}
+		m.carryOut(plan)
+	}
+	t.Fatalf("no end after many plans: %+v", m.Batch)
+}
+
+func (m *model) which(is func(c *batch.Call) bool) (calls []int) {
+	for i := range m.Calls {
+		if is(&m.Calls[i]) {
+			calls = append(calls, i)
+		}
+	}
+	return calls
+}
+
+func executes(c *batch.Call) bool { return c.State == batch.Running && !c.Pending }
+
+func (m *model) check(plan batch.Plan) {
+	allowed := []batch.Action{batch.Withdraw, batch.Wait, batch.End, batch.Rest}
+	if m.Held && !slices.Contains(allowed, plan.Do) {
+		m.Fatalf("%+v while nothing may begin", plan)
+	}
+	first := slices.IndexFunc(m.Calls, func(c batch.Call) bool { return c.Blocks })
+	failed := m.FailFast && len(m.which(func(c *batch.Call) bool { return c.Failed })) > 0
+	behind := func(i int) bool { return failed || first >= 0 && i > first }
+	switch plan.Do {
+	case batch.Begin:
+		for i := range m.Calls {
+			if m.Calls[i].State == batch.New && behind(i) {
+				m.Fatalf("call %d begins behind one that stops it: %+v", i, m.Batch)
+			}
+		}
+	case batch.Resume:
+		open := m.which(func(c *batch.Call) bool {
+			return c.State == batch.Asking || c.State == batch.Halting || c.State == batch.Running
+		})
+		if m.Replay == call.AllDecided && len(open) > 0 {
+			m.Fatalf("%v resume while %v are open: %+v", plan.Calls, open, m.Batch)
+		}
+		declined := func(c *batch.Call) bool { return c.Declined }
+		for _, i := range plan.Calls {
+			if (behind(i) || m.FailFast && len(m.which(declined)) > 0) && !m.Calls[i].Declined {
+				m.Fatalf("call %d resumes behind one that stops it: %+v", i, m.Batch)
+			}
+		}
+	case batch.Wait:
+		if len(m.which(executes)) == 0 {
+			m.Fatalf("waits, and nothing executes: %+v", m.Batch)
+		}
+	}
+}
+
+// checkRunning holds what executes to the strategy.
+func (m *model) checkRunning() {
+	running := m.which(executes)
+	if m.MaxParallel > 0 && len(running) > m.MaxParallel || m.Strategy == call.Sequential && len(running) > 1 {
+		m.Fatalf("%v execute: %+v", running, m.Batch)
+	}
+	if m.Strategy == call.Auto && len(running) > 1 {
+		for _, i := range running {
+			if !m.Calls[i].Safe {
+				m.Fatalf("call %d is not safe and executes with others: %+v", i, m.Batch)
+			}
+		}
+	}
+}
+
+func (m *model) end(i int, failed bool) {
+	m.Calls[i] = batch.Call{State: batch.Ended, Safe: m.scripts[i].safe, Failed: failed}
+}
+
+func (m *model) cancel(i int) {
+	switch m.Calls[i].State {
+	case batch.Ended:
+	case batch.Asking, batch.Halting, batch.Elsewhere:
+		m.end(i, true)
+	default:
+		m.Calls[i].Cancelled = true
+	}
+}
+
+func (m *model) carryOut(plan batch.Plan) {
+	switch plan.Do {
+	case batch.Withdraw:
+		for _, i := range plan.Calls {
+			m.Calls[i].State, m.Calls[i].Pending = batch.New, false
+		}
+	case batch.Interrupt:
+		for _, i := range plan.Calls {
+			m.end(i, true)
+		}
+	case batch.Launch:
+		for _, i := range plan.Calls {
+			if m.Calls[i].Pending = false; m.Calls[i].Cancelled {
+				m.end(i, true)
+			}
+		}
+	case batch.Resume:
+		for _, i := range plan.Calls {
+			m.Calls[i].State, m.Calls[i].Halted = batch.Running, false
+		}
+	case batch.Begin:
+		m.begin()
+	case batch.Wait:
+		m.progress(rapid.SampledFrom(m.which(executes)).Draw(m.T, "progress"))
+	case batch.Rest:
+		waiting := m.which(func(c *batch.Call) bool { return c.State != batch.Ended })
+		if !m.Held {
+			waiting = m.which(func(c *batch.Call) bool {
+				return c.State == batch.Asking || c.State == batch.Halting || c.State == batch.Elsewhere
+			})
+		}
+		if len(waiting) == 0 {
+			m.Fatalf("rests for ever: %+v", m.Batch)
+		}
+		m.decide(rapid.SampledFrom(waiting).Draw(m.T, "decide"))
+	}
+	m.checkRunning()
+}
+
+// begin is what the engine does with new calls.
+func (m *model) begin() {
+	var group []int
+	for i := range m.Calls {
+		c, s := &m.Calls[i], &m.scripts[i]
+		if c.State != batch.New {
+			continue
+		}
+		stays, tentative := s.gate != "allow", !m.Parallel() && len(group) > 0
+		alone := m.Alone(stays || s.safe)
+		if tentative && (stays || alone) {
+			break
+		}
+		if stays {
+			if c.State = batch.Asking; s.gate == "block" {
+				m.end(i, true)
+				c.Blocks = true
+			}
+			if c.Blocks || !m.Parallel() {
+				break
+			}
+			continue
+		}
+		if group = append(group, i); alone {
+			break
+		}
+	}
+	for _, i := range group {
+		m.Calls[i].State, m.Calls[i].Pending = batch.Running, len(group) > 1 || m.Parallel()
+	}
+}
+
+func (m *model) progress(i int) {
+	c, s := &m.Calls[i], &m.scripts[i]
+	switch {
+	case c.Declined, c.Cancelled, s.tool == "fail":
+		m.end(i, true)
+	case s.tool == "ask":
+		c.State, s.tool = batch.Halting, "succeed"
+	case s.tool == "elsewhere":
+		c.State, s.tool = batch.Elsewhere, "succeed"
+	default:
+		m.end(i, false)
+	}
+}
+
+func (m *model) decide(i int) {
+	c := &m.Calls[i]
+	switch c.State {
+	case batch.Elsewhere:
+		m.end(i, rapid.Bool().Draw(m.T, "failed"))
+	case batch.Asking, batch.Halting:
+		c.Halted = c.State == batch.Halting
+		c.State, c.Declined = batch.Decided, rapid.Bool().Draw(m.T, "declined")
+	}
+}
