@@ -33,9 +33,12 @@ type inner struct {
 // supervised reports whether a run has a namespace with a process 1, without which nothing in it lives.
 func (run *run) supervised() bool { return run.spec.Policy != nil && !run.spec.Policy.Unsupervised }
 
-// openHelper holds the program of the helper, so that nothing that happens to its file changes what is run.
+// openHelper holds the program of the helper, so that nothing that happens to its file changes what is run; nil for [NoHelper].
 func openHelper(path string) (*os.File, error) {
-	if path == "" {
+	switch path {
+	case NoHelper:
+		return nil, nil
+	case "":
 		path = "/proc/self/exe" // the text of a running program cannot be written to
 	}
 	file, err := os.Open(path)

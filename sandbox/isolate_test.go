@@ -1,6 +1,8 @@
 package sandbox_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +44,27 @@ func TestIsolatedExit(t *testing.T) {
 				t.Errorf("duration %v, max RSS %d", exit.Duration, exit.MaxRSS)
 			}
 		})
+	}
+}
+
+// A Runner without a helper refuses all isolated runs, and runs what needs no isolation.
+func TestNoHelper(t *testing.T) {
+	r := open(t, func(c *sandbox.Config) { c.Helper = sandbox.NoHelper })
+	dir := t.TempDir()
+	for _, policy := range []sandbox.Policy{{Workspace: dir}, {Workspace: dir, Unsupervised: true}} {
+		spec := confined(dir, "touch ran")
+		spec.Policy = &policy
+		exit, err := r.Run(t.Context(), spec)
+		if _, refused := errors.AsType[*sandbox.RefusedError](err); !refused || exit != nil {
+			t.Errorf("the isolated run gave %+v, %v; want a refusal", exit, err)
+		}
+		facts, err := r.Prove(t.Context(), policy)
+		if err != nil || slices.ContainsFunc(facts.List(), func(f sandbox.NamedFact) bool { return f.Held }) {
+			t.Errorf("facts without a helper: %v, %v", facts, err)
+		}
+	}
+	if exit, _ := run(t, r, bash(dir, "[ ! -e ran ]")); exit.Code != 0 {
+		t.Errorf("the plain run ended with code %d", exit.Code)
 	}
 }
 

@@ -24,6 +24,7 @@ const helloBound = 10 * time.Second
 
 // Why there is no process 1. Nothing of the run was started.
 var (
+	errNoHelper     = errors.New("this daemon has no helper; give it the path of toold-sandbox")
 	errHelperGone   = errors.New("ended without a word")
 	errHelperSilent = errors.New("does not answer") // another one would be as silent: what it looks at does not answer it
 )
@@ -49,6 +50,9 @@ type clerk struct {
 
 // launch makes process 1 of a run. When it returns nil, that waits to be followed; else there is none, nor will there be.
 func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error {
+	if r.program == nil {
+		return &RefusedError{Fact: "processes_killed", Step: "helper", Err: errNoHelper}
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(r.life, func() { stop(ErrClosed) })()

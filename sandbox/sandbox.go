@@ -42,6 +42,9 @@ func Help() {
 	}
 }
 
+// NoHelper is the Helper of a Runner that has none.
+const NoHelper = "none"
+
 // TagVariable is the environment variable that marks every process of a run.
 const TagVariable = "TOOLD_CALL"
 
@@ -74,7 +77,8 @@ type Config struct {
 	StateDir string
 	// Homes is the directory of home directories; made when missing. Empty: "homes" in StateDir.
 	Homes string
-	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all.
+	// Helper is the file of the program toold-sandbox. Empty: this very program is it, and calls [Help] first of all. With
+	// [NoHelper] every run with a Policy ends with a [RefusedError], and the Runner never starts this program again.
 	Helper string
 	// ControlGroup is the directory of a control group of version 2 without processes, to make groups for runs in; empty: where
 	// they were delegated to this process, if anywhere.
@@ -158,7 +162,7 @@ type Runner struct {
 	bootID   string
 	self     process
 	children *os.File // of the first thread; nil where the kernel does not list them
-	program  *os.File // the helper's
+	program  *os.File // the helper's; nil: there is none
 	gateway  Gateway
 	startBy  func(context.Context) (time.Duration, error)
 	landlock int                    // version; 0: none
@@ -276,7 +280,10 @@ func (r *Runner) Close() error {
 	close(r.starts)
 	r.done.Wait()
 	_ = r.children.Close()
-	return errors.Join(left, r.groups.Close(), r.program.Close())
+	if r.program != nil {
+		left = errors.Join(left, r.program.Close())
+	}
+	return errors.Join(left, r.groups.Close())
 }
 
 // Run runs the process to its end and leaves nothing of it behind. When ctx ends, the whole run is killed.
