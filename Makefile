@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+LDFLAGS := -s -w -X github.com/toold-dev/toold/daemon.version=$(VERSION)
 GOLANGCI := go tool -modfile=build/lint/go.mod golangci-lint
 BUF := go tool -modfile=build/buf/go.mod buf
 FUZZTIME ?= 60s

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -60,20 +59,6 @@ func (a adminOf) Info(context.Context) server.Info {
 		info.Isolation = append(info.Isolation, fact)
 	}
 	return info
-}
-
-// commit is what the binary was built from; empty when the build did not say it.
-func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return s.Value
-		}
-	}
-	return ""
 }
 
 // Reload implements [server.Admin].

@@ -10,7 +10,7 @@ import (
 
 // TestBannerNamesTheProgram: commands that people copy begin as the daemon was started.
 func TestBannerNamesTheProgram(t *testing.T) {
-	text := (&daemon{cfg: &config.Config{Data: "my data"}, program: "bin/toold"}).welcome(&ready{})
+	text := (&daemon{cfg: &config.Config{Data: "my data"}, options: options{program: "bin/toold"}}).welcome(&Ready{})
 	if !strings.Contains(text, "\n  bin/toold --data 'my data' tools\n") {
 		t.Errorf("the banner says %s", text)
 	}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -9,9 +11,10 @@ import (
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
 	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/sandbox"
 )
 
-func configCommand(a *cli.App) *cobra.Command {
+func configCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "config", Short: "Show or check the configuration", Example: "  toold config show", Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -38,7 +41,7 @@ func configCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnings, err := check(c.Context(), cfg)
+			warnings, err := check(c.Context(), cfg, o)
 			for _, w := range warnings {
 				fmt.Fprintln(a.Err, "toold: "+show.Text(w))
 			}
@@ -52,4 +55,35 @@ func configCommand(a *cli.App) *cobra.Command {
 	config.AddFlags(checked.Flags())
 	c.AddCommand(shown, checked)
 	return c
+}
+
+// check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
+func check(ctx context.Context, cfg *config.Config, o options) (warnings []string, err error) {
+	rules, rulesErr := readOnly(readRules(cfg))
+	token, tokenErr := readToken(cfg.TokenFile())
+	_, authErr := newAuth(cfg, token)
+	_, tlsErr := newTLS(cfg)
+	secrets, redactErr := newSecrets(cfg, token)
+	_, logErr := newLoggers(cfg, secrets)
+	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
+	plugins, pluginsErr := newPlugins(cfg, nil)
+	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
+	if hooksErr == nil && pluginsErr == nil {
+		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg), o.hooks))
+	}
+	tools, all, toolsErr := offlineTools(cfg, o.tools)
+	_, mcpErr := readMCP(cfg, "")
+	if toolsErr == nil {
+		defer func() { _ = all.Close() }() // nothing was written
+		warnings = ruleWarnings(cfg, rules, tools)
+	}
+	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
+}
+
+func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
+
+type noExec struct{}
+
+func (noExec) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
+	return nil, errors.New("nothing runs while the configuration is checked")
 }

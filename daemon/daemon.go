@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -45,10 +44,9 @@ const heartbeatEvery = 15 * time.Second
 // A daemon is all parts, fitted together. What it opened it closes in the reverse order.
 type daemon struct {
 	cfg     *config.Config
+	options options
 	version string
 	started time.Time
-	program string    // how commands begin that people may copy
-	out     io.Writer // for who started it
 
 	log        *zap.Logger
 	lineLog    *zap.Logger // of calls
@@ -91,11 +89,13 @@ type daemon struct {
 }
 
 // newDaemon opens and recovers everything and listens, but answers nobody yet.
-func newDaemon(ctx context.Context, cfg *config.Config, version string, out io.Writer) (_ *daemon, err error) {
-	d := &daemon{cfg: cfg, version: version, out: out, started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
+func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, err error) {
+	d := &daemon{cfg: cfg, options: o, version: release(), started: time.Now(), failed: make(chan error, 1), leaving: make(chan struct{}), hangup: make(chan os.Signal, 1)}
 	d.drains.wish = make(chan time.Duration, 1)
-	signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
-	d.onClose(func() error { signal.Stop(d.hangup); return nil })
+	if o.alone {
+		signal.Notify(d.hangup, syscall.SIGHUP) // from the beginning: it would end a daemon that starts
+		d.onClose(func() error { signal.Stop(d.hangup); return nil })
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -138,11 +138,13 @@ func (d *daemon) fail(err error) {
 
 // openTools ends what an earlier daemon left running and registers the tools.
 func (d *daemon) openTools(ctx context.Context) error {
-	if err := sandbox.BecomeSubreaper(); err != nil {
-		d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
+	if d.options.alone {
+		if err := sandbox.BecomeSubreaper(); err != nil {
+			d.log.Warn("orphans of calls will not come back to the daemon", zap.Error(err))
+		}
 	}
 	id := d.store.Identity()
-	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.Homes(), Helper: helperPath(), Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
+	runner, err := sandbox.New(sandbox.Config{Owner: id.StoreID, StartBy: d.startBy(), StateDir: filepath.Join(d.cfg.Data, "processes"), Homes: d.cfg.Homes(), Helper: d.options.helper, Gateway: d.gateway(), ControlGroup: d.cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}
@@ -177,13 +179,13 @@ func (d *daemon) openTools(ctx context.Context) error {
 		FirstRevision: id.Epoch << 20, // no revision of an earlier start comes again
 		NamespaceOf:   worker.NamespaceOf,
 		AssertFormats: d.cfg.Tools.AssertFormats,
-		Pins:          pins, Trusted: slices.Concat([]string{builtin, benchSource, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
+		Pins:          pins, Trusted: slices.Concat([]string{builtin, embedded, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
 	})
 	if err := d.tools.Describe(descriptionsOf(d.cfg)); err != nil {
 		return err
 	}
 	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
-		version: d.version, exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
+		given: d.options.tools, version: d.version, exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
 	})
 	if err == nil {
 		err = d.openSubagents()
@@ -269,9 +271,9 @@ func (d *daemon) warnOfDescriptions() {
 	}
 }
 
-// hooks are what calls pass inside the daemon: permission decides before any other gate.
+// hooks are those inside the daemon: permission decides before any other gate.
 func (d *daemon) hooks() hook.Set {
-	return inside(d.plugins, d.gate, d.filters())
+	return inside(d.plugins, d.gate, d.filters(), d.options.hooks)
 }
 
 // filters are what events pass: secrets go first.

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		return
 	}
 	if os.Getenv(asDaemon) != "" {
-		Main("unknown")
+		Main()
 		return
 	}
 	if at := os.Getenv(asClient); at != "" {
@@ -109,7 +109,7 @@ func (s *site) command(args ...string) *exec.Cmd {
 type proc struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	ready ready
+	ready Ready
 	log   *logBuffer
 	conn  *grpc.ClientConn
 	calls tooldv1.CallServiceClient

@@ -188,8 +188,16 @@ func (p processes) Run(ctx context.Context, r command.Process) (command.Exit, er
 // arrange adds the hooks outside to those of the daemon. What the list of the configuration does not name comes first, in the
 // daemon's own order; then everything in the order of the list.
 func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
+	kinds := [][]string{namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter)}
+	for _, names := range kinds {
+		for i, name := range names {
+			if tool.ValidName(name) != nil || slices.Contains(names[:i], name) {
+				return base, fmt.Errorf("hook %q: each hook of the program needs a name that no other hook of its kind has: letters, digits, - and _, at most 64", name)
+			}
+		}
+	}
+	names := slices.Concat(kinds...)
 	for _, o := range list {
-		names := slices.Concat(namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter))
 		if there := slices.Contains(names, o.entry.Builtin+o.entry.Name); there != (o.hook == nil) {
 			if there {
 				return base, config.Errorf("hooks: %q is the name of a plugin of the daemon", o.entry.Name)
@@ -205,12 +213,12 @@ func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
 	}, nil
 }
 
-// inside are the hooks of the daemon itself.
-func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter]) hook.Set {
+// inside are the hooks of the daemon itself, and after them those that its program gave.
+func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given hook.Set) hook.Set {
 	set := p.set
 	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: gate, Deadline: hook.NoDeadline})
 	set.Filter = append(filters, set.Filter...)
-	return set
+	return joined(set, given)
 }
 
 // filterNames are the filters of a daemon with this configuration, for who only wants to know what there is.

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/hook"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -247,7 +248,7 @@ func TestHookSettings(t *testing.T) {
 	} {
 		cfg, err := load(t, config+"\n", nil)
 		if err == nil {
-			_, err = check(t.Context(), cfg)
+			_, err = check(t.Context(), cfg, options{})
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\nerror %v, want %q", config, err, want)
@@ -294,7 +295,7 @@ func TestHookOrder(t *testing.T) {
 		must(t, err)
 		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
 		must(t, err)
-		set, err := list.arrange(inside(plugins, nil, filterNames(cfg)))
+		set, err := list.arrange(inside(plugins, nil, filterNames(cfg), hook.Set{}))
 		must(t, err)
 		if got := fmt.Sprint(namesOf(set.Gate), namesOf(set.Admit)); got != want {
 			t.Errorf("%s: %s, want %s", config, got, want)

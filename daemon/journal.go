@@ -160,9 +160,10 @@ func (d *daemon) announceStandby(holder string) error {
 			s.Unix = a.Address
 		}
 	}
-	if f, ok := d.out.(*os.File); !ok || !isTerminal(f) {
-		return json.NewEncoder(d.out).Encode(s)
+	out := d.options.out
+	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
+		return json.NewEncoder(out).Encode(s)
 	}
-	_, err := fmt.Fprintf(d.out, "toold %s stands by (pid %d): %s has the store\n", d.version, s.PID, holder)
+	_, err := fmt.Fprintf(out, "toold %s stands by (pid %d): %s has the store\n", d.version, s.PID, holder)
 	return err
 }

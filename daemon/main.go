@@ -14,22 +14,22 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Main is the program toold with its command line, and ends the process. A program that is to start its own isolated processes calls
-// [sandbox.Help] first.
-func Main(version string) {
-	a := cli.New(version)
-	addCommands(a)
+// Main is the program toold with its command line and with what the options add, and ends the process. [sandbox.Help] is the first
+// line of such a program: without the file toold-sandbox beside it, the program itself is started again to isolate processes.
+func Main(opts ...Option) {
+	a := cli.New(release())
+	addCommands(a, newOptions(helperPath(), opts))
 	os.Exit(a.Main(os.Args[1:]))
 }
 
 // addCommands adds to the command line what works on this machine's files and processes.
-func addCommands(a *cli.App) {
+func addCommands(a *cli.App, o options) {
 	for _, c := range []*cobra.Command{
-		serveCommand(a), configCommand(a), salvageCommand(a), storeCommand(a), backupCommand(a), restoreCommand(a), auditCommand(a), conformanceCommand(a), sandboxCommand(a),
+		serveCommand(a, o), configCommand(a, o), salvageCommand(a), storeCommand(a), backupCommand(a), restoreCommand(a), auditCommand(a), conformanceCommand(a), sandboxCommand(a, o),
 	} {
 		a.Add("", c)
 	}
-	a.Add("rules", rulesTestCommand(a))
+	a.Add("rules", rulesTestCommand(a, o))
 	a.Add("tools", toolCheckCommand(a))
 }
 
@@ -43,31 +43,6 @@ func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient)
 		defer conn.Close()
 		return run(c.Context(), tooldv1.NewAdminServiceClient(conn))
 	}
-}
-
-func serveCommand(a *cli.App) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "serve",
-		Short: "Run the daemon",
-		Long: `Runs the daemon until SIGINT or SIGTERM; a second signal ends it at once. SIGHUP
-reads configuration and rules again.
-
-Settings come from the file, from the environment and from the flags; each
-counts more than the one before. docs/reference/configuration.md describes them; "toold
-config show" shows what holds.`,
-		Example: "  toold serve --data data --workspace workspace\n  toold serve --config /etc/toold/toold.yaml",
-		Args:    cli.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := loadConfig(a, c)
-			if err != nil {
-				return err
-			}
-			return serve(c.Context(), cfg, a.Version, a.Program(), a.Out)
-		},
-	}
-	config.AddFlags(c.Flags())
-	c.Flags().Bool("moved", false, "the store's files were only moved: its unfinished calls are its own")
-	return c
 }
 
 // loadConfig loads the configuration of a command that has configFlags, and tells what looks wrong in the environment.

@@ -52,7 +52,7 @@ func (s *supposed) flags(c *cobra.Command) {
 	f.BoolVar(&s.unattended, "unattended", false, "nobody is there to answer")
 }
 
-func rulesTestCommand(a *cli.App) *cobra.Command {
+func rulesTestCommand(a *cli.App, o options) *cobra.Command {
 	var s supposed
 	c := &cobra.Command{
 		Use:   "test TOOL [key=value … | --json '{…}' | -]",
@@ -76,7 +76,7 @@ otherwise.
 			if err != nil {
 				return err
 			}
-			ruling, err := rule(c.Context(), a, cfg, &s, args[0], args[1:])
+			ruling, err := rule(c.Context(), a, cfg, o.tools, &s, args[0], args[1:])
 			if err != nil {
 				return err
 			}
@@ -96,8 +96,8 @@ otherwise.
 	return c
 }
 
-// rule asks a gate with the configured rules about a call.
-func rule(ctx context.Context, a *cli.App, cfg *config.Config, s *supposed, name string, words []string) (*show.Ruling, error) {
+// rule asks a gate with the configured rules about a call of a built-in tool, a given one, or one that a daemon lists.
+func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *supposed, name string, words []string) (*show.Ruling, error) {
 	rules, _, err := readRules(cfg)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitUsage, err)
@@ -118,7 +118,7 @@ func rule(ctx context.Context, a *cli.App, cfg *config.Config, s *supposed, name
 		at.Workspaces = nil
 		cfg = &at
 	}
-	tools, all, err := offlineTools(cfg)
+	tools, all, err := offlineTools(cfg, given)
 	if err != nil {
 		return nil, err
 	}
@@ -285,13 +285,13 @@ func ruleWarnings(cfg *config.Config, rules *permission.Rules, tools *registry.R
 }
 
 // offlineTools registers the tools with nothing to run them. They may look at the workspaces until the caller closes these.
-func offlineTools(cfg *config.Config) (*registry.Registry, workspaces, error) {
+func offlineTools(cfg *config.Config, given []tool.Tool) (*registry.Registry, workspaces, error) {
 	all, err := openWorkspaces(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	tools := registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
-	_, err = registerTools(tools, cfg, all, needs{exec: noExec{}})
+	_, err = registerTools(tools, cfg, all, needs{given: given, exec: noExec{}})
 	if err == nil {
 		err = registerSubagents(tools, cfg, nil, nil, nil)
 	}

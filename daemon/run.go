@@ -2,20 +2,13 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/term"
 
-	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
@@ -30,59 +23,30 @@ const (
 	lastMoment = 100 * time.Millisecond  // for loops to notice that
 )
 
-// gcPercent trades memory for time: what lives is small beside what calls allocate, and collecting it as often as Go's 100
-// would was measured at a quarter of the processor time of a read-only call (298 against 222 µs, make bench). The
-// environment variable GOGC wins.
-const gcPercent = 400
+// A Daemon is toold inside another program. It takes nothing of the process: no signals, no settings of the runtime, no orphans;
+// only with the setting tracing it sets OpenTelemetry's one error handler. It writes its log to standard error.
+type Daemon struct {
+	cfg     *config.Config
+	options options
+}
 
-// serve runs a daemon until ctx is done and then lets running calls have the drain period. It writes its addresses to
-// out when it is ready; commands that it advises begin with program.
-func serve(ctx context.Context, cfg *config.Config, version, program string, out io.Writer) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	limitMemory()
-	d, err := newDaemon(ctx, cfg, version, out)
+// New returns the daemon of a configuration, which package daemon/config reads and checks. It opens nothing.
+func New(cfg *config.Config, opts ...Option) *Daemon {
+	return &Daemon{cfg, newOptions(sandbox.NoHelper, opts)}
+}
+
+// Run opens the store, takes up the calls of the last daemon and serves until ctx is done. Then it gives running calls the drain period,
+// closes everything and returns nil. One Daemon at a time runs on a data directory.
+func (d *Daemon) Run(ctx context.Context) error {
+	running, err := newDaemon(ctx, d.cfg, d.options)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return nil // it was asked to end before it served, as a standby mostly is
 		}
 		return err
 	}
-	defer func() { _ = d.log.Sync() }() // standard error often cannot be synced
-	d.program = program
-	return d.run(ctx)
-}
-
-// check does what serve does before it opens the store. The warnings are about what is valid and probably not meant so.
-func check(ctx context.Context, cfg *config.Config) (warnings []string, err error) {
-	rules, rulesErr := readOnly(readRules(cfg))
-	token, tokenErr := readToken(cfg.TokenFile())
-	_, authErr := newAuth(cfg, token)
-	_, tlsErr := newTLS(cfg)
-	secrets, redactErr := newSecrets(cfg, token)
-	_, logErr := newLoggers(cfg, secrets)
-	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
-	plugins, pluginsErr := newPlugins(cfg, nil)
-	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
-	if hooksErr == nil && pluginsErr == nil {
-		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg)))
-	}
-	tools, all, toolsErr := offlineTools(cfg)
-	_, mcpErr := readMCP(cfg, "")
-	if toolsErr == nil {
-		defer func() { _ = all.Close() }() // nothing was written
-		warnings = ruleWarnings(cfg, rules, tools)
-	}
-	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
-}
-
-func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
-
-type noExec struct{}
-
-func (noExec) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
-	return nil, errors.New("nothing runs while the configuration is checked")
+	defer func() { _ = running.log.Sync() }() // standard error often cannot be synced
+	return running.run(ctx)
 }
 
 // run serves until ctx is done, a drain is asked for, or the daemon cannot go on.
@@ -105,7 +69,9 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 	})
 	loops.Go(func() { d.hangups(background) })
-	loops.Go(func() { giveBack(background) })
+	if d.options.alone {
+		loops.Go(func() { giveBack(background) })
+	}
 	loops.Go(func() { _ = d.mcp.Run(background) }) // ends with background and has no other error
 	if err := d.serveMetrics(background, &loops); err != nil {
 		return errors.Join(err, d.close())
@@ -127,7 +93,7 @@ func (d *daemon) run(ctx context.Context) error {
 		})
 	}
 	d.server.SetReady(true)
-	if err := d.announce(d.out); err != nil {
+	if err := d.announce(); err != nil {
 		d.log.Warn("nobody heard where the daemon listens", zap.Error(err))
 	}
 	period := d.cfg.Timeouts.Drain
@@ -323,58 +289,4 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// ready is what a program that started the daemon waits for.
-type ready struct {
-	Ready     bool   `json:"ready"`
-	TCP       string `json:"tcp,omitempty"`
-	TLS       bool   `json:"tls,omitempty"`
-	Unix      string `json:"unix,omitempty"`
-	Metrics   string `json:"metrics,omitempty"`
-	TokenFile string `json:"token_file"`
-	PID       int    `json:"pid"`
-	Epoch     int64  `json:"epoch"`
-}
-
-func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
-
-// announce says where the daemon is: in words on a terminal, else in one line of JSON.
-func (d *daemon) announce(out io.Writer) error {
-	r := ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
-	if path, err := filepath.Abs(r.TokenFile); err == nil { // whoever reads it may stand elsewhere
-		r.TokenFile = path
-	}
-	for _, a := range d.where {
-		if a.Network == "tcp" {
-			r.TCP, r.TLS = a.Address, a.TLS
-		} else {
-			r.Unix = a.Address
-		}
-	}
-	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
-		return json.NewEncoder(out).Encode(r)
-	}
-	_, err := io.WriteString(out, d.welcome(&r))
-	return err
-}
-
-func (d *daemon) welcome(r *ready) string {
-	command := d.program + " --data " + cli.ShellWord(d.cfg.Data)
-	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
-	if r.TCP != "" {
-		text += "  tcp        " + r.TCP + "\n"
-	}
-	if r.Unix != "" {
-		text += "  unix       " + r.Unix + "\n"
-	}
-	if r.Metrics != "" {
-		text += "  metrics    http://" + r.Metrics + "/metrics\n"
-	}
-	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
-	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
-	if r.TCP != "" && !r.TLS {
-		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
-	}
-	return text + "Ctrl-C ends it.\n"
 }

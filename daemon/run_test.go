@@ -32,7 +32,7 @@ func (r *run) do(t *testing.T, dir string, args ...string) *run {
 		Now:         func() time.Time { return time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC) },
 		OutTerminal: r.terminal, ErrTerminal: r.terminal || r.errTerminal, InTerminal: r.terminal,
 	}
-	addCommands(a)
+	addCommands(a, newOptions(helperPath(), nil))
 	if r.clock != nil {
 		a.Now = r.clock
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-func sandboxCommand(a *cli.App) *cobra.Command {
+func sandboxCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sandbox", Short: "Try out how commands are isolated on this machine",
 		Long: `Tries isolation without a daemon, as the user who calls it. docs/explanation/isolation.md says
@@ -26,11 +26,11 @@ what the profiles give.`,
 		Args:    cli.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(sandboxCheckCommand(a), sandboxRunCommand(a))
+	c.AddCommand(sandboxCheckCommand(a, o.helper), sandboxRunCommand(a, o.helper))
 	return c
 }
 
-func sandboxCheckCommand(a *cli.App) *cobra.Command {
+func sandboxCheckCommand(a *cli.App, helper string) *cobra.Command {
 	var profile, namespace string
 	c := &cobra.Command{
 		Use: "check", Short: "Show what isolation holds, and why", Args: cli.NoArgs,
@@ -39,7 +39,7 @@ func sandboxCheckCommand(a *cli.App) *cobra.Command {
 what holds. Exit code 1 when files, network or processes are not isolated as the
 profile says.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return inSandbox(a, c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+			return inSandbox(a, c, helper, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				facts := r.Facts()
 				if policy != nil {
 					var err error
@@ -82,7 +82,7 @@ func gives(f sandbox.Facts, p *sandbox.Policy) bool {
 	return f.FSRead.Held && f.FSWrite.Held && (f.Net.Held || p.Network == sandbox.NetworkOpen) && f.ProcessesKilled.Held
 }
 
-func sandboxRunCommand(a *cli.App) *cobra.Command {
+func sandboxRunCommand(a *cli.App, helper string) *cobra.Command {
 	var profile, namespace string
 	c := &cobra.Command{
 		Use: "run [flags] -- COMMAND [ARGUMENT...]", Short: "Run a command under a profile",
@@ -92,7 +92,7 @@ bash. Exit code and output are the program's. Under a profile with the network
 proxy, standard error also says what it reached and what was refused.`,
 		Args: cli.AtLeast("a command"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return inSandbox(a, c, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
+			return inSandbox(a, c, helper, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				cfg, err := loadConfig(a, c)
 				if err != nil {
 					return err
@@ -146,7 +146,7 @@ func copyOut(a *cli.App) func(stream string, chunk []byte) error {
 }
 
 // inSandbox makes a runner for one command line.
-func inSandbox(a *cli.App, c *cobra.Command, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
+func inSandbox(a *cli.App, c *cobra.Command, helper, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
 	cfg, err := loadConfig(a, c)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func inSandbox(a *cli.App, c *cobra.Command, profile, namespace string, do func(
 	if err := sandbox.BecomeSubreaper(); err != nil {
 		return err
 	}
-	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helperPath(), Gateway: gatewayTo(a.Err), ControlGroup: cfg.Sandbox.ControlGroup})
+	r, err := sandbox.New(sandbox.Config{Owner: filepath.Base(state), StateDir: state, Helper: helper, Gateway: gatewayTo(a.Err), ControlGroup: cfg.Sandbox.ControlGroup})
 	if err != nil {
 		return err
 	}

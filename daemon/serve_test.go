@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -324,7 +323,7 @@ func TestFatal(t *testing.T) {
 	s := newSite(t, "")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace, "--listen-tcp", "127.0.0.1:0", "--log-level", "error")
 	must(t, err)
-	d, err := newDaemon(context.Background(), cfg, "test", io.Discard)
+	d, err := newDaemon(context.Background(), cfg, newOptions(helperPath(), nil))
 	must(t, err)
 	lost := errors.New("fsync failed")
 	d.fail(lost)
@@ -343,12 +342,12 @@ func TestCheck(t *testing.T) {
 	s := newSite(t, "rules: [{action: perhaps}]")
 	cfg, err := load(t, "", nil, "--data", s.data, "--workspace", s.workspace)
 	must(t, err)
-	_, err = check(context.Background(), cfg)
+	_, err = check(context.Background(), cfg, options{})
 	must(t, err)
 	cfg.Rules = s.rules
 	cfg.Workspace = filepath.Join(s.workspace, "nothing")
 	cfg.TLS.Cert, cfg.TLS.Key = "none.pem", "none.pem"
-	_, err = check(context.Background(), cfg)
+	_, err = check(context.Background(), cfg, options{})
 	for _, part := range []string{"rules.yaml:1:", "workspace", "tls"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not tell of %s", err, part)

@@ -26,11 +26,11 @@ import (
 // builtin is the source of the tools that the daemon brings along.
 const builtin = "builtin"
 
-// benchSource is the source of the tools of a build for measuring.
-const benchSource = "bench"
+// embedded is the source of the tools that the program of the daemon gives ([WithTools]).
+const embedded = "embedded"
 
-// mayStartProcesses reports whether calls of a tool may start processes. A built-in one that does asks for isolation or for
-// a network around them; of tools from elsewhere it is assumed.
+// mayStartProcesses reports whether calls of a tool may start processes. A tool of this program that does so requires isolation or a
+// network for them; of tools from elsewhere it is assumed.
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
 		return false // what a worker starts is not around any process of this machine's
@@ -38,7 +38,7 @@ func mayStartProcesses(t *tool.Descriptor) bool {
 	if strings.HasPrefix(t.Source, subagentSource) {
 		return false // its tool calls are calls of their own
 	}
-	if t.Source != builtin && t.Source != benchSource && t.Source != frontend.Source {
+	if t.Source != builtin && t.Source != embedded && t.Source != frontend.Source {
 		return true
 	}
 	return t.RequiredIsolation == tool.IsolationFull || t.RequiredNetwork != "" && t.RequiredNetwork != "none"
@@ -46,6 +46,7 @@ func mayStartProcesses(t *tool.Descriptor) bool {
 
 // needs is what the built-in tools need of the other parts.
 type needs struct {
+	given      []tool.Tool // by the program, beside the built-in ones
 	version    string
 	exec       shell.Exec
 	artifacts  files.Artifacts
@@ -53,7 +54,7 @@ type needs struct {
 	references expander
 }
 
-// registerTools makes the built-in tools. The jobs are nil when no command may run in the background.
+// registerTools makes the built-in tools, and adds those that the program gives. The jobs are nil when no command may run in the background.
 func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o needs) (*shell.Jobs, error) {
 	o.exec = referring{o.exec, o.references}
 	tools, jobs, err := workspaceTools(cfg, all[config.Sharing].path, all[config.Sharing].root, o, nil)
@@ -85,10 +86,7 @@ func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o n
 	if err := r.Register(builtin, tools...); err != nil {
 		return nil, err
 	}
-	if extra := extraTools(); len(extra) > 0 {
-		return jobs, r.Register(benchSource, extra...)
-	}
-	return jobs, nil
+	return jobs, r.Register(embedded, o.given...)
 }
 
 // workspaceTools makes the built-in tools that work in a workspace. Shells in the background are kept in jobs; nil: in new ones.

@@ -6,10 +6,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// version is set when the binary is built for others.
-var version = "unknown"
-
 func main() {
 	sandbox.Help() // when this program was started as its own helper
-	daemon.Main(version)
+	daemon.Main()
 }

@@ -61,7 +61,7 @@ func main() {
 	})
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds of each row")
 	flag.DurationVar(&s.duration, "duration", 3*time.Second, "time of one side of one round")
-	flag.StringVar(&s.binary, "toold", "", "a daemon built with -tags toold_bench; empty builds one")
+	flag.StringVar(&s.binary, "toold", "", "a daemon built from test/bench/toold; empty builds one")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -20,7 +20,7 @@ import (
 // build makes the daemon with the tools that only benchmarks have.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "toold")
-	return binary, goBuild(ctx, filepath.Join("cmd", "toold"), binary, "-tags", "grpcnotrace,toold_bench")
+	return binary, goBuild(ctx, filepath.Join("test", "bench", "toold"), binary, "-tags", "grpcnotrace")
 }
 
 // buildMCP makes the MCP servers of test/bench/mcp, once.

@@ -29,7 +29,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "toold")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,toold_failpoint,toold_bench", "-o", dir, "./cmd/toold", "./cmd/toold-sandbox")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace,toold_failpoint", "-o", dir, "./test/bench/toold", "./cmd/toold-sandbox")
 	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)

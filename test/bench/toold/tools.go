@@ -1,6 +1,4 @@
-//go:build toold_bench
-
-package daemon
+package main
 
 import (
 	"context"
@@ -19,8 +17,8 @@ const benchSchema = `{"type":"object","additionalProperties":false,"required":["
 "mode":{"type":"string","enum":["content","files","count"]},"tags":{"type":"array","items":{"type":"string"},"maxItems":16},
 "note":{"type":"string","maxLength":200}}}`
 
-// extraTools are the tools of benchmarks: they do nothing, so that what is measured is toold.
-func extraTools() []tool.Tool {
+// tools do nothing, so that benchmarks measure toold.
+func tools() []tool.Tool {
 	reading := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
 	schema := json.RawMessage(benchSchema)
 	ok := func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -37,7 +35,7 @@ func extraTools() []tool.Tool {
 	}
 }
 
-// report tells progress n times, with a pause before each.
+// report reports progress n times, with a pause before each.
 func report(n int, pause time.Duration) func(context.Context, *tool.Call) (*tool.Result, error) {
 	return func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		for i := range n {

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/term"
+
+	"github.com/toold-dev/toold/cli"
+)
+
+// Ready says where a daemon serves.
+type Ready struct {
+	Ready     bool   `json:"ready"`             // true
+	TCP       string `json:"tcp,omitempty"`     // host:port
+	TLS       bool   `json:"tls,omitempty"`     // of TCP
+	Unix      string `json:"unix,omitempty"`    // path of the socket
+	Metrics   string `json:"metrics,omitempty"` // host:port
+	TokenFile string `json:"token_file"`        // absolute
+	PID       int    `json:"pid"`
+	Epoch     int64  `json:"epoch"`
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// announce says where the daemon is: to its program, and to the output in words on a terminal, else in one line of JSON.
+func (d *daemon) announce() error {
+	r := Ready{Ready: true, Metrics: d.metricsAt, TokenFile: d.cfg.TokenFile(), PID: os.Getpid(), Epoch: d.store.Identity().Epoch}
+	if path, err := filepath.Abs(r.TokenFile); err == nil { // its reader may have another working directory
+		r.TokenFile = path
+	}
+	for _, a := range d.where {
+		if a.Network == "tcp" {
+			r.TCP, r.TLS = a.Address, a.TLS
+		} else {
+			r.Unix = a.Address
+		}
+	}
+	if d.options.ready != nil {
+		d.options.ready(r)
+	}
+	out := d.options.out
+	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := io.WriteString(out, d.welcome(&r))
+	return err
+}
+
+func (d *daemon) welcome(r *Ready) string {
+	command := d.options.program + " --data " + cli.ShellWord(d.cfg.Data)
+	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
+	if r.TCP != "" {
+		text += "  tcp        " + r.TCP + "\n"
+	}
+	if r.Unix != "" {
+		text += "  unix       " + r.Unix + "\n"
+	}
+	if r.Metrics != "" {
+		text += "  metrics    http://" + r.Metrics + "/metrics\n"
+	}
+	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
+	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
+	if r.TCP != "" && !r.TLS {
+		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
+	}
+	return text + "Ctrl-C ends it.\n"
+}
