@@ -68,6 +68,11 @@ check-generated: generate ## fail when the committed generated code is not what 
 	@changed=$$(git status --porcelain --untracked-files=all -- '*.pb.go' '*_pb.ts' '*_pb2*.py'); \
 	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
 
+.PHONY: release
+release: ## write dist/proxy, a module proxy of files with VERSION=v0.1.0 of the module
+	@[[ -z $$(git status --porcelain) ]] || { echo "commit first: a release is a commit" >&2; exit 1; }
+	cd build/release && go run . -root ../.. -version $(VERSION) -to ../../dist/proxy
+
 .PHONY: clean
-clean: ## remove what build made; data and workspace stay
-	rm -rf bin
+clean: ## remove what build and release made; data and workspace stay
+	rm -rf bin dist

@@ -43,7 +43,7 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 // The Go of these pages is that of the examples, which are built and run.
 func TestPagesQuoteTheExamples(t *testing.T) {
 	var code strings.Builder
-	for _, file := range []string{"main.go", "../greet/greet.go", "../protect/protect.go"} {
+	for _, file := range []string{"main.go", "../greet/greet.go", "../protect/protect.go", "../embedded/main.go"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,11 @@ type Gate struct {
 	Ask   []string // such as migrations/*: changes need a person's consent
 }
 
+// New returns the gate as daemon.WithHooks takes it, with the name by which records and the setting hooks call it.
+func New(g Gate) hook.Set {
+	return hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "protect", Hook: &g}}}
+}
+
 // Check implements [hook.Gate]. It is pure: it may be asked twice, and when nothing is going to run.
 func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	file := path.Clean(in.Arguments.String("path"))

@@ -1,0 +1,23 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/toold-dev/toold/sdk/go/worker"
+)
+
+// Workers refuse the addresses that clients refuse; sdk/go has the same test. It is not in one package with that, because a program with a
+// client alone would have the modules of workers in its go.sum.
+func TestTokensStayOnThisMachine(t *testing.T) {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, address := range []string{
+		"toold.example:7130", "10.0.0.5:7130", "localhost.example:7130", "127.0.0.1.example:7130", "[2001:db8::1]:7130", "dns:///toold.example:7130",
+		"dns://10.0.0.53/localhost:7130", "0.0.0.0:7130", "xds:///localhost:7130", "toold.example",
+	} {
+		if err := worker.New(worker.Config{Address: address, Token: "secret", Pool: "p"}).Run(gone); err == nil {
+			t.Errorf("a worker sends its token to %s", address)
+		}
+	}
+}
