@@ -15,21 +15,29 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return a.report(ctx, root.ExecuteContext(ctx))
 }
 
-// Add gives the command line a command beside those that talk to a daemon. below names the command that it belongs to; empty is the
-// group of the daemon.
-func (a *App) Add(below string, c *cobra.Command) { a.added = append(a.added, addition{below, c}) }
+// Add gives the command line a command beside those that talk to a daemon.
+func (a *App) Add(group string, c *cobra.Command) { a.added = append(a.added, addition{"", group, c}) }
 
-// An addition is a command with its place.
-type addition struct {
-	below   string
-	command *cobra.Command
+// AddTo gives a command one more subcommand.
+func (a *App) AddTo(parent string, c *cobra.Command) {
+	a.added = append(a.added, addition{parent, "", c})
 }
 
-// The groups of "toold help".
+// An addition is a command with its parent, empty for the root, and its group there.
+type addition struct {
+	parent, group string
+	command       *cobra.Command
+}
+
+// The groups of "toold help"; those for [App.Add] have public names.
 const (
-	groupCalls  = "calls"
-	groupPeople = "people"
-	groupDaemon = "daemon"
+	groupCalls       = "calls"
+	groupPeople      = "people"
+	groupTools       = "tools"
+	groupRuns        = "runs"
+	GroupStore       = "store"
+	groupAccess      = "access"
+	GroupDiagnostics = "diagnostics"
 )
 
 // Root returns the command line with all its commands.
@@ -61,30 +69,32 @@ exit-codes" lists the exit codes.`,
 	})
 	root.SetUsageFunc(usage)
 	a.connection.flags(root.PersistentFlags())
-	root.AddGroup(&cobra.Group{ID: groupCalls, Title: "Calls:"}, &cobra.Group{ID: groupPeople, Title: "Decisions:"},
-		&cobra.Group{ID: groupDaemon, Title: "Daemon:"})
+	root.AddGroup(&cobra.Group{ID: groupCalls, Title: "Calls:"}, &cobra.Group{ID: groupPeople, Title: "People:"}, &cobra.Group{ID: groupTools, Title: "Tools:"},
+		&cobra.Group{ID: groupRuns, Title: "Runs:"}, &cobra.Group{ID: GroupStore, Title: "Store:"}, &cobra.Group{ID: groupAccess, Title: "Access:"},
+		&cobra.Group{ID: GroupDiagnostics, Title: "Daemon and diagnostics:"})
 	group := func(id string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	group(groupCalls, a.callCommand(), a.batchCommand(), a.describeCommand(), a.toolsCommand(), a.callsCommand(), a.watchCommand(),
-		a.cancelCommand(), a.inputCommand(), a.artifactCommand(), a.runsCommand(), a.documentsCommand())
-	group(groupPeople, a.inboxCommand(), a.approveCommand(), a.declineCommand(), a.answerCommand(), a.modeCommand())
-	group(groupDaemon, a.rulesCommand(), a.tokenCommand(), a.infoCommand(), a.hooksCommand(), a.secretsCommand(), a.healthCommand(), a.reloadCommand(), a.drainCommand(), a.logLevelCommand())
-	group(groupDaemon, a.releaseCommand(), a.purgeCommand())
-	root.AddCommand(a.versionCommand(), &cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
+	group(groupCalls, a.artifactCommand(), a.batchCommand(), a.callCommand(), a.callsCommand(), a.cancelCommand(), a.describeCommand(), a.inputCommand(), a.watchCommand())
+	group(groupPeople, a.answerCommand(), a.approveCommand(), a.declineCommand(), a.inboxCommand())
+	group(groupTools, a.hooksCommand(), a.toolsCommand())
+	group(groupRuns, a.documentsCommand(), a.modeCommand(), a.runsCommand())
+	group(GroupStore, a.purgeCommand(), a.releaseCommand())
+	group(groupAccess, a.auditCommand(), a.rulesCommand(), a.secretsCommand(), a.tokenCommand())
+	group(GroupDiagnostics, a.drainCommand(), a.healthCommand(), a.infoCommand(), a.logLevelCommand(), a.reloadCommand(), a.versionCommand())
+	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
 	for _, added := range a.added {
-		if added.below == "" {
-			group(groupDaemon, added.command)
-			continue
-		}
+		parent := root
 		for _, c := range root.Commands() {
-			if c.Name() == added.below {
-				c.AddCommand(added.command)
+			if c.Name() == added.parent {
+				parent = c
 			}
 		}
+		added.command.GroupID = added.group
+		parent.AddCommand(added.command)
 	}
 	a.runFlags(root)
 	return root

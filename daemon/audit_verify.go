@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -24,71 +23,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-func auditCommand(a *cli.App) *cobra.Command {
-	c := &cobra.Command{
-		Use:     "audit",
-		Short:   "Read and verify the chain of audit records",
-		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
-		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
-decided, in a chain that shows what was changed later, and signs now and then
-where it stands. Copy the file of checkpoints to where the daemon cannot write:
-they alone show that the end was cut off, or the whole chain written anew.`,
-	}
-	c.AddCommand(auditExportCommand(a), auditVerifyCommand(a), auditKeyCommand(a))
-	return c
-}
-
-func auditExportCommand(a *cli.App) *cobra.Command {
-	after := int64(0)
-	c := &cobra.Command{
-		Use:     "export",
-		Short:   "Print the records as JSON lines, oldest first",
-		Example: "  toold audit export > audit.jsonl\n  toold audit export --after 5120 >> audit.jsonl",
-		Args:    cli.NoArgs,
-		RunE: withAdmin(a, func(ctx context.Context, c tooldv1.AdminServiceClient) error {
-			out := bufio.NewWriter(a.Out)
-			for l, err := range auditOf(ctx, c, after) {
-				if err != nil {
-					return errors.Join(out.Flush(), err)
-				}
-				b, err := json.Marshal(l)
-				if err != nil {
-					return err
-				}
-				_, _ = out.Write(append(b, '\n')) // Flush says so
-			}
-			return out.Flush()
-		}),
-	}
-	c.Flags().Int64Var(&after, "after", 0, "begin behind the record at this position")
-	return c
-}
-
 // auditOf reads the chain of a daemon.
-func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, after int64) iter.Seq2[audit.Line, error] {
+func auditOf(ctx context.Context, c tooldv1.AdminServiceClient, namespace string) iter.Seq2[audit.Line, error] {
 	return func(yield func(audit.Line, error) bool) {
-		info, err := c.GetInfo(ctx, &tooldv1.GetInfoRequest{})
-		if err != nil {
-			yield(audit.Line{}, err)
-			return
-		}
-		for {
-			page, err := c.ReadAudit(ctx, &tooldv1.ReadAuditRequest{After: after})
-			if err != nil {
-				yield(audit.Line{}, err)
-				return
+		for r, err := range cli.AuditRecords(ctx, c, 0) {
+			line := audit.Line{
+				Namespace: namespace, Position: r.GetPosition(), Time: r.GetTime().AsTime(), Key: r.GetKey(), CallID: r.GetCallId(),
+				Link: r.GetLink(), Record: r.GetRecord(),
 			}
-			for _, r := range page.GetRecords() {
-				line := audit.Line{
-					Namespace: info.GetNamespace(), Position: r.GetPosition(), Time: r.GetTime().AsTime(), Key: r.GetKey(), CallID: r.GetCallId(),
-					Link: r.GetLink(), Record: r.GetRecord(),
-				}
-				if !yield(line, nil) {
-					return
-				}
-				after = r.GetPosition()
-			}
-			if len(page.GetRecords()) == 0 {
+			if !yield(line, err) {
 				return
 			}
 		}
@@ -132,7 +75,7 @@ kept elsewhere, and --key shows that they are the daemon's: see
 				if err != nil {
 					return err
 				}
-				report, err := audit.Verify(info.GetNamespace(), auditOf(ctx, c, 0), signed, page.GetKeptSince().AsTime())
+				report, err := audit.Verify(info.GetNamespace(), auditOf(ctx, c, info.GetNamespace()), signed, page.GetKeptSince().AsTime())
 				if err != nil {
 					return err
 				}

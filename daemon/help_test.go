@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,26 +9,40 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/toold-dev/toold/cli"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestHelp: every command has an example that begins as it is typed, and help that fits a terminal.
+var update = flag.Bool("update", false, "write testdata")
+
+// root is the whole command line.
+func root() *cobra.Command {
+	a := &cli.App{}
+	addCommands(a, options{})
+	return a.Root()
+}
+
+// TestHelp: every command has help that fits a terminal, and examples that parse: commands, flags and arguments that there are.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, below := range c.Commands() {
 			walk(below)
 		}
-		switch {
-		case c.Name() == "help", c.Name() == "exit-codes", c.Name() == "completion", c.HasParent() && c.Parent().Name() == "completion":
-			return
-		case c.Short == "" || c.Example == "":
-			t.Errorf("%s has no example", c.CommandPath())
-		case !strings.Contains(c.Example, "toold"):
-			t.Errorf("the example of %s is %q", c.CommandPath(), c.Example)
+		if c.Name() == "exit-codes" || c.Name() == "help" || c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
+			return // a page, and what cobra brings
+		}
+		if c.Short == "" || !strings.Contains(c.Example, "toold "+strings.TrimPrefix(c.CommandPath(), "toold ")) && c.HasParent() {
+			t.Errorf("%s: help %q, example %q", c.CommandPath(), c.Short, c.Example)
+		}
+		for _, words := range commandsOf(t, c.Example) {
+			if err := parses(words); err != nil {
+				t.Errorf("the example %q of %s: %v", words, c.CommandPath(), err)
+			}
 		}
 		var help strings.Builder
 		c.SetOut(&help)
@@ -38,7 +53,52 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	walk((&cli.App{Environ: nil}).Root())
+	walk(root())
+}
+
+// commandsOf returns the words of each command of toold in a text of shell.
+func commandsOf(t *testing.T, text string) (all [][]string) {
+	t.Helper()
+	script, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	syntax.Walk(script, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 && call.Args[0].Lit() == "toold" {
+			words, err := expand.Fields(nil, call.Args[1:]...)
+			must(t, err)
+			all = append(all, words)
+		}
+		return true
+	})
+	return all
+}
+
+// parses reads a command line as the program does before it runs it.
+func parses(words []string) error {
+	c, rest, err := root().Find(words)
+	if err == nil {
+		err = c.ParseFlags(rest)
+	}
+	if err == nil {
+		err = c.ValidateArgs(c.Flags().Args())
+	}
+	return err
+}
+
+// TestHelpOfAll shows what "toold help" prints.
+func TestHelpOfAll(t *testing.T) {
+	file := filepath.Join("testdata", "help.golden")
+	got := new(run).do(t, t.TempDir(), "help").out
+	if *update {
+		must(t, os.MkdirAll("testdata", 0o755))
+		must(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	must(t, err)
+	if got != string(want) {
+		t.Errorf("%s differs; with -update it is accepted\n--- want\n%s--- got\n%s", file, want, got)
+	}
 }
 
 // completions asks as a shell does.

@@ -24,13 +24,16 @@ func Main(opts ...Option) {
 
 // addCommands adds to the command line what works on this machine's files and processes.
 func addCommands(a *cli.App, o options) {
-	for _, c := range []*cobra.Command{
-		serveCommand(a, o), configCommand(a, o), salvageCommand(a), storeCommand(a), backupCommand(a), restoreCommand(a), auditCommand(a), conformanceCommand(a), sandboxCommand(a, o),
-	} {
-		a.Add("", c)
+	for _, c := range []*cobra.Command{backupCommand(a), restoreCommand(a), salvageCommand(a), storeCommand(a)} {
+		a.Add(cli.GroupStore, c)
 	}
-	a.Add("rules", rulesTestCommand(a, o))
-	a.Add("tools", toolCheckCommand(a))
+	for _, c := range []*cobra.Command{configCommand(a, o), conformanceCommand(a), sandboxCommand(a, o), serveCommand(a, o)} {
+		a.Add(cli.GroupDiagnostics, c)
+	}
+	a.AddTo("audit", auditVerifyCommand(a))
+	a.AddTo("audit", auditKeyCommand(a))
+	a.AddTo("rules", rulesTestCommand(a, o))
+	a.AddTo("tools", toolCheckCommand(a))
 }
 
 // withAdmin calls run with the daemon that the flags name.

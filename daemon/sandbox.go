@@ -20,8 +20,8 @@ import (
 func sandboxCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sandbox", Short: "Try out how commands are isolated on this machine",
-		Long: `Tries isolation without a daemon, as the user who calls it. docs/explanation/isolation.md says
-what the profiles give.`,
+		Long: `Tries isolation without a daemon, as the user who calls it.
+docs/explanation/isolation.md says what the profiles give.`,
 		Example: "  toold sandbox check",
 		Args:    cli.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },

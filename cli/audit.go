@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func (a *App) auditCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "audit",
+		Short:   "Read and verify the chain of audit records",
+		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
+		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
+decided, in a chain that shows what was changed later, and signs now and then
+where it stands. Copy the file of checkpoints to where the daemon cannot write:
+they alone show that the end was cut off, or the whole chain written anew.`,
+	}
+	c.AddCommand(a.auditExportCommand())
+	return c
+}
+
+// An auditLine is one line of an export.
+type auditLine struct {
+	Namespace string          `json:"namespace"`
+	Position  int64           `json:"position"`
+	Time      time.Time       `json:"time"`
+	Key       string          `json:"key"`
+	CallID    string          `json:"call_id,omitempty"`
+	Link      string          `json:"link"` // in hex
+	Record    json.RawMessage `json:"record"`
+}
+
+func (a *App) auditExportCommand() *cobra.Command {
+	after := int64(0)
+	c := &cobra.Command{
+		Use:     "export",
+		Short:   "Print the records as JSON lines, oldest first",
+		Example: "  toold audit export > audit.jsonl\n  toold audit export --after 5120 >> audit.jsonl",
+		Args:    NoArgs,
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			info, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
+			if err != nil {
+				return err
+			}
+			out := bufio.NewWriter(a.Out)
+			lines := json.NewEncoder(out)
+			for r, err := range AuditRecords(ctx, c.admin, after) {
+				if err == nil {
+					err = lines.Encode(auditLine{
+						info.GetNamespace(), r.GetPosition(), r.GetTime().AsTime(), r.GetKey(), r.GetCallId(), hex.EncodeToString(r.GetLink()), r.GetRecord(),
+					})
+				}
+				if err != nil {
+					return errors.Join(out.Flush(), err)
+				}
+			}
+			return out.Flush()
+		}),
+	}
+	c.Flags().Int64Var(&after, "after", 0, "begin behind the record at this position")
+	return c
+}
+
+// AuditRecords reads the chain of the caller's namespace behind a position. An error is the last of the sequence.
+func AuditRecords(ctx context.Context, c tooldv1.AdminServiceClient, after int64) iter.Seq2[*tooldv1.AuditRecord, error] {
+	return func(yield func(*tooldv1.AuditRecord, error) bool) {
+		for {
+			page, err := c.ReadAudit(ctx, &tooldv1.ReadAuditRequest{After: after})
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, r := range page.GetRecords() {
+				if !yield(r, nil) {
+					return
+				}
+				after = r.GetPosition()
+			}
+			if len(page.GetRecords()) == 0 {
+				return
+			}
+		}
+	}
+}
