@@ -3,13 +3,12 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 const insertAction = `INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record)
@@ -22,7 +21,7 @@ func queueActions(b *pgx.Batch, p *group.Plan) {
 	}
 	for _, a := range p.Actions {
 		b.Queue(insertAction, bind([]any{a.Position, a.Namespace, a.ID, a.CallID, word(a.State), word(a.Phase), id(a.End()), a.Due,
-			a.Created.UnixNano(), int64(sum(a.Bytes, a.Namespace, a.ID)), a.Bytes})...)
+			a.Created.UnixNano(), int64(rows.Sum(a.Bytes, a.Namespace, a.ID)), a.Bytes})...)
 	}
 }
 
@@ -36,10 +35,10 @@ func (w *writer) RemoveAction(ctx context.Context, namespace, id string) error {
 	return err
 }
 
-const selectActions = "SELECT position, namespace, id, call_id, state, due, crc, record FROM actions WHERE "
+const selectActions = "SELECT " + rows.ActionColumns + " FROM actions WHERE "
 
 // Actions returns what was not carried out yet.
-func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []store.Action, err error) {
+func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := "position > $1 AND ($2::bytea = '' OR namespace = $2) AND ($3::text = '' OR state = $3::text) ORDER BY position LIMIT $4", []any{q.After, q.Namespace, word(q.State), limit}
 	switch {
@@ -51,20 +50,5 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 		text = "($1::bytea = '' OR namespace = $1) AND phase = $2 AND ends = $3 AND state = 'PENDING' AND position > $4 ORDER BY position LIMIT $5"
 		args = []any{q.Namespace, word(q.Phase), q.End, q.After, limit}
 	}
-	var position, crc int64
-	var due *int64
-	var state string
-	var namespace, id, callID, record []byte
-	err = s.each(ctx, selectActions+text, []any{&position, &namespace, &id, &callID, &state, &due, &crc, &record}, func() { actions = nil }, func() error {
-		known := store.Action{Namespace: string(namespace), ID: string(id), CallID: string(callID)}
-		a := known
-		if int64(sum(record, a.Namespace, a.ID)) != crc || json.Unmarshal(record, &a) != nil {
-			a, a.Broken = known, true
-		}
-		a.Position, a.State, a.Due = position, store.ActionState(state), timeOf(due)
-		actions = append(actions, a)
-		return nil
-	}, args...)
-	slices.SortFunc(actions, func(a, b store.Action) int { return cmp.Compare(a.Position, b.Position) })
-	return actions, err
+	return s.Reader.Actions(ctx, selectActions+text, args...)
 }

@@ -3,13 +3,13 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -92,7 +92,7 @@ func queueChanged(b *pgx.Batch, p *group.Plan) {
 }
 
 func sumDocument(k group.Document, revision int64, value string) int64 {
-	return int64(sum([]byte(value), k.Namespace, string(k.Scope), k.ScopeID, k.Key, strconv.FormatInt(revision, 10)))
+	return int64(rows.SumDocument(k.Namespace, k.DocumentKey, revision, value))
 }
 
 const selectDocuments = `SELECT s.scope, s.scope_id, d.key, d.revision, d.crc, d.value FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS s (scope, scope_id, n)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // nearby is how many changes of anybody are looked at for the next of a feed. Who is near the end finds what there is
@@ -26,13 +27,9 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		if err != nil {
 			return nil, 0, err
 		}
-		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+		slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
 		for _, c := range r.found {
-			entry := store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch}
-			if entry.Events, err = c.decode(0, 1<<30); err != nil {
-				entry.Corrupt, entry.Last = true, c.last
-			}
-			entries = append(entries, entry)
+			entries = append(entries, c.Entry())
 		}
 		after = r.after
 		if newest = r.newest; r.complete || len(entries) >= limit {
@@ -47,7 +44,7 @@ type feedReader struct {
 	f        store.Feed
 	after    int64
 	limit    int
-	found    []chunk
+	found    []rows.Chunk
 	newest   int64
 	complete bool // nothing is left
 }
@@ -80,9 +77,9 @@ func (r *feedReader) cut() bool {
 	if len(r.found) < r.limit {
 		return false
 	}
-	slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+	slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
 	r.found = r.found[:r.limit]
-	r.after = r.found[r.limit-1].position
+	r.after = r.found[r.limit-1].Position
 	return true
 }
 
@@ -91,16 +88,16 @@ func (r *feedReader) cut() bool {
 const page = "(" + `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 	FROM events e CROSS JOIN LATERAL (SELECT namespace, call_id, run_id, thread_id, caller, batch_id FROM calls WHERE position = e.call OFFSET 0) c
 	WHERE e.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY e.position LIMIT $7) UNION ALL (" +
-	`SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events
-	FROM calls c WHERE c.events_last IS NOT NULL AND c.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY c.position LIMIT $7)"
+	`SELECT c.Position, c.namespace, c.call_id, c.Epoch, c.Position, 1::bigint, c.events_last, c.events_crc, c.Events
+	FROM calls c WHERE c.events_last IS NOT NULL AND c.Position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY c.Position LIMIT $7)"
 
 const feedFilter = " AND c.namespace = $3 AND ($4 = ''::bytea OR c.run_id = $4) AND ($5 = ''::bytea OR c.thread_id = $5) AND ($6 = ''::bytea OR c.caller = $6) AND ($8 = ''::bytea OR c.batch_id = $8)"
 
 func (r *feedReader) run(ctx context.Context, conn *pgx.Conn, text string, args []any) error {
-	var c chunk
+	var c rows.Chunk
 	var namespace, id []byte
-	return scan(ctx, conn, text, []any{&c.position, &namespace, &id, &c.epoch, &c.call, &c.first, &c.last, &c.crc, &c.events}, func() error {
-		c.key.Namespace, c.key.ID = string(namespace), string(id)
+	return scan(ctx, conn, text, []any{&c.Position, &namespace, &id, &c.Epoch, &c.Call, &c.First, &c.Last, &c.CRC, &c.Events}, func() error {
+		c.Key.Namespace, c.Key.ID = string(namespace), string(id)
 		r.found = append(r.found, c)
 		return nil
 	}, args...)
@@ -116,12 +113,12 @@ func (r *feedReader) seek(ctx context.Context, conn *pgx.Conn) error {
 		which, id = "thread_id", r.f.Thread
 	}
 	const (
-		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM calls c JOIN events e ON e.call = c.position`
-		calls  = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1::bigint, c.events_last, c.events_crc, c.events FROM calls c`
+		events = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events FROM calls c JOIN events e ON e.call = c.Position`
+		calls  = `SELECT c.Position, c.namespace, c.call_id, c.Epoch, c.Position, 1::bigint, c.events_last, c.events_crc, c.Events FROM calls c`
 	)
 	of := " WHERE c.namespace = $3 AND c." + which + " = $9" + feedFilter
 	text := "(" + events + of + " AND e.position > $1 AND e.position <= $2 ORDER BY e.position LIMIT $7) UNION ALL (" + calls + of +
-		" AND c.events_last IS NOT NULL AND c.position > $1 AND c.position <= $2 ORDER BY c.position LIMIT $7)"
+		" AND c.events_last IS NOT NULL AND c.Position > $1 AND c.Position <= $2 ORDER BY c.Position LIMIT $7)"
 	if err := r.run(ctx, conn, text, bind([]any{r.after, r.newest, r.f.Namespace, r.f.Run, r.f.Thread, r.f.Caller, r.limit, r.f.Batch, id})); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/store/rows"
 )
 
 var (
@@ -214,7 +216,7 @@ func (f *fingerprint) add(values []any) {
 	h.SetSeed(f.seed)
 	word := func(kind byte, b []byte) {
 		h.WriteByte(kind)
-		h.Write(appendLength(nil, len(b)))
+		h.Write(rows.AppendLength(nil, len(b)))
 		h.Write(b)
 	}
 	for _, v := range values {

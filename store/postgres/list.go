@@ -8,27 +8,28 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := plan(q, limit+1)
-	rows, err := s.callRows(ctx, text, args...)
+	found, err := s.FindCalls(ctx, text, args...)
 	if err != nil {
 		return page, err
 	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.Next = rows[limit-1].position
+	if len(found) > limit {
+		found = found[:limit]
+		page.Next = found[limit-1].Position
 	}
-	page.Calls = make([]*call.Call, 0, len(rows))
-	for _, r := range rows {
-		if r.err != nil {
-			page.Corrupt = append(page.Corrupt, r.key)
+	page.Calls = make([]*call.Call, 0, len(found))
+	for _, r := range found {
+		if r.Err != nil {
+			page.Corrupt = append(page.Corrupt, r.Key)
 			continue
 		}
-		page.Calls = append(page.Calls, r.call)
+		page.Calls = append(page.Calls, r.Call)
 	}
 	return page, nil
 }
@@ -86,7 +87,7 @@ func plan(q call.Query, limit int) (text string, args []any) {
 	if len(statuses) > 0 {
 		c.add("calls.status = ANY (%s::text[])", words(statuses))
 	}
-	return "SELECT " + callColumnList + " FROM calls" + c.where() + order, c.args
+	return "SELECT " + rows.CallColumns + " FROM calls" + c.where() + order, c.args
 }
 
 // words is text that [bind] leaves alone.
@@ -100,9 +101,9 @@ func statusPlan(q call.Query, statuses []call.Status, order string) (text string
 		var of conditions
 		of.add("status = ANY (%s::text[])", words(statuses))
 		of.beyond(q, "position")
-		return "SELECT " + callColumnList + " FROM calls WHERE position IN (SELECT position FROM statuses" + of.where() + order + ")" + order, of.args
+		return "SELECT " + rows.CallColumns + " FROM calls WHERE position IN (SELECT position FROM statuses" + of.where() + order + ")" + order, of.args
 	}
-	look := "SELECT c.* FROM statuses CROSS JOIN LATERAL (SELECT " + callColumnList + " FROM calls" + c.where() + " OFFSET 0) c"
+	look := "SELECT c.* FROM statuses CROSS JOIN LATERAL (SELECT " + rows.CallColumns + " FROM calls" + c.where() + " OFFSET 0) c"
 	c.text = nil
 	c.of("statuses", q)
 	var parts []string
@@ -124,7 +125,7 @@ func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
 	c.beyond(q, "call")
 	inner := "SELECT call FROM suspensions" + c.where() + " AND open" + strings.Replace(order, "position", "call", 1)
 	outer, _, _ := strings.Cut(order, " LIMIT ")
-	return "SELECT " + callColumnList + " FROM (" + inner + ") w JOIN calls ON position = w.call" + outer, c.args, true
+	return "SELECT " + rows.CallColumns + " FROM (" + inner + ") w JOIN calls ON position = w.call" + outer, c.args, true
 }
 
 // beyond says where the page begins.

@@ -31,6 +31,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/store/spool"
 )
 
@@ -100,6 +101,7 @@ func (cfg *Config) defaults() error {
 // A Store is a journal on a server.
 type Store struct {
 	*group.Writer
+	rows.Reader
 
 	cfg    Config
 	target *target
@@ -134,6 +136,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, target: target, clock: &clock{machine: cfg.Now}}
+	s.Reader = rows.NewReader(s, &queries)
 	s.writer = &writer{s: s}
 	s.Writer = group.New(group.Config{Database: s.writer, Patience: cfg.Patience, Lost: cfg.Lost})
 	s.shutdown = sync.OnceValue(s.close)

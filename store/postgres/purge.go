@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -20,22 +21,21 @@ func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 }
 
 func (w *writer) purge(ctx context.Context, key call.Key, by call.Purge) error {
-	var row callRow
-	var scanner callScanner
-	err := scan(ctx, w.conn, selectCall, scanner.dest(), func() error { row = scanner.row(); return nil }, bind([]any{key.Namespace, key.ID})...)
+	var row rows.Call
+	err := query(ctx, w.conn, selectCall, func(r rows.Row) error { row = rows.ReadCall(r); return nil }, bind([]any{key.Namespace, key.ID})...)
 	switch {
 	case err != nil:
 		return err
-	case row.position == 0:
+	case row.Position == 0:
 		return w.s.absent(ctx, key)
-	case row.err != nil:
-		return row.err
-	case !row.call.Status.Terminal():
-		return fmt.Errorf("%w: purge of a call that is %s", store.ErrTransition, row.call.Status)
-	case row.call.Purge != nil:
+	case row.Err != nil:
+		return row.Err
+	case !row.Call.Status.Terminal():
+		return fmt.Errorf("%w: purge of a call that is %s", store.ErrTransition, row.Call.Status)
+	case row.Call.Purge != nil:
 		return nil
 	}
-	c := row.call.Purged(by)
+	c := row.Call.Purged(by)
 	c.Revision++
 	record, err := call.EncodeCall(c)
 	if err != nil {
@@ -43,9 +43,9 @@ func (w *writer) purge(ctx context.Context, key call.Key, by call.Purge) error {
 	}
 	// The times of the row stay: retention goes by them.
 	err = w.exec(ctx, "UPDATE calls SET revision = $1, last_sequence = $2, crc = $3, record = $4, events_last = NULL, events_crc = NULL, events = NULL WHERE position = $5",
-		c.Revision, c.LastSequence, int64(sumCall(c, record)), record, row.position)
+		c.Revision, c.LastSequence, sumCall(c, record), record, row.Position)
 	if err == nil {
-		err = w.exec(ctx, "DELETE FROM events WHERE call = $1", row.position)
+		err = w.exec(ctx, "DELETE FROM events WHERE call = $1", row.Position)
 	}
 	if err == nil { // a gate said why it blocked the run
 		err = w.exec(ctx, "UPDATE runs SET reason = '' WHERE namespace = $1 AND id = $2 AND call_id = $3", c.Namespace, c.Run.ID, c.ID)
@@ -104,7 +104,7 @@ func (s *Store) shredDecisions(ctx context.Context, namespace string, ids []stri
 			n++
 			after = string(id)
 			var d store.Decision
-			if int64(sum(b, namespace, after)) == crc && json.Unmarshal(b, &d) == nil && calls[d.CallID] {
+			if int64(rows.Sum(b, namespace, after)) == crc && json.Unmarshal(b, &d) == nil && calls[d.CallID] {
 				found = append(found, d)
 			}
 			return nil
@@ -125,7 +125,7 @@ func (w *writer) shredDecisions(ctx context.Context, namespace string, found []s
 		d.Decision = call.PurgedDecision(&d.Decision)
 		b, err := json.Marshal(d)
 		if err == nil {
-			err = w.exec(ctx, "UPDATE decisions SET crc = $1, decision = $2 WHERE namespace = $3 AND id = $4", int64(sum(b, namespace, d.ID)), b, namespace, d.ID)
+			err = w.exec(ctx, "UPDATE decisions SET crc = $1, decision = $2 WHERE namespace = $3 AND id = $4", int64(rows.Sum(b, namespace, d.ID)), b, namespace, d.ID)
 		}
 		if err != nil {
 			return err

@@ -8,10 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
-
-// errEnough, from a row function, ends the reading: no more rows are wanted.
-var errEnough = errors.New("enough")
 
 // read calls f until it has read without losing the server on the way. f begins anew each time.
 func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
@@ -64,22 +62,22 @@ func (s *Store) each(ctx context.Context, text string, dest []any, reset func(),
 
 // scan runs a statement once.
 func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func() error, args ...any) error {
-	rows, err := conn.Query(ctx, text, args...)
+	found, err := conn.Query(ctx, text, args...)
 	if err != nil {
 		return said(err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
+	defer found.Close()
+	for found.Next() {
+		if err := found.Scan(dest...); err != nil {
 			return said(err)
 		}
-		if err := row(); errors.Is(err, errEnough) {
+		if err := row(); errors.Is(err, rows.ErrEnough) {
 			return nil
 		} else if err != nil {
 			return err
 		}
 	}
-	return said(rows.Err())
+	return said(found.Err())
 }
 
 // row reads one row; ErrNotFound when there is none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // queue queues what a plan writes.
@@ -119,7 +120,7 @@ func (c *callColumns) add(r *group.Row, now time.Time) {
 	c.revisions = append(c.revisions, r.Call.Revision)
 	c.sequences = append(c.sequences, r.Sequence)
 	c.endeds = append(c.endeds, optional(nanos(group.EndOf(r.Call, now))))
-	c.crcs = append(c.crcs, int64(sumCall(r.Call, r.Record)))
+	c.crcs = append(c.crcs, sumCall(r.Call, r.Record))
 	c.records = append(c.records, r.Record)
 }
 
@@ -134,7 +135,7 @@ func (c *callColumns) addNew(r *group.Row) {
 	var events []byte
 	if r.Last > 0 {
 		events = r.Created.Events
-		sum := int64(sumEvents(events, r.Position, 1, r.Last))
+		sum := int64(rows.SumEvents(events, r.Position, 1, r.Last))
 		last, crc = &r.Last, &sum
 	}
 	c.lasts, c.eventCRCs, c.events = append(c.lasts, last), append(c.eventCRCs, crc), append(c.events, events)
@@ -207,7 +208,7 @@ func (w *writer) queueChunks(b *pgx.Batch, p *group.Plan) {
 	for i := range p.Chunks {
 		c := &p.Chunks[i]
 		positions, calls, firsts, lasts = append(positions, c.Position), append(calls, c.Call), append(firsts, c.First), append(lasts, c.Last)
-		crcs, events = append(crcs, int64(sumEvents(c.Events, c.Call, c.First, c.Last))), append(events, c.Events)
+		crcs, events = append(crcs, int64(rows.SumEvents(c.Events, c.Call, c.First, c.Last))), append(events, c.Events)
 	}
 	b.Queue(insertEvents, positions, calls, firsts, lasts, crcs, events, w.s.Identity().Epoch)
 }
@@ -239,7 +240,7 @@ func queueRecords(b *pgx.Batch, p *group.Plan) {
 	for i := range p.Records {
 		r := &p.Records[i]
 		positions, createds = append(positions, r.Position), append(createds, r.Time.UnixNano())
-		crcs = append(crcs, int64(sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID)))
+		crcs = append(crcs, int64(rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID)))
 		namespaces, kinds, keys = append(namespaces, r.Of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
 		calls, bytes = append(calls, r.Of.ID), append(bytes, append([]byte{}, r.Bytes...))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the question.
@@ -102,25 +103,23 @@ func (s *Store) inParts(end string, remove func(ctx context.Context, w *writer, 
 	return nil
 }
 
-const selectOld = "SELECT " + callColumnList + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
+const selectOld = "SELECT " + rows.CallColumns + `, e.ended FROM ended e JOIN calls ON calls.position = e.position WHERE e.ended < $1 AND NOT (thread_id IS NOT NULL AND EXISTS (SELECT 1 FROM statuses t
 	WHERE t.namespace = calls.namespace AND t.thread_id = calls.thread_id AND t.status = 'SUSPENDED'))
 	AND NOT (batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))
 	ORDER BY e.ended LIMIT $2`
 
 // trimCalls puts tombstones in the place of calls.
 func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
-	var scanner callScanner
-	var ended int64
 	var namespaces, ids, digests, statuses, positions, endeds = []string{}, []string{}, []string{}, words{}, []int64{}, []int64{}
-	err = scan(ctx, w.conn, selectOld, append(scanner.dest(), &ended), func() error {
-		r := scanner.row()
+	err = query(ctx, w.conn, selectOld, func(row rows.Row) error {
+		r := rows.ReadCall(row)
 		digest := ""
-		if r.err == nil {
-			digest = r.call.RequestDigest
+		if r.Err == nil {
+			digest = r.Call.RequestDigest
 		}
-		gone = append(gone, r.key)
-		namespaces, ids, digests = append(namespaces, r.key.Namespace), append(ids, r.key.ID), append(digests, digest)
-		statuses, positions, endeds = append(statuses, call.Status(scanner.status)), append(positions, r.position), append(endeds, ended)
+		gone = append(gone, r.Key)
+		namespaces, ids, digests = append(namespaces, r.Key.Namespace), append(ids, r.Key.ID), append(digests, digest)
+		statuses, positions, endeds = append(statuses, call.Status(row.Text(3))), append(positions, r.Position), append(endeds, row.Int(8))
 		return nil
 	}, before.UnixNano(), limit)
 	if err != nil || len(gone) == 0 {
@@ -151,9 +150,9 @@ const (
 // comes later is linked to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
-	DELETE FROM records r USING old WHERE r.position < old.most AND (r.kind <> $2 OR EXISTS (
+	DELETE FROM records r USING old WHERE r.Position < old.most AND (r.kind <> $2 OR EXISTS (
 		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = $2
-			AND later.position > r.position AND later.position < old.most))`
+			AND later.Position > r.Position AND later.Position < old.most))`
 
 func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore time.Time) error {
 	calls, tombstones := callsBefore.UnixNano(), tombstonesBefore.UnixNano()

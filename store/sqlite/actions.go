@@ -3,14 +3,13 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // writeActions makes actions due whose batch or run has ended, then stores new ones.
@@ -26,7 +25,7 @@ func (w *writer) writeActions(p *group.Plan) error {
 			ends = end
 		}
 		err := exec(w.conn, "INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, nanos(a.Created), sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
+			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, nanos(a.Created), rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
 		if err != nil {
 			return err
 		}
@@ -50,7 +49,7 @@ const (
 )
 
 const (
-	selectActions = "SELECT position, namespace, id, call_id, state, due, crc, record FROM actions"
+	selectActions = "SELECT " + rows.ActionColumns + " FROM actions"
 	dueActions    = selectActions + " INDEXED BY actions_due WHERE state = 'PENDING' AND due IS NOT NULL AND due <= ? ORDER BY due, position LIMIT ?"
 	endActions    = selectActions + " INDEXED BY actions_ends WHERE (? = '' OR namespace = ?) AND phase = ? AND ends = ? AND state = 'PENDING' AND position > ? ORDER BY position LIMIT ?"
 	deadActions   = selectActions + " INDEXED BY actions_dead WHERE namespace = ? AND state = 'DEAD' AND position > ? ORDER BY position LIMIT ?"
@@ -59,7 +58,7 @@ const (
 )
 
 // Actions returns what was not carried out yet.
-func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []store.Action, err error) {
+func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Action, error) {
 	limit := cmp.Or(q.Limit, 50)
 	text, args := allActions, []any{q.After, q.Namespace, q.Namespace, string(q.State), string(q.State), limit}
 	switch {
@@ -72,24 +71,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 	case q.State == store.ActionDead && q.Namespace != "":
 		text, args = deadActions, []any{q.Namespace, q.After, limit}
 	}
-	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		return query(conn, text, func(st *sqlite.Stmt) error {
-			actions = append(actions, scanAction(st))
-			return nil
-		}, args...)
-	})
-	slices.SortFunc(actions, func(a, b store.Action) int { return cmp.Compare(a.Position, b.Position) })
-	return actions, err
-}
-
-func scanAction(st *sqlite.Stmt) store.Action {
-	a := store.Action{Namespace: st.ColumnText(1), ID: st.ColumnText(2), CallID: st.ColumnText(3)}
-	record := columnBytes(st, 7)
-	if sum(record, a.Namespace, a.ID) != uint32(st.ColumnInt64(6)) || json.Unmarshal(record, &a) != nil {
-		a = store.Action{Namespace: a.Namespace, ID: a.ID, CallID: a.CallID, Broken: true}
-	}
-	a.Position, a.State, a.Due = st.ColumnInt64(0), store.ActionState(st.ColumnText(4)), columnTime(st, 5)
-	return a
+	return s.Reader.Actions(ctx, text, args...)
 }
 
 // shredActions removes what purged calls asked for.

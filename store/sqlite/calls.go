@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 const insertCall = `INSERT INTO calls (position, namespace, call_id, status, revision, last_sequence, created, updated, ended, epoch,
@@ -28,7 +29,7 @@ func (w *writer) writeCalls(p *group.Plan) (err error) {
 			}
 		case r.Call != nil:
 			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, nanos(p.Now), group.EndOf(r.Call, p.Now),
-				sumCall(nil, r.Call, r.Record), r.Record, r.Position)
+				sumCall(r.Call, r.Record), r.Record, r.Position)
 		default:
 			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, nanos(p.Now), r.Position)
 		}
@@ -76,7 +77,7 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	bindID(st, 14, c.Run.Thread)
 	bindID(st, 15, c.Run.ParentCall)
 	bindID(st, 16, c.BatchID)
-	st.BindInt64(17, int64(sumCall(nil, c, r.Record)))
+	st.BindInt64(17, int64(sumCall(c, r.Record)))
 	st.BindBytes(18, r.Record)
 	if r.Last > 0 {
 		events, err := r.Created.EncodeEvents()
@@ -84,16 +85,14 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 			return err
 		}
 		st.BindInt64(19, r.Last)
-		st.BindInt64(20, int64(sumEvents(nil, events, r.Position, 1, r.Last)))
+		st.BindInt64(20, int64(rows.SumEvents(events, r.Position, 1, r.Last)))
 		st.BindBytes(21, events)
 	}
 	return run(st)
 }
 
-// sumCall is the checksum of a record. It may use the memory behind room: what is summed is on the heap.
-func sumCall(room []byte, c *call.Call, record []byte) uint32 {
-	key := appendKey(appendKey(appendKey(room[len(room):], c.Namespace), c.ID), string(c.Status))
-	return sumParts(appendNumberKey(key, c.Revision), record)
+func sumCall(c *call.Call, record []byte) uint32 {
+	return rows.SumCall(c.Key(), c.Status, c.Revision, record)
 }
 
 // callColumns is what a callScanner reads, of a table that is named calls.
@@ -130,14 +129,14 @@ func (s *callScanner) scan(st *sqlite.Stmt) callRow {
 	}
 	b := s.row[:0]
 	for col := 1; col <= 3; col++ {
-		b = appendColumn(appendLength(b, st.ColumnLen(col)), st, col)
+		b = appendColumn(rows.AppendLength(b, st.ColumnLen(col)), st, col)
 	}
-	b = appendNumberKey(b, st.ColumnInt64(4))
+	b = rows.AppendNumber(b, st.ColumnInt64(4))
 	record := len(b)
 	b = appendColumn(b, st, 7)
 	s.row = b
 	var err error
-	if sumParts(b) != crc {
+	if rows.SumParts(b) != crc {
 		err = errors.New("checksum")
 	} else {
 		r.call, err = call.DecodeCall(b[record:])
@@ -193,7 +192,7 @@ func (s *Store) find(conn *sqlite.Conn, key call.Key) (row callRow, err error) {
 	scanner.pack.position = 0 // what the pack was may have changed
 	err = query(conn, selectCall, func(st *sqlite.Stmt) error {
 		row = scanner.scan(st)
-		return errEnough
+		return rows.ErrEnough
 	}, key.Namespace, key.ID)
 	return row, err
 }

@@ -13,6 +13,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // oldest is the first release of SQLite that cannot damage a database when its write-ahead log is restarted.
@@ -133,13 +134,13 @@ func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ..
 	for i, a := range args {
 		bind(st, i+1, a)
 	}
-	return rows(st, row)
+	return each(st, row)
 }
 
 // run runs a statement that has its values and returns no rows.
-func run(st *sqlite.Stmt) error { return rows(st, nil) }
+func run(st *sqlite.Stmt) error { return each(st, nil) }
 
-func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
+func each(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
 	for {
 		more, err := st.Step()
 		if err != nil {
@@ -152,7 +153,7 @@ func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
 			continue
 		}
 		if err := row(st); err != nil {
-			if errors.Is(err, errEnough) {
+			if errors.Is(err, rows.ErrEnough) {
 				err = nil
 			}
 			return errors.Join(err, st.Reset())
@@ -220,8 +221,39 @@ func columnTime(st *sqlite.Stmt, col int) time.Time {
 	return time.Unix(0, st.ColumnInt64(col)).UTC()
 }
 
-// errEnough, from the row function of query, ends the statement: no more rows are wanted, or not now.
-var errEnough = errors.New("enough")
+// A stmtRow is the row of a statement as package rows reads it.
+type stmtRow struct{ *sqlite.Stmt }
+
+// Int implements [rows.Row].
+func (r stmtRow) Int(col int) int64 { return r.ColumnInt64(col) }
+
+// Text implements [rows.Row].
+func (r stmtRow) Text(col int) string { return r.ColumnText(col) }
+
+// Bytes implements [rows.Row].
+func (r stmtRow) Bytes(col int) []byte { return columnBytes(r.Stmt, col) }
+
+// Time implements [rows.Row].
+func (r stmtRow) Time(col int) time.Time { return columnTime(r.Stmt, col) }
+
+// Null implements [rows.Row].
+func (r stmtRow) Null(col int) bool { return r.ColumnIsNull(col) }
+
+// Query implements [rows.Database].
+func (s *Store) Query(ctx context.Context, text string, reset func(), row func(rows.Row) error, args ...any) error {
+	reset()
+	return s.read(ctx, func(conn *sqlite.Conn) error {
+		return query(conn, text, func(st *sqlite.Stmt) error { return row(stmtRow{st}) }, args...)
+	})
+}
+
+// queries are the texts of the reader.
+var queries = rows.Queries{
+	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = ?", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
+	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision, Run: selectRun, BlockedRuns: selectBlockedRuns,
+	RunCounts: selectRunCounts, Counts: selectCounts, Records: selectRecords, Policies: selectPolicies, Batch: selectBatch, OpenBatches: selectOpenBatches,
+	DeadLetters: countDead,
+}
 
 // snapshotTime is how long a reader may hold a snapshot: while one is held, the write-ahead log cannot start again.
 const snapshotTime = 50 * time.Millisecond

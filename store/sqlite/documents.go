@@ -3,13 +3,13 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -23,7 +23,7 @@ func (w *writer) readDocuments(p *group.Plan) error {
 	for _, k := range p.AskDocuments {
 		err := query(w.conn, selectDocument, func(st *sqlite.Stmt) error {
 			d := store.DocumentState{Revision: st.ColumnInt64(0), Deleted: st.ColumnBool(1), Value: st.ColumnText(3), Group: st.ColumnText(4), CallID: st.ColumnText(5)}
-			d.Broken = sumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value) != uint32(st.ColumnInt64(2))
+			d.Broken = rows.SumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value) != uint32(st.ColumnInt64(2))
 			p.Documents[k] = d
 			return nil
 		}, k.Namespace, string(k.Scope), k.ScopeID, k.Key)
@@ -47,11 +47,7 @@ func (w *writer) writeDocument(k group.Document, d store.DocumentState, now time
 	return exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
 			claim_group = excluded.claim_group, claim_call = excluded.claim_call`,
-		k.Namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), sumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value), d.Value, d.Group, d.CallID)
-}
-
-func sumDocument(namespace string, k store.DocumentKey, revision int64, value string) uint32 {
-	return sum([]byte(value), namespace, string(k.Scope), k.ScopeID, k.Key, strconv.FormatInt(revision, 10))
+		k.Namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, nanos(now), rows.SumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value), d.Value, d.Group, d.CallID)
 }
 
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
@@ -73,7 +69,7 @@ func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store
 		for _, in := range scopes {
 			err := query(conn, selectDocuments, func(st *sqlite.Stmt) error {
 				d := tool.Document{Scope: in.Scope, ScopeID: in.ID, Key: st.ColumnText(0), Revision: st.ColumnInt64(1), Value: st.ColumnText(3)}
-				if sumDocument(namespace, store.DocumentKey{Scope: in.Scope, ScopeID: in.ID, Key: d.Key}, d.Revision, d.Value) != uint32(st.ColumnInt64(2)) {
+				if rows.SumDocument(namespace, store.DocumentKey{Scope: in.Scope, ScopeID: in.ID, Key: d.Key}, d.Revision, d.Value) != uint32(st.ColumnInt64(2)) {
 					return fmt.Errorf("%w: document %s", store.ErrCorrupt, d.Key)
 				}
 				docs = append(docs, d)

@@ -2,42 +2,17 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 func (w *writer) insertEvents(c *group.Chunk) error {
 	return exec(w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		c.Position, c.Call, w.s.Identity().Epoch, c.First, c.Last, sumEvents(nil, c.Events, c.Call, c.First, c.Last), c.Events)
-}
-
-// A chunk is the events that one change brought.
-type chunk struct {
-	position int64
-	key      call.Key
-	epoch    int64
-	call     int64
-	first    int64
-	last     int64
-	crc      uint32
-	events   []byte
-}
-
-// decode returns at most limit events of the chunk, which are above after.
-func (c *chunk) decode(after int64, limit int) ([]call.Event, error) {
-	if sumEvents(nil, c.events, c.call, c.first, c.last) != c.crc {
-		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.first, c.last)
-	}
-	events, err := call.DecodeEventsAfter(c.events, after, limit)
-	if want := min(c.last-max(after, c.first-1), int64(limit)); err != nil || int64(len(events)) != want {
-		return nil, fmt.Errorf("%w: events %d to %d: %w", store.ErrCorrupt, c.first, c.last, err)
-	}
-	return events, nil
+		c.Position, c.Call, w.s.Identity().Epoch, c.First, c.Last, rows.SumEvents(c.Events, c.Call, c.First, c.Last), c.Events)
 }
 
 const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
@@ -48,7 +23,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	if limit <= 0 {
 		limit = 1 << 30
 	}
-	var chunks []chunk
+	var chunks []rows.Chunk
 	err = s.readAll(ctx, func(conn *sqlite.Conn) error {
 		position, err := s.firstChunk(conn, key, after, &chunks)
 		if err != nil {
@@ -56,15 +31,15 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		}
 		have := 0
 		for _, c := range chunks {
-			have = int(c.last - after)
+			have = int(c.Last - after)
 		}
 		if have >= limit {
 			return nil
 		}
 		return query(conn, selectEvents, func(st *sqlite.Stmt) error {
-			chunks = append(chunks, chunk{call: position, first: st.ColumnInt64(0), last: st.ColumnInt64(1), crc: uint32(st.ColumnInt64(2)), events: columnBytes(st, 3)})
+			chunks = append(chunks, rows.Chunk{Call: position, First: st.ColumnInt64(0), Last: st.ColumnInt64(1), CRC: uint32(st.ColumnInt64(2)), Events: columnBytes(st, 3)})
 			if int(st.ColumnInt64(1)-after) >= limit {
-				return errEnough
+				return rows.ErrEnough
 			}
 			return nil
 		}, position, after, limit)
@@ -76,19 +51,8 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 		first, err = s.firstKept(ctx, key)
 		return nil, first, err
 	}
-	for _, c := range chunks {
-		some, err := c.decode(after, limit-len(events))
-		if err != nil && len(events) > 0 {
-			break
-		}
-		if err != nil {
-			return nil, 1, fmt.Errorf("call %s: %w", key.ID, err)
-		}
-		if events = append(events, some...); len(events) >= limit {
-			break
-		}
-	}
-	return events, 1, nil
+	events, err = rows.Log(key.ID, chunks, after, limit)
+	return events, 1, err
 }
 
 // firstKept returns the number with which the log of a call begins when nothing of it was found.
@@ -104,11 +68,11 @@ func (s *Store) firstKept(ctx context.Context, key call.Key) (int64, error) {
 }
 
 // firstChunk finds the call and the chunk in its row, if that is asked for.
-func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
+func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]rows.Chunk) (position int64, err error) {
 	err = query(conn, "SELECT position, events_last FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)
 		if last := st.ColumnInt64(1); last > after {
-			*chunks = []chunk{{call: position, first: 1, last: last}}
+			*chunks = []rows.Chunk{{Call: position, First: 1, Last: last}}
 		}
 		return nil
 	}, key.Namespace, key.ID)
@@ -120,18 +84,18 @@ func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks 
 	}
 	c := &(*chunks)[0]
 	return position, query(conn, "SELECT events_crc, events FROM calls WHERE position = ?", func(st *sqlite.Stmt) error {
-		c.crc, c.events = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
+		c.CRC, c.Events = uint32(st.ColumnInt64(0)), columnBytes(st, 1)
 		return nil
 	}, position)
 }
 
 // packedChunk is firstChunk for a call that may be in a pack.
-func (s *Store) packedChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]chunk) (position int64, err error) {
+func (s *Store) packedChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]rows.Chunk) (position int64, err error) {
 	err = query(conn, selectPacked, func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)
 		m := new(pack).find(st)
 		if m.eventsLast > after || m.record == nil {
-			*chunks = []chunk{m.chunk()}
+			*chunks = []rows.Chunk{m.chunk()}
 		}
 		return nil
 	}, key.Namespace, key.ID)

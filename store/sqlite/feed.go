@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // nearby is how many changes of anybody are looked at for the next of a run or thread. Who is near the end finds what
@@ -23,13 +24,9 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 		if err := s.readAll(ctx, r.read); err != nil {
 			return nil, 0, err
 		}
-		slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+		slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
 		for _, c := range r.found {
-			entry := store.FeedEntry{Position: c.position, Key: c.key, Epoch: c.epoch}
-			if entry.Events, err = c.decode(0, 1<<30); err != nil {
-				entry.Corrupt, entry.Last = true, c.last
-			}
-			entries = append(entries, entry)
+			entries = append(entries, c.Entry())
 		}
 		after = r.after
 		if newest = r.newest; r.complete || len(entries) >= limit {
@@ -44,7 +41,7 @@ type feedReader struct {
 	after    int64
 	limit    int
 	began    time.Time
-	found    []chunk
+	found    []rows.Chunk
 	newest   int64
 	complete bool // nothing is left
 }
@@ -65,9 +62,9 @@ func (r *feedReader) read(conn *sqlite.Conn) error {
 			return err
 		}
 		if len(r.found) >= r.limit {
-			slices.SortFunc(r.found, func(a, b chunk) int { return cmp.Compare(a.position, b.position) })
+			slices.SortFunc(r.found, func(a, b rows.Chunk) int { return cmp.Compare(a.Position, b.Position) })
 			r.found = r.found[:r.limit]
-			r.after = r.found[r.limit-1].position
+			r.after = r.found[r.limit-1].Position
 			return nil
 		}
 		if r.after = to; to == r.newest {
@@ -85,13 +82,13 @@ func (r *feedReader) read(conn *sqlite.Conn) error {
 
 const (
 	feedEvents = `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
-		FROM events e CROSS JOIN calls c ON c.position = e.call WHERE `
-	feedCalls = `SELECT c.position, c.namespace, c.call_id, c.epoch, c.position, 1, c.events_last, c.events_crc, c.events
+		FROM events e CROSS JOIN calls c ON c.Position = e.call WHERE `
+	feedCalls = `SELECT c.Position, c.namespace, c.call_id, c.Epoch, c.Position, 1, c.events_last, c.events_crc, c.Events
 		FROM calls c NOT INDEXED WHERE c.events_last IS NOT NULL AND ` // but by position
 	// The empty words of a feed select all.
 	feedFilter = ` AND c.namespace = ?3 AND (?4 = '' OR c.run_id = ?4) AND (?5 = '' OR c.thread_id = ?5) AND (?6 = '' OR c.caller = ?6) AND (?8 = '' OR c.batch_id = ?8)`
 	scanEvents = feedEvents + "e.position > ?1 AND e.position <= ?2" + feedFilter + " ORDER BY e.position LIMIT ?7"
-	scanCalls  = feedCalls + "c.position > ?1 AND c.position <= ?2" + feedFilter + " ORDER BY c.position LIMIT ?7"
+	scanCalls  = feedCalls + "c.Position > ?1 AND c.Position <= ?2" + feedFilter + " ORDER BY c.Position LIMIT ?7"
 )
 
 // scan reads what of the feed is at positions up to to.
@@ -133,7 +130,7 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 			}
 		}
 		if found == r.limit {
-			return errEnough
+			return rows.ErrEnough
 		}
 		return nil
 	}, r.after, to, r.f.Namespace)
@@ -172,8 +169,8 @@ func (m *packed) memberOf(conn *sqlite.Conn, f store.Feed) (bool, error) {
 }
 
 func (r *feedReader) add(st *sqlite.Stmt) error {
-	r.found = append(r.found, chunk{position: st.ColumnInt64(0), key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, epoch: st.ColumnInt64(3),
-		call: st.ColumnInt64(4), first: st.ColumnInt64(5), last: st.ColumnInt64(6), crc: uint32(st.ColumnInt64(7)), events: columnBytes(st, 8)})
+	r.found = append(r.found, rows.Chunk{Position: st.ColumnInt64(0), Key: call.Key{Namespace: st.ColumnText(1), ID: st.ColumnText(2)}, Epoch: st.ColumnInt64(3),
+		Call: st.ColumnInt64(4), First: st.ColumnInt64(5), Last: st.ColumnInt64(6), CRC: uint32(st.ColumnInt64(7)), Events: columnBytes(st, 8)})
 	return nil
 }
 
@@ -186,10 +183,10 @@ func seekIn(kind string) string {
 }
 
 // seekInBatch is seekIn for the calls of a batch, which are few.
-const seekInBatch = `SELECT * FROM (SELECT e.position, 1 FROM calls c INDEXED BY calls_batch CROSS JOIN events e INDEXED BY events_call ON e.call = c.position
+const seekInBatch = `SELECT * FROM (SELECT e.position, 1 FROM calls c INDEXED BY calls_batch CROSS JOIN events e INDEXED BY events_call ON e.call = c.Position
 	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND e.position > ?1 ORDER BY 1 LIMIT ?4)
-	UNION ALL SELECT * FROM (SELECT c.position, 0 FROM calls c INDEXED BY calls_batch
-	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND c.position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4`
+	UNION ALL SELECT * FROM (SELECT c.Position, 0 FROM calls c INDEXED BY calls_batch
+	WHERE c.namespace = ?2 AND c.batch_id = ?3 AND c.Position > ?1 ORDER BY 1 LIMIT ?4) ORDER BY 1 LIMIT ?4`
 
 // seek finds what comes next through the calls of the run, thread or batch.
 func (r *feedReader) seek(conn *sqlite.Conn) error {
@@ -213,7 +210,7 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 		return err
 	}
 	for _, p := range places {
-		text := feedCalls + "c.position = ?1 AND ?2 = ?2" + feedFilter
+		text := feedCalls + "c.Position = ?1 AND ?2 = ?2" + feedFilter
 		if p.chunk {
 			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Calls returns a page of calls.
@@ -20,14 +21,14 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	}
 	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
-	var rows []callRow
+	var found []callRow
 	scanner := callScanner{shelf: &s.shelf}
 	full := false
 	take := func(r callRow) error {
-		if full = len(rows) == limit; full {
-			return errEnough
+		if full = len(found) == limit; full {
+			return rows.ErrEnough
 		}
-		rows = append(rows, r)
+		found = append(found, r)
 		return nil
 	}
 	for after := q.After; ; {
@@ -50,7 +51,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 					return err
 				}
 				if more = time.Since(began) > snapshotTime; more {
-					return errEnough
+					return rows.ErrEnough
 				}
 				return nil
 			}, append([]any{from(q, after)}, args...)...)
@@ -63,10 +64,10 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 		}
 	}
 	if full {
-		page.Next = rows[limit-1].position
+		page.Next = found[limit-1].position
 	}
-	page.Calls = make([]*call.Call, 0, len(rows))
-	for _, r := range rows {
+	page.Calls = make([]*call.Call, 0, len(found))
+	for _, r := range found {
 		if r.err != nil {
 			page.Corrupt = append(page.Corrupt, r.key)
 			continue
@@ -110,15 +111,15 @@ func selectsMember(rest call.Query) string {
 
 // everything is the statement for all calls of all namespaces: rows, and packs with all that is in them.
 func everything(q call.Query) string {
-	rows, packs, order := "position < ?1", "position < ?1", " ORDER BY position DESC"
+	inRows, packs, order := "position < ?1", "position < ?1", " ORDER BY position DESC"
 	if q.OldestFirst {
-		rows, packs, order = "position > ?1", "position > ?1 - 8 AND last > ?1", " ORDER BY position"
+		inRows, packs, order = "position > ?1", "position > ?1 - 8 AND last > ?1", " ORDER BY position"
 	}
 	others := ""
 	if filters(q) {
 		others = ", NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 	}
-	return selects(q) + "calls WHERE " + rows + " UNION ALL SELECT position, namespace, NULL, 0, position, last, 0, members" + others + " FROM packs WHERE " + packs + order
+	return selects(q) + "calls WHERE " + inRows + " UNION ALL SELECT position, namespace, NULL, 0, position, last, 0, members" + others + " FROM packs WHERE " + packs + order
 }
 
 // isPack reports whether the columns are those of a pack with all that is in it.

@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // What a pack holds at most: enough that a call costs no row, little enough that to read one call is not to read many.
@@ -149,9 +150,9 @@ func (w *writer) fill(position int64, b []byte) error {
 // appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
 // and its events, none when the record implies them. In front of the members is where each of them ends.
 func appendMember(b []byte, r *group.Row) []byte {
-	b = binary.BigEndian.AppendUint32(b, sumCall(b, r.Call, r.Record))
-	b = binary.BigEndian.AppendUint32(b, sumEvents(b, r.Created.Events, r.Position, 1, r.Last))
+	b = binary.BigEndian.AppendUint32(b, sumCall(r.Call, r.Record))
+	b = binary.BigEndian.AppendUint32(b, rows.SumEvents(r.Created.Events, r.Position, 1, r.Last))
 	b = binary.BigEndian.AppendUint64(b, uint64(r.Last))
-	b = append(appendKey(b, r.Call.ID), appendLength(nil, len(r.Record))...)
+	b = append(rows.AppendWord(b, r.Call.ID), rows.AppendLength(nil, len(r.Record))...)
 	return append(append(b, r.Record...), r.Created.Events...)
 }

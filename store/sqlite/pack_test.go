@@ -154,7 +154,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 				t.Fatalf("bit %d: read %+v", bit, r.call)
 			}
 			c := m.chunk()
-			if events, err := c.decode(0, 10); err == nil && len(events) != told {
+			if events, err := c.Decode(0, 10); err == nil && len(events) != told {
 				t.Fatalf("bit %d: read %+v", bit, events)
 			} else if r.err != nil || err != nil {
 				refused++
@@ -294,7 +294,7 @@ func FuzzPack(f *testing.F) {
 				t.Errorf("call %d of %d: %+v", at, last, r.call)
 			}
 			c := m.chunk()
-			_, _ = c.decode(0, 10)
+			_, _ = c.Decode(0, 10)
 		}
 	})
 }

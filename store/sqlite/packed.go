@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // A pack is a row of packs.
@@ -112,7 +113,7 @@ func (m *packed) key() call.Key { return call.Key{Namespace: m.pack.namespace, I
 // whole reports whether the record is what was written.
 func (m *packed) whole() bool {
 	c := call.Call{Namespace: m.pack.namespace, ID: m.id, Status: call.Succeeded, Revision: 1}
-	return m.record != nil && sumCall(nil, &c, m.record) == m.crc
+	return m.record != nil && sumCall(&c, m.record) == m.crc
 }
 
 // row decodes the call.
@@ -140,20 +141,20 @@ func (m *packed) speaksOf(words ...string) bool {
 	return true
 }
 
-func (m *packed) chunk() chunk {
+func (m *packed) chunk() rows.Chunk {
 	crc, events := m.log()
-	return chunk{position: m.position, key: m.key(), epoch: m.pack.epoch, call: m.position, first: 1, last: m.eventsLast, crc: crc, events: events}
+	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: crc, Events: events}
 }
 
 // log returns the events as they are in a row, with their checksum. Those that the record implies are broken when it is.
 func (m *packed) log() (crc uint32, events []byte) {
-	if len(m.events) > 0 || sumEvents(nil, nil, m.position, 1, m.eventsLast) != m.eventsCRC {
+	if len(m.events) > 0 || rows.SumEvents(nil, m.position, 1, m.eventsLast) != m.eventsCRC {
 		return m.eventsCRC, bytes.Clone(m.events)
 	}
 	if r := m.row(); r.err == nil {
 		events, _ = call.EncodeEvents(call.ImpliedEvents(r.call)) // whose times were decoded
 	}
-	crc = sumEvents(nil, events, m.position, 1, m.eventsLast)
+	crc = rows.SumEvents(events, m.position, 1, m.eventsLast)
 	if len(events) == 0 {
 		crc++
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -53,7 +54,7 @@ func (w *writer) purge(key call.Key, by call.Purge) error {
 	}
 	// The times of the row stay: retention goes by them.
 	err = exec(w.conn, "UPDATE calls SET revision = ?, last_sequence = ?, crc = ?, record = ?, events_last = NULL, events_crc = NULL, events = NULL WHERE position = ?",
-		c.Revision, c.LastSequence, sumCall(nil, c, record), record, row.position)
+		c.Revision, c.LastSequence, sumCall(c, record), record, row.position)
 	if err == nil {
 		err = exec(w.conn, "DELETE FROM events WHERE call = ?", row.position)
 	}
@@ -155,7 +156,7 @@ func (s *Store) shredDecisions(ctx context.Context, namespace string, calls map[
 				after = st.ColumnText(0)
 				b := columnBytes(st, 2)
 				k := keptDecision{id: after}
-				if sum(b, namespace, after) == uint32(st.ColumnInt64(1)) && json.Unmarshal(b, &k.decision) == nil && calls[k.decision.CallID] {
+				if rows.Sum(b, namespace, after) == uint32(st.ColumnInt64(1)) && json.Unmarshal(b, &k.decision) == nil && calls[k.decision.CallID] {
 					found = append(found, k)
 				}
 				return nil
@@ -177,7 +178,7 @@ func (w *writer) shredDecisions(namespace string, found []keptDecision) error {
 		d.Decision = call.PurgedDecision(&d.Decision)
 		b, err := json.Marshal(d)
 		if err == nil {
-			err = exec(w.conn, "UPDATE decisions SET crc = ?, decision = ? WHERE namespace = ? AND id = ?", sum(b, namespace, found[i].id), b, namespace, found[i].id)
+			err = exec(w.conn, "UPDATE decisions SET crc = ?, decision = ? WHERE namespace = ? AND id = ?", rows.Sum(b, namespace, found[i].id), b, namespace, found[i].id)
 		}
 		if err != nil {
 			return err

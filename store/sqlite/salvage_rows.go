@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // A salvageTable is how a table is read: by its position or rowid, else from both ends of its key.
@@ -277,10 +278,10 @@ func (s *salvage) rebuild() error {
 // next. It reports whether the log is whole.
 func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
 	whole = true
-	var chunks []chunk
+	var chunks []rows.Chunk
 	err = query(s.w.conn, `SELECT epoch, 1, events_last, events_crc, events FROM calls WHERE position = ?1 AND events_last IS NOT NULL
 		UNION ALL SELECT * FROM (SELECT epoch, first, last, crc, events FROM events WHERE call = ?1 ORDER BY last)`, func(st *sqlite.Stmt) error {
-		chunks = append(chunks, chunk{call: position, epoch: st.ColumnInt64(0), first: st.ColumnInt64(1), last: st.ColumnInt64(2), crc: uint32(st.ColumnInt64(3)), events: columnBytes(st, 4)})
+		chunks = append(chunks, rows.Chunk{Call: position, Epoch: st.ColumnInt64(0), First: st.ColumnInt64(1), Last: st.ColumnInt64(2), CRC: uint32(st.ColumnInt64(3)), Events: columnBytes(st, 4)})
 		return nil
 	}, position)
 	if err != nil {
@@ -294,18 +295,18 @@ func (s *salvage) mendLog(position, last int64) (whole bool, err error) {
 		whole = false
 		s.newest++
 		return exec(s.w.conn, "INSERT INTO events (position, call, epoch, first, last, crc, events) VALUES (?, ?, ?, ?, ?, ?, x'')",
-			s.newest, position, epoch, next, to, sumEvents(nil, nil, position, next, to)+1)
+			s.newest, position, epoch, next, to, rows.SumEvents(nil, position, next, to)+1)
 	}
-	slices.SortFunc(chunks, func(a, b chunk) int { return cmp.Compare(a.last, b.last) })
+	slices.SortFunc(chunks, func(a, b rows.Chunk) int { return cmp.Compare(a.Last, b.Last) })
 	for _, c := range chunks {
-		epoch, s.epoch = c.epoch, max(s.epoch, c.epoch)
-		if err := fill(c.first - 1); err != nil {
+		epoch, s.epoch = c.Epoch, max(s.epoch, c.Epoch)
+		if err := fill(c.First - 1); err != nil {
 			return false, err
 		}
-		if _, err := c.decode(c.first-1, int(c.last-c.first+1)); errors.Is(err, store.ErrCorrupt) {
+		if _, err := c.Decode(c.First-1, int(c.Last-c.First+1)); errors.Is(err, store.ErrCorrupt) {
 			whole = false
 		}
-		next = max(next, c.last+1)
+		next = max(next, c.Last+1)
 	}
 	return whole, fill(last)
 }

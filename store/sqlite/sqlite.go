@@ -21,6 +21,7 @@ import (
 
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 	"github.com/toold-dev/toold/store/spool"
 )
 
@@ -45,6 +46,7 @@ type Config struct {
 // A Store is a journal on a disk.
 type Store struct {
 	*group.Writer
+	rows.Reader
 
 	cfg   Config
 	files *files
@@ -97,6 +99,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), ids: newIDFilter(), learned: make(chan struct{})}
+	s.Reader = rows.NewReader(s, &queries)
 	s.writer = newWriter(s)
 	s.Writer = group.New(group.Config{Database: s.writer, Implied: implied})
 	s.shutdown = sync.OnceValue(s.close)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Trim forgets what is old. Terminal calls of a thread with an open suspension stay: their output belongs to the
@@ -137,13 +138,13 @@ func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectOldAtOnce, func(st *sqlite.Stmt) error {
 				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= nanos(before) || !packed && st.ColumnInt64(3) >= nanos(before.Add(time.Hour)) {
-					return errEnough
+					return rows.ErrEnough
 				} else if packed {
 					old = append(old, st.ColumnInt64(0))
 				}
 				seen = st.ColumnInt64(0)
 				if more = time.Since(began) > snapshotTime && len(old) < limit; more || len(old) == limit {
-					return errEnough
+					return rows.ErrEnough
 				}
 				return nil
 			}, seen)

@@ -6,6 +6,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // trimPacks forgets packs, whose calls ended in the order of their positions.
@@ -15,7 +16,7 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 		err := query(w.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
 			var p pack
 			if p.read(st); p.updated >= nanos(before) || len(old) > limit/packCalls {
-				return errEnough
+				return rows.ErrEnough
 			}
 			old = append(old, p)
 			return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // checkpointBytes is about how much is written before the log is copied into the database: large enough that pages
@@ -136,7 +137,7 @@ func (w *writer) readState(key call.Key, s *group.State) error {
 			m := new(pack).find(st)
 			s.Standing = store.Standing{Status: call.Succeeded, Revision: 1, LastSequence: m.eventsLast}
 		}
-		return errEnough
+		return rows.ErrEnough
 	}, key.Namespace, key.ID)
 	if err == nil && s.Position == 0 {
 		s.Trimmed, err = w.s.isTrimmed(w.conn, key)
@@ -176,7 +177,7 @@ func (w *writer) writePlan(p *group.Plan) error {
 		}
 	}
 	for _, a := range p.Answers {
-		if err := exec(w.conn, insertDecision, a.Namespace, a.ID, sum(a.Bytes, a.Namespace, a.ID), a.Bytes); err != nil {
+		if err := exec(w.conn, insertDecision, a.Namespace, a.ID, rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/store/rows"
+)
+
+// A rawRow is a row as package rows reads it: the server sends integers, texts and bytes in their binary form.
+type rawRow [][]byte
+
+// Int implements [rows.Row].
+func (r rawRow) Int(col int) (n int64) {
+	switch b := r[col]; len(b) {
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(b)))
+	case 8:
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+// Text implements [rows.Row].
+func (r rawRow) Text(col int) string { return string(r[col]) }
+
+// Bytes implements [rows.Row].
+func (r rawRow) Bytes(col int) []byte { return append([]byte{}, r[col]...) }
+
+// Time implements [rows.Row].
+func (r rawRow) Time(col int) time.Time {
+	n := r.Int(col)
+	return timeOf(&n)
+}
+
+// Null implements [rows.Row].
+func (r rawRow) Null(col int) bool { return r[col] == nil }
+
+// Query implements [rows.Database].
+func (s *Store) Query(ctx context.Context, text string, reset func(), row func(rows.Row) error, args ...any) error {
+	args = bind(args)
+	return s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		reset()
+		return query(ctx, conn, text, row, args...)
+	})
+}
+
+// query runs a statement once.
+func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) error, args ...any) error {
+	found, err := conn.Query(ctx, text, args...)
+	if err != nil {
+		return said(err)
+	}
+	defer found.Close()
+	for found.Next() {
+		if err := row(rawRow(found.RawValues())); errors.Is(err, rows.ErrEnough) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return said(found.Err())
+}
+
+// queries are the texts of the reader.
+var queries = rows.Queries{
+	CallAt: "SELECT " + rows.CallColumns + " FROM calls WHERE position = $1", BySuspension: selectBySuspension, Due: selectDue, DueNamespaces: selectDueNamespaces,
+	NextExpiry: selectNextExpiry, Waiting: selectWaiting, Decision: selectDecision,
+	Run:         "SELECT " + rows.RunColumns + " FROM runs WHERE namespace = $1 AND id = $2",
+	BlockedRuns: "SELECT " + rows.RunColumns + " FROM runs WHERE (namespace, id) > ($1, $2) AND state = 'BLOCKED' ORDER BY namespace, id LIMIT $3",
+	RunCounts:   "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
+	Counts:      "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
+	Records:     selectRecords, Policies: selectPolicies, Batch: selectBatch, OpenBatches: selectOpen,
+	DeadLetters: "SELECT namespace, count(*) FROM actions WHERE state = 'DEAD' GROUP BY namespace",
+}

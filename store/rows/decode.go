@@ -1,0 +1,169 @@
+package rows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A Row is one row of a result. Columns count from 0; one that is NULL is zero. What it returns stays when the next row is read.
+type Row interface {
+	Int(col int) int64
+	Text(col int) string
+	Bytes(col int) []byte
+	Time(col int) time.Time // nanoseconds since 1970
+	Null(col int) bool
+}
+
+var errChecksum = errors.New("checksum")
+
+// CallColumns is what [ReadCall] reads, of a table that is named calls.
+const CallColumns = "calls.position, calls.namespace, call_id, calls.status, revision, last_sequence, crc, record"
+
+// A Call is a call as it was stored, or why it cannot be read.
+type Call struct {
+	Position int64
+	Key      call.Key
+	Call     *call.Call // nil with Err
+	Err      error
+}
+
+// ReadCall reads CallColumns.
+func ReadCall(r Row) Call {
+	c := Call{Position: r.Int(0), Key: call.Key{Namespace: r.Text(1), ID: r.Text(2)}}
+	record := r.Bytes(7)
+	err := errChecksum
+	if SumCall(c.Key, call.Status(r.Text(3)), r.Int(4), record) == uint32(r.Int(6)) {
+		c.Call, err = call.DecodeCall(record)
+	}
+	if err != nil {
+		c.Call, c.Err = nil, fmt.Errorf("%w: call %s: %w", store.ErrCorrupt, c.Key.ID, err)
+		return c
+	}
+	c.Call.LastSequence = max(c.Call.LastSequence, r.Int(5))
+	return c
+}
+
+// A Chunk is the events that one change brought.
+type Chunk struct {
+	Position    int64 // in feeds
+	Key         call.Key
+	Epoch       int64
+	Call        int64 // position of the call
+	First, Last int64
+	CRC         uint32
+	Events      []byte
+}
+
+// Decode returns at most limit events of the chunk, which are above after.
+func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
+	if SumEvents(c.Events, c.Call, c.First, c.Last) != c.CRC {
+		return nil, fmt.Errorf("%w: events %d to %d", store.ErrCorrupt, c.First, c.Last)
+	}
+	events, err := call.DecodeEventsAfter(c.Events, after, limit)
+	if want := min(c.Last-max(after, c.First-1), int64(limit)); err != nil || int64(len(events)) != want {
+		return nil, fmt.Errorf("%w: events %d to %d: %w", store.ErrCorrupt, c.First, c.Last, err)
+	}
+	return events, nil
+}
+
+// Log returns at most limit events above after of a call's chunks. A broken chunk is refused when it is the first, so that
+// what stands before it can be read.
+func Log(id string, chunks []Chunk, after int64, limit int) (events []call.Event, err error) {
+	for i := range chunks {
+		some, err := chunks[i].Decode(after, limit-len(events))
+		if err != nil && len(events) > 0 {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("call %s: %w", id, err)
+		}
+		if events = append(events, some...); len(events) >= limit {
+			break
+		}
+	}
+	return events, nil
+}
+
+// Entry is the chunk in a feed.
+func (c *Chunk) Entry() store.FeedEntry {
+	e := store.FeedEntry{Position: c.Position, Key: c.Key, Epoch: c.Epoch}
+	var err error
+	if e.Events, err = c.Decode(0, 1<<30); err != nil {
+		e.Corrupt, e.Last = true, c.Last
+	}
+	return e
+}
+
+// A Batch is a batch as it was stored, or why it cannot be read.
+type Batch struct {
+	Key   call.Key
+	Batch *call.Batch // nil with Err
+	Err   error
+}
+
+// BatchColumns is what [ReadBatch] reads.
+const BatchColumns = "namespace, batch_id, ended, trimmed, crc, record"
+
+// ReadBatch reads BatchColumns.
+func ReadBatch(r Row) (b Batch) {
+	b.Key = call.Key{Namespace: r.Text(0), ID: r.Text(1)}
+	if !r.Null(3) {
+		b.Err = store.ErrTrimmed
+		return b
+	}
+	record := r.Bytes(5)
+	err := errChecksum
+	if Sum(record, b.Key.Namespace, b.Key.ID) == uint32(r.Int(4)) {
+		b.Batch, err = call.DecodeBatch(record)
+	}
+	if err != nil {
+		b.Batch, b.Err = nil, fmt.Errorf("%w: batch %s: %w", store.ErrCorrupt, b.Key.ID, err)
+		return b
+	}
+	b.Batch.Ended = r.Time(2)
+	return b
+}
+
+// ActionColumns is what [ReadAction] reads.
+const ActionColumns = "position, namespace, id, call_id, state, due, crc, record"
+
+// ReadAction reads ActionColumns.
+func ReadAction(r Row) store.Action {
+	known := store.Action{Namespace: r.Text(1), ID: r.Text(2), CallID: r.Text(3)}
+	a, record := known, r.Bytes(7)
+	if Sum(record, a.Namespace, a.ID) != uint32(r.Int(6)) || json.Unmarshal(record, &a) != nil {
+		a, a.Broken = known, true
+	}
+	a.Position, a.State, a.Due = r.Int(0), store.ActionState(r.Text(4)), r.Time(5)
+	return a
+}
+
+// RunColumns is what readRun reads.
+const RunColumns = "namespace, id, owner, state, reason, call_id, changed"
+
+func readRun(r Row) store.Run {
+	return store.Run{Namespace: r.Text(0), ID: r.Text(1), Owner: r.Text(2), State: call.RunState(r.Text(3)), Reason: r.Text(4), CallID: r.Text(5), Changed: r.Time(6)}
+}
+
+// A policy is a policy as it was stored, or why it cannot be read.
+type policy struct {
+	store.Policy
+	err error
+}
+
+// PolicyColumns is what readPolicy reads.
+const PolicyColumns = "namespace, kind, key, scope, scope_id, expires, crc, value"
+
+func readPolicy(r Row) policy {
+	p := policy{Policy: store.Policy{Namespace: r.Text(0), Kind: r.Text(1), Key: r.Text(2), Scope: tool.Scope(r.Text(3)), ScopeID: r.Text(4), Expires: r.Time(5), Value: r.Bytes(7)}}
+	if SumPolicy(&p.Policy) != uint32(r.Int(6)) {
+		p.err = fmt.Errorf("%w: policy %s %s", store.ErrCorrupt, p.Kind, p.Key)
+	}
+	return p
+}

@@ -1,0 +1,255 @@
+package rows
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
+)
+
+// ErrEnough, from the row function of a query, ends it: no more rows are wanted.
+var ErrEnough = errors.New("enough")
+
+// A Database runs queries.
+type Database interface {
+	// Query calls row with each row. When the query is begun anew, reset is called before the first row.
+	Query(ctx context.Context, text string, reset func(), row func(Row) error, args ...any) error
+	Now() time.Time // the store's clock
+}
+
+// Queries are the texts of a [Reader]. Each says what it selects and which values it takes.
+type Queries struct {
+	CallAt        string // CallColumns; a position
+	BySuspension  string // CallColumns; namespace, id
+	Due           string // CallColumns, by their expiry; time, namespace, limit, offset
+	DueNamespaces string // namespaces; time
+	NextExpiry    string // a time
+	Waiting       string // of open suspensions: action, how many, position of the oldest call
+	Decision      string // crc, decision; namespace, id
+	Run           string // RunColumns; namespace, id
+	BlockedRuns   string // RunColumns in order; namespace and id that they are beyond, limit
+	RunCounts     string // status, how many calls; namespace, id
+	Counts        string // status, how many calls
+	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position that they are beyond, limit
+	Policies      string // PolicyColumns in order; namespace, kind and key that they are beyond, limit
+	Batch         string // BatchColumns; namespace, id
+	OpenBatches   string // BatchColumns in order; namespace and id that they are beyond, limit
+	DeadLetters   string // namespace, how many dead actions
+}
+
+// A Reader reads the tables that both stores read alike.
+type Reader struct {
+	db   Database
+	text *Queries
+}
+
+// NewReader returns a reader.
+func NewReader(db Database, text *Queries) Reader { return Reader{db, text} }
+
+// all returns what read makes of each row of a query.
+func all[T any](ctx context.Context, r *Reader, text string, read func(Row) T, args ...any) (found []T, err error) {
+	err = r.db.Query(ctx, text, func() { found = nil }, func(row Row) error {
+		found = append(found, read(row))
+		return nil
+	}, args...)
+	return found, err
+}
+
+// one is all for a query that finds one row at most; ErrNotFound when there is none.
+func one[T any](ctx context.Context, r *Reader, text string, read func(Row) T, args ...any) (t T, err error) {
+	found, err := all(ctx, r, text, read, args...)
+	if err == nil && len(found) == 0 {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return t, err
+	}
+	return found[0], nil
+}
+
+// pages visits what a query finds, some rows at a time. Nothing is held while visit runs, so it may write. beyond returns the
+// values that the next page begins beyond.
+func pages[T any](ctx context.Context, r *Reader, text string, size int, read func(Row) T, beyond func(T) []any, visit func(T) error) error {
+	var last T
+	for n := size; n == size; {
+		found, err := all(ctx, r, text, read, append(beyond(last), size)...)
+		if err != nil {
+			return err
+		}
+		for _, t := range found {
+			if err := visit(t); err != nil {
+				return err
+			}
+			last = t
+		}
+		n = len(found)
+	}
+	return nil
+}
+
+// FindCalls returns the calls that a query finds, which selects CallColumns.
+func (r *Reader) FindCalls(ctx context.Context, text string, args ...any) ([]Call, error) {
+	return all(ctx, r, text, ReadCall, args...)
+}
+
+// CallBySuspension returns the call that has, or had, this suspension.
+func (r *Reader) CallBySuspension(ctx context.Context, namespace, id string) (*call.Call, error) {
+	found, err := one(ctx, r, r.text.BySuspension, ReadCall, namespace, id)
+	return found.Call, cmp.Or(err, found.Err)
+}
+
+// Due returns the suspended calls of a namespace that nobody answered in time. Broken rows are left out: they cannot expire.
+func (r *Reader) Due(ctx context.Context, namespace string, limit int) (due []*call.Call, err error) {
+	for skip, n := 0, limit; len(due) < limit && n == limit; skip += n {
+		found, err := all(ctx, r, r.text.Due, ReadCall, r.db.Now(), namespace, limit, skip)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range found {
+			if c.Err == nil && len(due) < limit {
+				due = append(due, c.Call)
+			}
+		}
+		n = len(found)
+	}
+	return due, nil
+}
+
+// DueNamespaces returns the namespaces that have suspended calls that nobody answered in time.
+func (r *Reader) DueNamespaces(ctx context.Context) ([]string, error) {
+	return all(ctx, r, r.text.DueNamespaces, func(row Row) string { return row.Text(0) }, r.db.Now())
+}
+
+// NextExpiry returns when the next open suspension expires.
+func (r *Reader) NextExpiry(ctx context.Context) (time.Time, error) {
+	return one(ctx, r, r.text.NextExpiry, func(row Row) time.Time { return row.Time(0) })
+}
+
+// Waiting returns how many questions are open, all namespaces, by action, and since when that of the oldest call is; zero
+// when none is.
+func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.Time, err error) {
+	oldest := int64(0)
+	err = r.db.Query(ctx, r.text.Waiting, func() { open, oldest = map[string]int{}, 0 }, func(row Row) error {
+		open[row.Text(0)] += int(row.Int(1))
+		if first := row.Int(2); oldest == 0 || first < oldest {
+			oldest = first
+		}
+		return nil
+	})
+	if err != nil || oldest == 0 {
+		return open, since, err
+	}
+	found, err := one(ctx, r, r.text.CallAt, ReadCall, oldest)
+	if errors.Is(err, store.ErrNotFound) || found.Err != nil {
+		return open, since, nil // how many there are is known all the same
+	}
+	if err == nil && found.Call.Open() != nil {
+		since = found.Call.Open().Created
+	}
+	return open, since, err
+}
+
+// Decision returns a decision by its id.
+func (r *Reader) Decision(ctx context.Context, namespace, id string) (*store.Decision, error) {
+	type stored struct {
+		crc   uint32
+		bytes []byte
+	}
+	found, err := one(ctx, r, r.text.Decision, func(row Row) stored { return stored{uint32(row.Int(0)), row.Bytes(1)} }, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	var d store.Decision
+	if Sum(found.bytes, namespace, id) != found.crc {
+		err = errChecksum
+	}
+	if err = cmp.Or(err, json.Unmarshal(found.bytes, &d)); err != nil {
+		return nil, fmt.Errorf("%w: decision %s: %w", store.ErrCorrupt, id, err)
+	}
+	return &d, nil
+}
+
+// Run returns the stored state of a run.
+func (r *Reader) Run(ctx context.Context, namespace, id string) (*store.Run, error) {
+	run, err := one(ctx, r, r.text.Run, readRun, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	return &run, nil
+}
+
+// BlockedRuns visits the runs that are blocked.
+func (r *Reader) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
+	return pages(ctx, r, r.text.BlockedRuns, 500, readRun, func(last store.Run) []any { return []any{last.Namespace, last.ID} }, visit)
+}
+
+// RunCounts returns how many calls of a run have each status.
+func (r *Reader) RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error) {
+	return counts[call.Status](ctx, r, r.text.RunCounts, namespace, id)
+}
+
+// Counts returns how many calls have each status that is not terminal.
+func (r *Reader) Counts(ctx context.Context) (map[call.Status]int, error) {
+	return counts[call.Status](ctx, r, r.text.Counts)
+}
+
+// DeadLetters returns how many actions failed for good, by namespace.
+func (r *Reader) DeadLetters(ctx context.Context) (map[string]int, error) {
+	return counts[string](ctx, r, r.text.DeadLetters)
+}
+
+func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any) (counts map[K]int, err error) {
+	err = r.db.Query(ctx, text, func() { counts = map[K]int{} }, func(row Row) error {
+		counts[K(row.Text(0))] = int(row.Int(1))
+		return nil
+	}, args...)
+	return counts, err
+}
+
+// Records reads back what plugins stored. A broken one is left out when others stand before it, and refused when it is the
+// first: a reader that continues from its position reads the rest.
+func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
+	err = r.db.Query(ctx, r.text.Records, func() { records = nil }, func(row Row) error {
+		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5)}}
+		if Sum(rec.Bytes, namespace, kind, rec.Key, rec.CallID) != uint32(row.Int(4)) {
+			if len(records) > 0 {
+				return ErrEnough
+			}
+			return fmt.Errorf("%w: record %d", store.ErrCorrupt, rec.Position)
+		}
+		records = append(records, rec)
+		return nil
+	}, namespace, kind, after, limit)
+	return records, err
+}
+
+// Policies visits every policy. A broken one is given with its error.
+func (r *Reader) Policies(ctx context.Context, visit func(store.Policy, error) error) error {
+	return pages(ctx, r, r.text.Policies, 500, readPolicy, func(last policy) []any { return []any{last.Namespace, last.Kind, last.Key} },
+		func(p policy) error { return visit(p.Policy, p.err) })
+}
+
+// Batch returns a batch.
+func (r *Reader) Batch(ctx context.Context, key call.Key) (*call.Batch, error) {
+	found, err := one(ctx, r, r.text.Batch, ReadBatch, key.Namespace, key.ID)
+	return found.Batch, cmp.Or(err, found.Err)
+}
+
+// OpenBatches visits the batches that have not ended. A broken one is given with its error.
+func (r *Reader) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batch, error) error) error {
+	return pages(ctx, r, r.text.OpenBatches, 128, ReadBatch, func(last Batch) []any { return []any{last.Key.Namespace, last.Key.ID} },
+		func(b Batch) error { return visit(b.Key, b.Batch, b.Err) })
+}
+
+// Actions returns the actions that a query finds, in the order in which they were stored.
+func (r *Reader) Actions(ctx context.Context, text string, args ...any) ([]store.Action, error) {
+	actions, err := all(ctx, r, text, ReadAction, args...)
+	slices.SortFunc(actions, func(a, b store.Action) int { return cmp.Compare(a.Position, b.Position) })
+	return actions, err
+}
