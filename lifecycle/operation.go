@@ -119,6 +119,9 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 		return err
 	}
 	defer l.release()
+	if err := l.unstored(context.Background()); err != nil {
+		return err // the journal did not take its end: recovery decides
+	}
 	o := l.record().Operation()
 	switch {
 	case e.holds(l.record()):
