@@ -45,6 +45,10 @@ test: ## the landing check: all tests with the race detector; the last lines say
 nightly: ## the long run: 2,000 kills, 131,072 calls, power loss and failing disks at every write, fuzzing for FUZZTIME (60s) each
 	scripts/nightly.sh $(FUZZTIME)
 
+.PHONY: shake
+shake: ## all tests COUNT times (3) on 1, 2 and 8 processors, beside other load; PACKAGES names some of them
+	scripts/shake.sh
+
 .PHONY: lint
 lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking
 	$(GOLANGCI) run ./...

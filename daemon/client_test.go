@@ -85,8 +85,20 @@ func pythonSDK(t *testing.T, args ...string) *exec.Cmd {
 	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // that for which the packages are
 }
 
+// needNode leaves a test out on a machine without Node or the packages that a script fetches. CI refuses a run that left tests out.
+func needNode(t *testing.T, packages, script string) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skipf("it needs Node 20 or later: %v", err)
+	}
+	if _, err := os.Stat(packages); err != nil {
+		t.Skipf("it needs packages from npm; run %s: %v", script, err)
+	}
+}
+
 func typescriptSDK(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
+	needNode(t, "../sdk/typescript/node_modules", "sdk/typescript/build.sh")
 	if out, err := exec.Command("../sdk/typescript/build.sh").CombinedOutput(); err != nil {
 		t.Fatalf("build.sh: %v\n%s", err, out)
 	}

@@ -30,10 +30,11 @@ func block(t *testing.T, page, first string) string {
 // A daemon starts with the configuration that the page of each source shows, and has its tools. Commands, subagents and workers have
 // tests of their own, which do what their pages say.
 func TestPagesOfSources(t *testing.T) {
-	s := newSite(t, block(t, "frontend.md", "yaml\n# rules.yaml\n"))
-	dir := filepath.Dir(s.rules)
 	servers, err := filepath.Abs("../tools/mcp/testdata/npm/node_modules")
 	must(t, err)
+	needNode(t, servers, "scripts/mcp-servers.sh")
+	s := newSite(t, block(t, "frontend.md", "yaml\n# rules.yaml\n"))
+	dir := filepath.Dir(s.rules)
 	// npx would fetch these from the network: they are there, at the versions of the page.
 	file := block(t, "mcp.md", "json\n")
 	for _, name := range []string{"memory", "filesystem"} {

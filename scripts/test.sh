@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The landing check. Every package with the race detector, the crash loop with 40 kills of the real binary, the examples, and the exported tools
 # against the packages of the providers.
-# The last lines say what ran; with CI=true nothing may be left out.
+# The last lines say what ran; with CI=true nothing may be left out. PACKAGES names some packages in place of all; with AGAIN=false a test
+# that fails once has failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,5 +27,11 @@ go build -o bin/testsum ./build/testsum
 # take longest begin first: at the end no core waits for one of them.
 longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
 # Debug information takes a link as long again, and vet runs with the linters.
-exec bin/testsum "${ci[@]}" -must conformance -must test/crash -must examples -must test/imports -- \
-	-p $((2 * $(nproc))) -race -count=1 -vet=off -ldflags=-w -gcflags='modernc.org/...=-race=false' -timeout 30m "$@" "${longest[@]}" ./...
+must=(-must conformance -must test/crash -must examples -must test/imports)
+packages=("${longest[@]}" ./...)
+if [[ ${PACKAGES:-} ]]; then
+	must=()
+	read -ra packages <<<"$PACKAGES"
+fi
+exec bin/testsum "${ci[@]}" -again="${AGAIN:-true}" "${must[@]}" -- \
+	-p $((2 * $(nproc))) -race -count=1 -vet=off -ldflags=-w -gcflags='modernc.org/...=-race=false' -timeout 30m "$@" "${packages[@]}"

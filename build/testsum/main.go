@@ -1,6 +1,6 @@
 // Testsum runs "go test -json" with the arguments that it is given, and says at the end what ran.
 //
-//	testsum [-must dir]... [-ci] [-flaky file] -- [go test flags and packages]
+//	testsum [-must dir]... [-ci] [-again=false] [-flaky file] -- [go test flags and packages]
 //
 // Failures are printed whole, everything that passes in one line for each package. The last line is
 //
@@ -8,7 +8,8 @@
 //
 // A test that failed runs again alone, three times, with the flags and seeds of the failed run. When all three pass it is
 // FLAKY: the last lines name it, with the end of its log and the row for docs/flaky.md, and the run passes. A data race, a
-// panic, a leak, and a test that must never fail (of crashes, the store, a model, a promise or an attack) fail the run at once.
+// panic, a leak, and a test that must never fail (of crashes, the store, a model, a promise or an attack) fail the run at once. With
+// -again=false every failed test does.
 //
 // It exits 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself was
 // not content; with -ci also when anything was skipped: a landing check that leaves a part out is not green.
@@ -45,6 +46,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		return nil
 	})
 	ci := flags.Bool("ci", false, "a skipped test, or a package without any, counts as a failure")
+	again := flags.Bool("again", true, "run a failed test again alone, to see whether it is flaky")
 	known := flags.String("flaky", "docs/flaky.md", "the `file` that names the tests that were flaky before")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -56,7 +58,9 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	if err != nil {
 		s.commandFailed(err)
 	}
-	s.runAgain(ctx, flags.Args(), errOut)
+	if *again {
+		s.runAgain(ctx, flags.Args(), errOut)
+	}
 	if !s.report(time.Since(started), *known) {
 		return 1
 	}

@@ -152,6 +152,16 @@ func TestRun(t *testing.T) {
 			last: "0 passed, 0 failed, 2 flaky",
 		},
 		{
+			name: "fails once of three times",
+			code: once + `
+				func TestA(t *testing.T) { if once("a") { t.Error("looked too early") } }
+				func TestB(t *testing.T) {}`,
+			args: []string{"-again=false", "-count=3"},
+			exit: 1,
+			last: "1 passed, 1 failed",
+			want: []string{"FAILED: example.org/m/part.TestA", "looked too early"},
+		},
+		{
 			name: "fails again once",
 			code: `func TestA(t *testing.T) {
 				runs, _ := os.ReadFile("runs")
@@ -243,7 +253,7 @@ func writeModule(t *testing.T, pkg, code string) string {
 func splitArgs(args []string) (own, forGo []string) {
 	for i := 0; i < len(args); i++ {
 		switch args[i] {
-		case "-ci":
+		case "-ci", "-again=false":
 			own = append(own, args[i])
 		case "-must":
 			own = append(own, args[i], args[i+1])

@@ -108,10 +108,17 @@ func (s *summary) collectRan(output string) {
 func (p *pkg) testEvent(e event) {
 	r := p.test(e.Test)
 	switch e.Action {
+	case "run": // again, with -count or -cpu
+		if r.action != "fail" {
+			r.action = ""
+			r.output.Reset()
+		}
 	case "output":
 		r.output.WriteString(e.Output)
 	case "pass", "fail", "skip":
-		r.action = e.Action
+		if r.action != "fail" {
+			r.action = e.Action
+		}
 	}
 }
 

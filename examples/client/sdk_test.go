@@ -29,6 +29,14 @@ func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "typescript" {
+				if _, err := exec.LookPath("node"); err != nil {
+					t.Skipf("it needs Node 20 or later: %v", err)
+				}
+				if _, err := os.Stat("../../sdk/typescript/node_modules"); err != nil {
+					t.Skipf("it needs packages from npm; run sdk/typescript/build.sh: %v", err)
+				}
+			}
 			p := newPlace(t)
 			p.checkout(t)
 			blocks := blocksOf(t, q.readme, "sh")

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# shake.sh looks for tests that fail rarely: every package with the race detector, on 1, 2 and 8 processors, COUNT times each (3),
+# while other programs want the processors too. A test that fails once has failed. PACKAGES names some packages in place of all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/need.sh stress
+unset TOOLD_NIGHTLY TOOLD_CRASH_KILLS TOOLD_CRASH_STOPS # what these make long runs in scripts/nightly.sh
+stress --quiet --cpu "$(nproc)" --io 1 &
+load=$!
+trap 'kill "$load" 2>/dev/null || true' EXIT
+AGAIN=false scripts/test.sh -cpu 1,2,8 -count "${COUNT:-3}" -timeout 4h
