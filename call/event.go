@@ -131,3 +131,13 @@ type Outcome struct {
 	Executed Executed     `json:"executed"`
 	Result   *tool.Result `json:"result"`
 }
+
+// AcceptedAs is what the first event of a call says of it.
+func AcceptedAs(c *Call) Accepted {
+	a := Accepted{
+		Tool: c.Tool, ToolDigest: c.ToolDigest, Class: c.Class, Run: c.Run.ID, Thread: c.Run.Thread, ModelCallID: c.ModelCallID,
+		BatchID: c.BatchID, BatchPosition: c.BatchPosition,
+	}
+	a.Describe(&c.Description, c.Assessment)
+	return a
+}

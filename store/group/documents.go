@@ -59,7 +59,7 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
-		return writes, o.encode(p.writer.cfg.Implied)
+		return writes, o.encode()
 	}
 	// The group is tried again, and what the callback has written into the events must be what happens.
 	same := func(a, b call.DocumentNotice) bool {

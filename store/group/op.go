@@ -13,7 +13,6 @@ type Op struct {
 	Change   *store.Change
 	Record   []byte // stored form of the change's call
 	Events   []byte // and of its events
-	Implied  bool   // Events is empty because the record says all of them
 	Decision []byte // stored form of the change's decision
 
 	// Run writes what is no change of a call, in a transaction of its own, and may add to the plan.
@@ -34,7 +33,7 @@ func (o *Op) Size() int { return len(o.Record) + len(o.Events) + 256 }
 
 // prepare encodes a change on the goroutine that submits it, because the writer has enough to do. A change of documents is
 // encoded later: its callback may still change it.
-func (o *Op) prepare(implied func(*store.Change) bool) (err error) {
+func (o *Op) prepare() (err error) {
 	if err := o.Change.Validate(); err != nil {
 		return err
 	}
@@ -46,10 +45,10 @@ func (o *Op) prepare(implied func(*store.Change) bool) (err error) {
 	if len(o.Change.Documents) > 0 {
 		return nil
 	}
-	return o.encode(implied)
+	return o.encode()
 }
 
-func (o *Op) encode(implied func(*store.Change) bool) (err error) {
+func (o *Op) encode() (err error) {
 	b := o.memory[:0]
 	if o.Change.Call != nil {
 		if b, err = call.AppendCall(b, o.Change.Call); err != nil {
@@ -57,19 +56,11 @@ func (o *Op) encode(implied func(*store.Change) bool) (err error) {
 		}
 	}
 	record := len(b)
-	if o.Implied = implied != nil && implied(o.Change); !o.Implied && len(o.Change.Events) > 0 {
+	if len(o.Change.Events) > 0 {
 		if b, err = call.AppendEvents(b, o.Change.Events); err != nil {
 			return err
 		}
 	}
 	o.memory, o.Record, o.Events = b, b[:record], b[record:]
 	return nil
-}
-
-// EncodeEvents returns the stored form of the events, also when the record implies them.
-func (o *Op) EncodeEvents() ([]byte, error) {
-	if !o.Implied {
-		return o.Events, nil
-	}
-	return call.EncodeEvents(o.Change.Events)
 }

@@ -76,7 +76,7 @@ func (w *Writer) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.
 	ops := make([]*Op, len(calls))
 	for i, c := range calls {
 		ops[i] = &Op{Change: c}
-		if err := ops[i].prepare(nil); err != nil {
+		if err := ops[i].prepare(); err != nil {
 			return err
 		}
 	}

@@ -54,8 +54,6 @@ type Plan struct {
 	Due         []Due
 	Actions     []Action
 	Records     []Record
-
-	writer *Writer
 }
 
 // A Row is what a plan writes of one call.
@@ -135,8 +133,8 @@ func (o *Ordered[K, V]) reset() {
 }
 
 // reset makes the plan that of other ops, and keeps its memory.
-func (p *Plan) reset(w *Writer, ops []*Op) {
-	p.writer, p.Ops, p.Durability = w, ops, store.Normal
+func (p *Plan) reset(ops []*Op) {
+	p.Ops, p.Durability = ops, store.Normal
 	p.Now, p.Position = time.Time{}, 0
 	if p.Calls == nil {
 		p.Calls, p.Decisions = map[call.Key]*State{}, map[Name]bool{}

@@ -45,8 +45,6 @@ type Database interface {
 // Config says how a writer behaves.
 type Config struct {
 	Database Database
-	// Implied reports that the record of a new call says all that is in its events, so that these are not encoded. nil: never.
-	Implied func(*store.Change) bool
 	// Patience bounds a transaction; 0 is no bound.
 	Patience time.Duration
 	// Lost is called once when the writer ends with ErrFatal.
@@ -86,7 +84,7 @@ func New(cfg Config) *Writer {
 func (w *Writer) Submit(c *store.Change, done func(error)) {
 	o := w.newOp(c)
 	o.done = done
-	err := o.prepare(w.cfg.Implied)
+	err := o.prepare()
 	if err == nil {
 		err = w.submit(o, c.Durability)
 	}
@@ -224,7 +222,7 @@ func (w *Writer) Write() {
 		} else {
 			w.commit(ops)
 		}
-		w.plan.reset(w, nil) // it holds nothing of a group that is done
+		w.plan.reset(nil) // it holds nothing of a group that is done
 		for _, o := range ops {
 			err, done := o.Err, o.done
 			w.recycle(o)
@@ -305,7 +303,7 @@ func (w *Writer) transaction(ops []*Op) (again bool, err error) {
 	ctx, cancel := w.context(ops[0])
 	defer cancel()
 	p := &w.plan
-	p.reset(w, ops)
+	p.reset(ops)
 	if ops[0].Bare {
 		err = ops[0].Run(ctx, p)
 	} else {

@@ -73,10 +73,6 @@ func fill(t *testing.T, s store.Store) {
 		c := newCall(fmt.Sprintf("packed-%02d", i))
 		c.Class, c.Status, c.Ended, c.Created, c.Run.ID = call.Behind, call.Succeeded, s.Now(), s.Now(), "packed"
 		change := creation(c)
-		if i%2 == 0 { // and leaves out the log that follows from the record
-			c.LastSequence, c.Attempts = 3, []call.Attempt{{Number: 1, Epoch: 1, Started: s.Now(), Ended: c.Ended}}
-			change = &store.Change{Call: c, Create: true, Events: call.ImpliedEvents(c)}
-		}
 		s.Submit(change, func(err error) { done <- err })
 	}
 	for range 40 {

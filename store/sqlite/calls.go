@@ -80,10 +80,7 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindInt64(17, int64(sumCall(c, r.Record)))
 	st.BindBytes(18, r.Record)
 	if r.Last > 0 {
-		events, err := r.Created.EncodeEvents()
-		if err != nil {
-			return err
-		}
+		events := r.Created.Events
 		st.BindInt64(19, r.Last)
 		st.BindInt64(20, int64(rows.SumEvents(events, r.Position, 1, r.Last)))
 		st.BindBytes(21, events)

@@ -12,7 +12,6 @@ import (
 	"github.com/golang/snappy"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
 )
@@ -26,18 +25,10 @@ const (
 // packs reports whether a new call may go into a pack: it is what most calls are, and the table calls has it in no index but
 // that of ids.
 func packs(r *group.Row, now time.Time) bool {
-	o := r.Created
-	return r.Call == o.Change.Call && mayPack(o.Change) && now.Sub(group.EndOf(r.Call, now)).Abs() <= time.Minute && o.Size() <= packBytes
+	o, c := r.Created, r.Call
+	return c == o.Change.Call && c.Status == call.Succeeded && r.Last > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
+		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00") && now.Sub(group.EndOf(c, now)).Abs() <= time.Minute && o.Size() <= packBytes
 }
-
-// mayPack is the part of packs that is known before the change is written.
-func mayPack(c *store.Change) bool {
-	return c.Create && c.Call.Status == call.Succeeded && len(c.Events) > 0 && c.Call.Run.ParentCall == "" && c.Call.BatchID == "" &&
-		utf8.ValidString(c.Call.ID) && !strings.Contains(c.Call.ID, "\x00")
-}
-
-// implied reports whether a pack needs no events of a new call, because its record says all that is in them.
-func implied(c *store.Change) bool { return mayPack(c) && call.Implies(c.Call, c.Events) }
 
 // A gathering is the pack that the writer will write next.
 type gathering struct {
@@ -148,7 +139,7 @@ func (w *writer) fill(position int64, b []byte) error {
 }
 
 // appendMember appends a call as it is in a pack: its checksums, its last sequence, its id and record with their lengths,
-// and its events, none when the record implies them. In front of the members is where each of them ends.
+// and its events. In front of the members is where each of them ends.
 func appendMember(b []byte, r *group.Row) []byte {
 	b = binary.BigEndian.AppendUint32(b, sumCall(r.Call, r.Record))
 	b = binary.BigEndian.AppendUint32(b, rows.SumEvents(r.Created.Events, r.Position, 1, r.Last))

@@ -8,10 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/golang/snappy"
-	"github.com/google/go-cmp/cmp"
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
@@ -25,16 +23,6 @@ func packedCall(id string) *store.Change {
 	c.Class, c.Status, c.LastSequence, c.Requested = call.Behind, call.Succeeded, 2, fmt.Sprintf("%q", strings.Repeat(id, 3))
 	c.Run, c.Result = tool.Run{ID: "run", Thread: "thread"}, &tool.Result{Status: tool.StatusSuccess, Data: id}
 	return &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1}, {Sequence: 2}}, Durability: store.Normal}
-}
-
-// impliedCall is packedCall of a call whose record implies its events.
-func impliedCall(id string) *store.Change {
-	change := packedCall(id)
-	c := change.Call
-	c.Created, c.Ended, c.LastSequence = time.Now(), time.Now(), 3
-	c.Attempts = []call.Attempt{{Number: 1, Epoch: 1, Started: c.Created.Add(time.Millisecond), Ended: c.Ended}}
-	change.Events = call.ImpliedEvents(c)
-	return change
 }
 
 // newPack has a store write a pack of five calls, which keep these records, and returns it.
@@ -95,41 +83,7 @@ func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, re
 // TestPackFlippedBits is P9 for calls that are in one row: whichever bit of it flips, what is read is what was written, or
 // it is refused, and beside the call that it belongs to at most the next is.
 func TestPackFlippedBits(t *testing.T) {
-	t.Run("events", func(t *testing.T) { testFlippedBits(t, packedCall) })
-	t.Run("implied events", func(t *testing.T) { testFlippedBits(t, impliedCall) })
-}
-
-// TestPackImpliedEvents: what a record implies is not in its pack, and is read all the same, also when it is a row again.
-func TestPackImpliedEvents(t *testing.T) {
-	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	written := map[string][]call.Event{}
-	p := newPackOf(t, s, func(id string) *store.Change {
-		change := impliedCall(id)
-		written[id] = change.Events
-		return change
-	})
-	check := func() {
-		t.Helper()
-		for id, want := range written {
-			got, _, err := s.Events(t.Context(), call.Key{Namespace: "ns", ID: id}, 0, 0)
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
-				t.Errorf("events of %s: %v %s", id, err, diff)
-			}
-		}
-	}
-	if m := p.member(p.position); m.record == nil || len(m.events) > 0 {
-		t.Errorf("a member with %d bytes of record and %d of events", len(m.record), len(m.events))
-	}
-	check()
-	if err := s.Purge(t.Context(), call.Key{Namespace: "ns", ID: "call-4"}, call.Purge{}); err != nil { // makes rows of them
-		t.Fatal(err)
-	}
-	delete(written, "call-4")
-	check()
+	testFlippedBits(t, packedCall)
 }
 
 func testFlippedBits(t *testing.T, created func(id string) *store.Change) {

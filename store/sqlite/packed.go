@@ -142,23 +142,7 @@ func (m *packed) speaksOf(words ...string) bool {
 }
 
 func (m *packed) chunk() rows.Chunk {
-	crc, events := m.log()
-	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: crc, Events: events}
-}
-
-// log returns the events as they are in a row, with their checksum. Those that the record implies are broken when it is.
-func (m *packed) log() (crc uint32, events []byte) {
-	if len(m.events) > 0 || rows.SumEvents(nil, m.position, 1, m.eventsLast) != m.eventsCRC {
-		return m.eventsCRC, bytes.Clone(m.events)
-	}
-	if r := m.row(); r.err == nil {
-		events, _ = call.EncodeEvents(call.ImpliedEvents(r.call)) // whose times were decoded
-	}
-	crc = rows.SumEvents(events, m.position, 1, m.eventsLast)
-	if len(events) == 0 {
-		crc++
-	}
-	return crc, events
+	return rows.Chunk{Position: m.position, Key: m.key(), Epoch: m.pack.epoch, Call: m.position, First: 1, Last: m.eventsLast, CRC: m.eventsCRC, Events: bytes.Clone(m.events)}
 }
 
 // named finds a call in its pack, and its id elsewhere when its pack does not tell it.
@@ -216,7 +200,6 @@ func (w *writer) restore(m *packed, ended any) error {
 	if c.Run.Thread != "" {
 		thread = c.Run.Thread
 	}
-	crc, events := m.log()
 	return exec(w.conn, insertCall, m.position, m.pack.namespace, m.id, string(call.Succeeded), 1, m.eventsLast, nanos(c.Created), m.pack.updated, ended, m.pack.epoch,
-		c.Tool, c.Caller.Subject, run, thread, nil, nil, m.crc, m.record, m.eventsLast, crc, events)
+		c.Tool, c.Caller.Subject, run, thread, nil, nil, m.crc, m.record, m.eventsLast, m.eventsCRC, m.events)
 }

@@ -98,12 +98,11 @@ func (m *packed) columns(names []string) []any {
 	if r := m.row(); r.call != nil {
 		c = r.call
 	}
-	crc, events := m.log()
 	values := map[string]any{
 		"position": m.position, "namespace": m.pack.namespace, "call_id": m.id, "status": string(call.Succeeded), "revision": int64(1),
 		"last_sequence": m.eventsLast, "created": nanos(c.Created), "updated": m.pack.updated, "ended": m.pack.updated, "epoch": m.pack.epoch,
 		"tool": c.Tool, "caller": c.Caller.Subject, "crc": int64(m.crc), "record": append([]byte{}, m.record...),
-		"events_last": m.eventsLast, "events_crc": int64(crc), "events": append([]byte{}, events...),
+		"events_last": m.eventsLast, "events_crc": int64(m.eventsCRC), "events": append([]byte{}, m.events...),
 	}
 	for name, id := range map[string]string{"run_id": c.Run.ID, "thread_id": c.Run.Thread} {
 		if id != "" {

@@ -42,10 +42,6 @@ func newHull(t *testing.T) hull {
 			c.Class, c.Status, c.Ended = call.Behind, call.Succeeded, s.Now()
 		}
 		change := creation(c)
-		if n%8 == 1 { // without the log, which follows from the record
-			c.LastSequence, c.Attempts = 3, []call.Attempt{{Number: 1, Epoch: 1, Started: c.Ended}}
-			change.Call, change.Events = c, call.ImpliedEvents(c)
-		}
 		commit(t, s, change)
 		for n%3 == 0 && !c.Status.Terminal() && (c.Status != call.Suspended || n%2 == 0) {
 			commit(t, s, advance(c, n))

@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	s := &Store{cfg: cfg, files: f, readers: make(chan *sqlite.Conn, readerCount), ids: newIDFilter(), learned: make(chan struct{})}
 	s.Reader = rows.NewReader(s, &queries)
 	s.writer = newWriter(s)
-	s.Writer = group.New(group.Config{Database: s.writer, Implied: implied})
+	s.Writer = group.New(group.Config{Database: s.writer})
 	s.shutdown = sync.OnceValue(s.close)
 	defer func() {
 		if err != nil {

@@ -67,20 +67,11 @@ func assorted(random *rand.Rand, n int) *call.Call {
 		if c.Status.Terminal() {
 			c.Result = &tool.Result{Status: tool.StatusSuccess, Data: fmt.Sprint(n)}
 		}
-		if c.Status.Terminal() && n%3 == 0 { // its record says all that is in its log
-			c.LastSequence, c.Ended = 3, start.Add(time.Duration(n))
-			c.Attempts = []call.Attempt{{Number: 1, Epoch: 1, Started: c.Created.Add(time.Millisecond), Ended: c.Ended}}
-		}
 	})
 }
 
 // logOf is the log that an assorted call is created with.
-func logOf(c *call.Call) []call.Event {
-	if log := call.ImpliedEvents(c); log != nil {
-		return log
-	}
-	return events(1, int(c.LastSequence))
-}
+func logOf(c *call.Call) []call.Event { return events(1, int(c.LastSequence)) }
 
 // Calls that are written together are each as if it had been written alone, however a store keeps them.
 func testTogether(t *testing.T, f *fixture) {
