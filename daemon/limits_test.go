@@ -35,12 +35,12 @@ func TestLimitSettings(t *testing.T) {
 func TestLimitsAreChecked(t *testing.T) {
 	for config, want := range map[string]string{
 		"concurrency_namespace: -1":                      "limits.concurrency_namespace: -1 is not between 0 and 100000",
-		"queue_principal: 5000":                          "limits.queue_principal: 5000 is not between 0 and 4096",
+		"queue_principal: 5000":                          "limits.queue_principal: 5000 is more than limits.queue_length, which is 4096",
 		"questions_principal: 1000000000":                "is not between 0 and 100000000",
 		"circuit_failures: 2000":                         "is not between 0 and 1000",
 		"circuit_open: 48h":                              "limits.circuit_open: 2d is not between",
-		"concurrency_tools: [{tools: '[', calls: 1}]":    `entry 1: "[" is not a pattern`,
-		"concurrency_tools: [{tools: 'web_*'}]":          "entry 1: calls: 0 is not between 1",
+		"concurrency_tools: [{tools: '[', calls: 1}]":    `limits.concurrency_tools[0].tools: "[" is not a pattern`,
+		"concurrency_tools: [{tools: 'web_*'}]":          "limits.concurrency_tools[0].calls: 0 is not between 1",
 		"concurrency_tools: [{tool: 'web_*', calls: 1}]": `did you mean "limits.concurrency_tools[0].tools"`,
 	} {
 		if _, err := load(t, "limits: {"+config+"}\n", nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -82,10 +82,12 @@ func (c *Config) validatePlaces(wrong complaint) {
 }
 
 func (c *Config) validateLimits(wrong complaint) {
-	for key, n := range map[string]int{"limits.queue_namespace": c.Limits.QueueNamespace, "limits.queue_principal": c.Limits.QueuePrincipal} {
-		if n > c.Limits.QueueLength {
-			wrong(key, "%d is more than limits.queue_length, which is %d", n, c.Limits.QueueLength)
-		}
+	longest := c.Limits.QueueLength
+	if n := c.Limits.QueueNamespace; n > longest {
+		wrong("limits.queue_namespace", "%d is more than limits.queue_length, which is %d", n, longest)
+	}
+	if n := c.Limits.QueuePrincipal; n > longest {
+		wrong("limits.queue_principal", "%d is more than limits.queue_length, which is %d", n, longest)
 	}
 	for i, pool := range c.Workers.Trusted {
 		if namespace, name, ok := strings.Cut(pool, "/"); !ok || namespace == "" || name == "" {
