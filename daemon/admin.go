@@ -15,8 +15,10 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
+	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/setting"
@@ -35,8 +37,8 @@ func (a adminOf) Info(context.Context) server.Info {
 	info := server.Info{
 		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
 		Limits: server.Limits{
-			Arguments: int64(l.Arguments), Result: config.MaxOutput, Ticket: 256 << 10, Frame: 1 << 20, Content: 64 << 10,
-			Suspension: 30 * 24 * time.Hour, Retention: d.cfg.Retention.Calls,
+			Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
+			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
 		},
 		Features: []string{"artifacts", "definitions", "describe", "documents", "exports", "frontend_tools", "modes", "purge", "remember", "runs", "votes"}, Draining: d.engine.Draining(),
 	}

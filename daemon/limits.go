@@ -10,8 +10,8 @@ import (
 
 // engineLimits puts the limits of the configuration into that of the engine.
 func engineLimits(c *config.Config, to *lifecycle.Config) {
-	l, d := &c.Limits, &c.Documents
-	to.Documents = lifecycle.Documents{Size: d.Size, Count: d.Count, Total: int64(d.Total), NamespaceWriters: d.NamespaceWriters}
+	l := &c.Limits
+	to.Documents = c.Documents
 	to.Concurrency, to.QueueLength, to.QueueTimeout = l.Concurrency, l.QueueLength, c.Timeouts.Queue
 	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
 	to.NamespaceConcurrency, to.PrincipalConcurrency = l.ConcurrencyNamespace, l.ConcurrencyPrincipal

@@ -1,11 +1,18 @@
 package daemon
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/setting"
+	"github.com/toold-dev/toold/translate"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -32,8 +39,30 @@ func TestLimitSettings(t *testing.T) {
 	}
 }
 
+// The bounds that declarations name as numbers are those of the packages that enforce them, and GetInfo shows these.
+func TestBoundsOfOwners(t *testing.T) {
+	owners := map[string]string{
+		"limits.output_budget": strconv.Itoa(registry.MaxInline), "timeouts.expiry": setting.DurationText(lifecycle.MaxExpiry),
+	}
+	for _, s := range config.Settings() {
+		if want, owned := owners[s.Key]; owned && s.Tag.Get("max") != want {
+			t.Errorf("%s is at most %s, and its owner takes %s", s.Key, s.Tag.Get("max"), want)
+		}
+		delete(owners, s.Key)
+	}
+	if len(owners) > 0 {
+		t.Errorf("no setting %v", owners)
+	}
+	info, err := newSite(t, "").start().admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if l := info.GetLimits(); l.GetResult() != registry.MaxInline || l.GetTicket() != lifecycle.MaxTicket || l.GetSuspension().AsDuration() != lifecycle.MaxExpiry ||
+		l.GetFrame() != translate.MaxFrame || l.GetContent() != translate.MaxContent {
+		t.Errorf("GetInfo shows %v", l)
+	}
+}
+
 func TestLimitsAreChecked(t *testing.T) {
-	for config, want := range map[string]string{
+	for text, want := range map[string]string{
 		"concurrency_namespace: -1":                      "limits.concurrency_namespace: -1 is not between 0 and 100000",
 		"queue_principal: 5000":                          "limits.queue_principal: 5000 is more than limits.queue_length, which is 4096",
 		"questions_principal: 1000000000":                "is not between 0 and 100000000",
@@ -43,8 +72,8 @@ func TestLimitsAreChecked(t *testing.T) {
 		"concurrency_tools: [{tools: 'web_*'}]":          "limits.concurrency_tools[0].calls: 0 is not between 1",
 		"concurrency_tools: [{tool: 'web_*', calls: 1}]": `did you mean "limits.concurrency_tools[0].tools"`,
 	} {
-		if _, err := load(t, "limits: {"+config+"}\n", nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want %q", config, err, want)
+		if _, err := load(t, "limits: {"+text+"}\n", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}
 }

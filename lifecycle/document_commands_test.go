@@ -86,7 +86,7 @@ func TestDocumentLimitsAreTold(t *testing.T) {
 		}
 		w.wantValues(`RUN a="12345678"@1`, `RUN b="x"@1`)
 	})
-	for _, d := range []lifecycle.Documents{{Size: lifecycle.MaxDocumentSize + 1}, {Count: -1}, {Total: lifecycle.MaxDocumentsTotal + 1}} {
+	for _, d := range []lifecycle.Documents{{Size: 1<<20 + 1}, {Count: -1}, {Total: 64<<20 + 1}} {
 		inBubble(t, nil, nil, func(t *testing.T, w *world) {
 			if _, err := lifecycle.New(lifecycle.Config{Store: w.store, Tools: &toolbox{}, Answers: answers{}, Documents: d}); err == nil {
 				t.Errorf("an engine with %+v", d)

@@ -11,30 +11,25 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
-// Documents bound what documents may take, and who may write those of a namespace.
+// Documents bound what tools and hooks may keep: a document travels in one message, and a snapshot holds three scopes in memory.
+// Zero is the default.
 type Documents struct {
-	Size  int   // bytes of one; 0 means 256 KiB
-	Count int   // of a scope; 0 means 256
-	Total int64 // bytes of a scope; 0 means 4 MiB
-	// NamespaceWriters are globs of the tools whose commands for NAMESPACE documents count. Hooks and handlers need no leave.
-	NamespaceWriters []string
+	Size  int   `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
+	Count int   `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
+	Total int64 `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
+	// NamespaceWriters does not hold for hooks and handlers, which need no permission.
+	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
 }
 
-// The hard ceilings of [Documents]: a document travels in one message, and a snapshot holds three scopes in memory.
-const (
-	MaxDocumentSize   = 1 << 20
-	MaxDocuments      = 10_000
-	MaxDocumentsTotal = 64 << 20
-)
-
 func (d *Documents) fill() error {
-	d.Size, d.Count, d.Total = or(d.Size, 256<<10), or(d.Count, 256), or(d.Total, 4<<20)
-	if d.Size < 0 || d.Size > MaxDocumentSize || d.Count < 0 || d.Count > MaxDocuments || d.Total < 0 || d.Total > MaxDocumentsTotal {
-		return fmt.Errorf("lifecycle: documents of %d bytes, %d and %d bytes in a scope: at most %d, %d and %d", d.Size, d.Count, d.Total, MaxDocumentSize, MaxDocuments, MaxDocumentsTotal)
+	setting.Fill(d)
+	if err := setting.Check(d).Err(); err != nil {
+		return fmt.Errorf("lifecycle: documents: %w", err)
 	}
 	return nil
 }

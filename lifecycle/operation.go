@@ -32,7 +32,7 @@ func (p *pipeline) continues(r *tool.Result) conclusion {
 	switch {
 	case o.ID == "" || len(o.ID) > maxOperation || readable(o.ID) != o.ID:
 		broken = "its operation needs a name of at most 1,024 bytes"
-	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > maxExpiry:
+	case o.PollAfter < 0 || o.ExpiresIn < 0 || o.ExpiresIn > MaxExpiry:
 		broken = "its operation has times that cannot be"
 	case o.PollAfter > 0 && !polls:
 		broken = "it wants to be asked for its operation and cannot say"

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxTicket bounds what a ticket may carry, in bytes.
-const maxTicket = 256 << 10
+// MaxTicket bounds what a ticket may carry, in bytes.
+const MaxTicket = 256 << 10
 
 // maxAction bounds what a ticket is for, by which calls are listed, in bytes.
 const maxAction = 128
@@ -24,8 +24,8 @@ const maxAction = 128
 // actionApproval is what a ticket is for that asks for yes or no.
 const actionApproval = "approval"
 
-// maxExpiry is the longest that a question may wait: no ticket is for ever.
-const maxExpiry = 30 * 24 * time.Hour
+// MaxExpiry is the longest that a question may wait: no ticket is for ever.
+const MaxExpiry = 30 * 24 * time.Hour
 
 // maxVotes is how many people a ticket may ask for.
 const maxVotes = 100
@@ -43,8 +43,8 @@ func checkTicket(t tool.Ticket, byTool bool) error {
 	if err := checkTexts(&t); err != nil {
 		return err
 	}
-	if t.ExpiresIn < 0 || t.ExpiresIn > maxExpiry {
-		return fmt.Errorf("expires_in %v: want up to %v", t.ExpiresIn, maxExpiry)
+	if t.ExpiresIn < 0 || t.ExpiresIn > MaxExpiry {
+		return fmt.Errorf("expires_in %v: want up to %v", t.ExpiresIn, MaxExpiry)
 	}
 	if t.DefaultResult != "" && (!byTool || t.Approvers != nil) {
 		return errors.New("only a tool's own ticket without approvers may have a default answer")
@@ -73,8 +73,8 @@ func checkTexts(t *tool.Ticket) error {
 		}
 	}
 	switch {
-	case size > maxTicket:
-		return fmt.Errorf("the ticket has more than %d bytes", maxTicket)
+	case size > MaxTicket:
+		return fmt.Errorf("the ticket has more than %d bytes", MaxTicket)
 	case len(t.Action) > maxAction:
 		return fmt.Errorf("the ticket's action has %d bytes; at most %d are accepted", len(t.Action), maxAction)
 	}

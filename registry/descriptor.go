@@ -12,10 +12,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
+// MaxInline is the most bytes of output that a result may hold.
+const MaxInline = 256 << 10
+
 // The hard ceilings of what a descriptor may ask for and say, in bytes.
 const (
 	maxArguments   = 1 << 20
-	maxInline      = 256 << 10
 	maxName        = 128
 	maxDescription = 16 << 10
 	maxGuidance    = 64 << 10
@@ -90,7 +92,7 @@ func checkDescriptor(d *tool.Descriptor) error {
 		oneOfNames("required_isolation", d.RequiredIsolation, "", tool.IsolationNone, tool.IsolationFull),
 		oneOfNames("required_network", d.RequiredNetwork, "", "none", "proxy", "open"),
 		within("max_arguments", d.MaxArguments, maxArguments),
-		within("output_budget", d.OutputBudget, maxInline),
+		within("output_budget", d.OutputBudget, MaxInline),
 		within("timeouts.queue", int64(d.Timeouts.Queue), -1),
 		within("timeouts.attempt", int64(d.Timeouts.Attempt), -1),
 	)

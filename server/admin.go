@@ -38,7 +38,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			return &tooldv1.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
 		}),
 		Limits: &tooldv1.Limits{
-			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: l.Frame, Content: l.Content, Message: MaxMessage,
+			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: translate.MaxFrame, Content: translate.MaxContent, Message: MaxMessage,
 			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
 			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
 			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),

@@ -223,9 +223,9 @@ type Address struct {
 
 // Limits are what a daemon refuses or cuts; sizes are in bytes.
 type Limits struct {
-	Arguments, Result, Ticket, Frame, Content, Message int64
-	RunningCalls, QueuedCalls                          int
-	Suspension, Retention                              time.Duration
+	Arguments, Result, Ticket int64
+	RunningCalls, QueuedCalls int
+	Suspension, Retention     time.Duration
 
 	RunningNamespace, RunningPrincipal         int // 0: as many as there are places
 	RunningTools                               []ToolLimit

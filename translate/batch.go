@@ -63,12 +63,12 @@ func Placed(err error, before, after string) error {
 	return &out
 }
 
-// finishedBytes bounds the results in a batch_finished.
-const finishedBytes = 1 << 20
+// MaxFrame is the most bytes of a frame: it bounds the results in a batch_finished, the largest one.
+const MaxFrame = 1 << 20
 
 func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {
 	out := &tooldv1.BatchFinished{BatchId: b.BatchID, Open: b.Open}
-	room := finishedBytes
+	room := MaxFrame
 	for _, c := range b.Calls {
 		r := &tooldv1.BatchResult{CallId: c.ID, ModelCallId: c.ModelCallID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed)}
 		if s := c.Open(); s != nil {

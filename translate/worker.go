@@ -27,8 +27,8 @@ func Word(e interface {
 	return name
 }
 
-// maxContent is the most bytes that a content may hold itself; larger data is an artifact.
-const maxContent = 64 << 10
+// MaxContent is the most bytes that a content may hold itself; larger data is an artifact.
+const MaxContent = 64 << 10
 
 // WorkerProtocol returns the error of work whose result cannot be used: the tool ran, and its result is unknown.
 func WorkerProtocol(format string, args ...any) error {
@@ -88,7 +88,7 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 			Type: tool.ContentType(strings.ToLower(Word(c.GetType(), "CONTENT_TYPE_"))), Text: c.GetText(), MIMEType: c.GetMimeType(), Data: c.GetData(),
 			URI: c.GetUri(), Name: c.GetName(), Artifact: c.GetArtifact(),
 		}
-		if one.Type == "" || len(one.Data) > maxContent {
+		if one.Type == "" || len(one.Data) > MaxContent {
 			return nil, fmt.Errorf("content of type %s with %d bytes", c.GetType(), len(one.Data))
 		}
 		out = append(out, one)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/audit"
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/compact"
@@ -22,42 +23,42 @@ import (
 
 // Config is the configuration of a daemon. The zero value of a field is what an empty or zero setting means, not its default.
 type Config struct {
-	Data       string            `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
-	Store      string            `yaml:"store" help:"URL of a PostgreSQL store without a password, such as postgres://role@host/database; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
-	Workspace  string            `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
-	Workspaces Workspaces        `yaml:"workspaces" help:"namespaces that have a workspace of their own, each with its directory; all others share workspace" see:"#namespaces-and-their-files"`
-	Listen     Listen            `yaml:"listen"`
-	TLS        TLS               `yaml:"tls"`
-	Auth       Auth              `yaml:"auth"`
-	Rules      string            `yaml:"rules" reload:"always" help:"file of permission rules; empty leaves decisions to the tiers of the tools" see:"permission.md"`
-	SingleUser bool              `yaml:"single_user" help:"replace the second person of four eyes by a confirmation that the one person types; records say so"`
-	Limits     Limits            `yaml:"limits"`
-	Documents  Documents         `yaml:"documents"`
-	Failover   Failover          `yaml:"failover"`
-	Timeouts   Timeouts          `yaml:"timeouts"`
-	Retention  Retention         `yaml:"retention"`
-	Backup     Backup            `yaml:"backup"`
-	Log        Log               `yaml:"log"`
-	Bash       Bash              `yaml:"bash"`
-	Sandbox    Sandbox           `yaml:"sandbox"`
-	Metrics    Metrics           `yaml:"metrics"`
-	Tracing    Tracing           `yaml:"tracing"`
-	Tools      Tools             `yaml:"tools"`
-	Workers    Workers           `yaml:"workers"`
-	Redact     redact.Config     `yaml:"redact" reload:"started"`
-	Secrets    []NamedSecret     `yaml:"secrets" reload:"started" help:"values that secret://name stands for, and the tools that get them" see:"secrets.md"`
-	Hooks      []Hook            `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
-	Ratelimit  []ratelimit.Limit `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
-	Notify     Notify            `yaml:"notify" reload:"started"`
-	Audit      audit.Settings    `yaml:"audit"`
-	Loopguard  loopguard.Config  `yaml:"loopguard" reload:"started"`
-	Cache      cache.Config      `yaml:"cache" reload:"started"`
-	Remind     []remind.Reminder `yaml:"remind" reload:"started" help:"texts that are added to results" see:"plugins/remind.md"`
-	MCP        MCP               `yaml:"mcp" reload:"always"`
-	Web        Web               `yaml:"web"`
-	Subagents  []Subagent        `yaml:"subagents" help:"tools that give a task to another model" see:"tools/subagent.md"`
-	Command    Command           `yaml:"command" reload:"always"`
-	Compact    compact.Config    `yaml:"compact" reload:"started"`
+	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
+	Store      string              `yaml:"store" help:"URL of a PostgreSQL store without a password, such as postgres://role@host/database; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
+	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
+	Workspaces Workspaces          `yaml:"workspaces" help:"namespaces that have a workspace of their own, each with its directory; all others share workspace" see:"#namespaces-and-their-files"`
+	Listen     Listen              `yaml:"listen"`
+	TLS        TLS                 `yaml:"tls"`
+	Auth       Auth                `yaml:"auth"`
+	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; empty leaves decisions to the tiers of the tools" see:"permission.md"`
+	SingleUser bool                `yaml:"single_user" help:"replace the second person of four eyes by a confirmation that the one person types; records say so"`
+	Limits     Limits              `yaml:"limits"`
+	Documents  lifecycle.Documents `yaml:"documents"`
+	Failover   Failover            `yaml:"failover"`
+	Timeouts   Timeouts            `yaml:"timeouts"`
+	Retention  Retention           `yaml:"retention"`
+	Backup     Backup              `yaml:"backup"`
+	Log        Log                 `yaml:"log"`
+	Bash       Bash                `yaml:"bash"`
+	Sandbox    Sandbox             `yaml:"sandbox"`
+	Metrics    Metrics             `yaml:"metrics"`
+	Tracing    Tracing             `yaml:"tracing"`
+	Tools      Tools               `yaml:"tools"`
+	Workers    Workers             `yaml:"workers"`
+	Redact     redact.Config       `yaml:"redact" reload:"started"`
+	Secrets    []NamedSecret       `yaml:"secrets" reload:"started" help:"values that secret://name stands for, and the tools that get them" see:"secrets.md"`
+	Hooks      []Hook              `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
+	Ratelimit  []ratelimit.Limit   `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
+	Notify     Notify              `yaml:"notify" reload:"started"`
+	Audit      audit.Settings      `yaml:"audit"`
+	Loopguard  loopguard.Config    `yaml:"loopguard" reload:"started"`
+	Cache      cache.Config        `yaml:"cache" reload:"started"`
+	Remind     []remind.Reminder   `yaml:"remind" reload:"started" help:"texts that are added to results" see:"plugins/remind.md"`
+	MCP        MCP                 `yaml:"mcp" reload:"always"`
+	Web        Web                 `yaml:"web"`
+	Subagents  []Subagent          `yaml:"subagents" help:"tools that give a task to another model" see:"tools/subagent.md"`
+	Command    Command             `yaml:"command" reload:"always"`
+	Compact    compact.Config      `yaml:"compact" reload:"started"`
 
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. It is a flag of serve alone:
 	// a file or a variable would repeat it at every start.
@@ -121,14 +122,6 @@ type Limits struct {
 type ToolConcurrency struct {
 	Tools string `yaml:"tools" required:"true" format:"glob" help:"glob on tool ids; each tool is counted alone"`
 	Calls int    `yaml:"calls" min:"1" max:"100000" help:"calls that run at once"`
-}
-
-// Documents bound what hooks and tools keep.
-type Documents struct {
-	Size             int      `yaml:"size" default:"262144" min:"1" max:"1048576" help:"bytes of a document that tools and hooks keep" see:"documents.md"`
-	Count            int      `yaml:"count" default:"256" min:"1" max:"10000" help:"documents of a run, a thread or a namespace"`
-	Total            int      `yaml:"total" default:"4194304" min:"1" max:"67108864" help:"bytes of all documents of a run, a thread or a namespace"`
-	NamespaceWriters []string `yaml:"namespace_writers" format:"glob" help:"globs on the ids of tools that may write documents of the namespace"`
 }
 
 // Failover says how soon a daemon that loses its PostgreSQL store stops acting, and how long its successor waits for that.
@@ -224,9 +217,6 @@ type Command struct {
 const (
 	dataMark  = "<data>" // stands for the data directory in listen.unix
 	tokenName = "token"
-
-	// MaxOutput is the most bytes of an inline result.
-	MaxOutput = 256 << 10
 )
 
 // defaults is the configuration of a daemon that was given no settings.

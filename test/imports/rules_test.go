@@ -38,7 +38,7 @@ func rows() []row {
 		{folder: "registry/export", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
 		{folder: "store/postgres/pgtest", starts: true}, // a server, for tests
-		{folder: "lifecycle/...", ours: []string{"call", "hook", "store", "tool", "metric"}},
+		{folder: "lifecycle/...", ours: []string{"call", "hook", "setting", "store", "tool", "metric"}},
 		{folder: "lifecycle/batch", ours: []string{"call"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
 		{folder: "lifecycle/limit", ours: []string{"call", "hook", "store", "tool"}},
@@ -60,7 +60,7 @@ func rows() []row {
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
-		{folder: "daemon/config", ours: []string{"cli/show", "hook/outside", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
+		{folder: "daemon/config", ours: []string{"cli/show", "hook/outside", "lifecycle", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle", "plugins/...", "registry/...", "server", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
