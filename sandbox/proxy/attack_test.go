@@ -262,6 +262,7 @@ func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		"GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n", "CONNECT a.test:443 HTTP/1.1\r\n\r\n", "POST http://[::1]:80/x?y HTTP/1.0\r\nContent-Length: 1\r\nConnection: x\r\n\r\nz",
 		"PUT http://A.test.:080 HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n1\r\nx\r\n0\r\n\r\n", "GET http://bücher.test/ HTTP/1.1\r\nProxy-X: y\r\n\r\n",
+		"GET http://a.test/% HTTP/1.1\r\n\r\n",
 	} {
 		f.Add([]byte(seed))
 	}

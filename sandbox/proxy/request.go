@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,6 +159,9 @@ func (r *request) target(text string) (err error) {
 		}
 		if strings.Contains(r.path, "#") {
 			return bad("the target has a fragment")
+		}
+		if _, err := url.ParseRequestURI(r.path); err != nil {
+			return bad("the target's path cannot be read: a % stands before two hexadecimal digits")
 		}
 	}
 	hosts := r.all("host")

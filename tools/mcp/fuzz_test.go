@@ -48,6 +48,7 @@ func FuzzServer(f *testing.F) {
 	f.Add([]byte(`{"tools":[{"name":"a","inputSchema":{"type":"object","maximum":1e400},"_meta":{"toold/inputSchema":"{"}}]}`), []byte(`[{"jsonrpc":"2.0","method":"notifications/tools/list_changed"},5]`))
 	f.Add([]byte(`{"tools":[null,{"name":"b","inputSchema":null,"outputSchema":7,"annotations":{"readOnlyHint":true}}],"nextCursor":"x"}`), []byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create","params":{"message":"x","requestedSchema":{"properties":{"a":{"type":"array"}}}}}`))
 	f.Add([]byte(`{"structuredContent":1,"_meta":[]}`), []byte("\x00\xff{"))
+	f.Add([]byte(`{"tools":[]}`), []byte(`{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}`))
 	f.Fuzz(func(t *testing.T, list, after []byte) {
 		r := registry.New(registry.Config{})
 		hub, err := mcp.New(mcp.Config{

@@ -117,9 +117,16 @@ func (n *session) close(cut func()) {
 	_ = n.client.Close() // it is over, whatever this says
 }
 
-// deny refuses what a server may not ask of its client.
+// deny refuses requests that a server may not send to its client, and recovers from panics: the SDK handles a message in a goroutine
+// of its own, where a panic would end the daemon. Version 1.8.0 panics when elicitation/create has no params.
 func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
-	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
+	return func(ctx context.Context, method string, r sdk.Request) (_ sdk.Result, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				n.server.cfg.Log.Error("message of an MCP server refused: its handler panicked", zap.String("server", n.server.entry.Key), zap.String("method", method), zap.Any("panic", p), zap.Stack("stack"))
+				err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: method + " has parameters that cannot be read"}
+			}
+		}()
 		if method == "sampling/createMessage" || method == "roots/list" {
 			n.server.cfg.Log.Warn("MCP server asked for what it does not get", zap.String("server", n.server.entry.Key), zap.String("method", method))
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered"}
