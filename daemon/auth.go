@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/daemon/config"
-	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -25,23 +25,23 @@ func localUser() tool.Principal {
 }
 
 // newAuth returns who may come in. localToken is the text of the token of the first start; empty while there is none.
-func newAuth(cfg *config.Config, localToken string) (*server.Auth, error) {
-	var tokens []server.Token
+func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
+	var tokens []access.Token
 	if localToken != "" {
 		sum := sha256.Sum256([]byte(localToken))
-		tokens = append(tokens, server.Token{Hash: hex.EncodeToString(sum[:]), Principal: localUser()})
+		tokens = append(tokens, access.Token{Hash: hex.EncodeToString(sum[:]), Principal: localUser()})
 	}
 	for _, t := range cfg.Auth.Tokens {
 		sum, err := t.Sum()
 		if err != nil {
 			return nil, fmt.Errorf("auth.tokens: %q: %w", t.Name, err)
 		}
-		tokens = append(tokens, server.Token{
+		tokens = append(tokens, access.Token{
 			Hash: hex.EncodeToString(sum[:]), Expires: t.Expires,
 			Principal: tool.Principal{Namespace: t.Namespace, Subject: t.Name, Roles: t.Roles},
 		})
 	}
-	auth, err := server.NewAuth(tokens, []server.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
+	auth, err := access.NewAuth(tokens, []access.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
 	if err != nil {
 		return nil, fmt.Errorf("auth.tokens: %w", err)
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
-
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -32,6 +31,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
@@ -71,7 +71,7 @@ type daemon struct {
 	plugins    *plugins
 	outside    atomic.Pointer[outsiders]
 	engine     *lifecycle.Engine
-	auth       *server.Auth
+	auth       *access.Auth
 	server     *server.Server
 	doors      []net.Listener
 	where      []server.Address

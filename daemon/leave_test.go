@@ -25,6 +25,7 @@ import (
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
@@ -123,7 +124,7 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	d.tools = registry.New(registry.Config{Trusted: []string{builtin}})
 	must(t, d.tools.Register(builtin, tools...))
 	const token = "a-token-of-the-test-0123456789"
-	auth, err := server.NewAuth([]server.Token{{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Principal: tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"viewer"}}}}, nil)
+	auth, err := access.NewAuth([]access.Token{{Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(token))), Principal: tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"viewer"}}}}, nil)
 	must(t, err)
 	d.engine, err = lifecycle.New(lifecycle.Config{Store: memory.New(memory.Config{}), Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Grace: 5 * time.Second, Heartbeat: time.Minute})
 	must(t, err)

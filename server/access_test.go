@@ -29,6 +29,7 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -94,9 +95,9 @@ func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescripto
 
 // T57: every registered method, called with each role and without any, answers as the table says.
 func TestT57EveryMethodWithEachRole(t *testing.T) {
-	var tokens []server.Token
+	var tokens []access.Token
 	for _, role := range everyRole {
-		tokens = append(tokens, server.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
+		tokens = append(tokens, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
 	}
 	w := newWorld(t, options{tokens: tokens})
 	table := mayCall()
@@ -153,7 +154,7 @@ func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor,
 // T57: a method that the table does not name keeps the server from starting.
 func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
-	auth, err := server.NewAuth(userTokens(), nil)
+	auth, err := access.NewAuth(userTokens(), nil)
 	must(t, err)
 	s, err := server.New(server.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Admin: w.admin, Auth: auth})
 	must(t, err)
@@ -239,7 +240,7 @@ func TestT58Tenants(t *testing.T) {
 func TestT55Tokens(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	weak := "short"
-	w := newWorld(t, options{log: zap.New(core), tokens: []server.Token{
+	w := newWorld(t, options{log: zap.New(core), tokens: []access.Token{
 		{Hash: hashOf(tokenOf("late")), Expires: time.Now().Add(-time.Second), Principal: tool.Principal{Namespace: "default", Subject: "late", Roles: everyRole}},
 		{Hash: hashOf(weak), Principal: tool.Principal{Namespace: "default", Subject: "weak", Roles: everyRole}},
 	}})
@@ -292,7 +293,7 @@ func TestT55Tokens(t *testing.T) {
 func TestT59TokenExpiresDuringStream(t *testing.T) {
 	t.Parallel()
 	expires := time.Now().Add(10 * time.Second) // all is open by then
-	w := newWorld(t, options{tokens: []server.Token{{
+	w := newWorld(t, options{tokens: []access.Token{{
 		Hash: hashOf(tokenOf("brief")), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 	}}})
 	ctx := within(t)
@@ -327,7 +328,7 @@ func TestT59TokenExpiresDuringStream(t *testing.T) {
 func TestT60UnixPeer(t *testing.T) {
 	me := uint32(os.Getuid())
 	local := tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"viewer"}}
-	w := newWorld(t, options{peers: []server.Peer{{UID: me, Principal: local}}})
+	w := newWorld(t, options{peers: []access.Peer{{UID: me, Principal: local}}})
 	if info, err := os.Stat(w.unix); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("socket has mode %v (%v), want 0600", info.Mode().Perm(), err)
 	}
@@ -342,7 +343,7 @@ func TestT60UnixPeer(t *testing.T) {
 	_, err = infoOver(t, "unix:"+w.unix, nil, tokenOf("eve"))
 	wantRefusal(t, err, codes.Unauthenticated, "TOKEN_INVALID")
 
-	strangers := newWorld(t, options{peers: []server.Peer{{UID: me + 1, Principal: local}}})
+	strangers := newWorld(t, options{peers: []access.Peer{{UID: me + 1, Principal: local}}})
 	_, err = infoOver(t, "unix:"+strangers.unix, nil, "")
 	wantRefusal(t, err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
 	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("eve"))
@@ -423,22 +424,22 @@ func TestNewAuthRefuses(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		tokens []server.Token
-		peers  []server.Peer
+		tokens []access.Token
+		peers  []access.Peer
 	}{
-		{"no hash", []server.Token{{Principal: good}}, nil},
-		{"half a hash", []server.Token{{Hash: hash[:32], Principal: good}}, nil},
-		{"the same hash twice", []server.Token{{Hash: hash, Principal: good}, {Hash: hash, Principal: good}}, nil},
-		{"unknown role", []server.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Roles = []string{"root"} })}}, nil},
-		{"no role", []server.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Roles = nil })}}, nil},
-		{"no subject", []server.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Subject = "" })}}, nil},
-		{"no namespace", []server.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Namespace = "" })}}, nil},
-		{"the daemon itself", []server.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Subject = "toold" })}}, nil},
-		{"a user twice", nil, []server.Peer{{UID: 7, Principal: good}, {UID: 7, Principal: good}}},
+		{"no hash", []access.Token{{Principal: good}}, nil},
+		{"half a hash", []access.Token{{Hash: hash[:32], Principal: good}}, nil},
+		{"the same hash twice", []access.Token{{Hash: hash, Principal: good}, {Hash: hash, Principal: good}}, nil},
+		{"unknown role", []access.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Roles = []string{"root"} })}}, nil},
+		{"no role", []access.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Roles = nil })}}, nil},
+		{"no subject", []access.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Subject = "" })}}, nil},
+		{"no namespace", []access.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Namespace = "" })}}, nil},
+		{"the daemon itself", []access.Token{{Hash: hash, Principal: with(func(p *tool.Principal) { p.Subject = "toold" })}}, nil},
+		{"a user twice", nil, []access.Peer{{UID: 7, Principal: good}, {UID: 7, Principal: good}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := server.NewAuth(tt.tokens, tt.peers); err == nil {
+			if _, err := access.NewAuth(tt.tokens, tt.peers); err == nil {
 				t.Error("no error")
 			}
 		})
@@ -447,12 +448,12 @@ func TestNewAuthRefuses(t *testing.T) {
 
 // CanApprove knows whether four eyes have a second pair.
 func TestCanApprove(t *testing.T) {
-	token := func(name string, expires time.Time, roles ...string) server.Token {
-		return server.Token{Hash: hashOf(tokenOf(name)), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}}
+	token := func(name string, expires time.Time, roles ...string) access.Token {
+		return access.Token{Hash: hashOf(tokenOf(name)), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}}
 	}
-	auth, err := server.NewAuth(
-		[]server.Token{token("local", time.Time{}, "approver"), token("gone", time.Now().Add(-time.Hour), "approver"), token("op", time.Time{}, "operator")},
-		[]server.Peer{{UID: 1, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"approver"}}}})
+	auth, err := access.NewAuth(
+		[]access.Token{token("local", time.Time{}, "approver"), token("gone", time.Now().Add(-time.Hour), "approver"), token("op", time.Time{}, "operator")},
+		[]access.Peer{{UID: 1, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"approver"}}}})
 	must(t, err)
 	tests := []struct {
 		name, namespace string

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -30,7 +31,7 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 	l := &i.Limits
 	resp := &tooldv1.GetInfoResponse{
 		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: translate.FromTime(i.Started),
-		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: principal(ctx).Namespace,
+		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: access.From(ctx).Namespace,
 		Addresses: translate.Each(i.Addresses, func(a *Address) *tooldv1.Address {
 			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
 		}),
@@ -53,18 +54,18 @@ func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv
 			Memory: memoryLimit(),
 		},
 	}
-	p := principal(ctx)
-	if p.roles&(operator|viewer) != 0 { // they list all calls of the namespace
+	p := access.From(ctx)
+	if p.Has(access.Operator | access.Viewer) { // they list all calls of the namespace
 		held, err := s.engine.Held(ctx, p.Namespace)
 		if err != nil {
 			return nil, err
 		}
 		resp.HeldCalls = int64(held)
 	}
-	if p.roles&(operator|viewer|administrator) != 0 {
+	if p.Has(access.Operator | access.Viewer | access.Administrator) {
 		resp.Hooks = translate.Each(i.Hooks, fromHookState)
 		for _, h := range resp.Hooks {
-			if p.roles&administrator == 0 {
+			if !p.Has(access.Administrator) {
 				h.Place, h.LastError = "", "" // addresses, paths and what programs printed are the daemon's
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -39,10 +40,10 @@ func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactReque
 		return nil, call.InvalidField("offset", "cannot stand beside lines")
 	case req.GetLines() != nil:
 		lines := req.GetLines()
-		part, err := s.engine.ReadLines(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), lines.GetFirst(), lines.GetCount(), int(limit))
+		part, err := s.engine.ReadLines(ctx, access.From(ctx).Principal, req.GetCallId(), req.GetName(), lines.GetFirst(), lines.GetCount(), int(limit))
 		return fromPart(part, err)
 	}
-	part, err := s.engine.ReadArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), req.GetOffset(), int(limit))
+	part, err := s.engine.ReadArtifact(ctx, access.From(ctx).Principal, req.GetCallId(), req.GetName(), req.GetOffset(), int(limit))
 	return fromPart(part, err)
 }
 
@@ -58,7 +59,7 @@ func fromPart(part call.Part, err error) (*tooldv1.ReadArtifactResponse, error) 
 
 func (s *calls) searchArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
 	q := req.GetSearch()
-	found, err := s.engine.SearchArtifact(ctx, principal(ctx).Principal, req.GetCallId(), req.GetName(), call.Search{
+	found, err := s.engine.SearchArtifact(ctx, access.From(ctx).Principal, req.GetCallId(), req.GetName(), call.Search{
 		Pattern: q.GetPattern(), Regexp: q.GetRegexp(), IgnoreCase: q.GetIgnoreCase(), After: req.GetOffset(), Limit: int(q.GetLimit()),
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // ReadAudit returns a page of the chain of audit records.
@@ -20,7 +21,7 @@ func (s *admin) ReadAudit(ctx context.Context, req *tooldv1.ReadAuditRequest) (*
 	case limit == 0:
 		limit = 500
 	}
-	records, kept, err := s.admin.Audit(ctx, principal(ctx).Namespace, req.GetAfter(), min(limit, 1000))
+	records, kept, err := s.admin.Audit(ctx, access.From(ctx).Namespace, req.GetAfter(), min(limit, 1000))
 	if err != nil {
 		return nil, err
 	}

@@ -7,13 +7,14 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
 // ExecuteBatch starts a batch or attaches to it, and streams it.
 func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteBatchResponse]) error {
 	ctx := stream.Context()
-	w, err := s.startBatch(ctx, principal(ctx), req)
+	w, err := s.startBatch(ctx, access.From(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -23,10 +24,10 @@ func (s *calls) ExecuteBatch(req *tooldv1.ExecuteBatchRequest, stream grpc.Serve
 }
 
 // startBatch starts a batch or attaches to it.
-func (s *calls) startBatch(ctx context.Context, p *identity, req *tooldv1.ExecuteBatchRequest) (call.Stream, error) {
+func (s *calls) startBatch(ctx context.Context, p *access.Identity, req *tooldv1.ExecuteBatchRequest) (call.Stream, error) {
 	spec, err := translate.ToBatchSpec(req.GetSpec())
 	for i := 0; err == nil && i < len(spec.Calls); i++ {
-		err = p.mayActFor(spec.Calls[i].OnBehalfOf)
+		err = p.MayActFor(spec.Calls[i].OnBehalfOf)
 	}
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ func (s *calls) startBatch(ctx context.Context, p *identity, req *tooldv1.Execut
 
 // cancelMany asks the calls of a run, a thread or a batch to end.
 func (s *calls) cancelMany(ctx context.Context, req *tooldv1.CancelCallsRequest) ([]string, error) {
-	p := principal(ctx).Principal
+	p := access.From(ctx).Principal
 	ctx, cancel := untilDeadline(ctx)
 	defer cancel()
 	if batch := req.GetBatchId(); batch != "" {

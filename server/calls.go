@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -27,7 +28,7 @@ type calls struct {
 // ExecuteTool starts a call or attaches to it, and streams it.
 func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	ctx := stream.Context()
-	w, err := s.startTool(ctx, principal(ctx), req)
+	w, err := s.startTool(ctx, access.From(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerS
 }
 
 // startTool starts a call or attaches to it.
-func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.ExecuteToolRequest) (call.Stream, error) {
+func (s *calls) startTool(ctx context.Context, p *access.Identity, req *tooldv1.ExecuteToolRequest) (call.Stream, error) {
 	spec, err := toSpec(p, req.GetSpec())
 	if err != nil {
 		return nil, err
@@ -52,17 +53,17 @@ func (s *calls) startTool(ctx context.Context, p *identity, req *tooldv1.Execute
 }
 
 // toSpec translates the request for a call and checks that the client may act for the named user.
-func toSpec(p *identity, in *tooldv1.CallSpec) (call.Spec, error) {
+func toSpec(p *access.Identity, in *tooldv1.CallSpec) (call.Spec, error) {
 	spec, err := translate.ToSpec(in)
 	if err == nil {
-		err = p.mayActFor(spec.OnBehalfOf)
+		err = p.MayActFor(spec.OnBehalfOf)
 	}
 	return spec, err
 }
 
 // CallTool starts a call or attaches to it, and waits for its end.
 func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	wait, err := toWait(req.GetWait(), math.MaxInt64)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error)
 // ResumeTool answers a suspension and streams what follows.
 func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStreamingServer[tooldv1.ResumeToolResponse]) error {
 	ctx := stream.Context()
-	w, err := s.decide(ctx, principal(ctx), req)
+	w, err := s.decide(ctx, access.From(ctx), req)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (s *calls) ResumeTool(req *tooldv1.ResumeToolRequest, stream grpc.ServerStr
 }
 
 // decide applies a decision.
-func (s *calls) decide(ctx context.Context, p *identity, req *tooldv1.ResumeToolRequest) (call.Stream, error) {
+func (s *calls) decide(ctx context.Context, p *access.Identity, req *tooldv1.ResumeToolRequest) (call.Stream, error) {
 	decision, err := translate.ToDecision(req.GetDecision())
 	if err != nil {
 		return nil, err
@@ -158,7 +159,7 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 
 // enterWatch begins a watch and counts it; leave counts it out again.
 func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w call.Stream, leave func(), err error) {
-	if leave, err = s.watchers.enter(principal(ctx)); err != nil {
+	if leave, err = s.watchers.enter(access.From(ctx)); err != nil {
 		return nil, nil, err
 	}
 	if w, err = s.watch(ctx, req); err != nil {
@@ -169,7 +170,7 @@ func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) 
 }
 
 func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call.Stream, error) {
-	p, cursor, follow := principal(ctx).Principal, req.GetCursor(), req.GetFollow()
+	p, cursor, follow := access.From(ctx).Principal, req.GetCursor(), req.GetFollow()
 	if req.AfterSequence != nil {
 		switch _, one := req.GetSelector().(*tooldv1.WatchCallsRequest_CallId); {
 		case !one:

@@ -8,13 +8,14 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
 // ListQuarantinedTools returns a page of the tools of the principal's namespace whose definitions wait to be accepted; an admin
 // gets those of all.
 func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuarantinedToolsRequest) (*tooldv1.ListQuarantinedToolsResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	size := int(req.GetPageSize())
 	if size < 0 {
 		return nil, call.InvalidField("page_size", "is %d; 0 is %d", size, maxToolPage)
@@ -33,7 +34,7 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 	resp, bytes, last := &tooldv1.ListQuarantinedToolsResponse{}, 0, ""
 	for _, q := range s.admin.Quarantined() {
 		id := q.Waiting.Descriptor.ID
-		if waitingKey(q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.oversees(q.Namespace) {
+		if waitingKey(q) <= string(after) || req.GetTool() != "" && req.GetTool() != id || !p.Oversees(q.Namespace) {
 			continue
 		}
 		t := &tooldv1.QuarantinedTool{Trusted: translate.FromDescriptor(q.Trusted.Descriptor, q.Trusted.Digest), Waiting: translate.FromDescriptor(q.Waiting.Descriptor, q.Waiting.Digest)}
@@ -60,12 +61,12 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 	if err := translate.Required("digest", req.GetDigest()); err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	q, err := s.waiting(p, req.GetTool(), req.GetDigest())
 	if err != nil {
 		return nil, err
 	}
-	if q.Namespace == "" && p.roles&administrator == 0 {
+	if q.Namespace == "" && !p.Has(access.Administrator) {
 		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED",
 			"%q comes from %q, which serves every namespace: accepting it needs the role admin; %q has %v", req.GetTool(), q.Source, p.Subject, p.Roles)
 	}
@@ -77,10 +78,10 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 }
 
 // waiting returns the definition with this digest that waits to be accepted.
-func (s *admin) waiting(p *identity, id, digest string) (q QuarantinedTool, err error) {
+func (s *admin) waiting(p *access.Identity, id, digest string) (q QuarantinedTool, err error) {
 	err = call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
 	for _, q := range s.admin.Quarantined() {
-		if q.Waiting.Descriptor.ID != id || !p.oversees(q.Namespace) {
+		if q.Waiting.Descriptor.ID != id || !p.Oversees(q.Namespace) {
 			continue
 		}
 		if q.Waiting.Digest == digest {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
@@ -76,7 +77,7 @@ func (s *documents) GetDocument(ctx context.Context, req *tooldv1.GetDocumentReq
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.documents.Document(ctx, principal(ctx).Principal, scope, req.GetScopeId(), req.GetKey())
+	d, err := s.documents.Document(ctx, access.From(ctx).Principal, scope, req.GetScopeId(), req.GetKey())
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,7 @@ func (s *documents) ListDocuments(ctx context.Context, req *tooldv1.ListDocument
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	bound := bind("documents", p.Namespace, p.Subject, string(scope), req.GetScopeId(), req.GetKeyPrefix())
 	after, err := open(req.GetPageToken(), bound)
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *documents) PutDocument(ctx context.Context, req *tooldv1.PutDocumentReq
 		return nil, call.InvalidField("value", "is not JSON: %v", err)
 	}
 	c := tool.Command{Op: tool.OpSet, Scope: scope, Key: req.GetKey(), Value: req.GetValue(), Expected: req.ExpectedRevision}
-	revision, err := s.documents.ChangeDocument(ctx, principal(ctx).Principal, req.GetScopeId(), c)
+	revision, err := s.documents.ChangeDocument(ctx, access.From(ctx).Principal, req.GetScopeId(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (s *documents) DeleteDocument(ctx context.Context, req *tooldv1.DeleteDocum
 		return nil, err
 	}
 	c := tool.Command{Op: tool.OpDelete, Scope: scope, Key: req.GetKey(), Expected: req.ExpectedRevision}
-	revision, err := s.documents.ChangeDocument(ctx, principal(ctx).Principal, req.GetScopeId(), c)
+	revision, err := s.documents.ChangeDocument(ctx, access.From(ctx).Principal, req.GetScopeId(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +172,7 @@ func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLetter
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	bound := bind("dead letters", p.Namespace, p.Subject)
 	after, err := openToken(req.GetPageToken(), bound)
 	if err != nil {
@@ -200,7 +201,7 @@ func (s *admin) RetryDeadLetter(ctx context.Context, req *tooldv1.RetryDeadLette
 	if err := translate.Short("action_id", req.GetActionId(), maxRuleID); err != nil {
 		return nil, err
 	}
-	d, err := s.letters.RetryDeadLetter(ctx, principal(ctx).Principal, req.GetActionId())
+	d, err := s.letters.RetryDeadLetter(ctx, access.From(ctx).Principal, req.GetActionId())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -18,7 +19,7 @@ var formats = []string{"openai", "openai-strict", "anthropic", "gemini", "mcp"}
 
 // ExportTools returns a page of the tools that the principal sees, in the words of a provider.
 func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	mutability, err := checkList(req)
 	if err != nil {
 		return nil, err

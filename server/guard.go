@@ -223,7 +223,7 @@ func (s *Server) meet(ctx context.Context, _ *tap.Info) (context.Context, error)
 		return ctx, nil
 	}
 	g := at.guard
-	if _, err := s.cfg.Auth.identify(ctx); err == nil {
+	if _, err := identify(ctx, s.cfg.Auth); err == nil {
 		g.admit()
 	} else if g.refused.Add(1) == GuestStreams {
 		time.AfterFunc(time.Second, func() { // the last answer is on its way

@@ -34,6 +34,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -73,8 +74,8 @@ rules:
 // options of a world; the zero value is usual.
 type options struct {
 	store     *memory.Store
-	tokens    []server.Token
-	peers     []server.Peer
+	tokens    []access.Token
+	peers     []access.Peer
 	heartbeat time.Duration
 	config    func(*server.Config)
 	prepare   func(*world, *server.Config)
@@ -118,7 +119,7 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, err)
 	policies := lifecycle.NewPolicies(w.store)
 	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: wire.Remembered(policies), Modes: policies})
-	auth, err := server.NewAuth(append(userTokens(), o.tokens...), o.peers)
+	auth, err := access.NewAuth(append(userTokens(), o.tokens...), o.peers)
 	must(t, err)
 	w.engine, err = lifecycle.New(lifecycle.Config{
 		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
@@ -182,11 +183,11 @@ func (w *world) listen(secure bool) {
 	w.t.Cleanup(w.stop)
 }
 
-func userTokens() []server.Token {
-	var tokens []server.Token
+func userTokens() []access.Token {
+	var tokens []access.Token
 	for name, p := range users {
 		p.Subject = name
-		tokens = append(tokens, server.Token{Hash: hashOf(tokenOf(name)), Principal: p})
+		tokens = append(tokens, access.Token{Hash: hashOf(tokenOf(name)), Principal: p})
 	}
 	return tokens
 }

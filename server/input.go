@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -25,7 +26,7 @@ func (s *calls) SendInput(ctx context.Context, req *tooldv1.SendInputRequest) (*
 			return nil, call.InvalidField("signal", "%v is not a signal that can be sent", req.GetSignal())
 		}
 	}
-	state, err := s.engine.SendInput(ctx, principal(ctx).Principal, req.GetCallId(), in)
+	state, err := s.engine.SendInput(ctx, access.From(ctx).Principal, req.GetCallId(), in)
 	if err != nil {
 		return nil, err
 	}

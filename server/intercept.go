@@ -10,15 +10,17 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // method is an entry of the table with its counts.
 type method struct {
-	access
+	access.Rule
 	meter
 }
 
@@ -28,29 +30,36 @@ var errStopping = &call.Refusal{
 }
 
 // admit finds a method and who asks for it, and refuses who may not.
-func (s *Server) admit(ctx context.Context, name string) (*method, *identity, error) {
+func (s *Server) admit(ctx context.Context, name string) (*method, *access.Identity, error) {
 	m := s.methods[name]
 	if m == nil {
-		return &s.unknown, nobody, call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", name)
+		return &s.unknown, access.Nobody, call.Refuse(call.PermissionDenied, "METHOD_NOT_ALLOWED", "nobody may call %s", name)
 	}
-	if m.public {
-		return m, nobody, nil
+	if m.Public {
+		return m, access.Nobody, nil
 	}
-	id, err := s.cfg.Auth.identify(ctx)
+	id, err := identify(ctx, s.cfg.Auth)
 	if err != nil {
-		return m, nobody, err
+		return m, access.Nobody, err
 	}
 	m, err = s.mayUse(id, name)
 	return m, id, err
 }
 
-// mayUse finds a method of the table and refuses who may not use it.
-func (s *Server) mayUse(id *identity, name string) (*method, error) {
-	m := s.methods[name]
-	if id.roles&m.roles == 0 {
-		return m, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", name, m.roles.names(), id.Subject, id.Roles)
+// identify returns the identity behind a request.
+func identify(ctx context.Context, auth *access.Auth) (*access.Identity, error) {
+	var user peerInfo
+	local := false
+	if p, ok := peer.FromContext(ctx); ok {
+		user, local = p.AuthInfo.(peerInfo)
 	}
-	return m, nil
+	return auth.Identify(metadata.ValueFromIncomingContext(ctx, "authorization"), user.uid, local)
+}
+
+// mayUse finds a method of the table and refuses an identity that may not use it.
+func (s *Server) mayUse(id *access.Identity, name string) (*method, error) {
+	m := s.methods[name]
+	return m, m.Permit(id, name)
 }
 
 // unary is the chain around every method that answers once.
@@ -60,23 +69,23 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err != nil {
 		return nil, s.done(ctx, info.FullMethod, m, id, err)
 	}
-	ctx, stop := whileValid(withIdentity(ctx, id), id)
+	ctx, stop := whileValid(access.With(ctx, id), id)
 	defer stop()
-	if m.limit > 0 {
+	if m.Limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, m.limit)
+		ctx, cancel = context.WithTimeout(ctx, m.Limit)
 		defer cancel()
 	}
-	if m.audited {
+	if m.Audited {
 		s.operation(ctx, info.FullMethod, id, req, nil)
 	}
 	resp, err := handler(ctx, req)
-	if err == nil && !id.expires.IsZero() && ctx.Err() != nil && time.Now().After(id.expires) {
-		err = expired(id.expires) // a wait that ends answers with what there is, but to nobody any more
+	if err == nil && !id.Expires.IsZero() && ctx.Err() != nil && time.Now().After(id.Expires) {
+		err = access.Expired(id.Expires) // a wait that ends answers with what there is, but to nobody any more
 	}
 	if err != nil {
 		resp = nil
-		if m.audited {
+		if m.Audited {
 			s.operation(ctx, info.FullMethod, id, req, err)
 		}
 	}
@@ -91,16 +100,16 @@ func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 	if err != nil {
 		return s.done(ctx, info.FullMethod, m, id, err)
 	}
-	ctx, stop := whileValid(withIdentity(ctx, id), id)
+	ctx, stop := whileValid(access.With(ctx, id), id)
 	defer stop()
-	if m.unending {
+	if m.Unending {
 		var cancel context.CancelCauseFunc
 		ctx, cancel = context.WithCancelCause(ctx)
 		defer context.AfterFunc(s.stopping, func() { cancel(errStopping) })()
 		defer cancel(nil)
 	}
 	handle := func() error { return handler(srv, &identified{ss, ctx}) }
-	if m.heedless {
+	if m.IgnoresContext {
 		err = whileOpen(ctx, handle)
 	} else {
 		err = handle()
@@ -123,12 +132,12 @@ func whileOpen(ctx context.Context, handle func() error) error {
 
 // whileValid ends ctx with the credential: what it opened, and what waits for an answer. That is no deadline, which would
 // be the client's.
-func whileValid(ctx context.Context, id *identity) (context.Context, func()) {
-	if id.expires.IsZero() {
+func whileValid(ctx context.Context, id *access.Identity) (context.Context, func()) {
+	if id.Expires.IsZero() {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(time.Until(id.expires), func() { cancel(expired(id.expires)) })
+	timer := time.AfterFunc(time.Until(id.Expires), func() { cancel(access.Expired(id.Expires)) })
 	return ctx, func() {
 		timer.Stop()
 		cancel(nil)
@@ -144,7 +153,7 @@ type identified struct {
 func (s *identified) Context() context.Context { return s.ctx }
 
 // done counts, writes down who was not let through, and makes the status.
-func (s *Server) done(ctx context.Context, name string, m *method, id *identity, err error) error {
+func (s *Server) done(ctx context.Context, name string, m *method, id *access.Identity, err error) error {
 	if err == nil {
 		m.end(codes.OK)
 		return nil
@@ -162,7 +171,7 @@ func (s *Server) done(ctx context.Context, name string, m *method, id *identity,
 }
 
 // logRefusal tells the operator who was not let in or not allowed; other refusals are the daily business of clients.
-func (s *Server) logRefusal(ctx context.Context, name string, id *identity, r *call.Refusal) {
+func (s *Server) logRefusal(ctx context.Context, name string, id *access.Identity, r *call.Refusal) {
 	level := zap.DebugLevel
 	if slices.Contains([]call.RefusalKind{call.Unauthenticated, call.PermissionDenied}, r.Kind) {
 		level = zap.WarnLevel

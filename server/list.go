@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // Calls may be large: their arguments alone come to megabytes. A page therefore ends where its bytes do, or one caller's
@@ -21,7 +22,7 @@ const (
 // fill appends calls to a response until it has as many as q wants or its bytes are spent, but one at least. It returns
 // the position at which the next page begins; 0 after the last. A page may be shorter than q wants, or empty, before the last.
 func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) (next int64, err error) {
-	p := principal(ctx).Principal
+	p := access.From(ctx).Principal
 	size, want := 0, q.Limit
 	at := *q
 	for at.Limit = min(portion, want); ; {

@@ -12,6 +12,8 @@ import (
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/toold-dev/toold/server/access"
 )
 
 // ListenTCP listens on host:port. Beyond the loopback interface it refuses without TLS; a token is needed on TCP in any
@@ -69,11 +71,10 @@ func clear(ctx context.Context, path string) error {
 	return os.Remove(path)
 }
 
-// peerInfo is who is at the other end of a unix socket; identity is nil when that user is not let in.
+// peerInfo is the local user at the other end of a unix socket.
 type peerInfo struct {
 	credentials.CommonAuthInfo
-	uid      uint32
-	identity *identity
+	uid uint32
 }
 
 // AuthType implements [credentials.AuthInfo].
@@ -82,11 +83,11 @@ func (peerInfo) AuthType() string { return "peer" }
 // door makes the transport's part of authentication: the kernel's word on unix sockets, TLS or nothing elsewhere.
 type door struct {
 	credentials.TransportCredentials // of TCP
-	auth                             *Auth
+	auth                             *access.Auth
 	lobby                            *lobby
 }
 
-func newDoor(auth *Auth, tls credentials.TransportCredentials, guestTime time.Duration) *door {
+func newDoor(auth *access.Auth, tls credentials.TransportCredentials, guestTime time.Duration) *door {
 	if tls == nil {
 		tls = insecure.NewCredentials()
 	}
@@ -112,12 +113,12 @@ func (d *door) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, e
 		conn.Close()
 		return nil, nil, err
 	}
-	if d.auth.peers[uid] == nil {
+	if !d.auth.KnowsPeer(uid) {
 		conn = d.lobby.guard(conn)
 	}
 	return conn, peerInfo{
 		CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity},
-		uid:            uid, identity: d.auth.peers[uid],
+		uid:            uid,
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -29,7 +30,7 @@ type Operation struct {
 }
 
 // operation tells of one that is about to be done, or that failed with err.
-func (s *Server) operation(ctx context.Context, method string, id *identity, req any, err error) {
+func (s *Server) operation(ctx context.Context, method string, id *access.Identity, req any, err error) {
 	op := Operation{Method: path.Base(method), By: id.Principal, Of: aboutOf(req)}
 	if err != nil {
 		var refusal *call.Refusal

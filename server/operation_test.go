@@ -13,6 +13,7 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -39,9 +40,9 @@ func (o *operations) take() []server.Operation {
 // Whatever only operators and admins may do is told before it is done; what only reads is not.
 func TestOperationsOfOperators(t *testing.T) {
 	var told operations
-	var only []server.Token
+	var only []access.Token
 	for _, role := range []string{"operator", "admin"} {
-		only = append(only, server.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
+		only = append(only, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
 	}
 	w := newWorld(t, options{tokens: only, config: func(c *server.Config) { c.Operation = told.tell }})
 	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ListSources", "ReadAudit"}

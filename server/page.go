@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // A page token is a position with a hash of what it belongs to: the principal and the filter. It is no secret, since the
@@ -30,7 +31,7 @@ func bind(parts ...string) (b binding) {
 }
 
 // listBinding binds a page of ListCalls.
-func listBinding(p *identity, q *call.Query) binding {
+func listBinding(p *access.Identity, q *call.Query) binding {
 	var statuses []string
 	for _, s := range q.Statuses {
 		statuses = append(statuses, string(s))

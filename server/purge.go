@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // Purge erases the content of calls that have ended.
@@ -16,7 +17,7 @@ func (s *admin) Purge(ctx context.Context, req *tooldv1.PurgeRequest) (*tooldv1.
 		return nil, err
 	}
 	which := call.PurgeSelector{IDs: req.GetCallIds(), Run: req.GetRunId(), Thread: req.GetThreadId()}
-	purged, before, err := s.engine.Purge(ctx, principal(ctx).Principal, which)
+	purged, before, err := s.engine.Purge(ctx, access.From(ctx).Principal, which)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
@@ -19,7 +20,7 @@ func (s *calls) GetCall(ctx context.Context, req *tooldv1.GetCallRequest) (*tool
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.engine.Get(ctx, principal(ctx).Principal, req.GetCallId())
+	c, err := s.engine.Get(ctx, access.From(ctx).Principal, req.GetCallId())
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func (s *calls) GetCall(ctx context.Context, req *tooldv1.GetCallRequest) (*tool
 
 // ListCalls returns a page of the calls that the principal may see.
 func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*tooldv1.ListCallsResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	mask, err := newMask(req.GetReadMask())
 	if err != nil {
 		return nil, err
@@ -61,7 +62,7 @@ func (s *calls) CancelCall(ctx context.Context, req *tooldv1.CancelCallRequest) 
 	}
 	waiting, cancel := untilDeadline(ctx)
 	defer cancel()
-	c, err := s.engine.Cancel(waiting, principal(ctx).Principal, req.GetCallId(), req.GetReason(), wait)
+	c, err := s.engine.Cancel(waiting, access.From(ctx).Principal, req.GetCallId(), req.GetReason(), wait)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest
 
 // DescribeCall says what would happen.
 func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallRequest) (*tooldv1.DescribeCallResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	spec, err := toSpec(p, req.GetSpec())
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv
 	if err := translate.Required("run_id", req.GetRunId()); err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	r, err := s.engine.Run(ctx, p.Principal, req.GetRunId())
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv
 	if err := errors.Join(translate.Required("run_id", req.GetRunId()), translate.Short("reason", req.GetReason(), translate.MaxReason), translate.Short("superseded_by_run_id", req.GetSupersededByRunId(), translate.MaxRunID)); err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	ids, err := s.engine.EndRun(ctx, p.Principal, req.GetRunId(), req.GetReason(), req.GetSupersededByRunId())
 	if err != nil {
 		return nil, err

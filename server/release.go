@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -32,7 +33,7 @@ func (s *admin) Backup(ctx context.Context, req *tooldv1.BackupRequest) (*tooldv
 	if !filepath.IsAbs(req.GetDirectory()) {
 		return nil, call.InvalidField("directory", "is required: an absolute path on the daemon's machine")
 	}
-	b, err := s.admin.Backup(ctx, principal(ctx).Principal, req.GetDirectory())
+	b, err := s.admin.Backup(ctx, access.From(ctx).Principal, req.GetDirectory())
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +52,7 @@ func (s *admin) ReleaseCalls(ctx context.Context, req *tooldv1.ReleaseCallsReque
 		return nil, err
 	}
 	which := call.HeldSelector{All: req.GetAll(), Run: req.GetRunId(), Thread: req.GetThreadId(), IDs: req.GetCallIds()}
-	released, held, err := s.engine.Release(ctx, principal(ctx).Principal, which, req.GetEnd(), req.GetReason())
+	released, held, err := s.engine.Release(ctx, access.From(ctx).Principal, which, req.GetEnd(), req.GetReason())
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -21,7 +22,7 @@ func (s *calls) ListRules(ctx context.Context, req *tooldv1.ListRulesRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	p := principal(ctx)
+	p := access.From(ctx)
 	bound := bind("rules", p.Namespace, p.Subject, req.GetTool())
 	after, err := open(req.GetPageToken(), bound)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *calls) RevokeRule(ctx context.Context, req *tooldv1.RevokeRuleRequest) 
 	if err := translate.Short("rule_id", req.GetRuleId(), maxRuleID); err != nil {
 		return nil, err
 	}
-	r, err := s.engine.RevokeRule(ctx, principal(ctx).Principal, req.GetRuleId())
+	r, err := s.engine.RevokeRule(ctx, access.From(ctx).Principal, req.GetRuleId())
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (s *calls) SetPermissionMode(ctx context.Context, req *tooldv1.SetPermissio
 	if err := cmp.Or(translate.Short("run_id", req.GetRunId(), translate.MaxRunID), translate.Short("thread_id", req.GetThreadId(), translate.MaxRunID), translate.Short("mode", req.GetMode(), translate.MaxRunID)); err != nil {
 		return nil, err
 	}
-	previous, err := s.engine.SetMode(ctx, principal(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetMode())
+	previous, err := s.engine.SetMode(ctx, access.From(ctx).Principal, req.GetRunId(), req.GetThreadId(), req.GetMode())
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -25,8 +26,8 @@ type SecretAllow struct{ Namespaces, Tools, Parameters []string }
 // ListSecrets returns what references stand for. An operator gets those that its namespace is entitled to, without where they
 // are kept.
 func (s *admin) ListSecrets(ctx context.Context, req *tooldv1.ListSecretsRequest) (*tooldv1.ListSecretsResponse, error) {
-	id := principal(ctx)
-	if id.roles&administrator == 0 {
+	id := access.From(ctx)
+	if !id.Has(access.Administrator) {
 		if req.GetCheck() { // it reads those of every namespace, and may start commands
 			return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "check needs the role admin; %q has %v", id.Subject, id.Roles)
 		}

@@ -17,6 +17,7 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -31,10 +32,10 @@ type seen struct {
 // T130: whatever a list, a feed or a watch shows to a role, the role may get by its name, with the same content.
 func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	t.Parallel()
-	var tokens []server.Token
+	var tokens []access.Token
 	mixed := map[string][]string{"cap": {"caller", "approver"}, "wax": {"worker", "approver"}, "adept": {"admin", "approver"}}
 	for name, roles := range mixed {
-		tokens = append(tokens, server.Token{Hash: hashOf(tokenOf(name)), Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}})
+		tokens = append(tokens, access.Token{Hash: hashOf(tokenOf(name)), Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}})
 	}
 	w := newWorld(t, options{tokens: tokens})
 	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")

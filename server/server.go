@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // MaxMessage is the largest message, in bytes, that a client may send.
@@ -26,11 +29,11 @@ const MaxMessage = 4 << 20
 
 // A Config is what a server is made of.
 type Config struct {
-	Engine      Engine      // required
-	DeadLetters DeadLetters // required
-	Tools       Tools       // required
-	Admin       Admin       // required
-	Auth        *Auth       // required
+	Engine      Engine       // required
+	DeadLetters DeadLetters  // required
+	Tools       Tools        // required
+	Admin       Admin        // required
+	Auth        *access.Auth // required
 	// Workers take programs that dial in to run tools; nil takes none.
 	Workers Workers
 	TLS     *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
@@ -80,9 +83,9 @@ func New(cfg Config) (*Server, error) {
 	cfg.fill()
 	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
-	for name, a := range table() {
-		a.audited = a.audited && cfg.Operation != nil
-		s.methods[name] = &method{access: a}
+	for name, a := range access.Table() {
+		a.Audited = a.Audited && cfg.Operation != nil
+		s.methods[name] = &method{Rule: a}
 	}
 	s.grpc = grpc.NewServer(s.options()...)
 	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
@@ -157,7 +160,7 @@ func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // Serve takes connections until Shutdown. It fails at once when a registered method is not in the table of access. The
 // listener is closed in any case.
 func (s *Server) Serve(lis net.Listener) error {
-	s.check.Do(func() { s.bad = checkTable(table(), s.grpc.GetServiceInfo()) })
+	s.check.Do(func() { s.bad = checkTable(access.Table(), s.grpc.GetServiceInfo()) })
 	if s.bad != nil {
 		lis.Close()
 		return s.bad
@@ -191,4 +194,22 @@ func (s *Server) Shutdown(ctx context.Context) {
 	hard := context.AfterFunc(ctx, s.grpc.Stop)
 	defer hard()
 	s.grpc.GracefulStop()
+}
+
+// checkTable returns an error when a registered method has no entry or nobody may call it.
+func checkTable(t map[string]access.Rule, services map[string]grpc.ServiceInfo) error {
+	var missing []string
+	for service, info := range services {
+		for _, m := range info.Methods {
+			name := "/" + service + "/" + m.Name
+			if a, ok := t[name]; !ok || a.Roles == 0 && !a.Public {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("methods that the table of access does not name: %s", strings.Join(missing, ", "))
+	}
+	return nil
 }

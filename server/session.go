@@ -13,6 +13,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // A session is many requests over one stream.
@@ -22,7 +23,7 @@ import (
 // turn. Who waits too long for a turn ends as lagged.
 type session struct {
 	*calls
-	id       *identity
+	id       *access.Identity
 	stream   grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]
 	ctx      context.Context // of the stream
 	watching context.Context // ends a little earlier when the client has a deadline
@@ -63,7 +64,7 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	watching, cancel := untilDeadline(ctx)
 	defer cancel()
 	c := &session{
-		calls: s, id: principal(ctx), stream: stream, ctx: ctx, watching: watching,
+		calls: s, id: access.From(ctx), stream: stream, ctx: ctx, watching: watching,
 		began: time.Now(), ready: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
 	}
 	c.sent.Store(int64(c.age()))

@@ -22,6 +22,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -438,7 +439,7 @@ func TestT59TokenExpiresDuringSession(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, options{tokens: []server.Token{{
+			w := newWorld(t, options{tokens: []access.Token{{
 				Hash: hashOf(tokenOf("brief")), Expires: time.Now().Add(10 * time.Second), // all is open by then
 				Principal: tool.Principal{Namespace: "default", Subject: "brief", Roles: []string{"viewer", "caller"}},
 			}}})

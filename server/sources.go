@@ -6,6 +6,7 @@ import (
 	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/translate"
 )
 
@@ -36,8 +37,8 @@ type RefusedTool struct{ Name, Reason string }
 
 // ListSources returns where the tools of the principal's namespace come from; an admin gets all sources.
 func (s *admin) ListSources(ctx context.Context, _ *tooldv1.ListSourcesRequest) (*tooldv1.ListSourcesResponse, error) {
-	id := principal(ctx)
-	all := slices.DeleteFunc(s.admin.Sources(), func(o Source) bool { return !id.oversees(o.Namespace) })
+	id := access.From(ctx)
+	all := slices.DeleteFunc(s.admin.Sources(), func(o Source) bool { return !id.Oversees(o.Namespace) })
 	return &tooldv1.ListSourcesResponse{Sources: translate.Each(all, func(o *Source) *tooldv1.Source {
 		return &tooldv1.Source{
 			Name: o.Name, State: tooldv1.SourceState(o.State), Since: translate.FromTime(o.Since), Tools: int32(o.Tools), Starts: int32(o.Starts),

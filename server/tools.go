@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
@@ -36,7 +37,7 @@ func revision(all []Tool) string {
 
 // ListTools returns a page of the tools that the principal sees.
 func (s *tools) ListTools(ctx context.Context, req *tooldv1.ListToolsRequest) (*tooldv1.ListToolsResponse, error) {
-	p := principal(ctx)
+	p := access.From(ctx)
 	mutability, err := checkList(req)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func filterOf(req listRequest) ToolFilter {
 }
 
 // bindList binds a page to who asks for what.
-func bindList(p *identity, f ToolFilter, m tool.Mutability, what string) binding {
+func bindList(p *access.Identity, f ToolFilter, m tool.Mutability, what string) binding {
 	return bind(slices.Concat([]string{what, p.Namespace, p.Subject, f.Source, f.Category, string(m)}, f.Allow, []string{"/"}, f.Exclude)...)
 }
 
@@ -114,7 +115,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	if err := translate.Required("tool", req.GetTool()); err != nil {
 		return nil, err
 	}
-	p := principal(ctx).Principal
+	p := access.From(ctx).Principal
 	t, ok := s.tools.Lookup(p, req.GetTool())
 	if !ok {
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", req.GetTool())
@@ -125,7 +126,7 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 // WatchTools streams the changes of what the principal sees.
 func (s *tools) WatchTools(req *tooldv1.WatchToolsRequest, stream grpc.ServerStreamingServer[tooldv1.WatchToolsResponse]) error {
 	ctx := stream.Context()
-	p := principal(ctx).Principal
+	p := access.From(ctx).Principal
 	changed := s.tools.Watch(p) // before the first look, so that nothing falls between
 	seen := s.tools.List(p, ToolFilter{})
 	first := &tooldv1.WatchToolsResponse{Revision: revision(seen)}

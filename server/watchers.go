@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // watchers bounds the streams whose clients may leave what they are sent unread: each holds about a megabyte then.
@@ -25,7 +26,7 @@ type watchers struct {
 type subject struct{ namespace, name string }
 
 // enter counts a stream in, and returns what counts it out again.
-func (ws *watchers) enter(p *identity) (leave func(), err error) {
+func (ws *watchers) enter(p *access.Identity) (leave func(), err error) {
 	who := subject{p.Namespace, p.Subject}
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -76,7 +77,7 @@ func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func
 		if sent += size(&f, out); sent > unread {
 			p := &pump{ctx: ctx, watching: watching, w: w, send: send, cursor: cursor}
 			if leave == nil {
-				if leave, err = s.watchers.enter(principal(ctx)); err != nil {
+				if leave, err = s.watchers.enter(access.From(ctx)); err != nil {
 					return p.at(err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
 )
@@ -115,6 +116,9 @@ type workerConn struct {
 // maxCompleting is how many operations of one worker end at the same time.
 const maxCompleting = 64
 
+// registerWithin bounds how long a worker may take to register its tools.
+const registerWithin = 30 * time.Second
+
 // Connect implements the method.
 func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
 	if s.workers == nil {
@@ -123,13 +127,13 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
-	shy := time.AfterFunc(quick, func() {
-		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", quick))
+	shy := time.AfterFunc(registerWithin, func() {
+		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", registerWithin))
 	})
 	defer shy.Stop()
 	received := make(chan error, 1)
 	go func() { // ends with the stream at the latest
-		err := c.register(s.workers, principal(ctx).Principal)
+		err := c.register(s.workers, access.From(ctx).Principal)
 		shy.Stop()
 		if err == nil {
 			err = c.serve()

@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"context"
@@ -12,9 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
-
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
@@ -26,38 +23,41 @@ type Token struct {
 	Expires   time.Time // zero is never
 }
 
-// A Peer is a local user that the unix socket lets in without a token.
+// A Peer is a local user that needs no token at the unix socket.
 type Peer struct {
 	UID       uint32
 	Principal tool.Principal
 }
 
-// minTokenLength is the shortest text that can hold 128 random bits, in base64. What is shorter could be guessed from its
-// hash, so that it is refused even when its hash is configured.
+// minTokenLength is the length of 128 random bits in base64. An attacker could guess a shorter token from its hash, so it is
+// refused even when its hash is configured.
 const minTokenLength = 22
 
-// Auth knows who may come in. It never changes and may be used from many goroutines.
+// An Auth authenticates clients. It never changes; many goroutines may use it.
 type Auth struct {
 	tokens map[uint64][]*token // by the first bytes of the hash
-	peers  map[uint32]*identity
+	peers  map[uint32]*Identity
 }
 
 type token struct {
 	hash [sha256.Size]byte
-	identity
+	id   Identity
 }
 
-// identity is a principal with what its credential allows.
-type identity struct {
+// An Identity is a principal with what its credential allows.
+type Identity struct {
 	tool.Principal
-	roles   roles
-	expires time.Time
+	Expires time.Time // of the credential; zero is never
+	granted Roles
 }
 
-// NewAuth returns what lets these in. Every principal needs a namespace, a subject and a role; a hash and a user stand
-// for one principal only.
+// Has reports whether the identity has one of these roles.
+func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
+
+// NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. A hash, and a local user,
+// belongs to one principal only.
 func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
-	a := &Auth{tokens: map[uint64][]*token{}, peers: map[uint32]*identity{}}
+	a := &Auth{tokens: map[uint64][]*token{}, peers: map[uint32]*Identity{}}
 	for i := range tokens {
 		if err := a.addToken(&tokens[i]); err != nil {
 			return nil, fmt.Errorf("token of %q: %w", tokens[i].Principal.Subject, err)
@@ -81,12 +81,12 @@ func (a *Auth) addToken(t *Token) error {
 	if err != nil {
 		return err
 	}
-	id.expires = t.Expires
+	id.Expires = t.Expires
 	sum, err := hex.DecodeString(t.Hash)
 	if err != nil || len(sum) != sha256.Size {
 		return errors.New("the hash must be the SHA-256 of the token in 64 hex digits")
 	}
-	c := &token{hash: [sha256.Size]byte(sum), identity: id}
+	c := &token{hash: [sha256.Size]byte(sum), id: id}
 	if a.find(c.hash) != nil {
 		return errors.New("another token has the same hash")
 	}
@@ -95,28 +95,28 @@ func (a *Auth) addToken(t *Token) error {
 	return nil
 }
 
-// reservedSubject stands in records for what the daemon does by itself.
+// reservedSubject is the subject of what the daemon does by itself, in records.
 const reservedSubject = "toold"
 
-func newIdentity(p tool.Principal, method string) (identity, error) {
+func newIdentity(p tool.Principal, method string) (Identity, error) {
 	set, err := rolesOf(p.Roles)
 	switch {
 	case err != nil:
-		return identity{}, err
+		return Identity{}, err
 	case set == 0:
-		return identity{}, errors.New("roles are required")
+		return Identity{}, errors.New("roles are required")
 	case p.Namespace == "" || p.Subject == "":
-		return identity{}, errors.New("namespace and subject are required")
+		return Identity{}, errors.New("namespace and subject are required")
 	case p.Subject == reservedSubject:
-		return identity{}, fmt.Errorf("the subject %q is the daemon itself", reservedSubject)
+		return Identity{}, fmt.Errorf("the subject %q is the daemon itself", reservedSubject)
 	}
-	p.Roles, p.Method = set.names(), method
-	return identity{Principal: p, roles: set}, nil
+	p.Roles, p.Method = set.Names(), method
+	return Identity{Principal: p, granted: set}, nil
 }
 
-// oversees reports whether the identity may see what belongs to a namespace; "" is what all namespaces share.
-func (id *identity) oversees(namespace string) bool {
-	return namespace == "" || namespace == id.Namespace || id.roles&administrator != 0
+// Oversees reports whether the identity may see what belongs to a namespace; "" is what all namespaces share.
+func (id *Identity) Oversees(namespace string) bool {
+	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
 
 // find looks by the first bytes of a hash and compares the rest in constant time.
@@ -129,26 +129,26 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// identify says who sent a request: whom its token stands for, else who is at the other end of the unix socket.
-func (a *Auth) identify(ctx context.Context) (*identity, error) {
-	header := metadata.ValueFromIncomingContext(ctx, "authorization")
+// Identify returns the identity of a request: that of its authorization headers, else that of the local user at the other end of a
+// unix socket. uid counts when local is set.
+func (a *Auth) Identify(authorization []string, uid uint32, local bool) (*Identity, error) {
 	switch {
-	case len(header) == 1:
-		return a.verify(header[0])
-	case len(header) > 1:
+	case len(authorization) == 1:
+		return a.verify(authorization[0])
+	case len(authorization) > 1:
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
-	}
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(peerInfo); ok && info.identity != nil {
-			return info.identity, nil
-		} else if ok {
-			return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", info.uid)
-		}
+	case local && a.KnowsPeer(uid):
+		return a.peers[uid], nil
+	case local:
+		return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", uid)
 	}
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "a token is required: send it as `authorization: Bearer <token>`; `toold token` shows the daemon's own")
 }
 
-func (a *Auth) verify(header string) (*identity, error) {
+// KnowsPeer reports whether a local user may use the unix socket without a token.
+func (a *Auth) KnowsPeer(uid uint32) bool { return a.peers[uid] != nil }
+
+func (a *Auth) verify(header string) (*Identity, error) {
 	scheme, text, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "bearer") || len(text) < minTokenLength {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the authorization header is not `Bearer <token>` with a token of at least %d characters", minTokenLength)
@@ -157,13 +157,14 @@ func (a *Auth) verify(header string) (*identity, error) {
 	if c == nil {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the token is not known here")
 	}
-	if !c.expires.IsZero() && !time.Now().Before(c.expires) {
-		return nil, expired(c.expires)
+	if !c.id.Expires.IsZero() && !time.Now().Before(c.id.Expires) {
+		return nil, Expired(c.id.Expires)
 	}
-	return &c.identity, nil
+	return &c.id, nil
 }
 
-func expired(at time.Time) *call.Refusal {
+// Expired returns the refusal of a credential that expired.
+func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
 }
 
@@ -172,9 +173,9 @@ func expired(at time.Time) *call.Refusal {
 func (a *Auth) CanApprove(namespace string, names []string, count int, not ...string) bool {
 	left := max(count, 1)
 	seen := slices.Clone(not)
-	enough := func(id *identity) bool {
+	enough := func(id *Identity) bool {
 		if id.Namespace == namespace && !slices.Contains(seen, id.Subject) &&
-			(id.expires.IsZero() || time.Now().Before(id.expires)) &&
+			(id.Expires.IsZero() || time.Now().Before(id.Expires)) &&
 			slices.ContainsFunc(names, func(role string) bool { return slices.Contains(id.Roles, role) }) {
 			seen = append(seen, id.Subject)
 			left--
@@ -188,7 +189,7 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 	}
 	for _, tokens := range a.tokens {
 		for _, t := range tokens {
-			if enough(&t.identity) {
+			if enough(&t.id) {
 				return true
 			}
 		}
@@ -196,9 +197,9 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 	return false
 }
 
-// mayActFor refuses a user that the principal may not act for; "" is the principal itself.
-func (id *identity) mayActFor(user string) error {
-	if user != "" && id.roles&delegate == 0 {
+// MayActFor refuses a user that the principal may not act for; "" is the principal itself.
+func (id *Identity) MayActFor(user string) error {
+	if user != "" && !id.Has(Delegate) {
 		return call.Refuse(call.PermissionDenied, "DELEGATE_REQUIRED", "acting on behalf of %q needs the role delegate", user)
 	}
 	return nil
@@ -206,17 +207,18 @@ func (id *identity) mayActFor(user string) error {
 
 type identityKey struct{}
 
-func withIdentity(ctx context.Context, id *identity) context.Context {
+// With returns a context that holds the identity of its request.
+func With(ctx context.Context, id *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// nobody is who calls a public method.
-var nobody = &identity{}
+// Nobody is the identity of a request to a public method.
+var Nobody = &Identity{}
 
-// principal returns who asks; the interceptor put it there.
-func principal(ctx context.Context) *identity {
-	if id, ok := ctx.Value(identityKey{}).(*identity); ok {
+// From returns the identity of the request that ctx belongs to.
+func From(ctx context.Context) *Identity {
+	if id, ok := ctx.Value(identityKey{}).(*Identity); ok {
 		return id
 	}
-	return nobody
+	return Nobody
 }

@@ -1,0 +1,149 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Roles is a set of roles.
+type Roles uint8
+
+// The roles of the API, in the order of roleNames. Each holds within a namespace, except administrator (admin in configuration
+// and records), which holds for the whole daemon.
+const (
+	Caller Roles = 1 << iota
+	Delegate
+	Approver
+	Operator
+	Worker
+	Viewer
+	Administrator
+
+	anyRole = Caller | Delegate | Approver | Operator | Worker | Viewer | Administrator
+)
+
+var roleNames = []string{"caller", "delegate", "approver", "operator", "worker", "viewer", "admin"}
+
+// rolesOf returns the set of roles with these names.
+func rolesOf(names []string) (Roles, error) {
+	var set Roles
+	for _, name := range names {
+		i := slices.Index(roleNames, name)
+		if i < 0 {
+			return 0, fmt.Errorf("role %q: want one of %s", name, strings.Join(roleNames, ", "))
+		}
+		set |= 1 << i
+	}
+	return set, nil
+}
+
+func (r Roles) Names() []string {
+	var names []string
+	for i, name := range roleNames {
+		if r&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// A Rule says who may call a method, and how a server treats it.
+type Rule struct {
+	Roles  Roles // any of them is enough
+	Public bool  // needs no credential
+	// Limit bounds a call whose client sets no nearer deadline; 0 leaves it to the handler, which waits for events.
+	Limit time.Duration
+	// Unending streams have no end of their own: a server that stops ends them.
+	Unending bool
+	// IgnoresContext is set for handlers that wait for the client after their context ended: a server leaves them then.
+	IgnoresContext bool
+	// Audited methods are reported to an audit. They answer once.
+	Audited bool
+}
+
+// Permit refuses an identity without one of the roles that a method needs.
+func (r *Rule) Permit(id *Identity, method string) error {
+	if !id.Has(r.Roles) {
+		return call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", method, r.Roles.Names(), id.Subject, id.Roles)
+	}
+	return nil
+}
+
+// quick bounds methods that answer from memory or the journal.
+const quick = 30 * time.Second
+
+// long bounds methods that look at many calls.
+const long = time.Hour
+
+// Table returns the rule of every method. A server serves no method that is not in the table.
+func Table() map[string]Rule {
+	see := Caller | Delegate | Approver | Viewer | Operator
+	end := Caller | Delegate | Operator
+	look := Caller | Delegate | Viewer | Operator
+	return map[string]Rule{
+		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate},
+		tooldv1.CallService_ExecuteBatch_FullMethodName: {Roles: Caller | Delegate},
+		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
+		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
+		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},
+		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // and of each item what its method needs
+		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Limit: quick},
+		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Limit: quick},
+		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
+		tooldv1.CallService_CancelCalls_FullMethodName:  {Roles: end, Limit: quick},
+		tooldv1.CallService_DescribeCall_FullMethodName: {Roles: Caller | Delegate, Limit: quick, Audited: true},
+		tooldv1.CallService_ReadArtifact_FullMethodName: {Roles: see, Limit: quick},
+		tooldv1.CallService_SendInput_FullMethodName:    {Roles: Caller | Delegate, Limit: quick},
+		tooldv1.CallService_GetRun_FullMethodName:       {Roles: see, Limit: quick},
+		tooldv1.CallService_EndRun_FullMethodName:       {Roles: end, Limit: quick, Audited: true},
+
+		tooldv1.CallService_ListRules_FullMethodName:         {Roles: see, Limit: quick},
+		tooldv1.CallService_RevokeRule_FullMethodName:        {Roles: end | Approver, Limit: quick, Audited: true},
+		tooldv1.CallService_SetPermissionMode_FullMethodName: {Roles: end | Approver, Limit: quick, Audited: true},
+
+		tooldv1.ToolService_ListTools_FullMethodName:   {Roles: see, Limit: quick},
+		tooldv1.ToolService_GetTool_FullMethodName:     {Roles: see, Limit: quick},
+		tooldv1.ToolService_ExportTools_FullMethodName: {Roles: see, Limit: quick},
+		tooldv1.ToolService_WatchTools_FullMethodName:  {Roles: see, Unending: true},
+
+		tooldv1.DocumentService_GetDocument_FullMethodName:    {Roles: look, Limit: quick},
+		tooldv1.DocumentService_ListDocuments_FullMethodName:  {Roles: look, Limit: quick},
+		tooldv1.DocumentService_PutDocument_FullMethodName:    {Roles: end, Limit: quick},
+		tooldv1.DocumentService_DeleteDocument_FullMethodName: {Roles: end, Limit: quick},
+
+		tooldv1.WorkerService_Connect_FullMethodName:        {Roles: Worker | Operator, Unending: true},
+		tooldv1.AdminService_ListDeadLetters_FullMethodName: {Roles: Operator, Limit: quick},
+		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {Roles: Operator, Limit: quick, Audited: true},
+
+		tooldv1.AdminService_GetInfo_FullMethodName:              {Roles: anyRole, Limit: quick},
+		tooldv1.AdminService_Reload_FullMethodName:               {Roles: Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_Drain_FullMethodName:                {Roles: Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_SetLogLevel_FullMethodName:          {Roles: Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Limit: quick},
+		tooldv1.AdminService_AcceptTool_FullMethodName:           {Roles: Operator | Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Limit: quick},
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // it may start commands
+
+		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
+		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
+		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Limit: quick},
+		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
+
+		// Probes have no credentials, and the answer is a word.
+		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
+		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Limit: quick},
+		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Unending: true},
+
+		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Unending: true, IgnoresContext: true},
+		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Unending: true, IgnoresContext: true},
+	}
+}
