@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/secret"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
@@ -30,13 +30,13 @@ import (
 // adminOf is what operators do with a daemon.
 type adminOf struct{ d *daemon }
 
-// Info implements [server.Admin].
-func (a adminOf) Info(context.Context) server.Info {
+// Info implements [grpcserver.Admin].
+func (a adminOf) Info(context.Context) grpcserver.Info {
 	d, l := a.d, &a.d.cfg.Limits
 	id := d.store.Identity()
-	info := server.Info{
+	info := grpcserver.Info{
 		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.where,
-		Limits: server.Limits{
+		Limits: grpcserver.Limits{
 			Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
 			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
 		},
@@ -48,13 +48,13 @@ func (a adminOf) Info(context.Context) server.Info {
 	}
 	for _, o := range d.outside.Load().hooks() {
 		h := o.hook.Health()
-		info.Hooks = append(info.Hooks, server.HookState{
+		info.Hooks = append(info.Hooks, grpcserver.HookState{
 			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
 			Asked: h.Asked, Failed: h.Failed, Running: h.Running, Waiting: h.Waiting,
 		})
 	}
 	for _, f := range d.proof.Load().wait().facts.List() {
-		fact := server.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
+		fact := grpcserver.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
 		if !f.Held && d.policy == nil {
 			fact.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"
 		}
@@ -63,10 +63,10 @@ func (a adminOf) Info(context.Context) server.Info {
 	return info
 }
 
-// Reload implements [server.Admin].
-func (a adminOf) Reload(context.Context) (server.Reloaded, error) { return a.d.reloadAll() }
+// Reload implements [grpcserver.Admin].
+func (a adminOf) Reload(context.Context) (grpcserver.Reloaded, error) { return a.d.reloadAll() }
 
-// Drain implements [server.Admin].
+// Drain implements [grpcserver.Admin].
 func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 	p := a.d.cfg.Timeouts.Drain
 	if period != nil {
@@ -80,7 +80,7 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 	return deadline, a.d.engine.Stats().Running
 }
 
-// SetLogLevel implements [server.Admin].
+// SetLogLevel implements [grpcserver.Admin].
 func (a adminOf) SetLogLevel(name string) string {
 	previous := a.d.level.String()
 	if level, err := zapcore.ParseLevel(name); err == nil {
@@ -90,11 +90,11 @@ func (a adminOf) SetLogLevel(name string) string {
 	return previous
 }
 
-// Quarantined implements [server.Admin].
-func (a adminOf) Quarantined() []server.QuarantinedTool { return wire.Quarantined(a.d.tools) }
+// Quarantined implements [grpcserver.Admin].
+func (a adminOf) Quarantined() []grpcserver.QuarantinedTool { return wire.Quarantined(a.d.tools) }
 
-// AcceptTool implements [server.Admin].
-func (a adminOf) AcceptTool(p tool.Principal, q server.QuarantinedTool) (server.Tool, error) {
+// AcceptTool implements [grpcserver.Admin].
+func (a adminOf) AcceptTool(p tool.Principal, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
 	t, err := wire.Accept(a.d.tools, q)
 	if err == nil {
 		a.d.log.Info("definition of a tool accepted", zap.String("tool", t.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
@@ -102,23 +102,23 @@ func (a adminOf) AcceptTool(p tool.Principal, q server.QuarantinedTool) (server.
 	return t, err
 }
 
-// Backup implements [server.Admin].
-func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (server.Backup, error) {
+// Backup implements [grpcserver.Admin].
+func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (grpcserver.Backup, error) {
 	s, ok := a.d.store.(*sqlite.Store)
 	if !ok {
-		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+		return grpcserver.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
 	}
 	if err := a.d.cfg.MayHoldBackup(directory); err != nil {
-		return server.Backup{}, call.InvalidField("directory", "%v", err)
+		return grpcserver.Backup{}, call.InvalidField("directory", "%v", err)
 	}
 	copied, err := s.Backup(ctx, directory)
 	if err != nil {
 		a.d.log.Error("backup failed", zap.String("directory", directory), zap.Error(err))
-		return server.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
+		return grpcserver.Backup{}, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "%v", err)
 	}
 	a.d.log.Info("backup written", zap.String("directory", directory), zap.Int64("calls", copied.Calls), zap.Int64("bytes", copied.Bytes),
 		zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
-	return server.Backup{Calls: copied.Calls, Files: int64(copied.Files), Bytes: copied.Bytes}, nil
+	return grpcserver.Backup{Calls: copied.Calls, Files: int64(copied.Files), Bytes: copied.Bytes}, nil
 }
 
 // drains remembers that the daemon has begun to stop.
@@ -255,10 +255,10 @@ func (d *daemon) readAll() (*fresh, error) {
 }
 
 // reloadAll reads configuration and rules again and puts all of it in force that can be, or nothing.
-func (d *daemon) reloadAll() (server.Reloaded, error) {
+func (d *daemon) reloadAll() (grpcserver.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
-	var done server.Reloaded
+	var done grpcserver.Reloaded
 	n, err := d.readAll()
 	if err != nil {
 		d.log.Error("not reloaded; what was in force stays", zap.Error(err))

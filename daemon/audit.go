@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/plugins/audit"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -79,11 +79,11 @@ func chainOf(s store.RecordReader) audit.Source {
 
 // operations keeps a record of what is asked for beside calls; nil when none is kept. One that cannot be written stops nobody, or
 // a full disk could not be made empty: it is in the log then.
-func (d *daemon) operations() func(context.Context, server.Operation) {
+func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 	if d.plugins.audit == nil {
 		return nil
 	}
-	return func(ctx context.Context, op server.Operation) {
+	return func(ctx context.Context, op grpcserver.Operation) {
 		r := d.plugins.audit.Operation(op.Method, op.By, op.Of, op.Refused)
 		if err := d.store.PutRecord(context.WithoutCancel(ctx), op.By.Namespace, store.Record(r)); err != nil {
 			d.log.Error("audit: this could not be recorded", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
@@ -91,8 +91,8 @@ func (d *daemon) operations() func(context.Context, server.Operation) {
 	}
 }
 
-// Audit implements [server.Admin].
-func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []server.AuditRecord, kept time.Time, err error) {
+// Audit implements [grpcserver.Admin].
+func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []grpcserver.AuditRecord, kept time.Time, err error) {
 	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
 	page, err := a.d.store.Records(ctx, namespace, store.Chained, after, limit)
 	if errors.Is(err, store.ErrCorrupt) {
@@ -103,7 +103,7 @@ func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit
 		if err != nil {
 			return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
 		}
-		records = append(records, server.AuditRecord{Position: line.Position, Time: line.Time, Key: line.Key, CallID: line.CallID, Link: line.Link, Record: line.Record})
+		records = append(records, grpcserver.AuditRecord{Position: line.Position, Time: line.Time, Key: line.Key, CallID: line.CallID, Link: line.Link, Record: line.Record})
 	}
 	return records, kept, err
 }

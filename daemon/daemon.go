@@ -30,8 +30,8 @@ import (
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
-	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/server/access"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
@@ -72,9 +72,9 @@ type daemon struct {
 	outside    atomic.Pointer[outsiders]
 	engine     *lifecycle.Engine
 	auth       *access.Auth
-	server     *server.Server
+	server     *grpcserver.Server
 	doors      []net.Listener
-	where      []server.Address
+	where      []grpcserver.Address
 
 	metricsAt string        // address; empty: nowhere
 	traces    *trace.Tracer // nil: no call is followed
@@ -299,7 +299,7 @@ func (d *daemon) openServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.server, err = server.New(server.Config{
+	d.server, err = grpcserver.New(grpcserver.Config{
 		Engine: d.engine, DeadLetters: d.engine.Outbox(),
 		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
 		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
@@ -323,10 +323,10 @@ func (d *daemon) listen(ctx context.Context) error {
 	}
 	if at := d.cfg.Listen.TCP; at != "" {
 		secure := d.cfg.TLS.Cert != ""
-		if err := add(server.ListenTCP(ctx, at, secure)); err != nil {
+		if err := add(grpcserver.ListenTCP(ctx, at, secure)); err != nil {
 			return err
 		}
-		d.where = append(d.where, server.Address{Network: "tcp", Address: d.doors[len(d.doors)-1].Addr().String(), TLS: secure})
+		d.where = append(d.where, grpcserver.Address{Network: "tcp", Address: d.doors[len(d.doors)-1].Addr().String(), TLS: secure})
 	}
 	if at := d.cfg.Listen.Unix; at != "" {
 		path, err := filepath.Abs(at)
@@ -336,10 +336,10 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
-		if err := add(server.ListenUnix(ctx, path)); err != nil {
+		if err := add(grpcserver.ListenUnix(ctx, path)); err != nil {
 			return err
 		}
-		d.where = append(d.where, server.Address{Network: "unix", Address: path})
+		d.where = append(d.where, grpcserver.Address{Network: "unix", Address: path})
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -49,7 +49,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	info, err := p.admin.GetInfo(within(t), &tooldv1.GetInfoRequest{})
 	must(t, err)
 	l := info.GetLimits()
-	if l.GetGuestConnections() != server.GuestConnections || l.GetGuestStreams() != server.GuestStreams || l.GetGuestTime().AsDuration() != 10*time.Second || l.GetResetsEachSecond() != server.ResetsEach {
+	if l.GetGuestConnections() != grpcserver.GuestConnections || l.GetGuestStreams() != grpcserver.GuestStreams || l.GetGuestTime().AsDuration() != 10*time.Second || l.GetResetsEachSecond() != grpcserver.ResetsEach {
 		t.Errorf("GetInfo shows other bounds: %v", l)
 	}
 
@@ -86,8 +86,8 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	eventually(t, "the flood takes at most 64 MiB", func() bool { // what the daemon has not collected yet counts, too
 		return scrape(t, p)["toold_heap_bytes"]-quiet["toold_heap_bytes"] <= 64<<20
 	})
-	const each = server.GuestStreams + 4 // a goroutine for each stream, and those of the connection
-	if n, most := int(scrape(t, p)["toold_goroutines"]-quiet["toold_goroutines"]), server.GuestConnections*each+100; n > most {
+	const each = grpcserver.GuestStreams + 4 // a goroutine for each stream, and those of the connection
+	if n, most := int(scrape(t, p)["toold_goroutines"]-quiet["toold_goroutines"]), grpcserver.GuestConnections*each+100; n > most {
 		t.Errorf("the flood takes %d goroutines, want at most %d", n, most)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/store/sqlite"
@@ -106,7 +106,7 @@ type standby struct {
 	d      *daemon
 	ctx    context.Context //nolint:containedctx // of the start, which it is a part of
 	give   context.CancelCauseFunc
-	server *server.Standby
+	server *grpcserver.Standby
 	began  time.Time
 }
 
@@ -122,7 +122,7 @@ func (w *standby) begin(holder string) {
 		w.give(err)
 		return
 	}
-	w.server = server.NewStandby(secure)
+	w.server = grpcserver.NewStandby(secure)
 	for _, lis := range w.d.doors {
 		w.server.Serve(lis)
 	}

@@ -24,8 +24,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/sandbox"
-	"github.com/toold-dev/toold/server"
 	"github.com/toold-dev/toold/server/access"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
@@ -130,7 +130,7 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	must(t, err)
 	_, err = d.engine.Recover(t.Context())
 	must(t, err)
-	d.server, err = server.New(server.Config{Engine: d.engine, DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	d.server, err = grpcserver.New(grpcserver.Config{Engine: d.engine, DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
 	must(t, err)
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

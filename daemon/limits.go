@@ -4,7 +4,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/lifecycle/limit"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -29,12 +29,12 @@ func outputLimits(c *config.Config) store.OutputLimits {
 }
 
 // showLimits puts them where GetInfo finds them.
-func showLimits(c *config.Config, to *server.Limits) {
+func showLimits(c *config.Config, to *grpcserver.Limits) {
 	l := &c.Limits
 	to.RunningCalls, to.QueuedCalls = l.Concurrency, l.QueueLength
 	to.RunningNamespace, to.RunningPrincipal = l.ConcurrencyNamespace, l.ConcurrencyPrincipal
 	for _, t := range l.ConcurrencyTools {
-		to.RunningTools = append(to.RunningTools, server.ToolLimit(t))
+		to.RunningTools = append(to.RunningTools, grpcserver.ToolLimit(t))
 	}
 	var engine lifecycle.Config
 	engineLimits(c, &engine)

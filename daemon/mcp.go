@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/plugins/redact"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -115,20 +115,20 @@ func (d *daemon) reloadMCP(next nextMCP) (swapped bool, err error) {
 	return len(keys) > 0, err
 }
 
-var mcpStates = map[mcp.State]server.SourceState{mcp.Connecting: server.SourceConnecting, mcp.Ready: server.SourceReady, mcp.Down: server.SourceDown}
+var mcpStates = map[mcp.State]grpcserver.SourceState{mcp.Connecting: grpcserver.SourceConnecting, mcp.Ready: grpcserver.SourceReady, mcp.Down: grpcserver.SourceDown}
 
-// Sources implements [server.Admin].
-func (a adminOf) Sources() []server.Source {
-	var out []server.Source
+// Sources implements [grpcserver.Admin].
+func (a adminOf) Sources() []grpcserver.Source {
+	var out []grpcserver.Source
 	known := map[string]bool{}
 	for _, s := range a.d.mcp.Sources() {
 		known[s.Name] = true
-		o := server.Source{
+		o := grpcserver.Source{
 			Name: s.Name, Namespace: s.Namespace, State: mcpStates[s.State], Since: s.Since, Tools: s.Tools, Starts: s.Starts, Address: s.Address, Server: s.Server,
 			Protocol: s.Protocol, Trust: string(s.Trust), Error: s.Error,
 		}
 		for _, r := range s.Refused {
-			o.Refused = append(o.Refused, server.RefusedTool{Name: r.Tool, Reason: r.Why})
+			o.Refused = append(o.Refused, grpcserver.RefusedTool{Name: r.Tool, Reason: r.Why})
 		}
 		out = append(out, o)
 	}
@@ -138,9 +138,9 @@ func (a adminOf) Sources() []server.Source {
 	}
 	for _, name := range a.d.tools.Sources() {
 		if !known[name] {
-			out = append(out, server.Source{Name: name, State: server.SourceReady, Tools: a.d.toolsOf(name)})
+			out = append(out, grpcserver.Source{Name: name, State: grpcserver.SourceReady, Tools: a.d.toolsOf(name)})
 		}
 	}
-	slices.SortFunc(out, func(a, b server.Source) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b grpcserver.Source) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

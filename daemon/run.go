@@ -11,7 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -226,7 +226,7 @@ func (d *daemon) hangups(ctx context.Context) {
 			return
 		case <-d.hangup:
 			if told := d.operations(); told != nil {
-				told(ctx, server.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
+				told(ctx, grpcserver.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
 			_, _ = d.reloadAll() // told in the log
 		}

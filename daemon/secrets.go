@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
 )
@@ -124,19 +124,19 @@ func (d *daemon) reloadReferences(ctx context.Context, list []secret.Secret, nex
 	return changed, nil
 }
 
-// Secrets implements [server.Admin].
-func (a adminOf) Secrets(ctx context.Context, check bool) (out []server.Secret) {
+// Secrets implements [grpcserver.Admin].
+func (a adminOf) Secrets(ctx context.Context, check bool) (out []grpcserver.Secret) {
 	list := a.d.references.List()
 	if check {
 		list = a.d.references.Check(ctx)
 	}
 	for _, s := range list {
-		o := server.Secret{Name: s.Name, Backend: s.Backend, Place: s.Place, Read: s.Read}
+		o := grpcserver.Secret{Name: s.Name, Backend: s.Backend, Place: s.Place, Read: s.Read}
 		if s.Problem != nil {
 			o.Problem = s.Problem.Error()
 		}
 		for _, allow := range s.Allow {
-			o.Allow = append(o.Allow, server.SecretAllow(allow))
+			o.Allow = append(o.Allow, grpcserver.SecretAllow(allow))
 		}
 		out = append(out, o)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/registry/export"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/frontend"
 	"github.com/toold-dev/toold/tools/worker"
@@ -47,33 +47,33 @@ func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string
 }
 
 // Quarantined lists the tools whose definitions wait for an operator.
-func Quarantined(r *registry.Registry) []server.QuarantinedTool {
-	var out []server.QuarantinedTool
+func Quarantined(r *registry.Registry) []grpcserver.QuarantinedTool {
+	var out []grpcserver.QuarantinedTool
 	for _, q := range r.Quarantined() {
 		namespace, _ := worker.NamespaceOf(q.Source)
-		out = append(out, server.QuarantinedTool{
+		out = append(out, grpcserver.QuarantinedTool{
 			Namespace: namespace, Source: q.Source,
-			Trusted: server.Tool{Descriptor: &q.Trusted, Digest: q.TrustedDigest},
-			Waiting: server.Tool{Descriptor: &q.Descriptor, Digest: q.Digest},
+			Trusted: grpcserver.Tool{Descriptor: &q.Trusted, Digest: q.TrustedDigest},
+			Waiting: grpcserver.Tool{Descriptor: &q.Descriptor, Digest: q.Digest},
 		})
 	}
 	return out
 }
 
 // Accept trusts a definition that waits.
-func Accept(r *registry.Registry, q server.QuarantinedTool) (server.Tool, error) {
+func Accept(r *registry.Registry, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
 	id := q.Waiting.Descriptor.ID
 	e, err := r.Accept(q.Source, id, q.Waiting.Digest)
 	var other *registry.DigestError
 	switch {
 	case errors.Is(err, registry.ErrNotQuarantined):
-		return server.Tool{}, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
+		return grpcserver.Tool{}, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q waits to be accepted", id)
 	case errors.As(err, &other):
-		return server.Tool{}, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
+		return grpcserver.Tool{}, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v: look at it again", other)
 	case err != nil:
-		return server.Tool{}, err
+		return grpcserver.Tool{}, err
 	}
-	return server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, nil
+	return grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, nil
 }
 
 // Answers shows a registry to the engine as what checks answers.
@@ -98,7 +98,7 @@ func (a answers) Validate(schema json.RawMessage, answer any) ([]tool.Violation,
 type Hide func(tool.Principal, *tool.Descriptor) bool
 
 // Tools shows a registry to the doors, without the tools that are hidden from who asks. A nil hide hides nothing.
-func Tools(r *registry.Registry, hide Hide) server.Tools { return tools{r, hide} }
+func Tools(r *registry.Registry, hide Hide) grpcserver.Tools { return tools{r, hide} }
 
 type tools struct {
 	r    *registry.Registry
@@ -112,26 +112,26 @@ func (t tools) offer(p tool.Principal) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
 }
 
-func (t tools) List(p tool.Principal, f server.ToolFilter) []server.Tool {
+func (t tools) List(p tool.Principal, f grpcserver.ToolFilter) []grpcserver.Tool {
 	offer := t.offer(p)
 	offer.Allow, offer.Exclude = f.Allow, f.Exclude
 	entries, _ := t.r.View(offer).List(registry.Filter{Category: f.Category, Source: f.Source}, registry.Page{})
-	out := make([]server.Tool, len(entries))
+	out := make([]grpcserver.Tool, len(entries))
 	for i, e := range entries {
-		out[i] = server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}
+		out[i] = grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}
 	}
 	return out
 }
 
-func (t tools) Lookup(p tool.Principal, name string) (server.Tool, bool) {
+func (t tools) Lookup(p tool.Principal, name string) (grpcserver.Tool, bool) {
 	e, ok := t.r.View(t.offer(p)).Lookup(name)
 	if !ok {
-		return server.Tool{}, false
+		return grpcserver.Tool{}, false
 	}
-	return server.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, true
+	return grpcserver.Tool{Descriptor: &e.Descriptor, Digest: e.Digest}, true
 }
 
-func (t tools) Export(format string, list []server.Tool) (*server.Export, error) {
+func (t tools) Export(format string, list []grpcserver.Tool) (*grpcserver.Export, error) {
 	descriptors := make([]*tool.Descriptor, len(list))
 	digests := make(map[string]string, len(list))
 	for i, one := range list {
@@ -143,19 +143,19 @@ func (t tools) Export(format string, list []server.Tool) (*server.Export, error)
 	if err != nil {
 		return nil, err
 	}
-	out := &server.Export{
+	out := &grpcserver.Export{
 		Notes: done.Notes, Revision: done.Revision,
 		Page: func(from, to int) (string, string) {
 			return string(export.Join(f, done.Tools[from:to])), export.Guidance(done.Tools[from:to])
 		},
 	}
 	for _, e := range done.Tools {
-		out.Tools = append(out.Tools, server.ExportedTool{
+		out.Tools = append(out.Tools, grpcserver.ExportedTool{
 			Name: e.Name, ID: e.ID, Digest: digests[e.ID], Size: len(e.Definition) + len(e.Guidance), Notes: e.Notes, Nulls: e.Nulls,
 		})
 	}
 	for _, o := range done.Omitted {
-		out.Omitted = append(out.Omitted, server.OmittedTool(o))
+		out.Omitted = append(out.Omitted, grpcserver.OmittedTool(o))
 	}
 	return out, nil
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/registry"
-	"github.com/toold-dev/toold/server"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
 
 // Workers shows a hub to the doors.
-func Workers(h *worker.Hub, o Operations) server.Workers { return workers{h, o} }
+func Workers(h *worker.Hub, o Operations) grpcserver.Workers { return workers{h, o} }
 
 // Operations end work that goes on elsewhere.
 type Operations interface {
@@ -37,11 +37,11 @@ func (s workerSession) Complete(id, operation string, r *tool.Result, failed err
 	return s.operations.Complete(namespace, source, id, operation, r, failed)
 }
 
-func (s workerSession) Answer(id string, a server.WorkerAnswer) {
+func (s workerSession) Answer(id string, a grpcserver.WorkerAnswer) {
 	s.Session.Answer(id, worker.Answer(a))
 }
 
-func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.WorkerLine) (server.WorkerSession, *server.WorkerAccepted, func(), error) {
+func (w workers) Connect(p tool.Principal, o *grpcserver.WorkerOffer, line grpcserver.WorkerLine) (grpcserver.WorkerSession, *grpcserver.WorkerAccepted, func(), error) {
 	offer := worker.Offer{Pool: o.Pool, Name: o.Name, Version: o.Version, Labels: o.Labels, Limit: o.Limit, Held: o.Held, Previous: o.Previous}
 	for _, t := range o.Tools {
 		one := worker.ToolOffer{Descriptor: t.Descriptor, Reconciles: t.Reconciles, Abandons: t.Abandons, Polls: t.Polls, Validates: t.Validates, Assesses: t.Assesses, Describes: t.Describes}
@@ -54,9 +54,9 @@ func (w workers) Connect(p tool.Principal, o *server.WorkerOffer, line server.Wo
 	if err != nil {
 		return nil, nil, nil, workerRefusal(err)
 	}
-	answer := &server.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept, StoreID: a.StoreID, Epoch: a.Epoch}
+	answer := &grpcserver.WorkerAccepted{ID: a.ID, Lease: a.Lease, Kept: a.Kept, StoreID: a.StoreID, Epoch: a.Epoch}
 	for _, r := range a.Refused {
-		answer.Refused = append(answer.Refused, server.WorkerRefusal(r))
+		answer.Refused = append(answer.Refused, grpcserver.WorkerRefusal(r))
 	}
 	return workerSession{s, w.operations}, answer, ready, nil
 }

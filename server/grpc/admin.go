@@ -1,0 +1,126 @@
+package grpcserver
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/translate"
+)
+
+// admin is the AdminService.
+type admin struct {
+	tooldv1.UnsafeAdminServiceServer
+	admin     Admin
+	engine    Engine
+	letters   DeadLetters
+	guestTime time.Duration
+}
+
+// GetInfo describes the daemon.
+func (s *admin) GetInfo(ctx context.Context, _ *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
+	i := s.admin.Info(ctx)
+	l := &i.Limits
+	resp := &tooldv1.GetInfoResponse{
+		Version: i.Version, Commit: i.Commit, Store: i.Store, StoreId: i.StoreID, Epoch: i.Epoch, StartedAt: translate.FromTime(i.Started),
+		Features: slices.Sorted(slices.Values(i.Features)), Draining: i.Draining, Namespace: access.From(ctx).Namespace,
+		Addresses: translate.Each(i.Addresses, func(a *Address) *tooldv1.Address {
+			return &tooldv1.Address{Network: a.Network, Address: a.Address, Tls: a.TLS}
+		}),
+		IsolationFacts: translate.Each(i.Isolation, func(f *IsolationFact) *tooldv1.IsolationFact {
+			return &tooldv1.IsolationFact{Name: f.Name, Held: f.Held, Mechanism: f.Mechanism, Detail: f.Detail}
+		}),
+		Limits: &tooldv1.Limits{
+			Arguments: l.Arguments, Result: l.Result, Ticket: l.Ticket, Frame: translate.MaxFrame, Content: translate.MaxContent, Message: MaxMessage,
+			RunningCalls: int32(l.RunningCalls), QueuedCalls: int32(l.QueuedCalls),
+			Suspension: durationpb.New(l.Suspension), Retention: durationpb.New(l.Retention),
+			RunningCallsNamespace: int32(l.RunningNamespace), RunningCallsPrincipal: int32(l.RunningPrincipal),
+			RunningCallsTools: translate.Each(l.RunningTools, func(t *ToolLimit) *tooldv1.ToolLimit {
+				return &tooldv1.ToolLimit{Tools: t.Tools, Calls: int32(t.Calls)}
+			}),
+			QueuedCallsNamespace: int32(l.QueuedNamespace), QueuedCallsPrincipal: int32(l.QueuedPrincipal),
+			OpenSuspensionsNamespace: int32(l.SuspensionsNamespace), OpenSuspensionsPrincipal: int32(l.SuspensionsPrincipal),
+			CircuitFailures: int32(l.CircuitFailures), CircuitOpen: durationpb.New(l.CircuitOpen), StoredBytesNamespace: l.StoredNamespace,
+			OutputQuotaThread: l.OutputThread, OutputQuotaNamespace: l.OutputNamespace,
+			GuestConnections: GuestConnections, GuestStreams: GuestStreams, GuestTime: durationpb.New(s.guestTime), ResetsEachSecond: ResetsEach,
+			Memory: memoryLimit(),
+		},
+	}
+	p := access.From(ctx)
+	if p.Has(access.Operator | access.Viewer) { // they list all calls of the namespace
+		held, err := s.engine.Held(ctx, p.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		resp.HeldCalls = int64(held)
+	}
+	if p.Has(access.Operator | access.Viewer | access.Administrator) {
+		resp.Hooks = translate.Each(i.Hooks, fromHookState)
+		for _, h := range resp.Hooks {
+			if !p.Has(access.Administrator) {
+				h.Place, h.LastError = "", "" // addresses, paths and what programs printed are the daemon's
+			}
+		}
+	}
+	return resp, nil
+}
+
+// memoryLimit is the runtime's, in bytes; 0 when there is none.
+func memoryLimit() int64 {
+	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+		return limit
+	}
+	return 0
+}
+
+func fromHookState(h *HookState) *tooldv1.HookState {
+	return &tooldv1.HookState{
+		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: translate.FromTime(h.Changed), LastError: h.LastError,
+		Asked: h.Asked, Failed: h.Failed, Running: int32(h.Running), Waiting: int32(h.Waiting),
+	}
+}
+
+// Reload reads rules and configuration again.
+func (s *admin) Reload(ctx context.Context, _ *tooldv1.ReloadRequest) (*tooldv1.ReloadResponse, error) {
+	r, err := s.admin.Reload(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tooldv1.ReloadResponse{
+		Changed: slices.Sorted(slices.Values(r.Changed)), NeedsRestart: slices.Sorted(slices.Values(r.NeedsRestart)),
+	}, nil
+}
+
+// Drain begins to stop.
+func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.DrainResponse, error) {
+	var period *time.Duration
+	if req.Period != nil {
+		d, err := translate.ToDuration("period", req.Period)
+		if err != nil {
+			return nil, err
+		}
+		period = &d
+	}
+	deadline, running := s.admin.Drain(period)
+	return &tooldv1.DrainResponse{Deadline: timestamppb.New(deadline), Running: int64(running)}, nil
+}
+
+var levels = []string{"debug", "info", "warn", "error"} // in the order of LogLevel, from 1
+
+// SetLogLevel changes what is logged.
+func (s *admin) SetLogLevel(_ context.Context, req *tooldv1.SetLogLevelRequest) (*tooldv1.SetLogLevelResponse, error) {
+	i := int(req.GetLevel()) - 1
+	if i < 0 || i >= len(levels) {
+		return nil, call.InvalidField("level", "is required: DEBUG, INFO, WARN or ERROR")
+	}
+	previous := s.admin.SetLogLevel(levels[i])
+	return &tooldv1.SetLogLevelResponse{Previous: tooldv1.LogLevel(slices.Index(levels, previous) + 1)}, nil
+}

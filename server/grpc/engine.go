@@ -1,0 +1,251 @@
+package grpcserver
+
+import (
+	"context"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// An Engine runs calls. All methods are called concurrently. A request that it does not accept ends with a [*call.Refusal].
+type Engine interface {
+	Calls
+	Streams
+	Artifacts
+	Runs
+	Rules
+	Documents
+	Stored
+}
+
+// Calls starts calls, reads them and ends them.
+type Calls interface {
+	// Execute starts a call, or attaches to the call that has its id.
+	Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error)
+	// ExecuteBatch starts the calls of a model turn, or attaches to the batch that has its id, and follows them all.
+	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
+	// Resume applies a decision and follows the call from there.
+	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
+	// Describe returns what would happen to a call.
+	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
+	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
+	// List returns calls of the principal's namespace.
+	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
+	// Cancel asks a call to end and waits at most for wait until it has ended.
+	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
+	// CancelAll asks the calls of a run or thread to end, and returns their ids. The run supersededBy takes their place; "" is
+	// none.
+	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
+	// CancelBatch does the same for the calls of a batch.
+	CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error)
+	// SendInput writes to the terminal of a running call that the principal started.
+	SendInput(ctx context.Context, p tool.Principal, id string, in call.Input) (call.InputState, error)
+}
+
+// Streams follows calls that are known.
+type Streams interface {
+	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error)
+	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
+	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error)
+	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
+	// CursorAfter returns the cursor after an event that this daemon published.
+	CursorAfter(sequence int64) string
+}
+
+// Artifacts reads the output of calls.
+type Artifacts interface {
+	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error)
+	// ReadLines returns count lines from the first, at most limit bytes of them.
+	ReadLines(ctx context.Context, p tool.Principal, id, name string, first, count int64, limit int) (call.Part, error)
+	SearchArtifact(ctx context.Context, p tool.Principal, id, name string, q call.Search) (call.Found, error)
+}
+
+// Runs reads and ends runs.
+type Runs interface {
+	Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error)
+	// EndRun returns the ids of the calls that it cancelled.
+	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
+	// SetMode sets the permission mode of a run or a thread and returns the mode before.
+	SetMode(ctx context.Context, p tool.Principal, run, thread, mode string) (previous string, err error)
+}
+
+// Rules are remembered answers.
+type Rules interface {
+	// Rules returns the rules in force that the principal may see, oldest first. Callers must not change them.
+	Rules(p tool.Principal) []*call.Rule
+	// RevokeRule ends a rule; it returns when no gate finds the rule any more.
+	RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error)
+}
+
+// Stored is for operators: it releases and purges stored calls.
+type Stored interface {
+	// Release continues held calls of the principal's namespace, or cancels them; it returns how many, and how many are still
+	// held.
+	Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error)
+	// Held returns how many calls of a namespace wait for Release.
+	Held(ctx context.Context, namespace string) (int, error)
+	// Purge erases the content of calls of the principal's namespace that have ended; it returns how many had content, and how
+	// many had none any more.
+	Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error)
+}
+
+// DeadLetters are actions that failed for good.
+type DeadLetters interface {
+	// DeadLetters returns the dead letters behind a position, oldest first.
+	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]call.DeadLetter, error)
+	RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error)
+}
+
+// Tools are what can be called.
+type Tools interface {
+	// List returns the tools that a principal sees, sorted by id.
+	List(p tool.Principal, f ToolFilter) []Tool
+	// Lookup finds a tool that a principal sees by id or alias.
+	Lookup(p tool.Principal, name string) (Tool, bool)
+	// Export returns tools in the words of a format, such as openai-strict.
+	Export(format string, tools []Tool) (*Export, error)
+	// Watch returns a function that waits until what the principal sees may have changed since the call before, the
+	// first time since Watch. It ends with ctx's error.
+	Watch(p tool.Principal) func(context.Context) error
+}
+
+// A ToolFilter narrows a list; empty fields narrow nothing.
+type ToolFilter struct {
+	Allow, Exclude   []string // globs
+	Source, Category string
+}
+
+// A Tool is a descriptor with its digest. It is shared: read it only.
+type Tool struct {
+	Descriptor *tool.Descriptor
+	Digest     string
+}
+
+// An Export is a list of tools in the words of a provider.
+type Export struct {
+	Tools    []ExportedTool // in the order in which they were given, without those left out
+	Omitted  []OmittedTool
+	Notes    []string
+	Revision string // of the content
+	// Page returns the list of a range of Tools, as the provider takes it, and the guidance beside it.
+	Page func(from, to int) (list, guidance string)
+}
+
+// An ExportedTool is what is told about one tool of an export.
+type ExportedTool struct {
+	Name, ID, Digest string
+	Size             int // bytes of its definition and guidance
+	Notes, Nulls     []string
+}
+
+// An OmittedTool is one that the provider would refuse.
+type OmittedTool struct{ ID, Reason string }
+
+// An Admin is what operators do with the daemon.
+type Admin interface {
+	// Info describes the daemon as it is now; the server adds what it knows itself.
+	Info(ctx context.Context) Info
+	// Reload reads rules and configuration again.
+	Reload(ctx context.Context) (Reloaded, error)
+	// Drain begins to stop. A nil period is the configured one. A second one only reports.
+	Drain(period *time.Duration) (deadline time.Time, running int)
+	// Quarantined lists tools whose definitions are not those that are trusted, by id, for all namespaces.
+	Quarantined() []QuarantinedTool
+	// AcceptTool trusts a definition that Quarantined listed.
+	AcceptTool(p tool.Principal, q QuarantinedTool) (Tool, error)
+	// Sources lists where tools come from, by name, for all namespaces.
+	Sources() []Source
+	// Secrets lists what references stand for, by name, for all namespaces, and has each read before when check is set.
+	Secrets(ctx context.Context, check bool) []Secret
+	// Backup writes a copy of the store into a new directory.
+	Backup(ctx context.Context, p tool.Principal, directory string) (Backup, error)
+	// Audit returns at most limit audit records of a namespace behind a position, and since when nothing was trimmed.
+	Audit(ctx context.Context, namespace string, after int64, limit int) ([]AuditRecord, time.Time, error)
+	// SetLogLevel returns the level before. Levels are debug, info, warn and error.
+	SetLogLevel(level string) (previous string)
+}
+
+// An AuditRecord is a link of the chain of a namespace.
+type AuditRecord struct {
+	Position     int64
+	Time         time.Time
+	Key, CallID  string
+	Link, Record []byte
+}
+
+// A Backup is what a copy of a store holds.
+type Backup struct{ Calls, Files, Bytes int64 }
+
+// A QuarantinedTool has another definition than the one that is trusted.
+type QuarantinedTool struct {
+	Namespace        string // of its source; "": every namespace calls it
+	Source           string
+	Trusted, Waiting Tool
+}
+
+// Reloaded says what a reload did.
+type Reloaded struct {
+	Changed      []string // parts that have something new
+	NeedsRestart []string // settings that hold only after a restart
+}
+
+// Info describes a daemon.
+type Info struct {
+	Version, Commit string
+	Store           string // sqlite, memory …
+	StoreID         string
+	Epoch           int64
+	Started         time.Time
+	Addresses       []Address
+	Limits          Limits
+	Features        []string
+	Hooks           []HookState // outside the daemon
+	Isolation       []IsolationFact
+	Draining        bool
+}
+
+// A HookState is how a hook outside the daemon fares.
+type HookState struct {
+	Name, Place, LastError string
+	Kinds                  []string
+	Failing                bool
+	Changed                time.Time
+	Asked, Failed          int64
+	Running, Waiting       int
+}
+
+// An Address is where a daemon listens.
+type Address struct {
+	Network, Address string
+	TLS              bool
+}
+
+// Limits are what a daemon refuses or cuts; sizes are in bytes.
+type Limits struct {
+	Arguments, Result, Ticket int64
+	RunningCalls, QueuedCalls int
+	Suspension, Retention     time.Duration
+
+	RunningNamespace, RunningPrincipal         int // 0: as many as there are places
+	RunningTools                               []ToolLimit
+	QueuedNamespace, QueuedPrincipal           int
+	SuspensionsNamespace, SuspensionsPrincipal int // 0: any number
+	CircuitFailures                            int // 0: never
+	CircuitOpen                                time.Duration
+	StoredNamespace                            int64 // bytes; 0: any number
+	OutputThread, OutputNamespace              int64 // bytes; 0: any number
+}
+
+// A ToolLimit bounds how many calls of the tools run at once that a pattern matches, of each.
+type ToolLimit struct {
+	Tools string
+	Calls int
+}
+
+// An IsolationFact is one thing that holds, or does not hold, around processes.
+type IsolationFact struct {
+	Name              string
+	Held              bool
+	Mechanism, Detail string
+}

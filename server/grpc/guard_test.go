@@ -1,0 +1,160 @@
+package grpcserver_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
+)
+
+// flooded is the method of the floods. It streams: its requests count before their message is there.
+const flooded = tooldv1.CallService_WatchCalls_FullMethodName
+
+// frame is a frame of HTTP/2 as it is sent.
+func frame(kind, flags byte, stream uint32, payload []byte) []byte {
+	n := len(payload)
+	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
+}
+
+// requests are streams that a client begins, from the first on, with a token if it has one. It resets them at once, or it sends a message.
+func requests(first, n uint32, reset bool, token string) (b []byte) {
+	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text(flooded), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"), []byte{0x00}, text("te"), text("trailers"))
+	if token != "" {
+		headers = slices.Concat(headers, []byte{0x0f, 0x08}, text("Bearer "+token))
+	}
+	for i := range n {
+		id := 2*(first+i) + 1
+		b = append(b, frame(1, 4, id, headers)...)
+		if reset {
+			b = append(b, frame(3, 0, id, []byte{0, 0, 0, 8})...)
+		} else {
+			b = append(b, frame(0, 1, id, make([]byte, 5))...) // an empty message
+		}
+	}
+	return b
+}
+
+// guest opens a connection of HTTP/2 without a credential.
+func guest(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	_, err = conn.Write(append([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), frame(4, 0, 0, nil)...))
+	must(t, err)
+	return conn
+}
+
+// flood begins and resets 40,000 streams, unless the connection is cut or done is closed, and drains what comes back.
+func flood(conn net.Conn, done <-chan struct{}) {
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	for first := uint32(0); first < 40_000; first += 200 {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		if _, err := conn.Write(requests(first, 200, true, "")); err != nil {
+			return
+		}
+	}
+}
+
+// One connection without a credential that begins and resets streams gets no further than a few of them.
+func TestT119GuestsBeginFewStreams(t *testing.T) {
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = 2 * time.Second }})
+	conn := guest(t, w.tcp)
+	flood(conn, nil) // until it is cut
+	if n := begun(w); n > grpcserver.GuestStreams {
+		t.Errorf("a guest began %d streams", n)
+	}
+	// Whole requests, which are all refused.
+	conn = guest(t, w.tcp)
+	_, _ = conn.Write(requests(0, 2000, false, "")) // it may be cut meanwhile
+	must(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a guest whose streams were all refused was not ended")
+	}
+	if n := begun(w); n > 2*grpcserver.GuestStreams {
+		t.Errorf("two guests began %d streams", n)
+	}
+}
+
+// There are few guests at once, and the oldest makes room: a client with a credential gets in meanwhile.
+func TestT119GuestsAreFew(t *testing.T) {
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // none ends for its time
+	const conns = grpcserver.GuestConnections + 100
+	var open sync.WaitGroup
+	ended := make(chan struct{}, conns)
+	for range conns {
+		conn := guest(t, w.tcp)
+		open.Go(func() {
+			_, _ = io.Copy(io.Discard, conn)
+			ended <- struct{}{}
+		})
+	}
+	for range 100 {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("more guests than there may be stay")
+		}
+	}
+	_, err := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice"))).GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+}
+
+// A client may begin with more streams at once than a guest, and with messages that do not come before more is read of them all.
+func TestT119FirstStreamsOfAClient(t *testing.T) {
+	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, options{})
+			c := tooldv1.NewCallServiceClient(connect(t, w.tcp, tokenOf("alice")))
+			arguments := `{"text":"` + strings.Repeat("x", size) + `"}`
+			var all sync.WaitGroup
+			for range 2 * grpcserver.GuestStreams {
+				all.Go(func() {
+					if _, err := c.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "echo", Arguments: arguments}}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
+// A client with a credential may reset some streams at once and then a few a second on one connection. What is beyond waits
+// and is served later.
+func TestT119ResetsOfAClientAreFew(t *testing.T) {
+	w := newWorld(t, options{})
+	const resets, atOnce = 1500, 1000
+	conn := guest(t, w.tcp)
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	began := time.Now()
+	_, err := conn.Write(requests(0, resets, true, tokenOf("alice")))
+	must(t, err)
+	eventually(t, "each stream begins", func() bool { return begun(w) == resets })
+	// The last stream begins before it is reset.
+	if took, least := time.Since(began), time.Second*(resets-atOnce-1)/grpcserver.ResetsEach; took < least {
+		t.Errorf("%d streams were begun and reset within %v, want at least %v", resets, took, least)
+	}
+}
+
+// begun returns how many requests of the flooded method began.
+func begun(w *world) (n int64) {
+	m := w.server.Stats()[flooded]
+	for _, ended := range m.Ended {
+		n += ended
+	}
+	return n + m.Running
+}

@@ -1,0 +1,467 @@
+package grpcserver_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/daemon/wire"
+	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/plugins/permission"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/registry"
+	"github.com/toold-dev/toold/server/access"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/store/memory"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// users are the people of the tests, by name; each has a token.
+var users = map[string]tool.Principal{
+	"alice":   {Namespace: "default", Roles: []string{"caller"}},
+	"bob":     {Namespace: "default", Roles: []string{"caller"}},
+	"dora":    {Namespace: "default", Roles: []string{"delegate"}},
+	"ann":     {Namespace: "default", Roles: []string{"approver"}},
+	"art":     {Namespace: "default", Roles: []string{"approver"}},
+	"oscar":   {Namespace: "default", Roles: []string{"operator"}},
+	"vera":    {Namespace: "default", Roles: []string{"viewer"}},
+	"adam":    {Namespace: "default", Roles: []string{"admin"}},
+	"wanda":   {Namespace: "default", Roles: []string{"worker"}},
+	"mallory": {Namespace: "other", Roles: []string{"caller", "delegate", "approver", "operator", "viewer"}},
+}
+
+// tokenOf is long enough to be taken for a random one.
+func tokenOf(user string) string { return user + "-0123456789abcdefghijklmnop" }
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+const rules = `
+rules:
+  - {name: hidden, action: deny, tools: [secret]}
+  - {name: stop, action: block, tools: [forbidden], reason: not in this house}
+  - {name: two, action: ask, tools: [transfer], count: 2}
+`
+
+// options of a world; the zero value is usual.
+type options struct {
+	store     *memory.Store
+	tokens    []access.Token
+	peers     []access.Peer
+	heartbeat time.Duration
+	config    func(*grpcserver.Config)
+	prepare   func(*world, *grpcserver.Config)
+	log       *zap.Logger
+}
+
+// world is a real engine behind a real server, on a store in memory.
+type world struct {
+	t      testing.TB
+	store  *memory.Store
+	engine *lifecycle.Engine
+	tools  *registry.Registry
+	gate   *permission.Gate
+	admin  *admin
+	server *grpcserver.Server
+	// workers are taken by withWorkers alone.
+	workers *worker.Hub
+	tcp     string
+	unix    string
+	stop    func()
+
+	mu    sync.Mutex
+	conns map[string]*grpc.ClientConn
+
+	writes  atomic.Int64
+	release chan struct{} // lets calls of hold go on
+}
+
+func newWorld(t testing.TB, o options) *world {
+	t.Helper()
+	w := &world{t: t, store: o.store, conns: map[string]*grpc.ClientConn{}, release: make(chan struct{}), admin: &admin{level: "info"}}
+	if w.store == nil {
+		w.store = memory.New(memory.Config{})
+	}
+	pins, err := wire.OpenPins(context.Background(), w.store)
+	must(t, err)
+	w.tools = registry.New(registry.Config{NamespaceOf: worker.NamespaceOf, Pins: pins, Trusted: []string{"test", worker.SourceOf("default", "rude")}})
+	w.admin.tools = w.tools
+	must(t, w.tools.Register("test", w.testTools()...))
+	parsed, err := permission.Parse("rules", []byte(rules))
+	must(t, err)
+	policies := lifecycle.NewPolicies(w.store)
+	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: wire.Remembered(policies), Modes: policies})
+	auth, err := access.NewAuth(append(userTokens(), o.tokens...), o.peers)
+	must(t, err)
+	w.engine, err = lifecycle.New(lifecycle.Config{
+		Store: w.store, Tools: wire.Definitions(w.tools), Answers: wire.Answers(w.tools), Frontend: wire.Frontend(w.tools), People: auth, Hide: w.gate.Hidden,
+		Policies: policies, Modes: wire.Modes(w.gate), Absent: wire.Absent(w.tools, w.gate.Hidden),
+		Hooks: hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "permission", Hook: w.gate}}}, Grace: time.Second, Heartbeat: o.heartbeat,
+	})
+	must(t, err)
+	_, err = w.engine.Recover(context.Background())
+	must(t, err)
+	cfg := grpcserver.Config{
+		Engine: w.engine, DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Admin: w.admin, Auth: auth, Log: o.log,
+	}
+	if o.config != nil {
+		o.config(&cfg)
+	}
+	if o.prepare != nil {
+		o.prepare(w, &cfg)
+	}
+	w.server, err = grpcserver.New(cfg)
+	must(t, err)
+	w.listen(cfg.TLS != nil)
+	return w
+}
+
+// swapRules puts other rules in force.
+func (w *world) swapRules(text string) {
+	w.t.Helper()
+	parsed, err := permission.Parse("rules", []byte(text))
+	must(w.t, err)
+	w.gate.Swap(parsed)
+}
+
+func (w *world) listen(secure bool) {
+	w.t.Helper()
+	ctx := context.Background()
+	tcp, err := grpcserver.ListenTCP(ctx, "127.0.0.1:0", secure)
+	must(w.t, err)
+	dir, err := os.MkdirTemp("", "toold") // a test's own directory may be too long for a socket
+	must(w.t, err)
+	w.tcp, w.unix = tcp.Addr().String(), filepath.Join(dir, "s")
+	unix, err := grpcserver.ListenUnix(ctx, w.unix)
+	must(w.t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() { check(w.t, w.server.Serve(tcp)) })
+	serving.Go(func() { check(w.t, w.server.Serve(unix)) })
+	w.server.SetReady(true)
+	w.stop = sync.OnceFunc(func() {
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		w.engine.Drain(now)
+		for _, c := range w.conns {
+			c.Close()
+		}
+		closing, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		w.server.Shutdown(closing)
+		serving.Wait()
+		os.RemoveAll(dir)
+	})
+	w.t.Cleanup(w.stop)
+}
+
+func userTokens() []access.Token {
+	var tokens []access.Token
+	for name, p := range users {
+		p.Subject = name
+		tokens = append(tokens, access.Token{Hash: hashOf(tokenOf(name)), Principal: p})
+	}
+	return tokens
+}
+
+// as returns a connection whose requests carry a user's token; "" is nobody.
+func (w *world) as(user string) *grpc.ClientConn {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c := w.conns[user]; c != nil {
+		return c
+	}
+	token := ""
+	if user != "" {
+		token = tokenOf(user)
+	}
+	c, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(token)))
+	must(w.t, err)
+	w.conns[user] = c
+	return c
+}
+
+func (w *world) calls(user string) tooldv1.CallServiceClient {
+	return tooldv1.NewCallServiceClient(w.as(user))
+}
+
+// bearer sends a token; "" sends none.
+type bearer string
+
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if b == "" {
+		return nil, nil
+	}
+	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+}
+
+func (bearer) RequireTransportSecurity() bool { return false }
+
+func withToken(ctx context.Context, header string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", header)
+}
+
+// testTools are one tool for each way a call can go.
+func (w *world) testTools() []tool.Tool {
+	reading := tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}
+	text := json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"],"additionalProperties":false}`)
+	return []tool.Tool{
+		tool.Func(tool.Descriptor{ID: "echo", Description: "says it again", Category: "words", Parameters: text, Effects: reading, Aliases: []string{"say"}},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				return tool.Text(c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "talk", Category: "words", Effects: reading}, talk),
+		tool.Func(tool.Descriptor{ID: "write", Category: "files", Parameters: text},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				w.writes.Add(1)
+				return tool.Text("wrote " + c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "transfer", Parameters: text},
+			func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+				return tool.Text("sent " + c.Arguments.String("text")), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "launch", Effects: tool.Effects{Tier: tool.Escalate}},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("launched"), nil }),
+		tool.Func(tool.Descriptor{ID: "ask", Effects: reading}, ask),
+		tool.Func(tool.Descriptor{ID: "slow", Effects: reading},
+			func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}),
+		tool.Func(tool.Descriptor{ID: "hold", Effects: reading},
+			func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
+				select {
+				case <-w.release:
+					return tool.Text("held"), nil
+				case <-ctx.Done():
+					return nil, context.Cause(ctx)
+				}
+			}),
+		tool.Func(tool.Descriptor{ID: "type", Effects: reading}, typed),
+		tool.Func(tool.Descriptor{ID: "fail", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) {
+				return tool.FailCode("NO_ROW", "There is no row 7"), nil
+			}),
+		tool.Func(tool.Descriptor{ID: "secret", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("never"), nil }),
+		tool.Func(tool.Descriptor{ID: "forbidden", Effects: reading},
+			func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("never"), nil }),
+	}
+}
+
+func talk(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	return tool.Text("done"), errors.Join(
+		c.Progress(tool.ProgressRunning, 0.5, "half"),
+		c.Activity("plan", "list", map[string]any{"steps": []string{}}),
+		c.ActivityDelta("plan", []map[string]any{{"op": "add", "path": "/steps/-", "value": "one"}}),
+		c.Output("stdout", []byte("line\n")),
+	)
+}
+
+// typed reads what was typed to its end, once its terminal gets another size; that waits until it is read.
+func typed(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	begin, done := make(chan struct{}), make(chan struct{})
+	defer close(done)
+	in, err := c.Input(tool.Controls{Resize: func(int, int) error {
+		close(begin)
+		<-done
+		return nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	select {
+	case <-begin:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	b, err := io.ReadAll(in)
+	return tool.Text(strconv.Quote(string(b))), err
+}
+
+func ask(context.Context, *tool.Call) (*tool.Result, error) {
+	return tool.SuspendedWith(tool.Ticket{
+		Action: "input", Message: "Which colour?", ResumeMode: tool.UseDecisionAsToolResult,
+		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"color":{"enum":["red","blue"]}},"required":["color"]}`),
+	}), nil
+}
+
+// admin is a daemon's administration without a daemon.
+type admin struct {
+	tools *registry.Registry
+	mu    sync.Mutex
+	level string
+	bad   error // what Reload answers
+	hooks []grpcserver.HookState
+	calls *memory.Store // when set, the audit has a record of each call
+}
+
+func (a *admin) Info(context.Context) grpcserver.Info {
+	return grpcserver.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}, Hooks: a.hooks}
+}
+
+func (a *admin) Reload(context.Context) (grpcserver.Reloaded, error) {
+	return grpcserver.Reloaded{Changed: []string{"rules"}, NeedsRestart: []string{"listen.tcp", "data"}}, a.bad
+}
+
+func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }
+
+func (a *admin) Sources() []grpcserver.Source {
+	return []grpcserver.Source{
+		{Name: "builtin", State: grpcserver.SourceReady, Tools: 3},
+		{Name: "worker:other/p", Namespace: "other", State: grpcserver.SourceReady, Tools: 1},
+		{Name: "mcp:w", State: grpcserver.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []grpcserver.RefusedTool{{Name: "read ", Reason: "a space"}}},
+	}
+}
+
+func (a *admin) Secrets(_ context.Context, check bool) []grpcserver.Secret {
+	s := grpcserver.Secret{Name: "db", Backend: "file", Place: "/run/db", Allow: []grpcserver.SecretAllow{{Tools: []string{"report"}}}}
+	if check {
+		s.Read, s.Problem = time.Unix(1, 0), "gone"
+	}
+	theirs := grpcserver.Secret{Name: "theirs", Place: "/run/theirs", Allow: []grpcserver.SecretAllow{{Namespaces: []string{"oth*", "third"}, Tools: []string{"pay"}}}}
+	return []grpcserver.Secret{s, theirs}
+}
+
+func (a *admin) Quarantined() []grpcserver.QuarantinedTool { return wire.Quarantined(a.tools) }
+
+func (a *admin) AcceptTool(_ tool.Principal, q grpcserver.QuarantinedTool) (grpcserver.Tool, error) {
+	return wire.Accept(a.tools, q)
+}
+
+func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (grpcserver.Backup, error) {
+	return grpcserver.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
+}
+
+func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]grpcserver.AuditRecord, time.Time, error) {
+	if a.calls != nil {
+		page, err := a.calls.Calls(ctx, call.Query{Namespace: namespace, Limit: limit})
+		var all []grpcserver.AuditRecord
+		for _, c := range page.Calls {
+			all = append(all, grpcserver.AuditRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
+		}
+		return all, time.Time{}, err
+	}
+	all := []grpcserver.AuditRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
+	all = slices.DeleteFunc(all, func(r grpcserver.AuditRecord) bool { return r.Position <= after })
+	return all[:min(limit, len(all))], time.Unix(1_700_000_000, 0), a.bad
+}
+
+func (a *admin) SetLogLevel(level string) (previous string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	previous, a.level = a.level, level
+	return previous
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check is must for goroutines that are not the test's.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// within returns a context for a test that should need far less, on a machine that does much else too.
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// reason returns what the ErrorInfo of an error says, with its code.
+func reason(err error) (codes.Code, string) {
+	st := status.Convert(err)
+	for _, d := range st.Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok {
+			return st.Code(), info.GetReason()
+		}
+	}
+	return st.Code(), ""
+}
+
+func wantRefusal(t testing.TB, err error, code codes.Code, why string) {
+	t.Helper()
+	if c, r := reason(err); c != code || r != why {
+		t.Errorf("got %v %q (%v), want %v %q", c, r, err, code, why)
+	}
+}
+
+// A framed is a response that carries a frame.
+type framed interface{ GetFrame() *tooldv1.Frame }
+
+// readAll reads frames until the stream ends; io.EOF is no error.
+func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
+	var all []*tooldv1.Frame
+	for {
+		r, err := next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return all, err
+		}
+		all = append(all, r.GetFrame())
+	}
+}
+
+// events are all events of frames.
+func events(all []*tooldv1.Frame) (out []*tooldv1.CallEvent) {
+	for _, f := range all {
+		out = append(out, f.GetEvents()...)
+	}
+	return out
+}
+
+// kinds names what frames hold, in order; heartbeats are left out.
+func kinds(all []*tooldv1.Frame) (out []string) {
+	for _, f := range all {
+		for _, e := range f.GetEvents() {
+			out = append(out, fieldOf(e, "event"))
+		}
+		if c := fieldOf(f, "control"); c != "" && c != "heartbeat" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// longID makes a call or decision id of a short name.
+func longID(name string) string { return name + strings.Repeat("-", max(16-len(name), 0)) }

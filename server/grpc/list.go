@@ -1,0 +1,67 @@
+package grpcserver
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+)
+
+// Calls may be large: their arguments alone come to megabytes. A page therefore ends where its bytes do, or one caller's
+// large calls would make a list that no client takes; and it is read in portions, so that what a request holds in memory
+// does not depend on the page size that it names.
+const (
+	pageBytes = 1 << 20
+	portion   = 8 // calls
+)
+
+// fill appends calls to a response until it has as many as q wants or its bytes are spent, but one at least. It returns
+// the position at which the next page begins; 0 after the last. A page may be shorter than q wants, or empty, before the last.
+func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) (next int64, err error) {
+	p := access.From(ctx).Principal
+	size, want := 0, q.Limit
+	at := *q
+	for at.Limit = min(portion, want); ; {
+		page, err := s.engine.List(ctx, p, at)
+		if err != nil {
+			return 0, err
+		}
+		calls, bytes := mask.list(page)
+		if size+bytes > pageBytes {
+			if at.Limit > 1 {
+				at.Limit /= 2 // and look again: only the engine knows the position of a call
+				continue
+			}
+			if size > 0 {
+				return at.After, nil
+			}
+		}
+		resp.Calls = append(resp.Calls, calls...)
+		for _, key := range page.Corrupt {
+			resp.BrokenCallIds = append(resp.BrokenCallIds, key.ID)
+		}
+		size += bytes
+		want -= at.Limit // also for calls that the principal may not see, so that a page of those ends too
+		if page.Next == 0 || want <= 0 || size >= pageBytes {
+			return page.Next, nil
+		}
+		at.After, at.Limit = page.Next, min(at.Limit, want)
+	}
+}
+
+// list returns the calls of a page as they are sent, with what they, and the ids of broken ones, take of a message.
+func (m mask) list(page call.Page) (calls []*tooldv1.Call, size int) {
+	for _, c := range page.Calls {
+		one := m.record(c)
+		calls = append(calls, one)
+		size += 1 + protowire.SizeBytes(proto.Size(one))
+	}
+	for _, key := range page.Corrupt {
+		size += 1 + protowire.SizeBytes(len(key.ID))
+	}
+	return calls, size
+}

@@ -1,0 +1,42 @@
+package grpcserver
+
+import (
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+)
+
+// meter counts the requests of one method.
+type meter struct {
+	running atomic.Int64
+	ended   [codes.Unauthenticated + 1]atomic.Int64
+}
+
+func (m *meter) end(c codes.Code) {
+	m.running.Add(-1)
+	if int(c) >= len(m.ended) {
+		c = codes.Unknown
+	}
+	m.ended[c].Add(1)
+}
+
+// MethodStats is what was counted of one method since the start.
+type MethodStats struct {
+	Running int64
+	Ended   map[codes.Code]int64 // only codes that came up
+}
+
+// Stats returns what was counted, by the full name of the method.
+func (s *Server) Stats() map[string]MethodStats {
+	stats := make(map[string]MethodStats, len(s.methods))
+	for name, m := range s.methods {
+		one := MethodStats{Running: m.running.Load(), Ended: map[codes.Code]int64{}}
+		for c := range m.ended {
+			if n := m.ended[c].Load(); n > 0 {
+				one.Ended[codes.Code(c)] = n
+			}
+		}
+		stats[name] = one
+	}
+	return stats
+}

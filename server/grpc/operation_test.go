@@ -1,0 +1,112 @@
+package grpcserver_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/tool"
+)
+
+// operations are what was told.
+type operations struct {
+	mu  sync.Mutex
+	all []grpcserver.Operation
+}
+
+func (o *operations) tell(_ context.Context, op grpcserver.Operation) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, op)
+}
+
+func (o *operations) take() []grpcserver.Operation {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	all := o.all
+	o.all = nil
+	return all
+}
+
+// Whatever only operators and admins may do is told before it is done; what only reads is not.
+func TestOperationsOfOperators(t *testing.T) {
+	var told operations
+	var only []access.Token
+	for _, role := range []string{"operator", "admin"} {
+		only = append(only, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
+	}
+	w := newWorld(t, options{tokens: only, config: func(c *grpcserver.Config) { c.Operation = told.tell }})
+	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ListSources", "ReadAudit"}
+	table := mayCall()
+	for _, m := range registered(t, w.as("vera")) {
+		roles := table["/"+string(m.Parent().FullName())+"/"+string(m.Name())]
+		for _, role := range roles {
+			if slices.ContainsFunc(roles, func(r string) bool { return r != "operator" && r != "admin" }) {
+				break
+			}
+			_ = probe(t, w, role, m, true)
+			got := told.take()
+			reads := slices.Contains(readers, string(m.Name()))
+			if reads != (len(got) == 0) || !reads && (got[0].Method != string(m.Name()) || got[0].By.Subject != "only-"+role || got[0].Refused != "") {
+				t.Errorf("%s: told %+v", m.Name(), got)
+			}
+		}
+	}
+}
+
+// What is told names ids and settings, never what people typed, and a refusal is told too.
+func TestOperations(t *testing.T) {
+	var told operations
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = told.tell }})
+	ctx := within(t)
+	alice, oscar := w.calls("alice"), tooldv1.NewAdminServiceClient(w.as("oscar"))
+	_, err := alice.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_ThreadId{ThreadId: "t1"}, Mode: "plan"})
+	must(t, err)
+	_, err = alice.DescribeCall(ctx, &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "write", Arguments: `{"text":"typed"}`, Run: &tooldv1.Run{RunId: "r1"}}})
+	must(t, err)
+	_, _ = alice.DescribeCall(ctx, &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: strings.Repeat("é", 1000)}})
+	_, _ = alice.RevokeRule(ctx, &tooldv1.RevokeRuleRequest{RuleId: "nothing"})
+	_, _ = alice.EndRun(ctx, &tooldv1.EndRunRequest{RunId: "nowhere", Reason: "typed"})
+	_, err = tooldv1.NewAdminServiceClient(w.as("adam")).Drain(ctx, &tooldv1.DrainRequest{Period: durationpb.New(time.Minute)})
+	must(t, err)
+	_, _ = oscar.ReleaseCalls(ctx, &tooldv1.ReleaseCallsRequest{CallIds: []string{"one", "two"}, End: true, Reason: "typed"})
+	_, err = alice.GetCall(ctx, &tooldv1.GetCallRequest{CallId: "another-call-0001"})
+	if err == nil {
+		t.Error("a call that there is not")
+	}
+	_, _ = oscar.Purge(ctx, &tooldv1.PurgeRequest{RunId: "r1"})
+	_, err = tooldv1.NewAdminServiceClient(w.as("alice")).Reload(ctx, &tooldv1.ReloadRequest{}) // not let in: nothing was asked of the daemon
+	if err == nil {
+		t.Error("a caller reloads")
+	}
+	var got []string
+	for _, op := range told.take() {
+		line := fmt.Sprintf("%s %s %v %s", op.By.Subject, op.Method, op.Of, op.Refused)
+		if strings.Contains(line, "typed") {
+			t.Errorf("told what was typed: %s", line)
+		}
+		got = append(got, strings.TrimSpace(line))
+	}
+	want := []string{
+		"alice SetPermissionMode map[mode:plan thread_id:t1]",
+		"alice DescribeCall map[arguments_sha256:54ed1f00b8c59aabd75190117d37244fe9b91a2b538db39a3920e3d00c5b8961 run_id:r1 tool:write]",
+		"alice DescribeCall map[tool:" + strings.Repeat("é", 128) + "]", "alice DescribeCall map[tool:" + strings.Repeat("é", 128) + "] INVALID_FIELD",
+		"alice RevokeRule map[rule_id:nothing]", "alice RevokeRule map[rule_id:nothing] RULE_NOT_FOUND",
+		"alice EndRun map[run_id:nowhere]", "alice EndRun map[run_id:nowhere] RUN_NOT_FOUND",
+		"adam Drain map[period:1m0s]",
+		"oscar ReleaseCalls map[call_id:one calls:2 end:true]", "oscar ReleaseCalls map[call_id:one calls:2 end:true] CALL_NOT_FOUND",
+		"oscar Purge map[run_id:r1]", "oscar Purge map[run_id:r1] RUN_NOT_FOUND",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,372 @@
+package grpcserver_test
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/tool"
+)
+
+// seen is what one principal may get, one by one: of calls the records.
+type seen struct {
+	w     *world
+	user  string
+	p     tool.Principal
+	calls map[string]*tooldv1.Call
+}
+
+// T130: whatever a list, a feed or a watch shows to a role, the role may get by its name, with the same content.
+func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
+	t.Parallel()
+	var tokens []access.Token
+	mixed := map[string][]string{"cap": {"caller", "approver"}, "wax": {"worker", "approver"}, "adept": {"admin", "approver"}}
+	for name, roles := range mixed {
+		tokens = append(tokens, access.Token{Hash: hashOf(tokenOf(name)), Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}})
+	}
+	w := newWorld(t, options{tokens: tokens})
+	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")
+	w.admin.calls = w.store
+	w.admin.hooks = []grpcserver.HookState{{Name: "gate", Place: "/run/gate.sock", LastError: "it said so"}}
+	ids := w.fillForT130()
+	w.rememberForT130()
+	for _, user := range append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...) {
+		p, ok := users[user]
+		if !ok {
+			p = tool.Principal{Namespace: "default", Roles: mixed[user]}
+		}
+		s := &seen{w: w, user: user, p: p, calls: map[string]*tooldv1.Call{}}
+		for _, id := range ids {
+			got, err := w.calls(user).GetCall(within(t), &tooldv1.GetCallRequest{CallId: id})
+			if err == nil {
+				s.calls[id] = got.GetCall()
+			} else if c := status.Code(err); c != codes.NotFound && c != codes.PermissionDenied {
+				t.Fatal(err)
+			}
+		}
+		rows := map[string]func(*testing.T){
+			"ListCalls": s.lists, "GetCall": nil, // with which the others are compared
+			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
+			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
+			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // others has them
+			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
+			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
+		}
+		for _, row := range rows {
+			if row != nil {
+				row(t)
+			}
+		}
+		for _, method := range showing() {
+			if _, ok := rows[method]; !ok {
+				t.Errorf("%s shows something, and has no row here", method)
+			}
+		}
+	}
+}
+
+// showing returns the methods of the API, of those that clients call, whose names say that they show something.
+func showing() (methods []string) {
+	protoregistry.GlobalFiles.RangeFilesByPackage("toold.v1", func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			list := f.Services().Get(i).Methods()
+			for j := range list.Len() {
+				name := string(list.Get(j).Name())
+				if slices.ContainsFunc([]string{"List", "Watch", "Get", "Read", "Export", "Search", "Find"}, func(verb string) bool { return strings.HasPrefix(name, verb) }) {
+					methods = append(methods, name)
+				}
+			}
+		}
+		return true
+	})
+	return methods
+}
+
+// fillForT130 starts calls of each kind of question and of each status for some callers, and returns their ids.
+func (w *world) fillForT130() (ids []string) {
+	w.t.Helper()
+	for _, user := range []string{"alice", "bob", "cap", "mallory"} {
+		for _, id := range []string{"write", "launch", "transfer", "ask", "echo", "fail", "hold"} {
+			s := &tooldv1.CallSpec{Tool: id, CallId: longID(user + "-" + id), Run: &tooldv1.Run{RunId: "run-" + user, ThreadId: "thread-" + user}}
+			if slices.Contains([]string{"write", "transfer", "echo"}, id) {
+				s.Arguments = `{"text":"of ` + user + `"}`
+			}
+			if id == "hold" {
+				s.Run = nil
+			}
+			ids = append(ids, s.GetCallId())
+			stream, err := w.calls(user).ExecuteTool(within(w.t), &tooldv1.ExecuteToolRequest{Spec: s})
+			must(w.t, err)
+			if id == "hold" {
+				_, err = stream.Recv() // it runs on
+			} else {
+				_, err = readAll(stream.Recv)
+			}
+			must(w.t, err)
+		}
+		batch, err := w.calls(user).ExecuteBatch(within(w.t), &tooldv1.ExecuteBatchRequest{Spec: &tooldv1.BatchSpec{BatchId: longID("batch-" + user), Calls: []*tooldv1.CallSpec{
+			{Tool: "launch", CallId: longID(user + "-in-batch")}, {Tool: "echo", Arguments: `{"text":"x"}`, CallId: longID(user + "-in-batch2")},
+		}}})
+		must(w.t, err)
+		_, err = readAll(batch.Recv)
+		must(w.t, err)
+		ids = append(ids, longID(user+"-in-batch"), longID(user+"-in-batch2"))
+		for _, p := range []*tooldv1.PutDocumentRequest{put(ofRun, "run-"+user, "k", `1`), put(ofThread, "thread-"+user, "k", `1`)} {
+			_, err := w.documents(user).PutDocument(within(w.t), p)
+			must(w.t, err)
+		}
+	}
+	_, err := w.documents("oscar").PutDocument(within(w.t), put(ofNamespace, "", "k", `1`))
+	must(w.t, err)
+	return ids
+}
+
+// rememberForT130 keeps two answers: one that approvers could give, and one that operators alone could.
+func (w *world) rememberForT130() {
+	w.t.Helper()
+	for user, id := range map[string]string{"ann": longID("alice-write"), "oscar": longID("alice-fail")} {
+		got, err := w.calls(user).GetCall(within(w.t), &tooldv1.GetCallRequest{CallId: id})
+		must(w.t, err)
+		open := got.GetCall().GetSuspension()
+		stream, err := w.calls(user).ResumeTool(within(w.t), &tooldv1.ResumeToolRequest{SuspensionId: open.GetSuspensionId(), Decision: &tooldv1.Decision{
+			DecisionId: longID("decision-" + user), Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: open.GetDigest(),
+			Remember: &tooldv1.Remember{Option: open.GetRememberOptions()[0].GetOption(), Scope: tooldv1.RememberScope_REMEMBER_SCOPE_RUN},
+		}})
+		must(w.t, err)
+		_, err = readAll(stream.Recv)
+		must(w.t, err)
+	}
+}
+
+// lists holds every filter of ListCalls against what GetCall shows.
+func (s *seen) lists(t *testing.T) {
+	t.Helper()
+	queries := []*tooldv1.ListCallsRequest{{}, {Tool: "write"}, {Action: "approval"}, {Action: "input"}, {Order: tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST, PageSize: 2}}
+	for i := range tooldv1.CallStatus_name {
+		if i != 0 {
+			queries = append(queries, &tooldv1.ListCallsRequest{Statuses: []tooldv1.CallStatus{tooldv1.CallStatus(i)}, PageSize: 3})
+		}
+	}
+	for _, user := range []string{"alice", "bob", "cap"} {
+		queries = append(queries, &tooldv1.ListCallsRequest{RunId: "run-" + user}, &tooldv1.ListCallsRequest{ThreadId: "thread-" + user},
+			&tooldv1.ListCallsRequest{BatchId: longID("batch-" + user)},
+			&tooldv1.ListCallsRequest{RunId: "run-" + user, Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}})
+	}
+	for _, q := range queries {
+		for {
+			page, err := s.w.calls(s.user).ListCalls(within(t), q)
+			if status.Code(err) == codes.PermissionDenied {
+				break
+			}
+			must(t, err)
+			for _, c := range page.GetCalls() {
+				if got := s.calls[c.GetCallId()]; got == nil || !proto.Equal(got.GetSuspension(), c.GetSuspension()) || got.GetRequestedArguments() != c.GetRequestedArguments() {
+					t.Errorf("%s lists with %v the call %v, and gets %v", s.user, q, c, got)
+				}
+			}
+			if q.PageToken = page.GetNextPageToken(); q.PageToken == "" {
+				break
+			}
+		}
+	}
+}
+
+// feeds holds what every feed shows against what GetCall shows.
+func (s *seen) feeds(t *testing.T, ids []string) {
+	t.Helper()
+	selectors := []*tooldv1.WatchCallsRequest{{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}}}
+	for _, user := range []string{"alice", "bob", "cap", "mallory"} {
+		selectors = append(selectors, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "run-" + user}},
+			&tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_ThreadId{ThreadId: "thread-" + user}},
+			&tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_BatchId{BatchId: longID("batch-" + user)}})
+	}
+	for _, id := range ids {
+		selectors = append(selectors, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}})
+	}
+	for _, selector := range selectors {
+		stream, err := s.w.calls(s.user).WatchCalls(within(t), selector)
+		must(t, err)
+		frames, err := readAll(stream.Recv)
+		if c := status.Code(err); err != nil && c != codes.PermissionDenied && c != codes.NotFound {
+			t.Errorf("%s watches %v: %v", s.user, selector, err)
+		}
+		for _, f := range frames {
+			for _, e := range f.GetEvents() {
+				s.mayGet(t, e.GetCallId(), e.GetSuspended().GetSuspension())
+			}
+			if c := f.GetSnapshot(); c != nil {
+				s.mayGet(t, c.GetCallId(), c.GetSuspension())
+			}
+			for _, c := range f.GetBatchFinished().GetResults() {
+				s.mayGet(t, c.GetCallId(), nil)
+			}
+		}
+	}
+}
+
+func (s *seen) mayGet(t *testing.T, id string, shown *tooldv1.Suspension) {
+	t.Helper()
+	got := s.calls[id]
+	if got != nil && got.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+		shown = nil // it was answered: the record does not have the question any more
+	}
+	if got == nil || shown != nil && !proto.Equal(got.GetSuspension(), shown) {
+		t.Errorf("%s is shown %v of the call %s, and gets %v", s.user, shown, id, got)
+	}
+}
+
+func (s *seen) admin() tooldv1.AdminServiceClient {
+	return tooldv1.NewAdminServiceClient(s.w.as(s.user))
+}
+
+// adminLists are for operators and admins.
+func (s *seen) adminLists(t *testing.T) {
+	t.Helper()
+	operates, admin := slices.Contains(s.p.Roles, "operator"), slices.Contains(s.p.Roles, "admin")
+	_, sources := s.admin().ListSources(within(t), &tooldv1.ListSourcesRequest{})
+	_, secrets := s.admin().ListSecrets(within(t), &tooldv1.ListSecretsRequest{})
+	_, quarantined := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{})
+	_, letters := s.admin().ListDeadLetters(within(t), &tooldv1.ListDeadLettersRequest{})
+	for name, list := range map[string]struct {
+		err  error
+		sees bool
+	}{"sources": {sources, operates || admin}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
+		if !list.sees && status.Code(list.err) != codes.PermissionDenied || list.sees && list.err != nil {
+			t.Errorf("%s lists %s: %v", s.user, name, list.err)
+		}
+	}
+}
+
+// artifacts holds what is read of calls against the calls.
+func (s *seen) artifacts(t *testing.T, ids []string) {
+	t.Helper()
+	for _, id := range ids {
+		_, err := s.w.calls(s.user).ReadArtifact(within(t), &tooldv1.ReadArtifactRequest{CallId: id, Name: "stdout"})
+		var detail string
+		for _, d := range status.Convert(err).Details() {
+			if info, ok := d.(*errdetails.ErrorInfo); ok {
+				detail = info.GetReason()
+			}
+		}
+		if knows := err == nil || detail == "ARTIFACT_NOT_FOUND"; knows && s.calls[id] == nil {
+			t.Errorf("%s reads of the call %s: %v", s.user, id, err)
+		}
+	}
+}
+
+// rules holds the remembered answers against the calls that they were given for.
+func (s *seen) rules(t *testing.T) {
+	t.Helper()
+	list, err := s.w.calls(s.user).ListRules(within(t), &tooldv1.ListRulesRequest{})
+	if status.Code(err) == codes.PermissionDenied {
+		return
+	}
+	must(t, err)
+	for _, r := range list.GetRules() {
+		s.mayGet(t, r.GetCallId(), nil)
+	}
+	if sees := len(list.GetRules()); slices.Contains([]string{"alice", "oscar", "vera"}, s.user) != (sees == 2) {
+		t.Errorf("%s lists %d rules", s.user, sees)
+	}
+}
+
+// audit holds the records that may be read against the calls that they name.
+func (s *seen) audit(t *testing.T) {
+	t.Helper()
+	page, err := s.admin().ReadAudit(within(t), &tooldv1.ReadAuditRequest{})
+	if reads := s.user == "oscar" || s.user == "mallory"; reads != (err == nil) || reads != (len(page.GetRecords()) > 0) {
+		t.Errorf("%s reads %d records, %v", s.user, len(page.GetRecords()), err)
+	}
+	for _, r := range page.GetRecords() {
+		s.mayGet(t, r.GetCallId(), nil)
+	}
+}
+
+// info holds GetInfo to what a role may know of the daemon.
+func (s *seen) info(t *testing.T) {
+	t.Helper()
+	info, err := s.admin().GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	must(t, err)
+	if info.GetNamespace() != s.p.Namespace {
+		t.Errorf("%s gets the namespace %q", s.user, info.GetNamespace())
+	}
+	admin := slices.Contains(s.p.Roles, "admin")
+	looks := admin || slices.Contains(s.p.Roles, "operator") || slices.Contains(s.p.Roles, "viewer")
+	if got := len(info.GetHooks()); looks != (got == 1) {
+		t.Errorf("%s gets %d hooks", s.user, got)
+	}
+	for _, h := range info.GetHooks() {
+		if shown := h.GetPlace() != "" || h.GetLastError() != ""; shown != admin {
+			t.Errorf("%s gets the hook %v", s.user, h)
+		}
+	}
+}
+
+// others holds lists of documents, tools and runs against what is got of each.
+func (s *seen) others(t *testing.T) {
+	t.Helper()
+	documents := s.w.documents(s.user)
+	for _, user := range []string{"alice", "bob", "cap", "mallory"} {
+		for scope, id := range map[tooldv1.DocumentScope]string{ofRun: "run-" + user, ofThread: "thread-" + user, ofNamespace: ""} {
+			list, err := documents.ListDocuments(within(t), &tooldv1.ListDocumentsRequest{Scope: scope, ScopeId: id})
+			if err != nil {
+				continue
+			}
+			for _, d := range list.GetDocuments() {
+				got, err := documents.GetDocument(within(t), &tooldv1.GetDocumentRequest{Scope: scope, ScopeId: id, Key: d.GetKey()})
+				if err != nil || !proto.Equal(got.GetDocument(), d) {
+					t.Errorf("%s lists %v and gets %v, %v", s.user, d, got, err)
+				}
+			}
+		}
+		if run, err := s.w.calls(s.user).GetRun(within(t), &tooldv1.GetRunRequest{RunId: "run-" + user}); err == nil {
+			for _, id := range []string{"write", "launch", "echo"} {
+				if s.calls[longID(user+"-"+id)] == nil {
+					t.Errorf("%s gets %v, and not its calls", s.user, run)
+				}
+			}
+		}
+	}
+	tools := tooldv1.NewToolServiceClient(s.w.as(s.user))
+	listed := map[string]bool{}
+	if list, err := tools.ListTools(within(t), &tooldv1.ListToolsRequest{}); err == nil {
+		for _, d := range list.GetTools() {
+			listed[d.GetId()] = true
+		}
+	}
+	if export, err := tools.ExportTools(within(t), &tooldv1.ExportToolsRequest{Format: tooldv1.ExportFormat_EXPORT_FORMAT_MCP}); err == nil {
+		for _, d := range export.GetExported() {
+			listed[d.GetTool()] = true
+		}
+	}
+	if watch, err := tools.WatchTools(within(t), &tooldv1.WatchToolsRequest{}); err == nil {
+		first, err := watch.Recv()
+		if err != nil && !errors.Is(err, io.EOF) && status.Code(err) != codes.PermissionDenied {
+			t.Error(err)
+		}
+		for _, c := range first.GetChanges() {
+			listed[c.GetPut().GetId()] = true
+		}
+	}
+	for id := range listed {
+		if _, err := tools.GetTool(within(t), &tooldv1.GetToolRequest{Tool: id}); err != nil {
+			t.Errorf("%s lists the tool %s and gets %v", s.user, id, err)
+		}
+	}
+	if listed["secret"] {
+		t.Errorf("%s lists a tool that is denied", s.user)
+	}
+}

@@ -1,0 +1,215 @@
+package grpcserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+)
+
+// MaxMessage is the largest message, in bytes, that a client may send.
+const MaxMessage = 4 << 20
+
+// A Config is what a server is made of.
+type Config struct {
+	Engine      Engine       // required
+	DeadLetters DeadLetters  // required
+	Tools       Tools        // required
+	Admin       Admin        // required
+	Auth        *access.Auth // required
+	// Workers take programs that dial in to run tools; nil takes none.
+	Workers Workers
+	TLS     *tls.Config // of TCP; nil is plain. Versions before 1.2 are never spoken.
+	Log     *zap.Logger // nil drops
+	// Operation is told of what is asked for beside calls; nil: nobody is.
+	Operation func(context.Context, Operation)
+
+	// StreamWorkers is how many requests are served by goroutines that stay: about as many as run at once. 0 means 64.
+	StreamWorkers int
+	// GuestTime is how long a connection may go without a credential that holds; 0 means 10 s.
+	GuestTime time.Duration
+	// MaxStreams bounds the requests of one connection that are open at once; 0 means 2,048.
+	MaxStreams int
+	// Watchers bounds the streams that watch, or that have much to send, at once; 0 means 4,096. WatchersEach bounds those
+	// of one principal; 0 means 1,024.
+	Watchers, WatchersEach int
+	// Stall is for how long a client may take nothing from its stream; 0 means 30 s.
+	Stall time.Duration
+	// MaxHeader bounds the headers of a request, in bytes; 0 means 16 KiB.
+	MaxHeader int
+}
+
+// A Server serves the API on any number of listeners.
+type Server struct {
+	cfg     Config
+	log     *zap.Logger
+	grpc    *grpc.Server
+	health  *health.Server
+	methods map[string]*method
+	unknown method // counts methods that the table does not name
+
+	refusals sparse
+
+	stopping context.Context // ends when unending streams must
+	stop     context.CancelFunc
+
+	check sync.Once
+	bad   error // why nothing is served
+}
+
+// New returns a server that is not ready yet: see [Server.SetReady]. The caller ends it with [Server.Shutdown], also when it
+// never served.
+func New(cfg Config) (*Server, error) {
+	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
+		return nil, errors.New("grpcserver: engine, dead letters, tools, admin and auth are required")
+	}
+	cfg.fill()
+	s := &Server{cfg: cfg, log: cfg.Log, methods: map[string]*method{}, health: health.NewServer()}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	for name, a := range access.Table() {
+		a.Audited = a.Audited && cfg.Operation != nil
+		s.methods[name] = &method{Rule: a}
+	}
+	s.grpc = grpc.NewServer(s.options()...)
+	tooldv1.RegisterCallServiceServer(s.grpc, &calls{
+		engine: cfg.Engine, tools: cfg.Tools, server: s,
+		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
+	})
+	tooldv1.RegisterToolServiceServer(s.grpc, &tools{tools: cfg.Tools})
+	tooldv1.RegisterAdminServiceServer(s.grpc, &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, guestTime: cfg.GuestTime})
+	tooldv1.RegisterDocumentServiceServer(s.grpc, &documents{documents: cfg.Engine})
+	tooldv1.RegisterWorkerServiceServer(s.grpc, &workerService{workers: cfg.Workers})
+	grpc_health_v1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	s.SetReady(false)
+	return s, nil
+}
+
+func (c *Config) fill() {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.StreamWorkers == 0 {
+		c.StreamWorkers = 64
+	}
+	if c.MaxStreams == 0 {
+		c.MaxStreams = 2048
+	}
+	if c.Watchers == 0 {
+		c.Watchers = 4096
+	}
+	if c.WatchersEach == 0 {
+		c.WatchersEach = 1024
+	}
+	if c.Stall == 0 {
+		c.Stall = 30 * time.Second
+	}
+	if c.GuestTime == 0 {
+		c.GuestTime = 10 * time.Second
+	}
+	if c.MaxHeader == 0 {
+		c.MaxHeader = 16 << 10
+	}
+}
+
+func (s *Server) options() []grpc.ServerOption {
+	var secure credentials.TransportCredentials
+	if s.cfg.TLS != nil {
+		c := s.cfg.TLS.Clone()
+		c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
+		secure = credentials.NewTLS(c)
+	}
+	return []grpc.ServerOption{
+		grpc.Creds(newDoor(s.cfg.Auth, secure, s.cfg.GuestTime)),
+		grpc.ChainUnaryInterceptor(s.unary, recovery.UnaryServerInterceptor()),
+		grpc.ChainStreamInterceptor(s.stream, recovery.StreamServerInterceptor()),
+		grpc.InTapHandle(s.meet),
+		grpc.NumStreamWorkers(uint32(s.cfg.StreamWorkers)),
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
+		grpc.MaxHeaderListSize(uint32(s.cfg.MaxHeader)),
+		grpc.MaxRecvMsgSize(MaxMessage),
+		grpc.ConnectionTimeout(s.cfg.GuestTime), // of the handshake and the preface
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	}
+}
+
+// RegisterService adds a service, before the first Serve. Each of its methods needs an entry in the table of access.
+func (s *Server) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	s.grpc.RegisterService(desc, impl)
+}
+
+// Serve takes connections until Shutdown. It fails at once when a registered method is not in the table of access. The
+// listener is closed in any case.
+func (s *Server) Serve(lis net.Listener) error {
+	s.check.Do(func() { s.bad = checkTable(access.Table(), s.grpc.GetServiceInfo()) })
+	if s.bad != nil {
+		lis.Close()
+		return s.bad
+	}
+	if err := s.grpc.Serve(lis); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("serve on %s: %w", lis.Addr(), err)
+	}
+	return nil
+}
+
+// services are the names that the health service knows; "" is the daemon as a whole.
+var services = []string{"", tooldv1.CallService_ServiceDesc.ServiceName, tooldv1.ToolService_ServiceDesc.ServiceName, tooldv1.AdminService_ServiceDesc.ServiceName,
+	tooldv1.DocumentService_ServiceDesc.ServiceName, tooldv1.WorkerService_ServiceDesc.ServiceName}
+
+// SetReady tells who asks for the daemon's health whether to send requests.
+func (s *Server) SetReady(ready bool) {
+	state := grpc_health_v1.HealthCheckResponse_NOT_SERVING
+	if ready {
+		state = grpc_health_v1.HealthCheckResponse_SERVING
+	}
+	for _, name := range services {
+		s.health.SetServingStatus(name, state)
+	}
+}
+
+// Shutdown stops taking connections, ends streams that have no end of their own, lets the requests that are open come to
+// theirs until ctx is done, and cuts what is left. The engine's own streams end when the engine is drained.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.SetReady(false)
+	s.stop()
+	hard := context.AfterFunc(ctx, s.grpc.Stop)
+	defer hard()
+	s.grpc.GracefulStop()
+}
+
+// checkTable returns an error when a registered method has no entry or nobody may call it.
+func checkTable(t map[string]access.Rule, services map[string]grpc.ServiceInfo) error {
+	var missing []string
+	for service, info := range services {
+		for _, m := range info.Methods {
+			name := "/" + service + "/" + m.Name
+			if a, ok := t[name]; !ok || a.Roles == 0 && !a.Public {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return fmt.Errorf("methods that the table of access does not name: %s", strings.Join(missing, ", "))
+	}
+	return nil
+}

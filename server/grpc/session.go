@@ -1,0 +1,219 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+)
+
+// A session is many requests over one stream.
+//
+// At most one answer of each item waits for the client: an item takes its next frame from the log of its call when the one
+// before was sent, so that a client that reads slowly costs one frame for each item, and no other item anything but its
+// turn. Who waits too long for a turn ends as lagged.
+type session struct {
+	*calls
+	id       *access.Identity
+	stream   grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]
+	ctx      context.Context // of the stream
+	watching context.Context // ends a little earlier when the client has a deadline
+
+	began time.Time     // on the monotonic clock
+	ready chan struct{} // full when something was queued
+	sent  atomic.Int64  // the age when the send under way began, negative, else when the last one ended
+
+	work chan *item // to a goroutine that has served an item and waits for another
+	idle atomic.Int32
+	over chan struct{} // no item is left
+
+	mu      sync.Mutex
+	open    map[string]*item
+	queue   []answer // not sent yet
+	ending  int      // last answers that were not sent yet
+	stopped bool     // no more items begin
+	items   sync.WaitGroup
+}
+
+const (
+	// maxItems bounds the open items of a session.
+	maxItems = 1024
+	// idleItems is how many goroutines of a session wait for another item: their stacks have grown.
+	idleItems = 64
+)
+
+var (
+	errLeft   = context.Canceled // by the client, which asked for it
+	errLagged = &call.Refusal{
+		Kind: call.ResourceExhausted, Reason: "WATCHER_LAGGED", Message: "nothing was taken from the session for too long; watch its calls again", RetryAfter: time.Second,
+	}
+)
+
+// Session implements the method.
+func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, tooldv1.SessionResponse]) error {
+	ctx := stream.Context()
+	watching, cancel := untilDeadline(ctx)
+	defer cancel()
+	c := &session{
+		calls: s, id: access.From(ctx), stream: stream, ctx: ctx, watching: watching,
+		began: time.Now(), ready: make(chan struct{}, 1), work: make(chan *item), over: make(chan struct{}), open: map[string]*item{},
+	}
+	c.sent.Store(int64(c.age()))
+	ended := make(chan error, 1)
+	go func() { // ends with the stream at the latest
+		err := c.receive()
+		c.items.Wait()
+		close(c.over)
+		ended <- err
+	}()
+	go c.deliver()
+	return c.attend(ended)
+}
+
+// age is how long the session has been open, which a change of the machine's clock does not alter.
+func (c *session) age() time.Duration { return max(time.Since(c.began), 1) }
+
+// attend waits for the end, and cuts off a client that takes nothing or whose credential has expired: what waits for such a
+// client to send or to take something ends with the stream alone.
+func (c *session) attend(ended <-chan error) error {
+	tick := time.NewTicker(c.watchers.stall / 4)
+	defer tick.Stop()
+	stopping := c.server.stopping.Done()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-c.ctx.Done():
+			c.stopAll(context.Cause(c.ctx))
+			return context.Cause(c.ctx)
+		case <-stopping: // the engine is drained, so that each item ends by itself
+			c.stopAll(errStopping)
+			c.items.Wait()
+			return errStopping
+		case <-tick.C:
+			now := c.age()
+			if began := time.Duration(-c.sent.Load()); began > 0 && now-began >= c.watchers.stall {
+				c.stopAll(errLagged)
+				return errLagged
+			}
+			c.endLate(now)
+		}
+	}
+}
+
+// receive begins items until the client has no more.
+func (c *session) receive() error {
+	for {
+		req, err := c.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if c.ctx.Err() != nil {
+			err = context.Cause(c.ctx)
+		}
+		for _, asked := range req.GetItems() {
+			if err == nil {
+				err = c.begin(asked)
+			}
+		}
+		if err != nil {
+			c.stopAll(err)
+			return err
+		}
+	}
+}
+
+// begin starts an item, or leaves one. An error is the end of the session.
+func (c *session) begin(req *tooldv1.SessionItem) error {
+	id := req.GetCorrelationId()
+	if id == "" || len(id) > 64 {
+		return call.InvalidField("correlation_id", "has %d bytes; an item needs a name of 1 to 64", len(id))
+	}
+	c.mu.Lock()
+	earlier := c.open[id]
+	if _, ok := req.GetItem().(*tooldv1.SessionItem_Leave); ok {
+		c.mu.Unlock()
+		if earlier != nil {
+			earlier.stop(errLeft)
+		}
+		return nil
+	}
+	if earlier != nil {
+		c.mu.Unlock()
+		return call.InvalidField("correlation_id", "%q is of an item that is open", id)
+	}
+	it := &item{id: id, req: req}
+	if refusal := c.admitLocked(it); refusal != nil {
+		c.mu.Unlock()
+		return c.tell(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(refused(refusal))}, 0)
+	}
+	c.mu.Unlock()
+	select {
+	case c.work <- it:
+	default:
+		go c.serveItems(it)
+	}
+	return nil
+}
+
+// admitLocked makes an item one of those that are open.
+func (c *session) admitLocked(it *item) *call.Refusal {
+	switch {
+	case c.stopped:
+		return errStopping
+	case len(c.open)+c.ending >= maxItems:
+		return &call.Refusal{Kind: call.ResourceExhausted, Reason: "TOO_MANY_ITEMS",
+			Message: fmt.Sprintf("%d items of this session are open, as many as it takes; wait for some to end", maxItems)}
+	}
+	it.ctx, it.stop = context.WithCancelCause(c.watching)
+	c.open[it.id] = it
+	c.items.Add(1)
+	return nil
+}
+
+// serveItems serves an item and, while the session lasts, others.
+func (c *session) serveItems(it *item) {
+	for {
+		c.serve(it)
+		if c.idle.Add(1) > idleItems {
+			c.idle.Add(-1)
+			return
+		}
+		select {
+		case it = <-c.work:
+			c.idle.Add(-1)
+		case <-c.over:
+			return
+		}
+	}
+}
+
+// stopAll ends every item and lets no more begin.
+func (c *session) stopAll(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	for _, it := range c.open {
+		it.stop(cause)
+	}
+}
+
+// endLate ends the items whose frame has waited for half of the time after which a session is cut off.
+func (c *session) endLate(now time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, it := range c.open {
+		if since := time.Duration(it.waits.Load()); since > 0 && now-since >= c.watchers.stall/2 {
+			it.stop(errLagged)
+		}
+	}
+}

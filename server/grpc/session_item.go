@@ -1,0 +1,201 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
+)
+
+// An item is one request of a session.
+type item struct {
+	id    string
+	req   *tooldv1.SessionItem
+	ctx   context.Context
+	stop  context.CancelCauseFunc
+	waits atomic.Int64 // the age of the session since which an answer waits for its turn; 0: none does
+	sent  chan error   // told when that was sent
+	ended bool         // the last answer is queued
+	leave func()       // counts it out of the watchers when that was sent; nil: it is not counted
+}
+
+// serve runs an item from its beginning to its end, as the method that it names.
+func (c *session) serve(it *item) {
+	defer c.items.Done()
+	defer it.stop(nil)
+	name, run := c.method(it.req)
+	m, err := c.server.mayUse(c.id, name)
+	m.running.Add(1)
+	if err == nil {
+		err = c.guarded(it, run)
+	}
+	c.end(it, c.server.done(it.ctx, name, m, c.id, err))
+}
+
+// guarded turns a panic into an error: the chain around the handler does not see it in this goroutine.
+func (c *session) guarded(it *item, run func(*item) error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	return run(it)
+}
+
+// method returns the full name of what an item asks for and how it is served.
+func (c *session) method(req *tooldv1.SessionItem) (string, func(*item) error) {
+	switch req.GetItem().(type) {
+	case *tooldv1.SessionItem_Execute:
+		return tooldv1.CallService_ExecuteTool_FullMethodName, c.execute
+	case *tooldv1.SessionItem_Batch:
+		return tooldv1.CallService_ExecuteBatch_FullMethodName, c.batch
+	case *tooldv1.SessionItem_Resume:
+		return tooldv1.CallService_ResumeTool_FullMethodName, c.resume
+	case *tooldv1.SessionItem_Watch:
+		return tooldv1.CallService_WatchCalls_FullMethodName, c.watchItem
+	case *tooldv1.SessionItem_Cancel:
+		return tooldv1.CallService_CancelCall_FullMethodName, c.cancel
+	}
+	return tooldv1.CallService_Session_FullMethodName, func(*item) error {
+		return call.InvalidField("item", "is required: execute, batch, resume, watch, cancel or leave")
+	}
+}
+
+func (c *session) execute(it *item) error {
+	w, err := c.startTool(it.ctx, c.id, it.req.GetExecute())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, true)
+}
+
+func (c *session) batch(it *item) error {
+	w, err := c.startBatch(it.ctx, c.id, it.req.GetBatch())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, false)
+}
+
+func (c *session) resume(it *item) error {
+	w, err := c.decide(it.ctx, c.id, it.req.GetResume())
+	if err != nil {
+		return err
+	}
+	return c.follow(it, w, true)
+}
+
+func (c *session) watchItem(it *item) error {
+	w, leave, err := c.enterWatch(it.ctx, it.req.GetWatch())
+	if err != nil {
+		return err
+	}
+	it.leave = leave
+	_, one := it.req.GetWatch().GetSelector().(*tooldv1.WatchCallsRequest_CallId)
+	return c.follow(it, w, one && it.req.GetWatch().GetFollow())
+}
+
+func (c *session) cancel(it *item) error {
+	resp, err := c.CancelCall(it.ctx, it.req.GetCancel())
+	if err != nil {
+		return err
+	}
+	n := proto.Size(resp)
+	if err := c.room(it, n); err != nil {
+		return err
+	}
+	c.tellEnd(it, &tooldv1.SessionAnswer{Cancelled: resp}, n)
+	return nil
+}
+
+// follow sends what a watcher sees until its end and closes it. Of a watcher that follows one call the terminal event is
+// the last.
+func (c *session) follow(it *item, w call.Stream, one bool) error {
+	defer w.Close()
+	total, cursor := 0, w.Cursor()
+	for {
+		f, err := w.Next(it.ctx)
+		if err != nil {
+			return c.noMore(it, cursor, err)
+		}
+		out := frameFor(&f)
+		if f.Heartbeat {
+			if err := c.beat(out.Frame); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.Snapshot != nil {
+			cursor = "" // only a fresh look brings it again
+		}
+		n := size(&f, out)
+		total += n
+		if err := c.room(it, total); err != nil {
+			return (&pump{cursor: cursor}).at(err)
+		}
+		if f.Closing || one && ends(f.Events) {
+			c.tellEnd(it, &tooldv1.SessionAnswer{Frame: out.Frame}, n)
+			return nil
+		}
+		if err := c.tell(it.ctx, it, &tooldv1.SessionAnswer{Frame: out.Frame}, n); err != nil {
+			return c.noMore(it, cursor, err)
+		}
+		cursor = f.Cursor
+	}
+}
+
+// room counts an item that has so many bytes to tell among the watchers once these can be more than the transport takes.
+func (c *session) room(it *item, bytes int) (err error) {
+	if bytes > unread && it.leave == nil {
+		it.leave, err = c.watchers.enter(c.id)
+	}
+	return err
+}
+
+// ends reports whether the last of these events is the last of its call.
+func ends(events []call.Event) bool {
+	return len(events) > 0 && events[len(events)-1].Type == call.EventFinished
+}
+
+// noMore says how an item ends whose watcher, or whose client, takes no more. The cursor is that of the newest frame that
+// was sent.
+func (c *session) noMore(it *item, cursor string, err error) error {
+	var last *tooldv1.Frame
+	switch cause := context.Cause(it.ctx); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx) // the client went, or its credential expired
+	case errors.Is(cause, errDeadlineNear):
+		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
+	case errors.Is(cause, errStopping):
+		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DRAIN, cursor)
+	case errors.Is(cause, errLagged):
+		last = &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Lagged{Lagged: &tooldv1.Lagged{}}}
+	default:
+		return err
+	}
+	c.tellEnd(it, &tooldv1.SessionAnswer{Frame: last}, 0)
+	return nil
+}
+
+// end tells the client how an item ended, unless that is queued.
+func (c *session) end(it *item, err error) {
+	if it.ended {
+		return
+	}
+	says := &tooldv1.SessionAnswer{}
+	if status.Code(err) != codes.OK {
+		says.Error = statusOf(err)
+	}
+	c.tellEnd(it, says, proto.Size(says))
+}

@@ -1,0 +1,98 @@
+package grpcserver
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// A Standby answers in the place of a server whose daemon waits for a store that another one has: its health is
+// NOT_SERVING, and all else is UNAVAILABLE. It borrows the listeners.
+type Standby struct {
+	tls *tls.Config
+
+	mu      sync.Mutex
+	servers []*grpc.Server
+	serving sync.WaitGroup
+}
+
+// NewStandby returns a standby; secure is the TLS of TCP, nil is plain.
+func NewStandby(secure *tls.Config) *Standby { return &Standby{tls: secure} }
+
+// Serve answers on a listener until Stop.
+func (s *Standby) Serve(lis net.Listener) {
+	creds := insecure.NewCredentials()
+	if s.tls != nil && lis.Addr().Network() == "tcp" {
+		creds = credentials.NewTLS(s.tls)
+	}
+	states := health.NewServer()
+	for _, name := range services {
+		states.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	}
+	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(standsBy), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
+	grpc_health_v1.RegisterHealthServer(srv, states)
+	s.mu.Lock()
+	s.servers = append(s.servers, srv)
+	s.mu.Unlock()
+	s.serving.Go(func() { _ = srv.Serve(&lent{Listener: lis}) }) // who stands by has no other way to fail
+}
+
+// Stop cuts who is connected and gives the listeners back.
+func (s *Standby) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, srv := range s.servers {
+		srv.Stop()
+	}
+	s.serving.Wait()
+	s.servers = nil
+}
+
+func standsBy(any, grpc.ServerStream) error {
+	st, err := status.New(codes.Unavailable, "this daemon stands by: another one has the store").WithDetails(
+		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// A lent listener is not closed by who has it.
+type lent struct {
+	net.Listener
+	once sync.Once
+}
+
+// deadlined is what listeners of the net package have.
+type deadlined interface{ SetDeadline(time.Time) error }
+
+// Accept takes the next connection. Once the listener is given back there is none.
+func (l *lent) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if d, ok := l.Listener.(deadlined); ok && err != nil {
+		err = errors.Join(net.ErrClosed, d.SetDeadline(time.Time{}))
+	}
+	return conn, err
+}
+
+// Close ends Accept.
+func (l *lent) Close() (err error) {
+	l.once.Do(func() {
+		if d, ok := l.Listener.(deadlined); ok {
+			err = d.SetDeadline(time.Unix(1, 0))
+		}
+	})
+	return err
+}

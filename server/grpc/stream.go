@@ -1,0 +1,49 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/translate"
+)
+
+// errDeadlineNear ends the watching a little before the client's deadline, so that the client still hears where it stood.
+var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExceeded)
+
+// untilDeadline returns a context that ends shortly before ctx has to: a tenth of the time that is left, at most 250 ms.
+func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return &flat{ctx, ctx.Done()}, func() {}
+	}
+	margin := min(time.Until(deadline)/10, 250*time.Millisecond)
+	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
+}
+
+// flat knows when its context is done without asking those that it is made of one after the other: who waits for events does
+// so for each.
+type flat struct {
+	context.Context
+	done <-chan struct{}
+}
+
+// Done implements [context.Context].
+func (f *flat) Done() <-chan struct{} { return f.done }
+
+// ended says how a stream ends whose watcher has no more frames.
+func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case ctx.Err() == nil && watching.Err() != nil:
+		return send(outgoing{Frame: translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
+	case ctx.Err() != nil:
+		return context.Cause(ctx) // the client went, or its credential expired
+	}
+	return err
+}

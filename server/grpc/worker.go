@@ -1,0 +1,285 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
+)
+
+// Workers give work to programs that dial in.
+type Workers interface {
+	// Connect takes a worker. It gets work when ready is called: the answer goes to it first. What cannot be accepted is a
+	// [*call.Refusal].
+	Connect(p tool.Principal, o *WorkerOffer, line WorkerLine) (s WorkerSession, answer *WorkerAccepted, ready func(), err error)
+}
+
+// A WorkerLine is the way to a worker. Nothing of it waits for the worker.
+type WorkerLine interface {
+	Start(lease, kind string, c *tool.Call, documents []tool.Document)
+	Cancel(lease string, cause error)
+	// Ack says that the end of the work was taken.
+	Ack(lease string)
+	// Lost says that a lease is not the worker's.
+	Lost(lease string)
+	// Question asks about a call that does not run yet; the answer counts until the time is over.
+	Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration)
+	// Input gives what was typed into a call; ended says that nothing follows.
+	Input(lease string, position int64, data []byte, ended bool, err error)
+	// End ends the connection. The reason is UPPER_SNAKE_CASE.
+	End(reason string, why error)
+}
+
+// A WorkerSession is a connected worker. An error says that the lease is not its own.
+type WorkerSession interface {
+	// Hear takes what the worker said: it is not silent meanwhile.
+	Hear(take func() error) error
+	Reporter(lease string) (tool.Reporter, error)
+	// ReadInput has the worker given what is typed into its call, from a position on, up to so many bytes; done says that it takes no more.
+	ReadInput(lease string, position int64, most int, done bool) error
+	// Answer answers a question.
+	Answer(id string, a WorkerAnswer)
+	// Finish ends the work of a lease. WorkerLine.Ack follows, when the journal has the outcome.
+	Finish(lease string, r *tool.Result, err error) error
+	// Complete ends an operation of the worker's pool, and returns when that is stored. It may wait for the worker's own answer to
+	// a question about it.
+	Complete(id, operation string, r *tool.Result, err error) error
+	Drain()
+	// Close ends the session; left says that the worker went on its own.
+	Close(left bool)
+}
+
+// A WorkerOffer is what a worker says of itself.
+type WorkerOffer struct {
+	Pool, Name, Version string
+	Labels              map[string]string
+	Limit               int
+	Tools               []WorkerTool
+	Held                []string
+	Previous            string
+}
+
+// A WorkerTool is a tool of a worker.
+type WorkerTool struct {
+	Descriptor           tool.Descriptor
+	Reconciles, Abandons bool
+	Polls                bool
+	Validates, Assesses  bool
+	Describes            bool
+	Documents            []tool.Document // their scopes and keys
+}
+
+// A WorkerAnswer is what a worker says of a call that does not run yet: what it was asked for, or why it cannot say. Of VALIDATE the error is
+// what is wrong with the arguments.
+type WorkerAnswer struct {
+	Effects     *tool.Effects
+	Description *tool.Description
+	Err         error
+}
+
+// A WorkerAccepted is the answer to an offer.
+type WorkerAccepted struct {
+	ID      string
+	Lease   time.Duration
+	Refused []WorkerRefusal
+	Kept    []string
+	StoreID string // of the daemon
+	Epoch   int64
+}
+
+// A WorkerRefusal is a tool that is not served.
+type WorkerRefusal struct{ Tool, Reason, Message string }
+
+// workerService terminates the connections of workers.
+type workerService struct {
+	tooldv1.UnimplementedWorkerServiceServer
+	workers Workers // nil: none are taken
+}
+
+// A workerConn is one connection.
+type workerConn struct {
+	*workerLine
+	stream  grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
+	session WorkerSession
+
+	completing chan struct{} // has room for those that are stored at the same time
+}
+
+// maxCompleting is how many operations of one worker end at the same time.
+const maxCompleting = 64
+
+// registerWithin bounds how long a worker may take to register its tools.
+const registerWithin = 30 * time.Second
+
+// Connect implements the method.
+func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) error {
+	if s.workers == nil {
+		return call.Refuse(call.FailedPrecondition, "NO_WORKERS", "this daemon takes no workers")
+	}
+	ctx, end := context.WithCancelCause(stream.Context())
+	defer end(nil)
+	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
+	shy := time.AfterFunc(registerWithin, func() {
+		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "nothing was registered in %v", registerWithin))
+	})
+	defer shy.Stop()
+	received := make(chan error, 1)
+	go func() { // ends with the stream at the latest
+		err := c.register(s.workers, access.From(ctx).Principal)
+		shy.Stop()
+		if err == nil {
+			err = c.serve()
+		}
+		received <- err
+	}()
+	select {
+	case err := <-received:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// register takes the first message and has its answer sent as the first.
+func (c *workerConn) register(workers Workers, p tool.Principal) error {
+	req, err := c.stream.Recv()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	r := req.GetRegister()
+	if r == nil {
+		return call.InvalidField("register", "is required as the first message")
+	}
+	offer, refused, err := toOffer(r)
+	if err != nil {
+		return err
+	}
+	session, answer, ready, err := workers.Connect(p, offer, c.workerLine)
+	if err != nil {
+		return err
+	}
+	answer.Refused = append(refused, answer.Refused...)
+	c.session = session
+	c.first(fromWorkerAccepted(answer))
+	go c.deliver(c.stream) // ends with the stream
+	ready()
+	return nil
+}
+
+// serve takes what the worker says until it is gone.
+func (c *workerConn) serve() error {
+	for {
+		req, err := c.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			c.session.Close(true)
+			return nil
+		}
+		if err == nil {
+			err = c.session.Hear(func() error { return c.take(req) })
+		}
+		if err != nil {
+			c.session.Close(false)
+			return err
+		}
+	}
+}
+
+func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
+	switch m := req.GetMessage().(type) {
+	case *tooldv1.ConnectRequest_Report:
+		c.report(m.Report)
+	case *tooldv1.ConnectRequest_Done:
+		result, failed := translate.ToWorkerResult(m.Done)
+		if foreign := c.session.Finish(m.Done.GetLeaseId(), result, failed); foreign != nil {
+			c.Lost(m.Done.GetLeaseId())
+		}
+	case *tooldv1.ConnectRequest_Heartbeat:
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Heartbeat{Heartbeat: &tooldv1.WorkerHeartbeat{}}})
+	case *tooldv1.ConnectRequest_Drain:
+		c.session.Drain()
+	case *tooldv1.ConnectRequest_Complete:
+		c.completing <- struct{}{}
+		go func() { // ends with the turn of the call
+			defer func() { <-c.completing }()
+			c.complete(m.Complete)
+		}()
+	case *tooldv1.ConnectRequest_Answer:
+		c.session.Answer(m.Answer.GetQuestionId(), toWorkerAnswer(m.Answer))
+	case *tooldv1.ConnectRequest_Register:
+		return call.InvalidField("register", "comes once")
+	default:
+		return call.InvalidField("message", "is required: report, done, complete, answer, heartbeat or drain")
+	}
+	return nil
+}
+
+// report passes on what a running tool tells. A report that is refused is the tool's to miss: only checkpoints are answered.
+func (c *workerConn) report(r *tooldv1.WorkerReport) {
+	if m := r.GetReadInput(); m != nil {
+		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {
+			c.Lost(r.GetLeaseId())
+		}
+		return
+	}
+	to, err := c.session.Reporter(r.GetLeaseId())
+	if err != nil {
+		c.Lost(r.GetLeaseId())
+		return
+	}
+	switch m := r.GetReport().(type) {
+	case *tooldv1.WorkerReport_Progress:
+		_ = to.Progress(translate.ToProgress(m.Progress))
+	case *tooldv1.WorkerReport_ActivitySnapshot:
+		a := m.ActivitySnapshot
+		if validJSON(a.GetContent()) {
+			_ = to.Activity(a.GetActivityId(), a.GetActivityType(), a.GetContent())
+		}
+	case *tooldv1.WorkerReport_ActivityDelta:
+		if validJSON(m.ActivityDelta.GetPatch()) {
+			_ = to.ActivityDelta(m.ActivityDelta.GetActivityId(), m.ActivityDelta.GetPatch())
+		}
+	case *tooldv1.WorkerReport_Output:
+		_ = to.Output(m.Output.GetStream(), m.Output.GetData())
+	case *tooldv1.WorkerReport_Checkpoint:
+		ack := &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
+		if err := to.SaveCheckpoint(m.Checkpoint); err != nil {
+			ack.Error = "not kept: " + clip(err.Error(), shortText)
+		}
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
+	case *tooldv1.WorkerReport_Artifact:
+		a, ack := m.Artifact, &tooldv1.WorkerAck{LeaseId: r.GetLeaseId(), Sequence: r.GetSequence()}
+		kept, err := to.SaveArtifact(a.GetName(), a.GetMimeType(), a.GetData())
+		if ack.Artifact = kept.Name; err != nil {
+			ack.Error = "not kept: " + clip(err.Error(), shortText)
+		}
+		c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: ack}})
+	}
+}
+
+// complete ends an operation and says so.
+func (c *workerConn) complete(m *tooldv1.WorkerComplete) {
+	result, failed := translate.ToWorkerResult(&tooldv1.WorkerDone{Result: m.GetResult()})
+	if result == nil && failed == nil {
+		failed = translate.WorkerProtocol("an operation was completed without a result")
+	}
+	answer := &tooldv1.WorkerCompleted{CallId: clip(m.GetCallId(), shortText), OperationId: clip(m.GetOperationId(), maxStatus)}
+	if err := c.session.Complete(m.GetCallId(), m.GetOperationId(), result, failed); err != nil {
+		refusal, ok := errors.AsType[*call.Refusal](err)
+		answer.Retryable = !ok || refusal.Kind == call.Unavailable || refusal.Kind == call.ResourceExhausted
+		answer.Error = clip(err.Error(), shortText)
+	}
+	c.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Completed{Completed: answer}})
+}
+
+func validJSON(text string) bool {
+	_, err := call.ParseJSON(text, 0)
+	return err == nil
+}

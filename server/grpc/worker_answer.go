@@ -1,0 +1,41 @@
+package grpcserver
+
+import (
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
+)
+
+// Bounds of what is wrong with the arguments of a call.
+const (
+	maxComplaint  = 8 << 10
+	maxViolations = 256
+)
+
+// toWorkerAnswer reads what a worker says of a call that does not run yet. What cannot be taken as it is counts as an error.
+func toWorkerAnswer(a *tooldv1.WorkerAnswer) WorkerAnswer {
+	var out WorkerAnswer
+	if e := a.GetError(); e != nil {
+		out.Err = toComplaint(e)
+		return out
+	}
+	if m := a.GetAssessment(); m != nil {
+		effects := translate.ToEffects(m)
+		out.Effects = &effects
+	}
+	if d := a.GetDescription(); d != nil {
+		out.Description, out.Err = translate.ToDescription(d)
+	}
+	return out
+}
+
+// toComplaint reads what is wrong with arguments. The model reads no more of it than it can use.
+func toComplaint(e *tooldv1.ToolError) error {
+	out := translate.ToWorkerError(e, tool.InvalidArguments)
+	out.Message, out.Reason, out.DeveloperMessage = clip(out.Message, maxComplaint), clip(out.Reason, shortText), clip(out.DeveloperMessage, maxComplaint)
+	out.Violations = out.Violations[:min(len(out.Violations), maxViolations)]
+	for i, v := range out.Violations {
+		out.Violations[i] = tool.Violation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
+	}
+	return out
+}

@@ -1,0 +1,147 @@
+package grpcserver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
+)
+
+// maxUnread bounds what waits for a worker that reads nothing: many times what a worker can have to do at once.
+const maxUnread = 8192
+
+// maxBulk bounds, in bytes, what of questions and of input waits for it: neither is bounded by the work that a worker takes.
+const maxBulk = 32 << 20
+
+// bulk is what of a message counts for that.
+func bulk(m *tooldv1.ConnectResponse) (n int) {
+	n = len(m.GetInput().GetData()) + len(m.GetQuestion().GetCall().GetArguments())
+	for _, d := range m.GetQuestion().GetCall().GetDocuments() {
+		n += len(d.GetValue())
+	}
+	return n
+}
+
+// A workerLine is what waits to be sent to a worker.
+type workerLine struct {
+	ctx context.Context // of the connection
+	end context.CancelCauseFunc
+
+	mu     sync.Mutex
+	unread []*tooldv1.ConnectResponse
+	bulk   int           // of what is not sent
+	wake   chan struct{} // full when something was queued
+}
+
+func newWorkerLine(ctx context.Context, end context.CancelCauseFunc) *workerLine {
+	return &workerLine{ctx: ctx, end: end, wake: make(chan struct{}, 1)}
+}
+
+func (l *workerLine) queue(m *tooldv1.ConnectResponse) {
+	size := bulk(m)
+	l.mu.Lock()
+	large := l.bulk+size > maxBulk && size > 0
+	full := len(l.unread) >= maxUnread || large && m.GetQuestion() == nil
+	if !full && !large {
+		l.unread, l.bulk = append(l.unread, m), l.bulk+size
+	}
+	l.mu.Unlock()
+	if full {
+		l.end(call.Refuse(call.ResourceExhausted, "WORKER_LAGGED", "the worker takes nothing of what it is told"))
+		return
+	}
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// first puts a message before all others.
+func (l *workerLine) first(m *tooldv1.ConnectResponse) {
+	l.mu.Lock()
+	l.unread = append([]*tooldv1.ConnectResponse{m}, l.unread...)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// deliver sends what waits until the stream ends.
+func (l *workerLine) deliver(stream grpc.BidiStreamingServer[tooldv1.ConnectRequest, tooldv1.ConnectResponse]) {
+	for {
+		select {
+		case <-l.wake:
+		case <-l.ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		all := l.unread
+		l.unread = nil
+		l.mu.Unlock()
+		for _, m := range all {
+			if stream.Send(m) != nil {
+				return // whoever receives hears why
+			}
+			if size := bulk(m); size > 0 {
+				l.mu.Lock()
+				l.bulk -= size
+				l.mu.Unlock()
+			}
+		}
+	}
+}
+
+// Start implements [WorkerLine].
+func (l *workerLine) Start(lease, kind string, c *tool.Call, documents []tool.Document) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Start{Start: &tooldv1.WorkerStart{
+		LeaseId: lease, Kind: tooldv1.WorkKind(tooldv1.WorkKind_value["WORK_KIND_"+kind]), Call: translate.FromWorkerCall(c, documents), Epoch: c.Epoch,
+	}}})
+}
+
+// Cancel implements [WorkerLine].
+func (l *workerLine) Cancel(lease string, cause error) {
+	e := tool.AsError(cause)
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Cancel{Cancel: &tooldv1.WorkerCancel{
+		LeaseId: lease, Code: translate.FromErrorCode(e.Code), Message: clip(e.Message, shortText),
+	}}})
+}
+
+// Ack implements [WorkerLine].
+func (l *workerLine) Ack(lease string) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Ack{Ack: &tooldv1.WorkerAck{LeaseId: lease}}})
+}
+
+// Lost implements [WorkerLine].
+func (l *workerLine) Lost(lease string) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Lost{Lost: &tooldv1.WorkerLost{LeaseId: clip(lease, shortText)}}})
+}
+
+// Question implements [WorkerLine]. One for which there is no room is not asked, as if the worker did not answer.
+func (l *workerLine) Question(id, kind string, c *tool.Call, documents []tool.Document, within time.Duration) {
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Question{Question: &tooldv1.WorkerQuestion{
+		QuestionId: id, Kind: tooldv1.WorkerQuestionKind(tooldv1.WorkerQuestionKind_value["WORKER_QUESTION_KIND_"+kind]),
+		Call: translate.FromWorkerCall(c, documents), Within: durationpb.New(within),
+	}}})
+}
+
+// Input implements [WorkerLine].
+func (l *workerLine) Input(lease string, position int64, data []byte, ended bool, err error) {
+	m := &tooldv1.WorkerInput{LeaseId: lease, Position: position, Data: data, EndOfInput: ended}
+	if err != nil {
+		m.Error = clip(err.Error(), shortText)
+	}
+	l.queue(&tooldv1.ConnectResponse{Message: &tooldv1.ConnectResponse_Input{Input: m}})
+}
+
+// End implements [WorkerLine].
+func (l *workerLine) End(reason string, why error) {
+	l.end(call.Refuse(call.FailedPrecondition, reason, "%v; dial again", why))
+}
