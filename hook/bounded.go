@@ -22,7 +22,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	if d == 0 {
 		d = DefaultDeadline
 	}
-	ctx, cancel := context.WithTimeout(ctx, d)
+	within, cancel := context.WithTimeout(ctx, d) // not ctx: it would be moved to the heap for calls without a deadline, too
 	defer cancel()
 	type answer struct {
 		v   T
@@ -33,7 +33,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 		a := answer{err: errGoexit}
 		defer func() { done <- a }()
 		a.err = Safely(func() error {
-			v, err := fn(ctx)
+			v, err := fn(within)
 			a.v = v
 			return err
 		})
@@ -41,12 +41,12 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	select {
 	case a := <-done:
 		return a.v, a.err
-	case <-ctx.Done():
+	case <-within.Done():
 	}
 	if late != nil {
 		go func() { late((<-done).v) }() // runs no longer than fn
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+	if cause := context.Cause(within); !errors.Is(cause, context.DeadlineExceeded) {
 		return v, cause
 	}
 	return v, fmt.Errorf("no answer within %v", d)
