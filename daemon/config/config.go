@@ -24,7 +24,7 @@ import (
 // Config is the configuration of a daemon. The zero value of a field is what an empty or zero setting means, not its default.
 type Config struct {
 	Data       string              `yaml:"data" default:"./data" required:"true" help:"directory of the store, the token and the socket"`
-	Store      string              `yaml:"store" help:"URL of a PostgreSQL store without a password, such as postgres://role@host/database; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
+	Store      string              `yaml:"store" help:"postgres:// URL of the store, without a password; empty is SQLite in data" see:"../how-to/use-postgresql.md"`
 	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools see and bash starts in"`
 	Workspaces Workspaces          `yaml:"workspaces" help:"namespaces that have a workspace of their own, each with its directory; all others share workspace" see:"#namespaces-and-their-files"`
 	Listen     Listen              `yaml:"listen"`
