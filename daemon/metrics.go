@@ -172,6 +172,7 @@ func (d *daemon) metricsOfEngine(t *metric.Text) {
 	counter("illegal_transitions_total", "Steps of calls that were refused.", s.IllegalTransitions)
 	counter("late_reports_total", "What tools said after their end.", s.LateReports)
 	counter("abandoned_total", "Tools that did not heed their cancellation.", s.Abandoned)
+	counter("unowned_calls_total", "Unfinished calls that nothing carried on. Each is a bug of toold.", s.Unowned)
 	counter("gate_conflicts_total", "Verdicts that another gate overruled.", s.GateConflicts)
 	counter("hook_failures_total", "Hooks that failed.", s.HookFailures)
 	counter("log_lines_dropped_total", "Lines of calls that the log could not take.", int64(d.lines.Dropped()))

@@ -62,6 +62,7 @@ func (d *daemon) run(ctx context.Context) error {
 		loops.Go(func() { d.plugins.waker.Run(background, d.engine, d.log) })
 	}
 	loops.Go(func() { d.trim(background) })
+	loops.Go(func() { d.checkOwners(background) })
 	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() {
 		if err := d.engine.MeasureStorage(background); err != nil && background.Err() == nil {
@@ -255,6 +256,25 @@ func (d *daemon) trim(ctx context.Context) {
 			d.log.Warn("old calls not trimmed; will try again", zap.Error(err))
 		}
 		timer.Reset(trimEvery)
+	}
+}
+
+// checkOwnersEvery is slow: it is a net below the engine, and a call that falls into it waits for two checks.
+const checkOwnersEvery = time.Minute
+
+// checkOwners takes up unfinished calls that nothing carries on.
+func (d *daemon) checkOwners(ctx context.Context) {
+	ticker := time.NewTicker(checkOwnersEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := d.engine.CheckOwners(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("owners of calls not checked; will try again", zap.Error(err))
+			}
+		}
 	}
 }
 

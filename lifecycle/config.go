@@ -133,6 +133,7 @@ type Engine struct {
 	workers   workers
 	owners    owners
 	sweeps    sweeps
+	suspects  suspects
 
 	operations *outbox.Operations
 	outbox     *outbox.Outbox
@@ -161,6 +162,7 @@ type Engine struct {
 // counters count what should be rare.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
+	unowned                                                         atomic.Int64
 	events, outputBytes, watchers                                   atomic.Int64 // these are not rare
 }
 
@@ -169,6 +171,7 @@ type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
 	Events, OutputBytes                                                     int64    // told; printed by tools
+	Unowned                                                                 int64    // calls that nothing carried on, and that [Engine.CheckOwners] took up
 	Watchers                                                                int64    // of calls and feeds, now
 	Unwritten                                                               int      // read-only calls that the journal does not have yet
 	QueueRefused                                                            int64    // calls, because too many wait
@@ -267,7 +270,7 @@ func (e *Engine) Stats() Stats {
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
 		Live: len(e.lives), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
-		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(),
+		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.stats.watchers.Load(), Unowned: e.stats.unowned.Load(),
 	}
 }
 

@@ -29,6 +29,9 @@ type world struct {
 	e     *lifecycle.Engine
 	tools *toolbox
 	past  []*lifecycle.Engine // that crashed
+
+	unowned int64  // calls that the checker is to take up, in all engines
+	check   func() // stops the checker of e
 }
 
 // toolbox is a registry by id, as daemon makes one.
@@ -138,6 +141,26 @@ func (w *world) open() {
 		w.t.Fatal(err)
 	}
 	w.e = e
+	w.checkOwners()
+}
+
+// checkOwners checks the owners of calls each minute, as the daemon does, and ever more rarely in tests of weeks.
+func (w *world) checkOwners() {
+	if w.check != nil {
+		w.check()
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	w.check = cancel
+	go func(e *lifecycle.Engine) {
+		for wait := time.Minute; ; wait += wait / 4 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(wait):
+				_ = e.CheckOwners(ctx) // a journal may fail here
+			}
+		}
+	}(w.e)
 }
 
 // crash ends the daemon as kill -9 would, and starts the next one. What ran is cut off from the journal and stopped.
@@ -156,11 +179,21 @@ func (w *world) kill() {
 
 // stop drains: a bubble must not be left with goroutines.
 func (w *world) stop() {
+	w.check()
+	synctest.Wait()
+	for range 2 {
+		_ = w.e.CheckOwners(context.Background())
+	}
 	drain(w.e)
+	n := w.e.Stats().Unowned
 	for _, e := range w.past {
 		drain(e)
+		n += e.Stats().Unowned
 	}
 	synctest.Wait()
+	if n != w.unowned {
+		w.t.Errorf("%d calls had no owner and were taken up by the checker; %d are expected", n, w.unowned)
+	}
 }
 
 func drain(e *lifecycle.Engine) {

@@ -29,6 +29,7 @@ type Operations struct {
 	mu    sync.Mutex
 	due   dueHeap
 	of    map[call.Key]*dueOperation
+	taken call.Key                   // the last one that left of for its turn
 	turns map[call.Key]chan struct{} // closed when the turn of a call is over
 }
 
@@ -109,7 +110,15 @@ func (o *Operations) next(now time.Time) (*dueOperation, time.Duration) {
 	}
 	heap.Pop(&o.due)
 	delete(o.of, d.key)
+	o.taken = d.key
 	return d, 0
+}
+
+// Has reports whether a turn of a call is scheduled or about to begin.
+func (o *Operations) Has(key call.Key) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of[key] != nil || o.turns[key] != nil || o.taken == key
 }
 
 // Take begins a turn of a call when the turn before it is over. The caller ends the turn with the function that it returns.
@@ -123,6 +132,9 @@ func (o *Operations) Take(key call.Key) (end func()) {
 			}
 			mine := make(chan struct{})
 			o.turns[key] = mine
+			if o.taken == key {
+				o.taken = call.Key{}
+			}
 			o.mu.Unlock()
 			return func() {
 				o.mu.Lock()
