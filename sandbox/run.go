@@ -104,11 +104,10 @@ func (r *Runner) start(ctx context.Context, run *run) error {
 	if err := r.enterHome(run); err != nil {
 		return fmt.Errorf("home: %w", err)
 	}
-	record, err := r.openRecord(run.id)
-	if err != nil {
+	var err error
+	if run.record, err = r.openRecord(run.id); err != nil {
 		return err
 	}
-	run.record = record
 	theirs, err := run.openPipes()
 	if err == nil {
 		theirs, err = run.hand(theirs)

@@ -50,7 +50,7 @@ var Formats = map[string]func(text string) error{
 		return unless(name.MatchString(text), "%q is not a name: letters, digits, - and _, at most 64", text)
 	},
 	"id": func(text string) error {
-		return unless(name.MatchString(text) && !strings.Contains("-0123456789", text[:1]),
+		return unless(name.MatchString(text) && text[0] != '-' && (text[0] < '0' || text[0] > '9'),
 			"%q is not a name: letters, digits, - and _, at most 64, not beginning with a digit or -", text)
 	},
 	"glob": func(text string) error {

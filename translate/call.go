@@ -27,6 +27,7 @@ func fromDuration(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
+// Each translates each element; an empty list becomes nil.
 func Each[From, To any](in []From, f func(*From) To) []To {
 	if len(in) == 0 {
 		return nil

@@ -158,6 +158,7 @@ func describedIn(a *call.Accepted) *tool.Description {
 	return &tool.Description{Kind: a.Kind, Title: a.Title, Degraded: a.Degraded}
 }
 
+// Closing is the last frame of a stream whose call continues. The client reconnects with the cursor.
 func Closing(reason tooldv1.ClosingReason, cursor string) *tooldv1.Frame {
 	return &tooldv1.Frame{Cursor: cursor, Control: &tooldv1.Frame_Closing{Closing: &tooldv1.Closing{Reason: reason}}}
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestDeclarations(t *testing.T) {
 		if format := s.Tag.Get("format"); format != "" && setting.Formats[format] == nil {
 			wrong("there is no format %s", format)
 		}
-		if !strings.Contains(" always started ", " "+s.Reload+" ") && s.Reload != "" {
+		if !slices.Contains([]string{"", "always", "started"}, s.Reload) {
 			wrong("reload %q is neither always nor started", s.Reload)
 		}
 		if see, _, _ := strings.Cut(s.Tag.Get("see"), "#"); see != "" {

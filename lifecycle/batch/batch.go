@@ -10,6 +10,7 @@ import "github.com/toold-dev/toold/call"
 // A State is where a call of a batch is.
 type State int
 
+// The states of a call in a batch.
 const (
 	Ended     State = iota // terminal, or its record cannot be read
 	New                    // it has not begun
@@ -47,6 +48,7 @@ type Batch struct {
 // An Action is what a plan is.
 type Action int
 
+// What a plan may ask for.
 const (
 	Rest      Action = iota // nothing moves until somebody decides
 	Wait                    // until a call changes

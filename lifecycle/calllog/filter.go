@@ -128,7 +128,7 @@ func (f *Filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter 
 			return nil
 		}
 		next := h.Filter(in)
-		r.next = func(ev call.Event) ([]call.Event, []hook.Record, error) { //nolint:unparam // this one cannot fail
+		r.next = func(ev call.Event) ([]call.Event, []hook.Record, error) {
 			kept, records := next(ev)
 			return kept, records, nil
 		}

@@ -46,6 +46,7 @@ func rolesOf(names []string) (Roles, error) {
 	return set, nil
 }
 
+// Names returns the names of the roles, in the order of the table.
 func (r Roles) Names() []string {
 	var names []string
 	for i, name := range roleNames {

@@ -331,7 +331,7 @@ func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 		return false, fmt.Errorf("%w: %w", store.ErrFatal, errTaken)
 	case groups == w.groups && position == w.position:
 		there = groups == to
-	case groups == w.groups+1 && groups == to:
+	case groups == to && to == w.groups+1:
 		there = true
 	default:
 		return false, fmt.Errorf("%w: the journal is at group %d, position %d; this daemon was at %d, %d", store.ErrFatal, groups, position, w.groups, w.position)

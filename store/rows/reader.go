@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// ErrEnough, from the row function of a query, ends it: no more rows are wanted.
+// ErrEnough ends a query when its row function returns it: no more rows are wanted.
 var ErrEnough = errors.New("enough")
 
 // A Database runs queries.
@@ -146,10 +146,10 @@ func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.T
 		return open, since, err
 	}
 	found, err := one(ctx, r, r.text.CallAt, ReadCall, oldest)
-	if errors.Is(err, store.ErrNotFound) || found.Err != nil {
-		return open, since, nil // how many there are is known all the same
-	}
-	if err == nil && found.Call.Open() != nil {
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && found.Err != nil: // the number is known all the same
+		err = nil
+	case err == nil && found.Call.Open() != nil:
 		since = found.Call.Open().Created
 	}
 	return open, since, err
