@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/setting"
 )
 
 // callFlags are what call and describe say about a call.
@@ -125,7 +126,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 	c.Flags().StringVar(&f.callID, "call-id", "", "16 to 64 characters of your own; the same again attaches")
 	c.Flags().StringVar(&f.retryOf, "retry-of", "", "the ended call that this one repeats")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "the longest that an attempt may run")
-	c.Flags().StringVar(&linger, "linger", "", "how long the call goes on when nobody watches it, or never")
+	c.Flags().StringVar(&linger, "linger", "", "how long the call continues without a watcher, or never")
 	c.Flags().BoolVar(&watch, "watch", false, "wait through decisions to the end")
 	c.Flags().StringVar(&cursor, "cursor", "", "with --call-id: begin after this cursor")
 	c.Flags().BoolVar(&noReconnect, "no-reconnect", false, "give up when the connection breaks")
@@ -138,11 +139,11 @@ func setLinger(spec *tooldv1.CallSpec, text string) error {
 	if text == "" {
 		return nil
 	}
-	d, err := parseDuration(text)
+	d, err := setting.ParseDuration(text)
 	switch {
 	case err != nil:
 		return Usagef("--linger: %w", err)
-	case d == never:
+	case d == setting.Never:
 		spec.LingerNever = true
 	case d < 0:
 		return Usagef("--linger: %s is negative", text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toold-dev/toold/cli/show"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/setting"
 )
 
 // callFilter is what calls filters by.
@@ -75,7 +76,7 @@ func (f *callFilter) request(now time.Time) (*tooldv1.ListCallsRequest, error) {
 	if f.since != "" {
 		at, err := time.Parse(time.RFC3339, f.since)
 		if err != nil {
-			d, err := parseDuration(f.since)
+			d, err := setting.ParseDuration(f.since)
 			if err != nil || d < 0 {
 				return nil, Usagef("--since %q is neither a duration such as 2h nor a time such as 2027-01-31T00:00:00Z", f.since)
 			}

@@ -37,7 +37,7 @@ func TestP6LeavesInTime(t *testing.T) {
 	const period = 10 * time.Second
 	for _, tt := range []struct {
 		name            string
-		call, job, loop time.Duration // how long each goes on after it was asked to end; 0: there is none
+		call, job, loop time.Duration // how long each continues after the request to end; 0: there is none
 		atLeast, atMost time.Duration
 	}{
 		{name: "nothing runs"},

@@ -164,9 +164,9 @@ func (d *daemon) drain(period time.Duration) error {
 	case failed := <-d.failed:
 		return fatalError{failed}
 	case <-late.C:
-		err = errors.New("the journal did not take all that was told in time; the next start decides what becomes of it")
+		err = errors.New("the journal did not store all published events in time; the next start recovers their calls")
 		if n := d.engine.Stats().Running; n > 0 {
-			err = fmt.Errorf("%d calls did not end in time; the next start decides what becomes of them", n)
+			err = fmt.Errorf("%d calls did not end in time; the next start recovers them", n)
 		}
 		d.kill()
 	}

@@ -396,7 +396,7 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	}
 }
 
-// What docs/reference/tools/subagent.md says works as it stands there.
+// The commands and settings of docs/reference/tools/subagent.md work as they are written.
 func TestSubagentPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/tools/subagent.md")
 	must(t, err)

@@ -400,7 +400,7 @@ func (l *live) filtersChange() bool {
 	return l.filters.Changes()
 }
 
-// resift makes filters anew after an end that was not stored: the call goes on.
+// resift makes filters anew after an end that was not stored: the call continues.
 func (l *live) resift() {
 	l.order.Lock()
 	defer l.order.Unlock()

@@ -86,7 +86,7 @@ func (l *live) started(base context.Context) context.Context {
 	return ctx
 }
 
-// endPipeline ends the context of a pipeline run. The next one may have begun: a call can be decided as soon as its question is told.
+// endPipeline ends the context of a pipeline run. The next one may have begun: a call can be decided as soon as its question is published.
 func (l *live) endPipeline(ctx context.Context) {
 	l.mu.Lock()
 	if l.ctx == ctx {

@@ -96,7 +96,7 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 	return out, nil
 }
 
-// withOperation makes the result of work that goes on elsewhere. What cannot be followed the engine finds.
+// withOperation makes the result of an operation, which continues outside of toold. The engine refuses one that it cannot follow.
 func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
 	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
 		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {

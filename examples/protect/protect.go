@@ -27,7 +27,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	file := path.Clean(in.Arguments.String("path"))
 	switch {
 	case matches(g.Never, file):
-		// Only this call is refused: the model reads why and the run goes on. hook.Block would stop the whole run.
+		// Only this call is refused: the model reads why and the run continues. hook.Block would stop the whole run.
 		return hook.Deny(file + " is off limits"), nil
 	case matches(g.Ask, file) && in.Assessment.Mutability != tool.ReadOnly && in.Answer() == nil:
 		return hook.Suspend(tool.Ticket{
