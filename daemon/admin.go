@@ -46,7 +46,7 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}
-	for _, o := range d.outside.Load().hooks() {
+	for _, o := range d.externals.Load().hooks() {
 		h := o.hook.Health()
 		info.Hooks = append(info.Hooks, grpcserver.HookState{
 			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Failing: h.Failing, Changed: h.Since, LastError: h.LastError,
@@ -218,7 +218,7 @@ type fresh struct {
 	text        []byte // of the rules
 	swapSecrets func() // nil: nothing new
 	references  []secret.Secret
-	hooks       outsiders
+	hooks       externalHooks
 	servers     nextMCP
 	manifests   *command.Set
 	restart     bool // an existing profile of the sandbox is another

@@ -67,7 +67,7 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 	_, logErr := newLoggers(cfg, secrets)
 	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
 	plugins, pluginsErr := newPlugins(cfg, nil)
-	hooks, hooksErr := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
+	hooks, hooksErr := newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
 	if hooksErr == nil && pluginsErr == nil {
 		_, hooksErr = hooks.arrange(inside(plugins, nil, filterNames(cfg), o.hooks))
 	}

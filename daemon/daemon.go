@@ -69,7 +69,7 @@ type daemon struct {
 	gate       *permission.Gate
 	workers    *worker.Hub
 	plugins    *plugins
-	outside    atomic.Pointer[outsiders]
+	externals  atomic.Pointer[externalHooks]
 	engine     *lifecycle.Engine
 	auth       *access.Auth
 	server     *grpcserver.Server
@@ -233,11 +233,11 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.plugins, err = newPlugins(d.cfg, d.references); err != nil {
 		return err
 	}
-	list, err := newOutsiders(d.cfg, processes{d.runner}, d.references, d.secrets, d.own(), d.log, nil)
+	list, err := newExternalHooks(d.cfg, processes{d.runner}, d.references, d.secrets, d.own(), d.log, nil)
 	if err != nil {
 		return err
 	}
-	d.outside.Store(&list)
+	d.externals.Store(&list)
 	hooks, err := list.arrange(d.hooks())
 	if err != nil {
 		return err

@@ -147,7 +147,7 @@ func TestGivenHooks(t *testing.T) {
 		must(t, err)
 		plugins, err := newPlugins(cfg, nil)
 		must(t, err)
-		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
+		list, err := newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
 		must(t, err)
 		set, err := list.arrange(inside(plugins, nil, filterNames(cfg), newOptions("", tt.given).hooks))
 		if got := fmt.Sprint(namesOf(set.Gate), err); !strings.Contains(got, tt.want) {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/plugins/command"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/plugins/remote"
@@ -23,20 +23,20 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// outsiders are the hooks outside the daemon, in the order of the configuration. They are never changed, only replaced.
-type outsiders []*outsider
+// externalHooks are the hooks that run outside the daemon, in the order of the configuration. They are never changed, only replaced.
+type externalHooks []*externalHook
 
-// An outsider is one of them; without a hook it is the place of a plugin of the daemon.
-type outsider struct {
+// An externalHook is one of them; without a hook it is the position of a plugin of the daemon.
+type externalHook struct {
 	entry config.Hook
 	made  any // its whole configuration, so that a reload keeps what has not changed
 	hook  interface {
-		Health() outside.Health
+		Health() external.Health
 	}
 }
 
 // hooks are those of the list that are outside.
-func (list *outsiders) hooks() (found outsiders) {
+func (list *externalHooks) hooks() (found externalHooks) {
 	for _, o := range *list {
 		if o.hook != nil {
 			found = append(found, o)
@@ -46,20 +46,20 @@ func (list *outsiders) hooks() (found outsiders) {
 }
 
 // place is where the hook is, for people.
-func (o *outsider) place() string {
+func (o *externalHook) place() string {
 	if len(o.entry.Command) > 0 {
 		return o.entry.Command[0]
 	}
 	return o.entry.Remote.Address
 }
 
-// newOutsiders makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
+// newExternalHooks makes the hooks of a configuration. Of earlier ones those stay that have not changed. Nothing is started; an
 // error is the user's to correct.
-func newOutsiders(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) (outsiders, error) {
-	var out outsiders
+func newExternalHooks(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) (externalHooks, error) {
+	var out externalHooks
 	var problems []error
 	for i := range c.Hooks {
-		o := &outsider{entry: c.Hooks[i]}
+		o := &externalHook{entry: c.Hooks[i]}
 		if o.entry.Builtin == "" {
 			if err := o.make(c, start, references, secrets, own, log, earlier); err != nil {
 				key := fmt.Sprintf("hooks[%d]", i)
@@ -72,7 +72,7 @@ func newOutsiders(c *config.Config, start command.Starter, references expander, 
 }
 
 // make makes the hook, or takes the earlier one.
-func (o *outsider) make(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier outsiders) error {
+func (o *externalHook) make(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) error {
 	var made any
 	var program command.Config
 	var service remote.Config
@@ -135,9 +135,9 @@ func remoteConfig(h *config.Hook) (remote.Config, error) {
 	return out, documentKeys(h, &out.Documents)
 }
 
-func documentKeys(h *config.Hook, to *[]outside.DocumentKey) error {
+func documentKeys(h *config.Hook, to *[]external.DocumentKey) error {
 	for _, d := range h.Documents {
-		key, err := outside.ParseDocumentKey(d)
+		key, err := external.ParseDocumentKey(d)
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (p processes) Run(ctx context.Context, r command.Process) (command.Exit, er
 
 // arrange adds the hooks outside to those of the daemon. What the list of the configuration does not name comes first, in the
 // daemon's own order; then everything in the order of the list.
-func (list outsiders) arrange(base hook.Set) (hook.Set, error) {
+func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 	kinds := [][]string{namesOf(base.Rewrite), namesOf(base.Gate), namesOf(base.Admit), namesOf(base.Before), namesOf(base.After), namesOf(base.Filter)}
 	for _, names := range kinds {
 		for i, name := range names {
@@ -238,8 +238,8 @@ func (nowhere) Run(context.Context, command.Process) (command.Exit, error) {
 }
 
 // same reports whether nothing has changed.
-func (list outsiders) same(other outsiders) bool {
-	return slices.EqualFunc(list, other, func(a, b *outsider) bool { return a.hook == b.hook && reflect.DeepEqual(a.entry, b.entry) })
+func (list externalHooks) same(other externalHooks) bool {
+	return slices.EqualFunc(list, other, func(a, b *externalHook) bool { return a.hook == b.hook && reflect.DeepEqual(a.entry, b.entry) })
 }
 
 func namesOf[T any](entries []hook.Entry[T]) (names []string) {
@@ -249,7 +249,7 @@ func namesOf[T any](entries []hook.Entry[T]) (names []string) {
 	return names
 }
 
-func arranged[T any](base []hook.Entry[T], list outsiders, kind string) []hook.Entry[T] {
+func arranged[T any](base []hook.Entry[T], list externalHooks, kind string) []hook.Entry[T] {
 	var out, placed []hook.Entry[T]
 	for _, o := range list {
 		if o.hook == nil {
@@ -261,15 +261,15 @@ func arranged[T any](base []hook.Entry[T], list outsiders, kind string) []hook.E
 		}
 	}
 	for i := range base {
-		if !slices.ContainsFunc(list, func(o *outsider) bool { return o.hook == nil && o.entry.Builtin == base[i].Name }) {
+		if !slices.ContainsFunc(list, func(o *externalHook) bool { return o.hook == nil && o.entry.Builtin == base[i].Name }) {
 			out = append(out, base[i])
 		}
 	}
 	return append(out, placed...)
 }
 
-// entryOf is the entry of one kind of an outsider, which has that kind: the configuration was checked.
-func entryOf[T any](o *outsider) hook.Entry[T] {
+// entryOf is the entry of one kind of an external hook, which has that kind: the configuration was checked.
+func entryOf[T any](o *externalHook) hook.Entry[T] {
 	h := &o.entry
 	e := hook.Entry[T]{
 		Name: h.Name, Hook: o.hook.(T), OnFailure: hook.Failure(h.OnFailure), Required: h.OnFailure != "allow", Deadline: h.Deadline,
@@ -279,7 +279,7 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 		e.OnFailure = hook.FailRefuse
 	}
 	if e.Deadline == 0 {
-		e.Deadline = outside.DefaultDeadline
+		e.Deadline = external.DefaultDeadline
 	}
 	for _, m := range h.Match.Mutability {
 		e.Match.Mutability = append(e.Match.Mutability, tool.Mutability(m))
@@ -291,8 +291,8 @@ func entryOf[T any](o *outsider) hook.Entry[T] {
 }
 
 // readHooks makes the hooks of a configuration that are to be put in force.
-func (d *daemon) readHooks(next *config.Config) (outsiders, error) {
-	list, err := newOutsiders(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.outside.Load())
+func (d *daemon) readHooks(next *config.Config) (externalHooks, error) {
+	list, err := newExternalHooks(next, processes{d.runner}, d.references, d.secrets, d.own(), d.log, *d.externals.Load())
 	if err == nil {
 		_, err = list.arrange(d.hooks())
 	}
@@ -301,8 +301,8 @@ func (d *daemon) readHooks(next *config.Config) (outsiders, error) {
 
 // reloadHooks puts them in force and reports whether that changed anything. Calls that are on their way keep those that they
 // began with.
-func (d *daemon) reloadHooks(next outsiders) (swapped bool, err error) {
-	if next.same(*d.outside.Load()) {
+func (d *daemon) reloadHooks(next externalHooks) (swapped bool, err error) {
+	if next.same(*d.externals.Load()) {
 		return false, nil
 	}
 	set, err := next.arrange(d.hooks())
@@ -310,7 +310,7 @@ func (d *daemon) reloadHooks(next outsiders) (swapped bool, err error) {
 		err = d.engine.SetHooks(set)
 	}
 	if err == nil {
-		d.outside.Store(&next)
+		d.externals.Store(&next)
 	}
 	return err == nil, err
 }

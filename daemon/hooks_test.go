@@ -272,7 +272,7 @@ func TestHookExample(t *testing.T) {
 	must(t, err)
 	cfg, err := load(t, strings.ReplaceAll(string(text), "/etc/toold/hooks", dir), nil)
 	if err == nil {
-		_, err = newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
+		_, err = newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
 	}
 	must(t, err)
 }
@@ -293,7 +293,7 @@ func TestHookOrder(t *testing.T) {
 		must(t, err)
 		plugins, err := newPlugins(cfg, nil)
 		must(t, err)
-		list, err := newOutsiders(cfg, nowhere{}, nil, nil, nil, nil, nil)
+		list, err := newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
 		must(t, err)
 		set, err := list.arrange(inside(plugins, nil, filterNames(cfg), hook.Set{}))
 		must(t, err)

@@ -75,7 +75,7 @@ func (d *daemon) proveMCP(cfg *config.Config, entries []mcp.Entry) {
 	}
 	for i := range entries {
 		e := &entries[i]
-		if profile := cfg.ServerOf(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
+		if profile := cfg.MCP.Server(e.Key).Profile; e.Policy != nil && profile != cfg.Bash.Profile && in.proofs[profile] == nil {
 			in.proofs[profile] = d.startProof(e.Policy)
 		}
 	}
@@ -85,7 +85,7 @@ func (d *daemon) proveMCP(cfg *config.Config, entries []mcp.Entry) {
 // mcpProof is what holds around the process of a server.
 func (d *daemon) mcpProof(source string) *proof {
 	in := d.servers.Load()
-	if p := in.proofs[in.cfg.ServerOf(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
+	if p := in.proofs[in.cfg.MCP.Server(strings.TrimPrefix(source, mcp.SourcePrefix)).Profile]; p != nil {
 		return p
 	}
 	return d.proof.Load()

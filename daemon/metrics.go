@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/daemon/config"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/metric"
 )
@@ -122,22 +122,22 @@ func (d *daemon) metricsOfTools(t *metric.Text) {
 
 // metricsOfHooks has a series for each hook outside the daemon.
 func (d *daemon) metricsOfHooks(t *metric.Text) {
-	list := d.outside.Load().hooks()
-	health := make([]outside.Health, len(list))
+	list := d.externals.Load().hooks()
+	health := make([]external.Health, len(list))
 	for i, o := range list {
 		health[i] = o.hook.Health()
 	}
-	each := func(head func(name, help string), name, help string, of func(h *outside.Health) float64) {
+	each := func(head func(name, help string), name, help string, of func(h *external.Health) float64) {
 		head(name, help)
 		for i, o := range list {
 			t.Value(name, of(&health[i]), "hook", o.entry.Name)
 		}
 	}
-	each(t.Counter, "hook_asked_total", "Questions to hooks outside the daemon that ended.", func(h *outside.Health) float64 { return float64(h.Asked) })
-	each(t.Counter, "hook_failed_total", "Those without a good answer.", func(h *outside.Health) float64 { return float64(h.Failed) })
-	each(t.Gauge, "hook_running", "Questions that are asked now.", func(h *outside.Health) float64 { return float64(h.Running) })
-	each(t.Gauge, "hook_waiting", "Questions that wait for a place.", func(h *outside.Health) float64 { return float64(h.Waiting) })
-	each(t.Gauge, "hook_failing", "1 when the newest question had no good answer.", func(h *outside.Health) float64 {
+	each(t.Counter, "hook_asked_total", "Questions to hooks outside the daemon that ended.", func(h *external.Health) float64 { return float64(h.Asked) })
+	each(t.Counter, "hook_failed_total", "Those without a good answer.", func(h *external.Health) float64 { return float64(h.Failed) })
+	each(t.Gauge, "hook_running", "Questions that are asked now.", func(h *external.Health) float64 { return float64(h.Running) })
+	each(t.Gauge, "hook_waiting", "Questions that wait for a place.", func(h *external.Health) float64 { return float64(h.Waiting) })
+	each(t.Gauge, "hook_failing", "1 when the newest question had no good answer.", func(h *external.Health) float64 {
 		if h.Failing {
 			return 1
 		}

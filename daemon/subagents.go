@@ -18,7 +18,7 @@ import (
 const subagentSource = "subagent:"
 
 // knownKey is readKey with the key taken out of what calls tell from then on.
-func knownKey(s *config.Subagent, secrets *redact.Live) (string, error) {
+func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {
 	key, err := readKey(s)
 	if err == nil {
 		name := "subagent." + s.Name
@@ -28,7 +28,7 @@ func knownKey(s *config.Subagent, secrets *redact.Live) (string, error) {
 }
 
 // readKey reads the endpoint's key, which may change while the daemon runs.
-func readKey(s *config.Subagent) (string, error) {
+func readKey(s *subagent.Settings) (string, error) {
 	var text string
 	from := s.KeyEnv
 	switch {
@@ -65,7 +65,7 @@ func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.C
 		}
 		cfg := c.SubagentConfig(s)
 		cfg.Caller = caller
-		cfg.Key = func(ctx context.Context, namespace string) (string, error) {
+		cfg.KeyOf = func(ctx context.Context, namespace string) (string, error) {
 			if s.Key != "" {
 				return references.Expand(ctx, namespace, s.Name, "key", s.Key)
 			}

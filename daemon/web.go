@@ -36,7 +36,7 @@ func webTools(cfg *config.Config, version string, references expander, secrets *
 }
 
 // searchEngine is the search engine; nil without one. Its key is taken out of what calls tell before the engine has it.
-func searchEngine(w *config.Web, references expander, secrets *redact.Live) (web.Provider, error) {
+func searchEngine(w *web.Settings, references expander, secrets *redact.Live) (web.Provider, error) {
 	switch {
 	case w.SearchKey != "" && w.Search == "brave":
 		return web.Brave(w.SearchURL, func(ctx context.Context) (string, error) {

@@ -76,6 +76,16 @@ var (
 	reference = regexp.MustCompile(`^secret://[a-zA-Z0-9_-]{1,64}$`)
 )
 
+// Given counts the texts that are not empty.
+func Given(texts ...string) (n int) {
+	for _, text := range texts {
+		if text != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func unless(good bool, format string, args ...any) error {
 	if good {
 		return nil
@@ -99,7 +109,11 @@ func checkAddress(text string) error {
 	return nil
 }
 
-// Check returns everything that is wrong with the settings of a struct, as far as their declarations say it.
+// A Checker is a group, or an element of a list, that knows what its declarations cannot say: what goes together. Check is called once the
+// declarations are checked, whatever they found, and returns problems with the group's own keys.
+type Checker interface{ Check() Problems }
+
+// Check returns everything that is wrong with the settings of a struct: what their declarations say, then what each [Checker] in it says.
 func Check(v any) Problems {
 	var c checker
 	c.group(reflect.Indirect(reflect.ValueOf(v)), "")
@@ -111,6 +125,23 @@ type checker struct{ Problems }
 func (c *checker) group(v reflect.Value, prefix string) {
 	for _, s := range Of(v.Type()) {
 		c.setting(s, s.In(v), prefix+s.Key)
+	}
+	c.ask(v, prefix)
+}
+
+// ask asks the checkers of a group and of the groups in it.
+func (c *checker) ask(v reflect.Value, prefix string) {
+	own := reflect.New(v.Type())
+	own.Elem().Set(v)
+	if checker, ok := own.Interface().(Checker); ok {
+		for _, p := range checker.Check() {
+			c.Add(strings.TrimSuffix(prefix+p.Key, "."), "%s", p.Text)
+		}
+	}
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.Tag.Get("yaml") != "" && IsGroup(f.Type) {
+			c.ask(v.Field(i), prefix+f.Tag.Get("yaml")+".")
+		}
 	}
 }
 

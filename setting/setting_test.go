@@ -32,6 +32,20 @@ type rule struct {
 	By   []string `yaml:"by" unique:"true" oneof:"run thread" help:"words"`
 }
 
+func (g *group) Check() (wrong setting.Problems) {
+	if len(g.Ports) > 2 {
+		wrong.Add("", "two ports are enough")
+	}
+	return wrong
+}
+
+func (r *rule) Check() (wrong setting.Problems) {
+	if r.Key == r.Name && r.Key != "" {
+		wrong.Add("key", "is the name")
+	}
+	return wrong
+}
+
 func TestSettings(t *testing.T) {
 	var got []string
 	for _, s := range setting.Of(reflect.TypeFor[config]()) {
@@ -72,6 +86,8 @@ func TestCheck(t *testing.T) {
 		"rules[0].most: 6 is not between 1 and 5":      func(c *config) { c.Rules = []rule{{Name: "a", Most: 6}} },
 		"others: entry 2 is not NAME=value":            func(c *config) { c.Others = []string{"A=b", "secret"} },
 		`others: "A=b" stands twice`:                   func(c *config) { c.Others = []string{"A=b", "A=b"} },
+		"group: two ports are enough":                  func(c *config) { c.Group.Ports = []int{1, 2, 3} },
+		"rules[1].key: is the name":                    func(c *config) { c.Rules = []rule{{Name: "a", Most: 1}, {Name: "b", Most: 1, Key: "b"}} },
 		"size: 0 is not between 1 and 10\nshare: 2 is": func(c *config) { c.Size, c.Share = 0, 2 },
 	} {
 		var c config

@@ -15,10 +15,15 @@ import (
 	"github.com/toold-dev/toold/plugins/cache"
 	"github.com/toold-dev/toold/plugins/compact"
 	"github.com/toold-dev/toold/plugins/loopguard"
+	"github.com/toold-dev/toold/plugins/notify"
 	"github.com/toold-dev/toold/plugins/ratelimit"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/plugins/remind"
 	"github.com/toold-dev/toold/setting"
+	"github.com/toold-dev/toold/tools/command"
+	"github.com/toold-dev/toold/tools/mcp"
+	"github.com/toold-dev/toold/tools/subagent"
+	"github.com/toold-dev/toold/tools/web"
 )
 
 // Config is the configuration of a daemon. The zero value of a field is what an empty or zero setting means, not its default.
@@ -49,15 +54,15 @@ type Config struct {
 	Secrets    []NamedSecret       `yaml:"secrets" reload:"started" help:"values that secret://name stands for, and the tools that get them" see:"secrets.md"`
 	Hooks      []Hook              `yaml:"hooks" reload:"always" help:"programs and services that decide about calls, and the order of all hooks" see:"#hooks"`
 	Ratelimit  []ratelimit.Limit   `yaml:"ratelimit" reload:"started" help:"how often calls may come" see:"plugins/ratelimit.md"`
-	Notify     Notify              `yaml:"notify" reload:"started"`
+	Notify     notify.Settings     `yaml:"notify" reload:"started"`
 	Audit      audit.Settings      `yaml:"audit"`
 	Loopguard  loopguard.Config    `yaml:"loopguard" reload:"started"`
 	Cache      cache.Config        `yaml:"cache" reload:"started"`
 	Remind     []remind.Reminder   `yaml:"remind" reload:"started" help:"texts that are added to results" see:"plugins/remind.md"`
-	MCP        MCP                 `yaml:"mcp" reload:"always"`
-	Web        Web                 `yaml:"web"`
-	Subagents  []Subagent          `yaml:"subagents" help:"tools that give a task to another model" see:"tools/subagent.md"`
-	Command    Command             `yaml:"command" reload:"always"`
+	MCP        mcp.Settings        `yaml:"mcp" reload:"always"`
+	Web        web.Settings        `yaml:"web"`
+	Subagents  []subagent.Settings `yaml:"subagents" help:"tools that give a task to another model" see:"tools/subagent.md"`
+	Command    command.Settings    `yaml:"command" reload:"always"`
 	Compact    compact.Config      `yaml:"compact" reload:"started"`
 
 	// Moved says that the store's files were only moved, so that its unfinished calls are its own. It is a flag of serve alone:
@@ -207,11 +212,6 @@ type Workers struct {
 	Wait    time.Duration `yaml:"wait" default:"30s" min:"1ms" max:"1h" help:"time that a call waits for a worker with capacity"`
 	Each    int           `yaml:"each" default:"256" min:"1" max:"65536" help:"workers of one namespace at once"`
 	Trusted []string      `yaml:"trusted" help:"pools, as namespace/pool, whose definitions may change without an operator"`
-}
-
-// Command is about programs that are tools by a manifest.
-type Command struct {
-	Directory string `yaml:"directory" help:"directory of manifests, which make programs tools; empty is none" see:"tools/command.md"`
 }
 
 const (

@@ -21,8 +21,13 @@ type loaded struct {
 	again    func() (*Config, error)
 }
 
-// Reload reads the same sources again. The receiver does not change.
-func (c *Config) Reload() (*Config, error) { return c.loaded.again() }
+// Reload reads the same sources again. The receiver does not change. A Config that a program made has no sources.
+func (c *Config) Reload() (*Config, error) {
+	if c.loaded.again == nil {
+		return nil, Errorf("the configuration was made by a program, and has no file to read again")
+	}
+	return c.loaded.again()
+}
 
 // File is the configuration file; empty when there was none.
 func (c *Config) File() string { return c.loaded.file }

@@ -11,34 +11,8 @@ import (
 
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/secret"
-	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tools/mcp"
 )
-
-// MCP says which MCP servers there are.
-type MCP struct {
-	Files   []string    `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
-	Servers []MCPServer `yaml:"servers" help:"what the operator says of these servers"`
-}
-
-// MCPServer is what the operator says of a server.
-type MCPServer struct {
-	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
-	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far its statements about the effects of its tools count; empty is none"`
-	Tools     []string `yaml:"tools" help:"globs on its own names of its tools; none is all"`
-	Disabled  bool     `yaml:"disabled" help:"leave the server out"`
-	Profile   string   `yaml:"profile" default:"default" help:"isolation of its process, as in bash.profile"`
-	Plaintext bool     `yaml:"plaintext" help:"allow http to another machine"`
-	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what happens to its process when it does not stop a cancelled call; empty is restart, and leave with more trust than none"`
-}
-
-func (c *Config) validateMCP(wrong complaint) {
-	for i, s := range c.MCP.Servers {
-		if err := mcp.CheckTools(s.Tools); err != nil {
-			wrong(fmt.Sprintf("mcp.servers[%d].tools", i), "%v", err)
-		}
-	}
-}
 
 // MCPEntries reads the files. An entry that says something else in the workspace of a namespace has a process there.
 func (c *Config) MCPEntries() ([]mcp.Entry, error) {
@@ -147,21 +121,11 @@ func (c *Config) mcpEntriesIn(namespace string, texts [][]byte) ([]mcp.Entry, er
 	return c.judgeMCP(entries, workspace)
 }
 
-// ServerOf is what is said of a server.
-func (c *Config) ServerOf(key string) MCPServer {
-	if i := slices.IndexFunc(c.MCP.Servers, func(s MCPServer) bool { return s.Name == key }); i >= 0 {
-		return c.MCP.Servers[i]
-	}
-	said := MCPServer{Name: key}
-	setting.Fill(&said)
-	return said
-}
-
 // judgeMCP adds to the entries what the operator says of them.
 func (c *Config) judgeMCP(entries []mcp.Entry, workspace string) ([]mcp.Entry, error) {
 	var kept []mcp.Entry
 	for _, e := range entries {
-		said := c.ServerOf(e.Key)
+		said := c.MCP.Server(e.Key)
 		if said.Disabled {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/secret"
+	"github.com/toold-dev/toold/tools/subagent"
 )
 
 // NamedSecret is what secret://name stands for. Exactly one of File, Env and Command is given.
@@ -77,6 +78,6 @@ func (c *Config) validateSecrets(wrong complaint) {
 
 // Redacts reports whether secrets are taken out of what calls tell. Without the setting calls do not pay for it.
 func (c *Config) Redacts() bool {
-	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.ownKey() ||
-		slices.ContainsFunc(c.Subagents, func(s Subagent) bool { return s.ownKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })
+	return len(c.Redact.Values)+len(c.Redact.Patterns)+len(c.Secrets) > 0 || c.Redact.Tokens || c.Web.OwnKey() ||
+		slices.ContainsFunc(c.Subagents, func(s subagent.Settings) bool { return s.OwnKey() }) || slices.ContainsFunc(c.Hooks, func(h Hook) bool { return h.Remote.TokenFile != "" })
 }

@@ -23,10 +23,7 @@ func (c *Config) validate() error {
 	for _, p := range setting.Check(c) {
 		wrong(p.Key, "%s", p.Text)
 	}
-	for _, check := range []func(complaint){
-		c.validatePlaces, c.validateLimits, c.validateTimes, c.validateTools, c.validateProfiles, c.validateTokens, c.validateHooks,
-		c.validateSecrets, c.validateNotify, c.validateMCP, c.validateWeb, c.validateSubagents,
-	} {
+	for _, check := range []func(complaint){c.validateWorkspaces, c.validateProfiles, c.validateSecrets} {
 		check(wrong)
 	}
 	if err := checkExposure(c); err != nil {
@@ -48,12 +45,17 @@ func (c *Config) SaidBy(key string) string {
 	return ""
 }
 
-func (c *Config) validatePlaces(wrong complaint) {
+// Check implements [setting.Checker], as those of the groups do.
+func (c *Config) Check() (wrong setting.Problems) {
 	if c.Store != "" {
 		if err := postgres.CheckURL(c.Store); err != nil {
-			wrong("store", "%v", err)
+			wrong.Add("store", "%v", err)
 		}
 	}
+	return wrong
+}
+
+func (c *Config) validateWorkspaces(wrong complaint) {
 	for _, namespace := range c.WithWorkspaces() {
 		switch {
 		case namespace == Sharing:
@@ -62,82 +64,98 @@ func (c *Config) validatePlaces(wrong complaint) {
 			wrong(WorkspaceKey(namespace), "is empty")
 		}
 	}
-	if c.Listen.TCP == "" && c.Listen.Unix == "" {
-		wrong("listen", "neither tcp nor unix: nobody could reach the daemon")
-	}
-	if at := c.Metrics.Listen; at != "" && !c.Metrics.Public && !isLoopback(at) {
-		wrong("metrics.listen", "%s is beyond loopback, and the numbers are shown to everybody who asks: metrics.public allows it", at)
-	}
-	if (c.TLS.Cert == "") != (c.TLS.Key == "") {
-		wrong("tls", "cert and key go together")
-	}
-	if c.TLS.ClientCA != "" && c.TLS.Cert == "" {
-		wrong("tls.client_ca", "needs cert and key")
-	}
-	if at := c.Tracing.Endpoint; at != "" {
-		if u, err := url.Parse(at); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			wrong("tracing.endpoint", "%q is not a URL such as https://collector.example:4317 (http:// is without TLS)", at)
-		}
-	}
 }
 
-func (c *Config) validateLimits(wrong complaint) {
-	longest := c.Limits.QueueLength
-	if n := c.Limits.QueueNamespace; n > longest {
-		wrong("limits.queue_namespace", "%d is more than limits.queue_length, which is %d", n, longest)
+// Check implements [setting.Checker].
+func (l *Listen) Check() (wrong setting.Problems) {
+	if l.TCP == "" && l.Unix == "" {
+		wrong.Add("", "neither tcp nor unix: nobody could reach the daemon")
 	}
-	if n := c.Limits.QueuePrincipal; n > longest {
-		wrong("limits.queue_principal", "%d is more than limits.queue_length, which is %d", n, longest)
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (m *Metrics) Check() (wrong setting.Problems) {
+	if m.Listen != "" && !m.Public && !isLoopback(m.Listen) {
+		wrong.Add("listen", "%s is beyond loopback, and the numbers are shown to everybody who asks: metrics.public allows it", m.Listen)
 	}
-	for i, pool := range c.Workers.Trusted {
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (t *TLS) Check() (wrong setting.Problems) {
+	if (t.Cert == "") != (t.Key == "") {
+		wrong.Add("", "cert and key go together")
+	}
+	if t.ClientCA != "" && t.Cert == "" {
+		wrong.Add("client_ca", "needs cert and key")
+	}
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (t *Tracing) Check() (wrong setting.Problems) {
+	if u, err := url.Parse(t.Endpoint); t.Endpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		wrong.Add("endpoint", "%q is not a URL such as https://collector.example:4317 (http:// is without TLS)", t.Endpoint)
+	}
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (l *Limits) Check() (wrong setting.Problems) {
+	if n := l.QueueNamespace; n > l.QueueLength {
+		wrong.Add("queue_namespace", "%d is more than limits.queue_length, which is %d", n, l.QueueLength)
+	}
+	if n := l.QueuePrincipal; n > l.QueueLength {
+		wrong.Add("queue_principal", "%d is more than limits.queue_length, which is %d", n, l.QueueLength)
+	}
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (w *Workers) Check() (wrong setting.Problems) {
+	for i, pool := range w.Trusted {
 		if namespace, name, ok := strings.Cut(pool, "/"); !ok || namespace == "" || name == "" {
-			wrong("workers.trusted", "entry %d is not namespace/pool", i+1)
+			wrong.Add("trusted", "entry %d is not namespace/pool", i+1)
 		}
 	}
+	return wrong
 }
 
-func (c *Config) validateTimes(wrong complaint) {
-	f, text := &c.Failover, setting.DurationText
+// Check implements [setting.Checker].
+func (f *Failover) Check() (wrong setting.Problems) {
+	text := setting.DurationText
 	if least := postgres.HoldFor(f.Lease, f.Kill); f.Hold < least {
-		wrong("failover.hold", "%s is less than %s, which is 1.1 times lease and kill together", text(f.Hold), text(least))
+		wrong.Add("hold", "%s is less than %s, which is 1.1 times lease and kill together", text(f.Hold), text(least))
 	}
 	if f.Start > f.Lease {
-		wrong("failover.start", "%s is more than the lease of %s", text(f.Start), text(f.Lease))
+		wrong.Add("start", "%s is more than the lease of %s", text(f.Start), text(f.Lease))
 	}
-	if c.Retention.Tombstones < c.Retention.Calls {
-		wrong("retention.tombstones", "%s is less than the %s for which calls are kept", text(c.Retention.Tombstones), text(c.Retention.Calls))
-	}
+	return wrong
 }
 
-func (c *Config) validateTools(wrong complaint) {
-	for i, d := range c.Tools.Descriptions {
-		if len(d.Text) > 16<<10 {
-			wrong(fmt.Sprintf("tools.descriptions[%d].text", i), "has %d bytes; at most 16 KiB are allowed", len(d.Text))
-		}
+// Check implements [setting.Checker].
+func (r *Retention) Check() (wrong setting.Problems) {
+	if r.Tombstones < r.Calls {
+		wrong.Add("tombstones", "%s is less than the %s for which calls are kept", setting.DurationText(r.Tombstones), setting.DurationText(r.Calls))
 	}
-	for i, s := range c.Redact.Values {
-		if given(s.Env, s.File, s.Text) != 1 {
-			wrong(fmt.Sprintf("redact.values[%d]", i), "needs one of env, file and value")
-		}
-	}
+	return wrong
 }
 
-// given counts the texts that are not empty.
-func given(texts ...string) (n int) {
-	for _, text := range texts {
-		if text != "" {
-			n++
-		}
+// Check implements [setting.Checker].
+func (o *Override) Check() (wrong setting.Problems) {
+	if len(o.Text) > 16<<10 {
+		wrong.Add("text", "has %d bytes; at most 16 KiB are allowed", len(o.Text))
 	}
-	return n
+	return wrong
 }
 
-func (c *Config) validateTokens(wrong complaint) {
-	for i, t := range c.Auth.Tokens {
-		if _, err := t.Sum(); err != nil && t.Hash != "" {
-			wrong(fmt.Sprintf("auth.tokens[%d].hash", i), "%v", err)
-		}
+// Check implements [setting.Checker].
+func (t *Token) Check() (wrong setting.Problems) {
+	if _, err := t.Sum(); err != nil && t.Hash != "" {
+		wrong.Add("hash", "%v", err)
 	}
+	return wrong
 }
 
 const hashPrefix = "sha256:"

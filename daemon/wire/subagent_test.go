@@ -53,7 +53,7 @@ func newFarm(t *testing.T, change func(*lifecycle.Config)) *farm {
 	})
 	tools := registry.New(registry.Config{})
 	helper, err := subagent.New(subagent.Config{
-		Name: "helper", Protocol: subagent.OpenAI, Endpoint: m.Endpoint("openai"), Model: "small", FirstDelay: 10 * time.Millisecond,
+		Settings: subagent.Settings{Name: "helper", Protocol: subagent.OpenAI, Endpoint: m.Endpoint("openai"), Model: "small"}, FirstDelay: 10 * time.Millisecond,
 		Caller: wire.Subagents(func() *lifecycle.Engine { return f.e }, tools, nil),
 	})
 	f.must(err)

@@ -66,7 +66,7 @@ func New(cfg Config) (*Cache, error) {
 // Swap replaces the rules. With other ones nothing of what was kept is given again. With an error nothing changes.
 func (c *Cache) Swap(cfg Config) error {
 	setting.Fill(&cfg)
-	if err := cfg.check(); err != nil {
+	if err := setting.Check(&cfg).Err(); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -65,21 +65,19 @@ const (
 	ShareNamespace Share = "namespace" // every caller of the namespace
 )
 
-func (c *Config) check() error {
-	problems := setting.Check(c)
-	for i, r := range c.Rules {
-		for _, g := range r.Tools {
-			if r.OpenWorld && strings.ContainsAny(g, "*?[") {
-				problems.Add(fmt.Sprintf("rules[%d].tools", i), "%q is a pattern; with open_world each tool is named", g)
-			}
-		}
-		for _, d := range r.Documents {
-			if err := new(Document).UnmarshalText([]byte(d.String())); err != nil {
-				problems.Add(fmt.Sprintf("rules[%d].documents", i), "%v", err)
-			}
+// Check implements [setting.Checker].
+func (r *Rule) Check() (wrong setting.Problems) {
+	for _, g := range r.Tools {
+		if r.OpenWorld && strings.ContainsAny(g, "*?[") {
+			wrong.Add("tools", "%q is a pattern; with open_world each tool is named", g)
 		}
 	}
-	return problems.Err()
+	for _, d := range r.Documents {
+		if err := new(Document).UnmarshalText([]byte(d.String())); err != nil {
+			wrong.Add("documents", "%v", err)
+		}
+	}
+	return wrong
 }
 
 // ReadsDocuments reports whether asking the cache may read the journal.

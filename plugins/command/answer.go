@@ -10,7 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -169,7 +169,7 @@ func (r *setResult) verdict() (hook.Verdict, error) {
 		if out.Error.Code == "" {
 			out.Error.Code = tool.Denied
 		}
-		if !slices.Contains(outside.ResultCodes(), out.Error.Code) {
+		if !slices.Contains(external.ResultCodes(), out.Error.Code) {
 			return hook.Verdict{}, protocol("error code %q", out.Error.Code)
 		}
 	default:

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 )
 
 // A Starter starts processes. Run returns when the process and all that descends from it are dead; when ctx ends it kills
@@ -63,7 +63,7 @@ type Config struct {
 	Workspace string   // told as cwd
 	// Workspaces are told instead for calls of namespaces that have one of their own, by namespace.
 	Workspaces map[string]string
-	Documents  []outside.DocumentKey
+	Documents  []external.DocumentKey
 	AtOnce     int         // processes at once; 0 means 16
 	MaxOutput  int         // bytes of each stream; 0 means 1 MiB
 	Start      Starter     // required
@@ -74,7 +74,7 @@ type Config struct {
 // HookService does better.
 type Hook struct {
 	cfg  Config
-	line *outside.Line
+	line *external.Line
 }
 
 var (
@@ -102,11 +102,11 @@ func New(cfg Config) (*Hook, error) {
 	if cfg.MaxOutput == 0 {
 		cfg.MaxOutput = DefaultMaxOutput
 	}
-	return &Hook{cfg: cfg, line: outside.NewLine(outside.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log})}, nil
+	return &Hook{cfg: cfg, line: external.NewLine(external.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log})}, nil
 }
 
 // Health says how the program fares.
-func (h *Hook) Health() outside.Health { return h.line.Health() }
+func (h *Hook) Health() external.Health { return h.line.Health() }
 
 // said is what a program answered: refused with a reason, or a JSON object; both empty is nothing against the call.
 type said struct {

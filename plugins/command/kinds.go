@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -59,7 +59,7 @@ func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
 }
 
 // releaseWithin bounds giving back what an attempt was admitted with.
-const releaseWithin = outside.DefaultDeadline
+const releaseWithin = external.DefaultDeadline
 
 // Admit implements [hook.Admit]. The program is asked again, with the kind release, when it named its admission.
 func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
@@ -125,7 +125,7 @@ func commandsOf(list []command) ([]tool.Command, error) {
 	for i, c := range list {
 		out[i] = tool.Command{Op: c.Op, Scope: c.Scope, Key: c.Key, Value: string(c.Value), Expected: c.Expected}
 	}
-	return out, outside.CheckCommands(out)
+	return out, external.CheckCommands(out)
 }
 
 // Before implements [hook.Before].
@@ -213,7 +213,7 @@ func (c *changed) apply(r *tool.Result, add string) (*tool.Result, error) {
 			}
 			r.Metadata[k] = v
 		}
-		if !outside.KnownDisplay(r.Display) {
+		if !external.KnownDisplay(r.Display) {
 			return nil, protocol("display_preference %q", c.Display)
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -52,7 +52,7 @@ func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 		Requested: in.Requested, Descriptor: in.Descriptor, ToolDigest: in.ToolDigest, Run: in.Run, Caller: in.Caller, OnBehalfOf: in.OnBehalfOf,
 		Assessment: in.Assessment, Description: in.Description, Attempt: in.Attempt,
 	}
-	found, err := outside.Documents(in, h.cfg.Documents)
+	found, err := external.Documents(in, h.cfg.Documents)
 	for _, d := range found {
 		if q.Documents == nil {
 			q.Documents = map[string]document{}

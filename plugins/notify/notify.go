@@ -29,7 +29,7 @@ const Name = "notify"
 
 // A Config is what a notifier works by.
 type Config struct {
-	Targets []Target `yaml:"targets"`
+	Targets []Target
 	// Resolve returns the text of a target's Reference, which is that of a secret file; required when a target has one. It is asked
 	// before each attempt, and an error is one of the attempt.
 	Resolve func(ctx context.Context, target, reference string) (string, error)
@@ -82,10 +82,10 @@ func New(c Config) (*Notifier, error) {
 // Swap replaces the targets. One that has not changed is not disturbed; one that has is asked anew, with the letters that wait
 // under its name. The letters to a target that is gone become dead ones.
 func (n *Notifier) Swap(targets []Target) error {
-	filled := Config{Targets: targets}
+	filled := Settings{Targets: targets}
 	setting.Fill(&filled)
 	targets = filled.Targets
-	if err := check(targets); err != nil {
+	if err := setting.Check(&filled).Err(); err != nil {
 		return err
 	}
 	n.swapping.Lock()

@@ -52,31 +52,37 @@ const (
 
 const maxTargets = 64
 
-// check returns everything that is wrong with targets that are filled, as [setting.Problem]s.
-func check(targets []Target) error {
-	problems := setting.Check(Config{Targets: targets})
-	if len(targets) > maxTargets {
-		problems.Add("targets", "there are %d; at most %d are allowed", len(targets), maxTargets)
+// Settings declare who hears of calls by webhook.
+type Settings struct {
+	Targets []Target `yaml:"targets" help:"addresses that get a webhook for events of calls" see:"plugins/notify.md"`
+}
+
+// Check implements [setting.Checker].
+func (c *Settings) Check() (wrong setting.Problems) {
+	if len(c.Targets) > maxTargets {
+		wrong.Add("targets", "there are %d; at most %d are allowed", len(c.Targets), maxTargets)
 	}
-	for i := range targets {
-		t := &targets[i]
-		wrong := func(field, format string, args ...any) {
-			problems.Add(fmt.Sprintf("targets[%d].%s", i, field), format, args...)
-		}
-		if err := checkURL(t.URL); err != nil {
-			wrong("url", "%v", err)
-		}
-		if len(t.Secrets) == 0 && t.Reference == "" {
-			wrong("secret_file", "want at least one secret: a receiver must be able to tell who writes")
-		}
-		if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {
-			wrong("ca", "holds no certificate in PEM")
-		}
-		if t.First > t.Most {
-			wrong("first_delay", "%v is more than most_delay, which is %v", t.First, t.Most)
-		}
+	return wrong
+}
+
+// Check implements [setting.Checker]. Of a target whose files are not read yet it does not know the secrets.
+func (t *Target) Check() (wrong setting.Problems) {
+	if err := checkURL(t.URL); err != nil && t.URL != "" {
+		wrong.Add("url", "%v", err)
 	}
-	return problems.Err()
+	switch given := setting.Given(t.Reference, t.File); {
+	case given > 1:
+		wrong.Add("", "needs one of secret and secret_file, and not both")
+	case given == 0 && len(t.Secrets) == 0:
+		wrong.Add("secret_file", "want at least one secret: a receiver must be able to tell who writes")
+	}
+	if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {
+		wrong.Add("ca", "holds no certificate in PEM")
+	}
+	if t.First > t.Most {
+		wrong.Add("first_delay", "%v is more than most_delay, which is %v", t.First, t.Most)
+	}
+	return wrong
 }
 
 // checkURL takes https, and http to this machine. Where an address leads is the operator's to say; private ones are allowed.

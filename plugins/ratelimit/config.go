@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/toold-dev/toold/setting"
@@ -39,16 +38,18 @@ const (
 	ByRun       By = "run"
 )
 
-// check says everything that is wrong.
-func (c *Config) check() error {
-	problems := setting.Check(c)
-	for i := range c.Limits {
-		if len(c.Limits[i].Name) > 64 {
-			problems.Add(fmt.Sprintf("limits[%d].name", i), "has %d bytes; at most 64 are allowed", len(c.Limits[i].Name))
-		}
-	}
+// Check implements [setting.Checker].
+func (c *Config) Check() (wrong setting.Problems) {
 	if c.Buckets < 0 {
-		problems.Add("buckets", "%d is less than none", c.Buckets)
+		wrong.Add("buckets", "%d is less than none", c.Buckets)
 	}
-	return problems.Err()
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (l *Limit) Check() (wrong setting.Problems) {
+	if len(l.Name) > 64 {
+		wrong.Add("name", "has %d bytes; at most 64 are allowed", len(l.Name))
+	}
+	return wrong
 }

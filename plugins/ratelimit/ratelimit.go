@@ -16,6 +16,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -63,7 +64,7 @@ func New(cfg Config) (*Limiter, error) {
 // Swap replaces the limits. One that keeps its name and what it counts by keeps what is in its buckets. With an error
 // nothing changes.
 func (l *Limiter) Swap(cfg Config) error {
-	if err := cfg.check(); err != nil {
+	if err := setting.Check(&cfg).Err(); err != nil {
 		return err
 	}
 	next := make([]*limit, len(cfg.Limits))

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/toold-dev/toold/setting"
 )
 
 // A Config says what is secret. The zero Config knows no secrets.
@@ -29,6 +31,14 @@ type Value struct {
 	Env  string `yaml:"env" help:"variable of the daemon's environment that holds it"`
 	File string `yaml:"file" help:"file whose text it is, without the line end"`
 	Text string `yaml:"value" secret:"true" help:"the secret itself, 8 bytes to 16 KiB"`
+}
+
+// Check implements [setting.Checker].
+func (v *Value) Check() (wrong setting.Problems) {
+	if setting.Given(v.Env, v.File, v.Text) != 1 {
+		wrong.Add("", "needs one of env, file and value")
+	}
+	return wrong
 }
 
 // A Pattern is a regular expression, of Go's syntax. It is matched within a line; of a line of more than 16 KiB, within

@@ -1,7 +1,6 @@
 package remind
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -46,23 +45,32 @@ type rule struct {
 	arguments, result *regexp.Regexp // nil: any
 }
 
+// Check implements [setting.Checker].
+func (c *Config) Check() (wrong setting.Problems) {
+	if len(c.Reminders) > maxReminders {
+		wrong.Add("reminders", "there are %d; at most %d", len(c.Reminders), maxReminders)
+	}
+	return wrong
+}
+
+// Check implements [setting.Checker].
+func (m *Reminder) Check() (wrong setting.Problems) {
+	if len(m.Name) > 64 || strings.ContainsAny(m.Name, ",\n") {
+		wrong.Add("name", "want a name of at most 64 bytes without commas")
+	}
+	if strings.TrimSpace(m.Text) == "" || len(m.Text) > maxText || !utf8.ValidString(m.Text) {
+		wrong.Add("text", "want 1 to %d bytes of UTF-8", maxText)
+	}
+	return wrong
+}
+
 // compile says everything that is wrong.
 func compile(reminders []Reminder) ([]rule, error) {
-	problems := setting.Check(Config{reminders})
-	if len(reminders) > maxReminders {
-		problems.Add("reminders", "there are %d; at most %d", len(reminders), maxReminders)
-	}
 	rules := make([]rule, len(reminders))
 	for i, m := range reminders {
-		if len(m.Name) > 64 || strings.ContainsAny(m.Name, ",\n") {
-			problems.Add(fmt.Sprintf("reminders[%d].name", i), "want a name of at most 64 bytes without commas")
-		}
-		if strings.TrimSpace(m.Text) == "" || len(m.Text) > maxText || !utf8.ValidString(m.Text) {
-			problems.Add(fmt.Sprintf("reminders[%d].text", i), "want 1 to %d bytes of UTF-8", maxText)
-		}
 		rules[i] = rule{m, compiled(m.Arguments), compiled(m.Result)}
 	}
-	return rules, problems.Err()
+	return rules, setting.Check(Config{reminders}).Err()
 }
 
 // compiled is nil for an empty text, and for one that was refused.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
@@ -94,7 +94,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 		if e.GetCode() == tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED {
 			out.Error.Code = tool.Denied
 		}
-		if !slices.Contains(outside.ResultCodes(), out.Error.Code) {
+		if !slices.Contains(external.ResultCodes(), out.Error.Code) {
 			return nil, protocol("error code %s", e.GetCode())
 		}
 	default:
@@ -147,5 +147,5 @@ func fill(out *tool.Result, r *tooldv1.HookResult) error {
 
 func commands(list []*tooldv1.DocumentCommand) ([]tool.Command, error) {
 	out := translate.ToCommands(list)
-	return out, outside.CheckCommands(out)
+	return out, external.CheckCommands(out)
 }

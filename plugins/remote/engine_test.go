@@ -14,7 +14,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/remote"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -125,11 +125,11 @@ func TestT94HangingGate(t *testing.T) {
 		f.refused(w)
 	}
 	// A pass and its gate for each that waits; grpc's few; and those that have not heard yet that nobody more is let in.
-	if bound := 3 * (64 + outside.MaxWaiting); mostGoroutines-goroutines > bound {
+	if bound := 3 * (64 + external.MaxWaiting); mostGoroutines-goroutines > bound {
 		t.Errorf("%d goroutines more, want at most %d", mostGoroutines-goroutines, bound)
 	}
-	// What waits, and what has just ended and is being written: 60 to 120 MiB. Were all let in, it would be nearly 400.
-	if bound := int64(192 << 20); mostHeap-heap > bound {
+	// What waits, and what has just ended and is being written: 60 to 120 MiB, 240 on a busy machine. Were all let in, it would be nearly 400.
+	if bound := int64(300 << 20); mostHeap-heap > bound {
 		t.Errorf("%d MiB more, want at most %d", (mostHeap-heap)>>20, bound>>20)
 	}
 	t.Logf("%d goroutines and %d MiB more", mostGoroutines-goroutines, (mostHeap-heap)>>20)
@@ -186,7 +186,7 @@ func (f *flood) refused(w call.Watcher) {
 	if err != nil || c.Status != call.Failed || c.Result.Error.Code != tool.Denied || c.Result.Error.Reason != "HOOK_FAILED" {
 		f.t.Fatalf("call %+v, %v", c, err)
 	}
-	if c.Result.Error.DeveloperMessage == outside.ErrBusy.Error() {
+	if c.Result.Error.DeveloperMessage == external.ErrBusy.Error() {
 		f.busy++
 	}
 }

@@ -2,7 +2,7 @@ package remote
 
 import (
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
@@ -19,7 +19,7 @@ func (h *Hook) input(in *hook.Input) (*tooldv1.HookInput, error) {
 	if in.Description.Kind != "" {
 		out.Description = translate.FromDescription(&in.Description)
 	}
-	found, err := outside.Documents(in, h.cfg.Documents)
+	found, err := external.Documents(in, h.cfg.Documents)
 	out.Documents = translate.Each(found, translate.FromHookDocument)
 	return out, err
 }

@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/translate"
@@ -75,7 +75,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 
 // release ends with its deadline; a failure is counted and changes nothing.
 func (h *Hook) release(q *tooldv1.ReleaseRequest) {
-	ctx, cancel := context.WithTimeout(context.Background(), outside.DefaultDeadline)
+	ctx, cancel := context.WithTimeout(context.Background(), external.DefaultDeadline)
 	defer cancel()
 	_ = ask(ctx, h, h.client.Release, q, func(a *tooldv1.ReleaseResponse) error { return known(a) })
 }

@@ -28,7 +28,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -57,7 +57,7 @@ type Config struct {
 	// Own is asked right before a question is sent; an error keeps it back, because the store may be another daemon's. nil: nobody
 	// can take the store.
 	Own        func(context.Context) error
-	Documents  []outside.DocumentKey
+	Documents  []external.DocumentKey
 	Deadline   time.Duration // of one step of a filter; 0 means 5 s. The engine bounds the other kinds.
 	AtOnce     int           // questions at once; 0 means 64
 	MaxMessage int           // bytes of an answer; 0 means 1 MiB
@@ -68,7 +68,7 @@ type Config struct {
 // that began before a reload may ask it for as long as they last.
 type Hook struct {
 	cfg    Config
-	line   *outside.Line
+	line   *external.Line
 	client tooldv1.HookServiceClient
 	conn   *grpc.ClientConn
 }
@@ -88,7 +88,7 @@ func New(cfg Config) (*Hook, error) {
 		return nil, errors.New("a remote hook needs a name")
 	}
 	if cfg.Deadline == 0 {
-		cfg.Deadline = outside.DefaultDeadline
+		cfg.Deadline = external.DefaultDeadline
 	}
 	if cfg.AtOnce == 0 {
 		cfg.AtOnce = DefaultAtOnce
@@ -120,7 +120,7 @@ func New(cfg Config) (*Hook, error) {
 	}
 	h := &Hook{
 		cfg: cfg, conn: conn, client: tooldv1.NewHookServiceClient(conn),
-		line: outside.NewLine(outside.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log}),
+		line: external.NewLine(external.Config{Name: cfg.Name, AtOnce: cfg.AtOnce, Log: cfg.Log}),
 	}
 	runtime.AddCleanup(h, func(c *grpc.ClientConn) { _ = c.Close() }, conn)
 	return h, nil
@@ -130,7 +130,7 @@ func New(cfg Config) (*Hook, error) {
 func (h *Hook) Close() error { return h.conn.Close() }
 
 // Health says how the service fares.
-func (h *Hook) Health() outside.Health { return h.line.Health() }
+func (h *Hook) Health() external.Health { return h.line.Health() }
 
 // place reads an address.
 func place(address string) (network, at, host string, err error) {

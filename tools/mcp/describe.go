@@ -172,14 +172,3 @@ func (e *Entry) takes(name string) bool {
 	}
 	return false
 }
-
-// CheckTools refuses globs that are none, which would match nothing.
-func CheckTools(globs []string) error {
-	var wrong []error
-	for _, g := range globs {
-		if _, err := path.Match(g, ""); err != nil {
-			wrong = append(wrong, fmt.Errorf("%q is no pattern", g))
-		}
-	}
-	return errors.Join(wrong...)
-}

@@ -55,6 +55,7 @@ func TestGivenAnotherTask(t *testing.T) {
 func TestGivenAnotherTaskTooLate(t *testing.T) {
 	t.Parallel()
 	reply := func(*subagenttest.Question) subagenttest.Reply {
+		time.Sleep(2 * time.Millisecond) // more than the time that is left below
 		return calls(subagenttest.Call{ID: "1", Name: "ask", Arguments: "{}"})
 	}
 	first := newBench(t, "openai", reply, nil)
@@ -62,7 +63,7 @@ func TestGivenAnotherTaskTooLate(t *testing.T) {
 	if r := first.result(t); !r.IsPending() {
 		t.Fatalf("it stands at %+v", r)
 	}
-	b := newBench(t, "openai", reply, func(c *subagent.Config) { c.Time = time.Nanosecond })
+	b := newBench(t, "openai", reply, func(c *subagent.Config) { c.Time = time.Millisecond })
 	b.log.checkpoint, b.task = first.log.checkpoint, "new"
 	r := b.result(t)
 	if !slices.Equal(b.d.cancelled, []string{"the subagent was given another task"}) || r.Error == nil || r.Error.Reason != "TIME" {

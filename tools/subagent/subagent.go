@@ -6,41 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/tool"
 )
 
 // A Config is one subagent.
 type Config struct {
-	Name        string // the tool's id; required
-	Description string // what models read of the tool; "": a sentence about any subagent
-	Protocol    Protocol
-	// Endpoint is the base URL: with /v1 for OpenAI, without for Anthropic, as their own clients take it. Required.
-	Endpoint string
-	Model    string // required
-	System   string // what the model is told before its task; "": a sentence about what it is for
-	// Key returns the endpoint's key for calls of a namespace, asked for with each request; nil: there is none.
-	Key func(ctx context.Context, namespace string) (string, error)
-	// Allow and Exclude are globs of the tools that it may use, of those that its caller may. An empty Allow takes all.
-	Allow, Exclude []string
+	Settings
+	// KeyOf returns the endpoint's key for calls of a namespace, asked for with each request; nil: there is none.
+	KeyOf func(ctx context.Context, namespace string) (string, error)
 	// Siblings are the ids of all subagents: those that would be too deep are not offered.
 	Siblings []string
-
-	Depth        int           // levels of subagents, this one included; 0: 2
-	Turns        int           // answers of the model; 0: 20
-	Tokens       int64         // of all answers, read and written; 0: 200,000
-	AnswerTokens int           // of one answer; 0: as the endpoint likes (Anthropic: 8,192)
-	Time         time.Duration // that it works, without waiting for people; 0: 10 min
-	Request      time.Duration // of one request to the endpoint; 0: 2 min
-
-	Tier     tool.Tier // "": CONFIRM
-	Parallel bool      // several calls of one thread may run beside each other
 
 	MaxArguments int           // bytes of a tool call's arguments that the daemon takes; 0: 1 MiB
 	FirstDelay   time.Duration // before the second try at a question, twice as much before each further one; 0: 1 s
@@ -63,23 +43,18 @@ const parameters = `{"type":"object","properties":{"task":{"type":"string","minL
 
 // New returns a subagent, or why its configuration cannot be meant.
 func New(cfg Config) (*Subagent, error) {
-	w, ok := cfg.Protocol.words()
-	if !ok {
-		return nil, fmt.Errorf("protocol %q is not openai or anthropic", cfg.Protocol)
-	}
-	if err := tool.ValidName(cfg.Name); err != nil {
-		return nil, err
-	}
-	if err := cfg.check(); err != nil {
+	setting.Fill(&cfg.Settings)
+	if err := setting.Check(&cfg.Settings).Err(); err != nil {
 		return nil, err
 	}
 	cfg.fill()
+	w, _ := cfg.Protocol.words()
 	s := &Subagent{cfg: cfg, model: &model{
-		words: w, endpoint: strings.TrimRight(cfg.Endpoint, "/"), key: cfg.Key, client: newClient(), timeout: cfg.Request, first: cfg.FirstDelay,
+		words: w, endpoint: strings.TrimRight(cfg.Endpoint, "/"), key: cfg.KeyOf, client: newClient(), timeout: cfg.Request, first: cfg.FirstDelay,
 	}}
 	s.descriptor = tool.Descriptor{
 		ID: cfg.Name, Description: cfg.Description, Category: "agent", Parameters: json.RawMessage(parameters),
-		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: cfg.Tier, ConcurrencySafe: cfg.Parallel, OpenWorld: true},
+		Effects: tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Tier(strings.ToUpper(cfg.Tier)), ConcurrencySafe: cfg.Parallel, OpenWorld: true},
 		// After a crash it goes on from its checkpoint, and finds the calls that it made.
 		Idempotent: true,
 		Timeouts:   tool.Timeouts{Attempt: cfg.Time + overtime},
@@ -91,45 +66,13 @@ func New(cfg Config) (*Subagent, error) {
 // overtime is what is left to end the calls of a subagent whose time is over.
 const overtime = 30 * time.Second
 
-func (c *Config) check() error {
-	u, err := url.Parse(c.Endpoint)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("endpoint %q is no URL such as https://api.example.com/v1", c.Endpoint)
-	case c.Model == "":
-		return errors.New("model is required")
-	case c.Depth < 0 || c.Depth > 8:
-		return fmt.Errorf("depth %d is not between 1 and 8", c.Depth)
-	case c.Turns < 0 || c.Turns > 1000:
-		return fmt.Errorf("turns %d is not between 1 and 1000", c.Turns)
-	case c.Tokens < 0 || c.AnswerTokens < 0:
-		return errors.New("tokens and answer_tokens are not negative")
-	case c.Time < 0 || c.Time > 24*time.Hour || c.Request < 0 || c.Request > time.Hour:
-		return errors.New("time is at most 24h, request_timeout 1h, and neither is negative")
-	case !slices.Contains([]tool.Tier{"", tool.Observe, tool.Confirm, tool.Escalate}, c.Tier):
-		return fmt.Errorf("tier %q is not observe, confirm or escalate", strings.ToLower(string(c.Tier)))
-	}
-	for _, g := range slices.Concat(c.Allow, c.Exclude) {
-		if _, err := path.Match(g, ""); err != nil {
-			return fmt.Errorf("%q is not a pattern of *, ? and [classes]", g)
-		}
-	}
-	return nil
-}
-
 func (c *Config) fill() {
 	or(&c.Description, "Gives a task to a helper: another model that works on it alone, with tools, and answers with a text. Use it for work whose steps need not be seen.")
 	or(&c.System, defaultSystem)
-	or(&c.Depth, 2)
-	or(&c.Turns, 20)
-	or(&c.Tokens, 200_000)
-	or(&c.Time, 10*time.Minute)
-	or(&c.Request, 2*time.Minute)
-	or(&c.Tier, tool.Confirm)
 	or(&c.MaxArguments, 1<<20)
 	or(&c.FirstDelay, time.Second)
-	if c.Key == nil {
-		c.Key = func(context.Context, string) (string, error) { return "", nil }
+	if c.KeyOf == nil {
+		c.KeyOf = func(context.Context, string) (string, error) { return "", nil }
 	}
 }
 

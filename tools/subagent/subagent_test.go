@@ -131,8 +131,8 @@ func newBench(t *testing.T, protocol string, reply func(q *subagenttest.Question
 	t.Helper()
 	b := &bench{d: &daemon{}, log: &log{}, m: subagenttest.New(reply), more: t.Context()}
 	cfg := subagent.Config{
-		Name: "helper", Protocol: subagent.Protocol(protocol), Endpoint: b.m.Endpoint(protocol), Model: "small", Caller: b.d, FirstDelay: time.Millisecond,
-		Key: func(context.Context, string) (string, error) { return "sesame-sesame", nil },
+		Settings: subagent.Settings{Name: "helper", Protocol: subagent.Protocol(protocol), Endpoint: b.m.Endpoint(protocol), Model: "small"}, Caller: b.d, FirstDelay: time.Millisecond,
+		KeyOf: func(context.Context, string) (string, error) { return "sesame-sesame", nil },
 	}
 	if set != nil {
 		set(&cfg)
@@ -424,7 +424,7 @@ func TestNeverWider(t *testing.T) {
 		}
 		return subagenttest.Reply{Text: "done"}
 	}, func(c *subagent.Config) {
-		c.Allow, c.Exclude, c.Siblings = []string{"e*"}, []string{"bad"}, []string{"helper", "other"}
+		c.Tools.Allow, c.Tools.Exclude, c.Siblings = []string{"e*"}, []string{"bad"}, []string{"helper", "other"}
 	})
 	b.run = tool.Run{
 		ID: "r2", Thread: "t2", ParentRun: "r1", ParentThread: "t1", Origin: subagent.Origin, Unattended: true,
@@ -445,14 +445,14 @@ func TestNeverWider(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	good := subagent.Config{Name: "a", Protocol: "openai", Endpoint: "https://api.example.com/v1", Model: "m"}
+	good := subagent.Config{Settings: subagent.Settings{Name: "a", Protocol: "openai", Endpoint: "https://api.example.com/v1", Model: "m"}}
 	if _, err := subagent.New(good); err != nil {
 		t.Fatal(err)
 	}
 	for name, wrong := range map[string]func(*subagent.Config){
 		"name": func(c *subagent.Config) { c.Name = "a b" }, "protocol": func(c *subagent.Config) { c.Protocol = "x" }, "model": func(c *subagent.Config) { c.Model = "" },
 		"endpoint": func(c *subagent.Config) { c.Endpoint = "api.example.com" }, "user": func(c *subagent.Config) { c.Endpoint = "https://u:p@api.example.com" },
-		"glob": func(c *subagent.Config) { c.Allow = []string{"["} }, "tier": func(c *subagent.Config) { c.Tier = "NEVER" }, "turns": func(c *subagent.Config) { c.Turns = -1 },
+		"glob": func(c *subagent.Config) { c.Tools.Allow = []string{"["} }, "tier": func(c *subagent.Config) { c.Tier = "NEVER" }, "turns": func(c *subagent.Config) { c.Turns = -1 },
 		"time": func(c *subagent.Config) { c.Time = 25 * time.Hour }, "depth": func(c *subagent.Config) { c.Depth = 9 }, "tokens": func(c *subagent.Config) { c.Tokens = -1 },
 	} {
 		c := good

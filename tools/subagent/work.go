@@ -272,13 +272,13 @@ func object(arguments string) string {
 // of the configuration holds for every caller.
 func (w *work) agent(box *Toolbox) tool.Agent {
 	cfg, parent := &w.s.cfg, &w.call.Run.Agent
-	a := tool.Agent{ID: cfg.Name, Allow: cfg.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Exclude)}
+	a := tool.Agent{ID: cfg.Name, Allow: cfg.Tools.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Tools.Exclude)}
 	if w.levels < 2 {
 		a.Exclude = append(a.Exclude, cfg.Siblings...)
 	}
 	switch {
 	case box == nil || len(parent.Allow) == 0:
-	case len(cfg.Allow) == 0:
+	case len(cfg.Tools.Allow) == 0:
 		a.Allow = parent.Allow
 	default: // what is in both lists of globs has no globs of its own
 		a.Allow = slices.Sorted(maps.Values(box.Names))

@@ -1,4 +1,4 @@
-package outside_test
+package external_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/toold-dev/toold/hook/outside"
+	"github.com/toold-dev/toold/hook/external"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -20,7 +20,7 @@ var errDown = errors.New("down")
 // TestP11LineIsBounded: of ten thousand that come at once a few are asked, some wait, and the others hear so at once.
 func TestP11LineIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := outside.NewLine(outside.Config{Name: "slow", AtOnce: 4})
+		l := external.NewLine(external.Config{Name: "slow", AtOnce: 4})
 		var mu sync.Mutex
 		ends := map[string]int{}
 		began := time.Now()
@@ -32,7 +32,7 @@ func TestP11LineIsBounded(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
-				case errors.Is(err, outside.ErrBusy):
+				case errors.Is(err, external.ErrBusy):
 					if time.Since(began) > 0 {
 						t.Error("who was not let in had to wait")
 					}
@@ -43,12 +43,12 @@ func TestP11LineIsBounded(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if h := l.Health(); h.Running != 4 || h.Waiting != outside.MaxWaiting {
+		if h := l.Health(); h.Running != 4 || h.Waiting != external.MaxWaiting {
 			t.Errorf("%d running, %d waiting", h.Running, h.Waiting)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if ends["deadline"] != 4+outside.MaxWaiting || ends["busy"] != 10_000-4-outside.MaxWaiting {
+		if ends["deadline"] != 4+external.MaxWaiting || ends["busy"] != 10_000-4-external.MaxWaiting {
 			t.Errorf("ends %v", ends)
 		}
 		if h := l.Health(); h.Running != 0 || h.Waiting != 0 || h.Failed != 10_000 || h.Asked != 10_000 || !h.Failing {
@@ -59,7 +59,7 @@ func TestP11LineIsBounded(t *testing.T) {
 
 // A hook that panics gives its place back, and counts as one that failed.
 func TestPanicLeavesNoPlaceTaken(t *testing.T) {
-	l := outside.NewLine(outside.Config{Name: "h", AtOnce: 1})
+	l := external.NewLine(external.Config{Name: "h", AtOnce: 1})
 	func() {
 		defer func() { _ = recover() }()
 		_ = l.Ask(t.Context(), func(context.Context) error { panic("hook") })
@@ -70,7 +70,7 @@ func TestPanicLeavesNoPlaceTaken(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	l := outside.NewLine(outside.Config{Name: "h", AtOnce: 1})
+	l := external.NewLine(external.Config{Name: "h", AtOnce: 1})
 	answer := func(ctx context.Context, err error) { _ = l.Ask(ctx, func(context.Context) error { return err }) }
 	answer(t.Context(), nil)
 	if h := l.Health(); h.Asked != 1 || h.Failing || !h.Since.IsZero() || h.Times.Count() != 1 {

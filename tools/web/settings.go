@@ -1,16 +1,15 @@
-package config
+package web
 
 import (
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/sandbox/address"
-	"github.com/toold-dev/toold/tools/web"
+	"github.com/toold-dev/toold/setting"
 )
 
-// Web is about the tools fetch and web_search.
-type Web struct {
+// Settings declare the tools fetch and web_search.
+type Settings struct {
 	Fetch          bool          `yaml:"fetch" default:"true" help:"offer the tool fetch" see:"tools/web.md"`
 	AllowHosts     []string      `yaml:"allow_hosts" help:"hosts that may be fetched from, a leading dot for all names below; none is every host"`
 	DenyHosts      []string      `yaml:"deny_hosts" help:"hosts taken from these"`
@@ -23,27 +22,29 @@ type Web struct {
 	SearchKeyFile  string        `yaml:"search_key_file" help:"file of the key of brave"`
 }
 
-func (c *Config) validateWeb(wrong complaint) {
-	w := &c.Web
-	if _, err := address.ParsePrefixes(w.AllowAddresses); err != nil {
-		wrong("web.allow_addresses", "%v", err)
+// Check implements [setting.Checker].
+func (s *Settings) Check() (wrong setting.Problems) {
+	if _, err := address.ParsePrefixes(s.AllowAddresses); err != nil {
+		wrong.Add("allow_addresses", "%v", err)
 	}
-	for key, list := range map[string][]string{"web.allow_hosts": w.AllowHosts, "web.deny_hosts": w.DenyHosts} {
-		if _, err := web.New(web.Config{AllowHosts: slices.Clone(list)}); err != nil {
-			wrong(key, "%v", err)
-		}
+	if _, err := address.ParseHosts(s.AllowHosts); err != nil {
+		wrong.Add("allow_hosts", "%v", err)
 	}
-	u, err := url.Parse(w.SearchURL)
+	if _, err := address.ParseHosts(s.DenyHosts); err != nil {
+		wrong.Add("deny_hosts", "%v", err)
+	}
+	u, err := url.Parse(s.SearchURL)
 	named := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 	switch {
-	case w.Search == "brave" && (w.SearchKeyFile == "") == (w.SearchKey == ""):
-		wrong("web.search_key", "brave needs a key: a secret, or the file of one")
-	case w.Search == "searxng" && w.SearchURL == "":
-		wrong("web.search_url", "searxng needs the URL of a server")
-	case w.SearchURL != "" && !named:
-		wrong("web.search_url", "%q is no URL such as https://search.example.com", w.SearchURL)
+	case s.Search == "brave" && setting.Given(s.SearchKey, s.SearchKeyFile) != 1:
+		wrong.Add("search_key", "brave needs a key: a secret, or the file of one")
+	case s.Search == "searxng" && s.SearchURL == "":
+		wrong.Add("search_url", "searxng needs the URL of a server")
+	case s.SearchURL != "" && !named:
+		wrong.Add("search_url", "%q is no URL such as https://search.example.com", s.SearchURL)
 	}
+	return wrong
 }
 
-// ownKey reports whether the key of the search engine is not one of the daemon's secrets.
-func (w *Web) ownKey() bool { return w.Search == "brave" && w.SearchKeyFile != "" }
+// OwnKey reports whether the key of the search engine is not one of the daemon's secrets.
+func (s *Settings) OwnKey() bool { return s.Search == "brave" && s.SearchKeyFile != "" }

@@ -1,6 +1,6 @@
-// Package outside is what hooks that live outside the daemon have in common: how many of their answers are waited for at
+// Package external has what external hooks, which run outside the daemon, have in common: how many of their answers are waited for at
 // once, and how they fare.
-package outside
+package external
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/metric"
 )
 
-// DefaultDeadline bounds one question to a hook outside the daemon.
+// DefaultDeadline bounds one question to an external hook.
 const DefaultDeadline = 5 * time.Second
 
 // MaxWaiting is how many may stand in a [Line]. A hook that hangs would else keep what every caller sends, for as long as

@@ -1,0 +1,34 @@
+package mcp
+
+import (
+	"slices"
+
+	"github.com/toold-dev/toold/setting"
+)
+
+// Settings declare which MCP servers there are.
+type Settings struct {
+	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
+	Servers []ServerSettings `yaml:"servers" help:"what the operator says of these servers"`
+}
+
+// ServerSettings are what the operator says of a server.
+type ServerSettings struct {
+	Name      string   `yaml:"name" required:"true" unique:"true" help:"its key in the file"`
+	Trust     string   `yaml:"trust" oneof:"none hints full" help:"how far its statements about the effects of its tools count; empty is none"`
+	Tools     []string `yaml:"tools" format:"glob" help:"globs on its own names of its tools; none is all"`
+	Disabled  bool     `yaml:"disabled" help:"leave the server out"`
+	Profile   string   `yaml:"profile" default:"default" help:"isolation of its process, as in bash.profile"`
+	Plaintext bool     `yaml:"plaintext" help:"allow http to another machine"`
+	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what happens to its process when it does not stop a cancelled call; empty is restart, and leave with more trust than none"`
+}
+
+// Server returns what is said of a server; the defaults when nothing is.
+func (s *Settings) Server(key string) ServerSettings {
+	if i := slices.IndexFunc(s.Servers, func(of ServerSettings) bool { return of.Name == key }); i >= 0 {
+		return s.Servers[i]
+	}
+	of := ServerSettings{Name: key}
+	setting.Fill(&of)
+	return of
+}
