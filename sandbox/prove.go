@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/toold-dev/toold/sandbox/cgroup"
 	"github.com/toold-dev/toold/sandbox/helper"
@@ -239,20 +238,30 @@ func (l *lure) udp() []byte {
 	return helper.Address([4]byte{127, 0, 0, 1}, l.packet.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 }
 
-// received counts what has come. What was sent on the loopback device is there at once.
+// received counts what has come. What was sent on the loopback device is there at once, so the sockets are asked without waiting: a deadline,
+// however short, could pass before a busy machine asks.
 func (l *lure) received() (n int) {
-	now := time.Now().Add(time.Millisecond)
-	if l.stream.SetDeadline(now) == nil {
-		if c, err := l.stream.Accept(); err == nil {
-			n++
-			c.Close()
+	asked := func(c syscall.Conn, ask func(fd int) error) {
+		raw, err := c.SyscallConn()
+		if err == nil {
+			_ = raw.Control(func(fd uintptr) {
+				if ask(int(fd)) == nil {
+					n++
+				}
+			})
 		}
 	}
-	if l.packet.SetReadDeadline(now) == nil {
-		if _, _, err := l.packet.ReadFrom(make([]byte, 8)); err == nil {
-			n++
+	asked(l.stream, func(fd int) error {
+		c, _, err := syscall.Accept4(fd, syscall.SOCK_CLOEXEC)
+		if err == nil {
+			err = syscall.Close(c)
 		}
-	}
+		return err
+	})
+	asked(l.packet, func(fd int) error {
+		_, _, err := syscall.Recvfrom(fd, make([]byte, 8), syscall.MSG_DONTWAIT)
+		return err
+	})
 	return n
 }
 
