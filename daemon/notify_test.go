@@ -285,7 +285,7 @@ func TestNotifySettings(t *testing.T) {
 	for entry, want := range map[string]string{
 		"url: 'https://x.example', secret_file: " + secret:                                 "notify.targets[0].name: is required: ",
 		"name: a, secret_file: " + secret:                                                  "notify.targets[0].url: is required: ",
-		"name: a, url: 'https://x.example'":                                                "notify.targets[0]: needs one of secret and secret_file",
+		"name: a, url: 'https://x.example'":                                                "notify.targets[0].secret_file: want at least one secret",
 		"name: a, url: 'https://x.example', secret_file: " + empty:                         "holds no secret",
 		"name: a, url: 'https://x.example', secret_file: /no-such-file":                    "no such file",
 		"name: a, url: 'http://x.example', secret_file: " + secret:                         "url: http is for this machine alone",
