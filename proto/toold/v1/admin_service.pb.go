@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// LogLevel is the least that is logged.
+// LogLevel is the lowest level that is logged.
 type LogLevel int32
 
 const (
@@ -133,9 +133,9 @@ type GetInfoResponse struct {
 	Addresses []*Address `protobuf:"bytes,6,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// What it refuses or cuts.
 	Limits *Limits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
-	// Names of parts that this daemon has, sorted; a client asks here before it uses a later one.
+	// Names of parts that this daemon has, sorted; a client checks here before it uses a newer one.
 	Features []string `protobuf:"bytes,8,rep,name=features,proto3" json:"features,omitempty"`
-	// What the canary run at start or reload showed.
+	// The result of the canary run at start or reload.
 	IsolationFacts []*IsolationFact `protobuf:"bytes,9,rep,name=isolation_facts,json=isolationFacts,proto3" json:"isolation_facts,omitempty"`
 	// `sqlite`.
 	Store string `protobuf:"bytes,10,opt,name=store,proto3" json:"store,omitempty"`
@@ -143,10 +143,10 @@ type GetInfoResponse struct {
 	Draining bool `protobuf:"varint,11,opt,name=draining,proto3" json:"draining,omitempty"`
 	// The namespace of the principal that asks.
 	Namespace string `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Unfinished calls of that namespace which wait for an operator because the store was copied or restored; see ReleaseCalls. For
+	// Unfinished calls of that namespace that are held because the store was copied or restored; see ReleaseCalls. For
 	// operators and viewers; 0 for others.
 	HeldCalls int64 `protobuf:"varint,13,opt,name=held_calls,json=heldCalls,proto3" json:"held_calls,omitempty"`
-	// The hooks outside the daemon, in configured order; for operators, viewers and admins. Places and errors are for admins only.
+	// The external hooks, in configured order; for operators, viewers and admins. Places and errors are for admins only.
 	Hooks         []*HookState `protobuf:"bytes,14,rep,name=hooks,proto3" json:"hooks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -280,7 +280,7 @@ func (x *GetInfoResponse) GetHooks() []*HookState {
 	return nil
 }
 
-// HookState is how a hook outside the daemon fares.
+// HookState is the state of an external hook.
 type HookState struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As configured.
@@ -289,19 +289,19 @@ type HookState struct {
 	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// The program, or the address of the service.
 	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
-	// True when the newest question had no good answer.
+	// True when the latest question failed.
 	Failing bool `protobuf:"varint,4,opt,name=failing,proto3" json:"failing,omitempty"`
 	// When `failing` changed last; absent when it never did.
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
-	// What was wrong the last time; stays when it answers again.
+	// The latest error; it remains when the hook answers again.
 	LastError string `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Questions that ended since the daemon started, or since the hook was changed.
 	Asked int64 `protobuf:"varint,7,opt,name=asked,proto3" json:"asked,omitempty"`
-	// Those without a good answer.
+	// Those that failed.
 	Failed int64 `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Questions that are asked now.
+	// Questions in progress.
 	Running int32 `protobuf:"varint,9,opt,name=running,proto3" json:"running,omitempty"`
-	// Questions that wait for a place.
+	// Questions that wait until another one has ended.
 	Waiting       int32 `protobuf:"varint,10,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -407,14 +407,14 @@ func (x *HookState) GetWaiting() int32 {
 	return 0
 }
 
-// Address is where a daemon listens.
+// Address is an address of a listener.
 type Address struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `unix` or `tcp`.
 	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	// A path, or host and port.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	// Whether TLS is required there.
+	// True when TLS is required.
 	Tls           bool `protobuf:"varint,3,opt,name=tls,proto3" json:"tls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -471,10 +471,10 @@ func (x *Address) GetTls() bool {
 	return false
 }
 
-// Limits are in bytes and as configured; the hard ceilings are in the documentation.
+// Limits are in bytes unless a field says otherwise, as configured. docs/reference/limits.md has the fixed bounds.
 type Limits struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of CallSpec.arguments; a descriptor may say less.
+	// Of CallSpec.arguments; a descriptor may have a smaller one.
 	Arguments int64 `protobuf:"varint,1,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// Of a result as it travels.
 	Result int64 `protobuf:"varint,2,opt,name=result,proto3" json:"result,omitempty"`
@@ -494,11 +494,11 @@ type Limits struct {
 	Suspension *durationpb.Duration `protobuf:"bytes,9,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	// How long terminal calls are kept.
 	Retention *durationpb.Duration `protobuf:"bytes,10,opt,name=retention,proto3" json:"retention,omitempty"`
-	// Calls, not bytes: how many of one namespace run at once; 0 is as many as there are places.
+	// Calls, not bytes: how many of one namespace run at once; 0 is no limit of its own.
 	RunningCallsNamespace int32 `protobuf:"varint,11,opt,name=running_calls_namespace,json=runningCallsNamespace,proto3" json:"running_calls_namespace,omitempty"`
-	// How many of one principal; 0 is as many as there are places.
+	// How many of one principal; 0 is no limit of its own.
 	RunningCallsPrincipal int32 `protobuf:"varint,12,opt,name=running_calls_principal,json=runningCallsPrincipal,proto3" json:"running_calls_principal,omitempty"`
-	// How many of one tool; the first entry that matches holds.
+	// How many of one tool; the first matching entry is used.
 	RunningCallsTools []*ToolLimit `protobuf:"bytes,13,rep,name=running_calls_tools,json=runningCallsTools,proto3" json:"running_calls_tools,omitempty"`
 	// How many of one namespace wait before new ones are refused.
 	QueuedCallsNamespace int32 `protobuf:"varint,14,opt,name=queued_calls_namespace,json=queuedCallsNamespace,proto3" json:"queued_calls_namespace,omitempty"`
@@ -510,19 +510,19 @@ type Limits struct {
 	OpenSuspensionsPrincipal int32 `protobuf:"varint,17,opt,name=open_suspensions_principal,json=openSuspensionsPrincipal,proto3" json:"open_suspensions_principal,omitempty"`
 	// Failures of a source with UPSTREAM, in a row, after which its calls are refused for a time; 0 is never.
 	CircuitFailures int32 `protobuf:"varint,18,opt,name=circuit_failures,json=circuitFailures,proto3" json:"circuit_failures,omitempty"`
-	// For how long they are refused before one tries.
+	// How long they are refused before one call tries again.
 	CircuitOpen *durationpb.Duration `protobuf:"bytes,19,opt,name=circuit_open,json=circuitOpen,proto3" json:"circuit_open,omitempty"`
-	// About what the calls of one namespace may take in the journal and with their output; 0 is any number.
+	// Approximate bytes that the calls of one namespace may use in the journal and for output; 0 is no limit.
 	StoredBytesNamespace int64 `protobuf:"varint,20,opt,name=stored_bytes_namespace,json=storedBytesNamespace,proto3" json:"stored_bytes_namespace,omitempty"`
 	// Bytes of output that the calls of one thread may keep; more is cut. 0 is any number.
 	OutputQuotaThread int64 `protobuf:"varint,21,opt,name=output_quota_thread,json=outputQuotaThread,proto3" json:"output_quota_thread,omitempty"`
 	// Those of one namespace.
 	OutputQuotaNamespace int64 `protobuf:"varint,22,opt,name=output_quota_namespace,json=outputQuotaNamespace,proto3" json:"output_quota_namespace,omitempty"`
-	// Connections over TCP at once that have brought no credential that holds; one more ends the oldest.
+	// TCP connections at once without a valid credential; one more ends the oldest.
 	GuestConnections int32 `protobuf:"varint,23,opt,name=guest_connections,json=guestConnections,proto3" json:"guest_connections,omitempty"`
-	// Streams that such a connection may begin.
+	// Streams that such a connection may open.
 	GuestStreams int32 `protobuf:"varint,24,opt,name=guest_streams,json=guestStreams,proto3" json:"guest_streams,omitempty"`
-	// How long it may go without a credential, its handshake included.
+	// How long it may exist without a credential, with its handshake.
 	GuestTime *durationpb.Duration `protobuf:"bytes,25,opt,name=guest_time,json=guestTime,proto3" json:"guest_time,omitempty"`
 	// Streams that a client may reset in a second on one connection before the connection is read more slowly.
 	ResetsEachSecond int32 `protobuf:"varint,26,opt,name=resets_each_second,json=resetsEachSecond,proto3" json:"resets_each_second,omitempty"`
@@ -846,9 +846,9 @@ func (*ReloadRequest) Descriptor() ([]byte, []int) {
 // ReloadResponse says what changed.
 type ReloadResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names of the parts that have something new, sorted; empty when nothing changed.
+	// Names of the parts that changed, sorted; empty when nothing changed.
 	Changed []string `protobuf:"bytes,1,rep,name=changed,proto3" json:"changed,omitempty"`
-	// Names of settings that differ in the files but hold only after a restart, sorted.
+	// Names of settings whose change needs a restart, sorted.
 	NeedsRestart  []string `protobuf:"bytes,2,rep,name=needs_restart,json=needsRestart,proto3" json:"needs_restart,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -898,10 +898,10 @@ func (x *ReloadResponse) GetNeedsRestart() []string {
 	return nil
 }
 
-// DrainRequest asks to stop.
+// DrainRequest asks the daemon to stop.
 type DrainRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long running calls may take; absent is as configured, zero ends them at once.
+	// How long running calls may continue; absent is as configured, zero ends them at once.
 	Period        *durationpb.Duration `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -944,7 +944,7 @@ func (x *DrainRequest) GetPeriod() *durationpb.Duration {
 	return nil
 }
 
-// DrainResponse says what is waited for.
+// DrainResponse says how many calls still run, and until when.
 type DrainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When running calls are stopped.
@@ -1210,13 +1210,13 @@ func (x *ListQuarantinedToolsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// QuarantinedTool is a tool with another definition than the trusted one. Both are the source's own, without descriptions
+// QuarantinedTool is a tool whose definition differs from the trusted one. Both are the source's own, without descriptions
 // from the configuration.
 type QuarantinedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is trusted. Only the id and the digest are set when the rest of it cannot be read any more.
+	// The trusted definition. Only id and digest are set when the rest cannot be read.
 	Trusted *Descriptor `protobuf:"bytes,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	// What waits to be accepted; its digest is what AcceptTool takes.
+	// The new definition; AcceptTool takes its digest.
 	Waiting       *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1271,7 +1271,7 @@ type AcceptToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id. Required.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The digest of the definition that was looked at. Required.
+	// The digest of the definition to accept. Required.
 	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1321,7 +1321,7 @@ func (x *AcceptToolRequest) GetDigest() string {
 	return ""
 }
 
-// AcceptToolResponse is the tool as it is in force from now on.
+// AcceptToolResponse is the accepted tool.
 type AcceptToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With the description from the configuration when there is one.
@@ -1378,8 +1378,7 @@ type ReleaseCallsRequest struct {
 	ThreadId string `protobuf:"bytes,3,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// These, at most 1,000.
 	CallIds []string `protobuf:"bytes,4,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
-	// Ends them instead, as CancelCall does: CANCELLED, with executed UNKNOWN when an attempt had begun in this store, else
-	// NOT_STARTED.
+	// Ends the calls instead of releasing them: CANCELLED, with executed UNKNOWN when an attempt had begun, else NOT_STARTED.
 	End bool `protobuf:"varint,5,opt,name=end,proto3" json:"end,omitempty"`
 	// For the record of calls that are ended, at most 1 KiB.
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1514,10 +1513,10 @@ func (x *ReleaseCallsResponse) GetHeld() int64 {
 	return 0
 }
 
-// BackupRequest says where to.
+// BackupRequest names the directory for the copy.
 type BackupRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An absolute path on the daemon's machine, of a directory that is not there or empty. Required.
+	// An absolute path on the daemon's machine, of a directory that does not exist or is empty. Required.
 	Directory     string `protobuf:"bytes,1,opt,name=directory,proto3" json:"directory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1560,7 +1559,7 @@ func (x *BackupRequest) GetDirectory() string {
 	return ""
 }
 
-// BackupResponse says what the copy holds.
+// BackupResponse says what the copy contains.
 type BackupResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of all namespaces.
@@ -1624,10 +1623,10 @@ func (x *BackupResponse) GetBytes() int64 {
 	return 0
 }
 
-// PurgeRequest names what is erased: exactly one of its fields is set.
+// PurgeRequest names the calls to erase: exactly one of its fields must be set.
 type PurgeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most 1,000. A call that retention has removed may be among them: its answers are erased.
+	// At most 1,000. They may contain a call that retention has removed: its remembered answers are erased.
 	CallIds []string `protobuf:"bytes,1,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	// The calls of this run.
 	RunId string `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -1691,9 +1690,9 @@ func (x *PurgeRequest) GetThreadId() string {
 // PurgeResponse counts.
 type PurgeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Calls whose content is gone now.
+	// Calls whose content was erased.
 	Purged int64 `protobuf:"varint,1,opt,name=purged,proto3" json:"purged,omitempty"`
-	// Calls that had none any more.
+	// Calls that had no content any more.
 	WithoutContent int64 `protobuf:"varint,2,opt,name=without_content,json=withoutContent,proto3" json:"without_content,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1743,10 +1742,10 @@ func (x *PurgeResponse) GetWithoutContent() int64 {
 	return 0
 }
 
-// ReadAuditRequest says from where.
+// ReadAuditRequest names the position to read from.
 type ReadAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// AuditRecord.position of the last one that was read; 0 is from the beginning.
+	// AuditRecord.position of the last record of the page before; 0 is from the beginning.
 	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// 0 is 500; more than 1,000 counts as 1,000.
 	PageSize      int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -1801,9 +1800,9 @@ func (x *ReadAuditRequest) GetPageSize() int32 {
 // ReadAuditResponse is a page.
 type ReadAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most page_size; none: there are no more yet.
+	// At most page_size; none when there are no more yet.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Since when nothing has been taken by retention.
+	// Retention has removed nothing since then.
 	KeptSince     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1858,13 +1857,13 @@ type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Grows, with gaps.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// When the journal took it, by its clock.
+	// When it was stored, by the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
-	// The call that it tells of, or the operation.
+	// The call or the operation that it is about.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The call with which it was stored; empty: with none.
+	// The call with which it was stored; empty when there was none.
 	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// SHA-256 over the link of the record before and all of this one; documented at the plugin.
+	// SHA-256 over the link of the record before and all of this one; docs/reference/plugins/audit.md has the exact form.
 	Link []byte `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
 	// JSON text, byte by byte what the link covers.
 	Record        []byte `protobuf:"bytes,6,opt,name=record,proto3" json:"record,omitempty"`

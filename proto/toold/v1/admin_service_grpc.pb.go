@@ -39,75 +39,74 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AdminService is for those who run the daemon.
+// AdminService is for operators of the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
 // CallService names.
 type AdminServiceClient interface {
-	// What this daemon is and what it holds. Roles: every one.
+	// Describes the daemon: version, limits, features and isolation. Roles: every one.
 	GetInfo(ctx context.Context, in *GetInfoRequest, opts ...grpc.CallOption) (*GetInfoResponse, error)
 	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
 	// nothing. Role: admin.
 	//
 	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
-	// rules stay.
+	// rules stay in force.
 	Reload(ctx context.Context, in *ReloadRequest, opts ...grpc.CallOption) (*ReloadResponse, error)
-	// Begins to stop, as SIGTERM does: not ready, new calls UNAVAILABLE, running ones get the period, suspended ones stay,
-	// streams end with `closing`. Answers when the drain has begun; the process ends within the period and 5 s. A second one
-	// only reports. Role: admin.
+	// Begins to stop, as SIGTERM does: the daemon is not ready any more, new calls are UNAVAILABLE, running calls may use the period, suspended
+	// calls stay, and streams end with `closing`. The answer comes when the drain has begun; the process ends within the period and 5 s. A
+	// second request only reports. Role: admin.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
-	// Changes what is logged until the daemon ends. Role: admin.
+	// Changes the log level until the daemon ends. Role: admin.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
-	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
-	// their calls end with NOT_FOUND until the definition is accepted. Tools of other namespaces' workers are for admins only.
+	// The tools whose definition differs from the trusted one, with both definitions, in pages. Until the definition is accepted, such a tool is in
+	// no list and its calls end with NOT_FOUND. Tools of other namespaces' workers are for admins only.
 	// Roles: operator, admin.
 	ListQuarantinedTools(ctx context.Context, in *ListQuarantinedToolsRequest, opts ...grpc.CallOption) (*ListQuarantinedToolsResponse, error)
-	// Trusts the definition of a tool that waits. Roles: operator for the tools of its namespace's workers; admin for all, among
-	// them those that every namespace calls (PERMISSION_DENIED, reason ROLE_REQUIRED).
+	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all (PERMISSION_DENIED,
+	// reason ROLE_REQUIRED).
 	//
-	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
-	// the one that was looked at.
+	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
+	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// Where the tools come from, and how each of these sources is. The workers of other namespaces are for admins only. Roles:
+	// The sources of tools and their states. Workers of other namespaces are for admins only. Roles:
 	// operator, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
-	// What references to secrets stand for, and who is entitled, never a value. An operator gets those that its namespace is
-	// entitled to, without their places. Roles: operator, admin; check needs admin.
+	// The configured secrets and the uses that get them, never a value. An operator gets those that its namespace may use, without their
+	// places. Roles: operator, admin; check needs admin.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
-	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
-	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
-	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
-	// held in any namespace the daemon takes the store for its own; until then a restart holds unfinished calls anew.
+	// Releases or ends held calls of the caller's namespace: calls that wait because the store was copied or restored. Released calls continue as
+	// after a start of the daemon: an attempt that may have run is repeated only when that is safe, and questions can be answered and expire.
+	// Calls that are not held do not change, so that a client may repeat a request whose answer was lost. When no namespace has held calls
+	// any more, the daemon treats the store as its own; until then a restart holds unfinished calls again.
 	// Role: operator.
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error)
-	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
-	// serves. It answers when all of it is on the disk. Role: admin.
+	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The answer comes when the
+	// copy is on the disk. Role: admin.
 	//
 	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
-	// nothing is left of the copy.
+	// the incomplete copy is removed.
 	Backup(ctx context.Context, in *BackupRequest, opts ...grpc.CallOption) (*BackupResponse, error)
 	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
-	// artifacts, results, answers, reasons, labels, and with a run or thread its documents and the answers that were remembered
-	// for it. It goes from the store, from the free places of its files and from the log of its writes; the answer comes when it is
-	// gone. What stays is Call with `purge` set. Every writer waits for a good part of the time, which is that of writing the
-	// whole store anew. Backups, and what was told to others before, are out of reach. A request that was cut off may be sent
-	// again, and has to be: until one is answered, bytes may be left. Role: operator.
+	// artifacts, results, answers, reasons, labels; with a run or thread also its documents and its remembered answers. It is erased from the
+	// store, from the free space in its files and from its write-ahead log; the answer comes when that is done. Call with `purge` set remains.
+	// Purge writes the whole store again, and writers wait for a good part of that time. Backups, and data that was sent to others, are not
+	// erased. Repeat a request whose answer was lost: until one is answered, bytes may be left. Role: operator.
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
 	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
-	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
+	// these errors nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to write the store again.
 	Purge(ctx context.Context, in *PurgeRequest, opts ...grpc.CallOption) (*PurgeResponse, error)
-	// The actions of the caller's namespace that failed for good, in pages, oldest first. They go when their calls go. Role:
+	// The actions of the caller's namespace that failed for good, in pages, oldest first. They are removed with their calls. Role:
 	// operator.
 	ListDeadLetters(ctx context.Context, in *ListDeadLettersRequest, opts ...grpc.CallOption) (*ListDeadLettersResponse, error)
-	// Has an action tried again, at once and under its old id. Role: operator.
+	// Tries an action again, at once and with its old id. Role: operator.
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
-	// The chain of audit records of the caller's namespace, oldest first, as the journal keeps it. Nothing is checked: see
+	// The chain of audit records of the caller's namespace, oldest first, as the journal has it. The daemon does not check the chain: see
 	// `toold audit verify`. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
@@ -266,75 +265,74 @@ func (c *adminServiceClient) ReadAudit(ctx context.Context, in *ReadAuditRequest
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
 //
-// AdminService is for those who run the daemon.
+// AdminService is for operators of the daemon.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
 // CallService names.
 type AdminServiceServer interface {
-	// What this daemon is and what it holds. Roles: every one.
+	// Describes the daemon: version, limits, features and isolation. Roles: every one.
 	GetInfo(context.Context, *GetInfoRequest) (*GetInfoResponse, error)
 	// Reads rules and configuration again, as SIGHUP does. Either everything that can change at run time is replaced, or
 	// nothing. Role: admin.
 	//
 	// FAILED_PRECONDITION, reason CONFIG_INVALID: a file does not parse; the message names file, line and column, and the old
-	// rules stay.
+	// rules stay in force.
 	Reload(context.Context, *ReloadRequest) (*ReloadResponse, error)
-	// Begins to stop, as SIGTERM does: not ready, new calls UNAVAILABLE, running ones get the period, suspended ones stay,
-	// streams end with `closing`. Answers when the drain has begun; the process ends within the period and 5 s. A second one
-	// only reports. Role: admin.
+	// Begins to stop, as SIGTERM does: the daemon is not ready any more, new calls are UNAVAILABLE, running calls may use the period, suspended
+	// calls stay, and streams end with `closing`. The answer comes when the drain has begun; the process ends within the period and 5 s. A
+	// second request only reports. Role: admin.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
-	// Changes what is logged until the daemon ends. Role: admin.
+	// Changes the log level until the daemon ends. Role: admin.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
-	// The tools whose definitions are not those that are trusted, with both definitions, in pages. They are in no list and
-	// their calls end with NOT_FOUND until the definition is accepted. Tools of other namespaces' workers are for admins only.
+	// The tools whose definition differs from the trusted one, with both definitions, in pages. Until the definition is accepted, such a tool is in
+	// no list and its calls end with NOT_FOUND. Tools of other namespaces' workers are for admins only.
 	// Roles: operator, admin.
 	ListQuarantinedTools(context.Context, *ListQuarantinedToolsRequest) (*ListQuarantinedToolsResponse, error)
-	// Trusts the definition of a tool that waits. Roles: operator for the tools of its namespace's workers; admin for all, among
-	// them those that every namespace calls (PERMISSION_DENIED, reason ROLE_REQUIRED).
+	// Accepts the definition of a tool in quarantine. Roles: operator for tools of workers of its namespace; admin for all (PERMISSION_DENIED,
+	// reason ROLE_REQUIRED).
 	//
-	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: none waits. FAILED_PRECONDITION, reason DIGEST_MISMATCH: another one waits than
-	// the one that was looked at.
+	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
+	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// Where the tools come from, and how each of these sources is. The workers of other namespaces are for admins only. Roles:
+	// The sources of tools and their states. Workers of other namespaces are for admins only. Roles:
 	// operator, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
-	// What references to secrets stand for, and who is entitled, never a value. An operator gets those that its namespace is
-	// entitled to, without their places. Roles: operator, admin; check needs admin.
+	// The configured secrets and the uses that get them, never a value. An operator gets those that its namespace may use, without their
+	// places. Roles: operator, admin; check needs admin.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
-	// Carries on, or ends, calls of the caller's namespace that wait because the store was copied or restored. Released calls
-	// go on as after a start of the daemon: what may have run is not run again unless that is safe, questions may be answered
-	// and expire. Calls that are not held are left alone, so that a request that was cut off may be sent again. Once nothing is
-	// held in any namespace the daemon takes the store for its own; until then a restart holds unfinished calls anew.
+	// Releases or ends held calls of the caller's namespace: calls that wait because the store was copied or restored. Released calls continue as
+	// after a start of the daemon: an attempt that may have run is repeated only when that is safe, and questions can be answered and expire.
+	// Calls that are not held do not change, so that a client may repeat a request whose answer was lost. When no namespace has held calls
+	// any more, the daemon treats the store as its own; until then a restart holds unfinished calls again.
 	// Role: operator.
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND: an id that is unknown; nothing was released.
 	ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error)
-	// Writes a copy of the whole store, as it is at one moment, into a new directory on the daemon's machine, while the daemon
-	// serves. It answers when all of it is on the disk. Role: admin.
+	// Writes a consistent copy of the whole store into a new directory on the daemon's machine, while the daemon serves. The answer comes when the
+	// copy is on the disk. Role: admin.
 	//
 	// INVALID_ARGUMENT: the directory is not below one of the configured folders, or lies in a workspace.
 	// FAILED_PRECONDITION, reason BACKUP_FAILED: the directory is not empty or cannot be written, or the store cannot be read;
-	// nothing is left of the copy.
+	// the incomplete copy is removed.
 	Backup(context.Context, *BackupRequest) (*BackupResponse, error)
 	// Erases the content of calls of the caller's namespace that have ended: arguments, description, events, progress, output,
-	// artifacts, results, answers, reasons, labels, and with a run or thread its documents and the answers that were remembered
-	// for it. It goes from the store, from the free places of its files and from the log of its writes; the answer comes when it is
-	// gone. What stays is Call with `purge` set. Every writer waits for a good part of the time, which is that of writing the
-	// whole store anew. Backups, and what was told to others before, are out of reach. A request that was cut off may be sent
-	// again, and has to be: until one is answered, bytes may be left. Role: operator.
+	// artifacts, results, answers, reasons, labels; with a run or thread also its documents and its remembered answers. It is erased from the
+	// store, from the free space in its files and from its write-ahead log; the answer comes when that is done. Call with `purge` set remains.
+	// Purge writes the whole store again, and writers wait for a good part of that time. Backups, and data that was sent to others, are not
+	// erased. Repeat a request whose answer was lost: until one is answered, bytes may be left. Role: operator.
 	//
 	// NOT_FOUND, reason CALL_NOT_FOUND, RUN_NOT_FOUND, THREAD_NOT_FOUND; FAILED_PRECONDITION, reason CALL_NOT_ENDED: a call that
 	// has to be cancelled first, named in the metadata; DATA_LOSS, reason CALL_CORRUPT: a call whose record cannot be read. With
-	// these nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: there is no room to write the store anew.
+	// these errors nothing was erased. RESOURCE_EXHAUSTED, reason STORAGE_FULL: the disk has no space to write the store again.
 	Purge(context.Context, *PurgeRequest) (*PurgeResponse, error)
-	// The actions of the caller's namespace that failed for good, in pages, oldest first. They go when their calls go. Role:
+	// The actions of the caller's namespace that failed for good, in pages, oldest first. They are removed with their calls. Role:
 	// operator.
 	ListDeadLetters(context.Context, *ListDeadLettersRequest) (*ListDeadLettersResponse, error)
-	// Has an action tried again, at once and under its old id. Role: operator.
+	// Tries an action again, at once and with its old id. Role: operator.
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: no such action failed for good. DATA_LOSS, reason ACTION_CORRUPT.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
-	// The chain of audit records of the caller's namespace, oldest first, as the journal keeps it. Nothing is checked: see
+	// The chain of audit records of the caller's namespace, oldest first, as the journal has it. The daemon does not check the chain: see
 	// `toold audit verify`. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.

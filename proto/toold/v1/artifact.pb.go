@@ -21,13 +21,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ReadArtifactRequest names a range of bytes or lines, or what to look for.
+// ReadArtifactRequest asks for a range of bytes or lines, or for the lines that match a pattern.
 type ReadArtifactRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The name of an artifact, or of an output stream such as stdout. Required. What models are told as
-	// artifact://CALL/NAME has both, escaped as in the path of a URL.
+	// The name of an artifact, or of an output stream such as stdout. Required. The handle
+	// artifact://CALL/NAME, which models read, has call_id and name, escaped as in the path of a URL.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// In bytes from the beginning, 0 or more. Not with lines.
 	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
@@ -35,7 +35,7 @@ type ReadArtifactRequest struct {
 	Limit int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	// Whole lines in place of a range of bytes. Not with search.
 	Lines *ArtifactLines `protobuf:"bytes,5,opt,name=lines,proto3" json:"lines,omitempty"`
-	// The lines in which something stands in place of data, from offset on.
+	// The matching lines from offset on, in place of data.
 	Search        *ArtifactSearch `protobuf:"bytes,6,opt,name=search,proto3" json:"search,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -118,7 +118,7 @@ type ArtifactLines struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
-	// 1 or more. Fewer come when there are no more, or when limit cuts the last one: it goes on at next_offset.
+	// 1 or more. The answer has fewer at the end, and when limit cuts the last one: the rest begins at next_offset.
 	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -168,14 +168,14 @@ func (x *ArtifactLines) GetCount() int64 {
 	return 0
 }
 
-// ArtifactSearch is what to look for in each line. A request looks for about 5 s at most; next_offset goes on.
+// ArtifactSearch is a pattern for single lines. A request searches for about 5 s at most; the next one continues at next_offset.
 type ArtifactSearch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The text, at most 1 KiB. Required.
 	Pattern string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	// The pattern is a regular expression in RE2 syntax.
 	Regexp bool `protobuf:"varint,2,opt,name=regexp,proto3" json:"regexp,omitempty"`
-	// Upper and lower case are alike.
+	// The case of letters is ignored.
 	IgnoreCase bool `protobuf:"varint,3,opt,name=ignore_case,json=ignoreCase,proto3" json:"ignore_case,omitempty"`
 	// Matches to return: 0 is 100; more than 1,000 counts as 1,000.
 	Limit         int32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -241,24 +241,24 @@ func (x *ArtifactSearch) GetLimit() int32 {
 	return 0
 }
 
-// ReadArtifactResponse is what there is of it.
+// ReadArtifactResponse is the part that was asked for.
 type ReadArtifactResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty at the end, and for a search.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// In bytes, so far.
 	TotalSize int64 `protobuf:"varint,2,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// True when nothing will follow. False at the end of a stream whose call still runs: watch the call to hear of more.
+	// True when nothing follows. False at the end of a stream whose call still runs: watch the call for more output.
 	Eof bool `protobuf:"varint,3,opt,name=eof,proto3" json:"eof,omitempty"`
 	// RFC 6838 media type; empty is unknown.
 	MimeType string `protobuf:"bytes,4,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// What the next request names to go on behind data, or behind what was searched.
+	// The offset for the next request: the end of data, or of the part that was searched.
 	NextOffset int64 `protobuf:"varint,5,opt,name=next_offset,json=nextOffset,proto3" json:"next_offset,omitempty"`
-	// Of data, from 1; 0 for a range of bytes.
+	// The number of the first line of data, from 1; 0 for a range of bytes.
 	FirstLine int64 `protobuf:"varint,6,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"`
-	// That data holds, a last one that is cut included.
+	// How many lines data has, with a last one that is cut.
 	LineCount int64 `protobuf:"varint,7,opt,name=line_count,json=lineCount,proto3" json:"line_count,omitempty"`
-	// Of a search, in order.
+	// The matches of a search, in order.
 	Matches       []*ArtifactMatch `protobuf:"bytes,8,rep,name=matches,proto3" json:"matches,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,16 +350,16 @@ func (x *ReadArtifactResponse) GetMatches() []*ArtifactMatch {
 	return nil
 }
 
-// ArtifactMatch is a line in which a pattern stands.
+// ArtifactMatch is a line that matches.
 type ArtifactMatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From 1.
 	Line int64 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
-	// Of the first match in the line, in bytes from the beginning of the artifact.
+	// The position of the first match in the line, in bytes from the beginning of the artifact.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The line without its end; of a long one about 1,000 bytes around the match. What is not UTF-8 became U+FFFD.
+	// The line without its end; of a long one about 1,000 bytes around the match. Bytes that are not UTF-8 are replaced by U+FFFD.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	// The text is not the whole line.
+	// True when the text is not the whole line.
 	Truncated     bool `protobuf:"varint,4,opt,name=truncated,proto3" json:"truncated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Mutability decides the durability class, what may run again after a crash, and what may run side by side.
+// Mutability decides the durability of a call, whether it may run again after a crash, and which calls may run at the same time.
 type Mutability int32
 
 const (
@@ -71,14 +71,14 @@ func (Mutability) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{0}
 }
 
-// Safety is the worst sort of thing that a call may do.
+// Safety is the most severe effect that a call may have.
 type Safety int32
 
 const (
 	Safety_SAFETY_UNSPECIFIED Safety = 0
 	Safety_SAFETY_READ_ONLY   Safety = 1
 	Safety_SAFETY_MUTATING    Safety = 2
-	// Destroys what cannot be brought back.
+	// Destroys things that cannot be restored.
 	Safety_SAFETY_DESTRUCTIVE Safety = 3
 	// Talks to other machines.
 	Safety_SAFETY_NETWORK Safety = 4
@@ -129,16 +129,16 @@ func (Safety) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{1}
 }
 
-// Tier is how much of a person's attention a call needs, before policy has its say.
+// Tier says who has to agree to a call. Policy may change it.
 type Tier int32
 
 const (
 	Tier_TIER_UNSPECIFIED Tier = 0
-	// None.
+	// Nobody.
 	Tier_TIER_OBSERVE Tier = 1
-	// Somebody agrees; the caller may.
+	// A person; it may be the caller.
 	Tier_TIER_CONFIRM Tier = 2
-	// Somebody other than the caller agrees.
+	// A person other than the caller.
 	Tier_TIER_ESCALATE Tier = 3
 )
 
@@ -185,7 +185,7 @@ func (Tier) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{2}
 }
 
-// Kind is the sort of thing that a call does, for people, icons and filters. Nothing is decided by it.
+// Kind is a category of calls for people, icons and filters. No decision depends on it.
 type Kind int32
 
 const (
@@ -256,19 +256,19 @@ func (Kind) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{3}
 }
 
-// Assessment is what a call would do to the world. In a call it holds for the effective arguments; in a descriptor the
-// same shape holds while the arguments are unknown. No field is unspecified: defaults are written out.
+// Assessment describes the effects of a call. In a call it is for the effective arguments; in a descriptor it is for any arguments. No
+// field is unspecified: defaults are written out.
 type Assessment struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Default MUTATING.
 	Mutability Mutability `protobuf:"varint,1,opt,name=mutability,proto3,enum=toold.v1.Mutability" json:"mutability,omitempty"`
-	// Default: as the mutability says.
+	// Default: READ_ONLY or MUTATING, as the mutability.
 	Safety Safety `protobuf:"varint,2,opt,name=safety,proto3,enum=toold.v1.Safety" json:"safety,omitempty"`
 	// Default CONFIRM.
 	Tier Tier `protobuf:"varint,3,opt,name=tier,proto3,enum=toold.v1.Tier" json:"tier,omitempty"`
-	// True when calls of one thread may run beside each other.
+	// True when calls of one thread may run at the same time.
 	ConcurrencySafe bool `protobuf:"varint,4,opt,name=concurrency_safe,json=concurrencySafe,proto3" json:"concurrency_safe,omitempty"`
-	// True when it reaches things that the operator does not own.
+	// True when it reaches systems that the operator does not own.
 	OpenWorld     bool `protobuf:"varint,5,opt,name=open_world,json=openWorld,proto3" json:"open_world,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -339,22 +339,21 @@ func (x *Assessment) GetOpenWorld() bool {
 	return false
 }
 
-// Description tells a person what one call would do. It is made by the tool, from the effective arguments; what it quotes
-// is untrusted text.
+// Description says for people what one call would do. The tool makes it from the effective arguments. Text that it quotes is untrusted.
 type Description struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Always set; OTHER when the tool says nothing and its effects suggest nothing.
+	// Always set; OTHER when neither the tool nor its effects say more.
 	Kind Kind `protobuf:"varint,1,opt,name=kind,proto3,enum=toold.v1.Kind" json:"kind,omitempty"`
 	// One line, such as `Edit src/main.go`.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	// What the call touches; may be incomplete.
+	// Files that the call reads or changes; may be incomplete.
 	Locations []*Location `protobuf:"bytes,3,rep,name=locations,proto3" json:"locations,omitempty"`
-	// What it would do in detail: a diff, a command.
+	// The effect in detail: a diff, a command.
 	Preview []*Content `protobuf:"bytes,4,rep,name=preview,proto3" json:"preview,omitempty"`
-	// What an approver should know, one sentence each, such as that a file changed since it was read.
+	// Facts for the approver, one sentence each, such as that a file changed since it was read.
 	Notes []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
-	// What the description was made from, such as the hash of a file. Opaque; the tool compares it when it resumes, so that
-	// an approval does not cover a world that has moved since.
+	// The state that the description was made from, such as the hash of a file. Opaque. The tool compares it when the call resumes, so that an
+	// approval does not cover a state that has changed since.
 	Basis string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
 	// True when the tool could not describe the call (error, panic, over 200 ms): title and preview then only show the
 	// tool's name and the arguments.
@@ -442,7 +441,7 @@ func (x *Description) GetDegraded() bool {
 	return false
 }
 
-// Location is a place that a call touches.
+// Location is a place in a file that a call reads or changes.
 type Location struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Relative to the workspace, with slashes.

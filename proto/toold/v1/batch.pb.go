@@ -21,16 +21,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// BatchStrategy says which calls of a batch run beside each other.
+// BatchStrategy says which calls of a batch run at the same time.
 type BatchStrategy int32
 
 const (
 	// As SEQUENTIAL.
 	BatchStrategy_BATCH_STRATEGY_UNSPECIFIED BatchStrategy = 0
-	// One after the other, in model order. A question of a tool itself stops the batch until it is answered; a gate's question
-	// lets the others go on.
+	// One after the other, in model order. When a tool itself asks a question, the batch waits for the answer; when a gate asks,
+	// the other calls continue.
 	BatchStrategy_BATCH_STRATEGY_SEQUENTIAL BatchStrategy = 1
-	// Neighbours that are read-only and concurrency-safe run together, every other call alone.
+	// Adjacent calls that are read-only and concurrency-safe run together; every other call runs alone.
 	BatchStrategy_BATCH_STRATEGY_AUTO BatchStrategy = 2
 	// All gates are asked, then all calls run together, whatever they do.
 	BatchStrategy_BATCH_STRATEGY_PARALLEL BatchStrategy = 3
@@ -79,13 +79,13 @@ func (BatchStrategy) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_batch_proto_rawDescGZIP(), []int{0}
 }
 
-// BatchReplay says when calls go on whose questions were answered.
+// BatchReplay says when calls resume after their questions were answered.
 type BatchReplay int32
 
 const (
 	// As IMMEDIATE.
 	BatchReplay_BATCH_REPLAY_UNSPECIFIED BatchReplay = 0
-	// Each answer carries its call on, as the strategy lets it.
+	// Each answer resumes its call, as far as the strategy allows.
 	BatchReplay_BATCH_REPLAY_IMMEDIATE BatchReplay = 1
 	// They wait until no question of the batch is open.
 	BatchReplay_BATCH_REPLAY_ALL_DECIDED BatchReplay = 2
@@ -139,13 +139,13 @@ type BatchSpec struct {
 	Calls []*CallSpec `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	// 16 to 64 characters, unique in the namespace for ever. Sent again with the same calls and options it attaches to the
 	// batch; with others it is ALREADY_EXISTS BATCH_ID_REUSED; after the batch was trimmed FAILED_PRECONDITION BATCH_EXPIRED.
-	// Empty: toold makes a UUIDv7, which `accepted` tells, and a repeat is a second batch.
+	// Empty: toold makes a UUIDv7, which `accepted` contains, and a repeated request is a second batch.
 	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// Unspecified is SEQUENTIAL.
 	Strategy BatchStrategy `protobuf:"varint,3,opt,name=strategy,proto3,enum=toold.v1.BatchStrategy" json:"strategy,omitempty"`
 	// How many calls execute at once; 0 is no bound.
 	MaxParallel int32 `protobuf:"varint,4,opt,name=max_parallel,json=maxParallel,proto3" json:"max_parallel,omitempty"`
-	// When a call did not succeed, those that have not started end FAILED INTERRUPTED, reason BATCH. What runs goes on.
+	// When a call did not succeed, those that have not started end FAILED INTERRUPTED, reason BATCH. Calls that run continue.
 	FailFast bool `protobuf:"varint,5,opt,name=fail_fast,json=failFast,proto3" json:"fail_fast,omitempty"`
 	// Unspecified is IMMEDIATE.
 	Replay        BatchReplay `protobuf:"varint,6,opt,name=replay,proto3,enum=toold.v1.BatchReplay" json:"replay,omitempty"`
@@ -225,7 +225,7 @@ func (x *BatchSpec) GetReplay() BatchReplay {
 	return BatchReplay_BATCH_REPLAY_UNSPECIFIED
 }
 
-// BatchResult is what became of a call of a batch.
+// BatchResult is the outcome of a call of a batch, or its state.
 type BatchResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -325,14 +325,14 @@ func (x *BatchResult) GetSuspensionId() string {
 	return ""
 }
 
-// BatchFinished says that nothing of the batch can move any more, for now or for good. The stream ends behind it.
+// BatchFinished says that no call of the batch can make progress without an answer, or that all have ended. It is the last frame of the stream.
 type BatchFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The batch.
 	BatchId string `protobuf:"bytes,1,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// One for each call, in model order.
 	Results []*BatchResult `protobuf:"bytes,2,rep,name=results,proto3" json:"results,omitempty"`
-	// The calls that have not ended, in model order. They go on when their questions are answered.
+	// The calls that have not ended, in model order. They resume when their questions are answered.
 	Open          []string `protobuf:"bytes,3,rep,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// CallStatus is where a call stands. SUCCEEDED, FAILED and CANCELLED are terminal and never change again.
+// CallStatus is the state of a call. SUCCEEDED, FAILED and CANCELLED are terminal and never change again.
 type CallStatus int32
 
 const (
@@ -33,7 +33,7 @@ const (
 	CallStatus_CALL_STATUS_RUNNING CallStatus = 2
 	// Waits for a decision and holds nothing but its record.
 	CallStatus_CALL_STATUS_SUSPENDED CallStatus = 3
-	// A decision is committed and being applied; or it was cancelled while SUSPENDED, and ends when calls that it made have.
+	// A decision is committed and is being applied. Or the call was cancelled while SUSPENDED, and ends when the calls that it made have ended.
 	CallStatus_CALL_STATUS_RESUMING  CallStatus = 4
 	CallStatus_CALL_STATUS_SUCCEEDED CallStatus = 5
 	CallStatus_CALL_STATUS_FAILED    CallStatus = 6
@@ -91,16 +91,16 @@ func (CallStatus) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{0}
 }
 
-// Executed says how far the tool itself got.
+// Executed says how far the execution of the tool got.
 type Executed int32
 
 const (
 	Executed_EXECUTED_UNSPECIFIED Executed = 0
 	Executed_EXECUTED_NOT_STARTED Executed = 1
-	// It began, was stopped, and its processes are dead.
+	// The tool began and was stopped; its processes are dead.
 	Executed_EXECUTED_STARTED  Executed = 2
 	Executed_EXECUTED_FINISHED Executed = 3
-	// Nobody saw its end.
+	// The end of the tool was not observed.
 	Executed_EXECUTED_UNKNOWN Executed = 4
 )
 
@@ -149,15 +149,15 @@ func (Executed) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{1}
 }
 
-// Durability is a call's class, fixed before its first event.
+// Durability says when events of a call are stored. It is fixed before the first event.
 type Durability int32
 
 const (
 	Durability_DURABILITY_UNSPECIFIED Durability = 0
-	// Everything that is told is in the journal first.
+	// Every event is in the journal before it is published.
 	Durability_DURABILITY_SYNC Durability = 1
-	// Read-only: events are told at once and written within 50 ms. A crash may forget the call; the same call_id then simply
-	// runs again, under a new epoch.
+	// For read-only calls: events are published at once and written within 50 ms. After a crash the daemon may not know the call; the same
+	// call_id then runs again, under a new epoch.
 	Durability_DURABILITY_BEHIND Durability = 2
 )
 
@@ -202,7 +202,7 @@ func (Durability) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{2}
 }
 
-// RunMode says whether somebody is there to answer.
+// RunMode says whether a person can answer questions of the run.
 type RunMode int32
 
 const (
@@ -254,7 +254,7 @@ func (RunMode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{3}
 }
 
-// RunState is where a run stands.
+// RunState is the state of a run.
 type RunState int32
 
 const (
@@ -264,7 +264,7 @@ const (
 	RunState_RUN_STATE_WAITING RunState = 2
 	// A gate blocked a call. New calls are refused with FAILED_PRECONDITION, reason RUN_BLOCKED, until EndRun.
 	RunState_RUN_STATE_BLOCKED RunState = 3
-	// A later call with its run_id opens it anew.
+	// A later call with its run_id opens it again.
 	RunState_RUN_STATE_ENDED RunState = 4
 )
 
@@ -313,7 +313,7 @@ func (RunState) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{4}
 }
 
-// VerdictAction is what a gate says.
+// VerdictAction is the decision of a gate.
 type VerdictAction int32
 
 const (
@@ -325,10 +325,10 @@ const (
 	VerdictAction_VERDICT_ACTION_SUSPEND VerdictAction = 3
 	// The tool does not run; the gate's result replaces its result. A refusal is VERDICT_ACTION_DENY.
 	VerdictAction_VERDICT_ACTION_SET_RESULT VerdictAction = 4
-	// The gate erred, panicked or was late. It refuses the call (DENIED, reason HOOK_FAILED) unless it is configured to allow
-	// or block.
+	// The gate returned an error, panicked or exceeded its deadline. The call is refused (DENIED, reason HOOK_FAILED) unless the configuration
+	// says to allow it or to block its run.
 	VerdictAction_VERDICT_ACTION_FAILED VerdictAction = 5
-	// The call fails with DENIED and its run continues. It counts as SET_RESULT beside other verdicts.
+	// The call fails with DENIED and its run continues. It has the same rank as SET_RESULT.
 	VerdictAction_VERDICT_ACTION_DENY VerdictAction = 6
 )
 
@@ -381,7 +381,7 @@ func (VerdictAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
-// CallSpec is what an orchestrator asks for. The namespace and the caller come from authentication.
+// CallSpec is the request for one call. The namespace and the caller come from authentication.
 //
 // Numbers 10 to 15 are kept for batches and sessions.
 type CallSpec struct {
@@ -398,14 +398,14 @@ type CallSpec struct {
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent: the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
-	// The id that the model gave to the call, at most 256 bytes; kept and told, never interpreted.
+	// The id that the model gave to the call, at most 256 bytes. toold stores and publishes it, and never interprets it.
 	ModelCallId string `protobuf:"bytes,5,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// Absent fields are the tool's, then the daemon's.
+	// For an absent field the timeout of the tool holds, then that of the daemon.
 	Timeouts *Timeouts `protobuf:"bytes,6,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
-	// How long a call that its client left goes on while nobody watches it by name: absent is the daemon's default (30 s),
-	// zero ends it at once. Not looked at when attaching, nor for a call that was ever suspended.
+	// How long the call continues after its last watcher has left: absent is the daemon's default (30 s), zero ends the call at once. A watch
+	// of a run, thread or namespace does not count. Ignored when attaching, and for a call that was ever suspended.
 	Linger *durationpb.Duration `protobuf:"bytes,7,opt,name=linger,proto3" json:"linger,omitempty"`
-	// The call goes on without watchers. Excludes `linger`.
+	// The call continues without watchers. Excludes `linger`.
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
 	// The call_id of a call that this one runs again: one of the same caller and tool that ended FAILED or CANCELLED. Other
 	// calls are refused, RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has an idempotency key of its own.
@@ -507,17 +507,17 @@ func (x *CallSpec) GetRetryOf() string {
 	return ""
 }
 
-// Run is the orchestrator's turn that a call belongs to. Ids are the orchestrator's, at most 128 bytes. What the first call
-// of a run says stands in each call's own record; nothing is inherited.
+// Run is the activation of an agent that a call belongs to. The orchestrator makes the ids, of at most 128 bytes. Each call sends all of it:
+// a call inherits nothing from earlier calls of its run.
 //
 // Numbers 12 to 15 are kept for what else a run declares.
 type Run struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The turn. Empty: none.
+	// The run. Empty: none.
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The conversation. Empty: none; documents of the thread and the order of its calls need one.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// On whose side the call is asked for.
+	// The agent whose model requested the call.
 	Agent *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
 	// Unspecified is ATTENDED.
 	Mode RunMode `protobuf:"varint,4,opt,name=mode,proto3,enum=toold.v1.RunMode" json:"mode,omitempty"`
@@ -533,8 +533,8 @@ type Run struct {
 	OnBehalfOf string `protobuf:"bytes,9,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
 	// At most 64, keys and values at most 256 bytes; for rules, filters and logs.
 	Labels map[string]string `protobuf:"bytes,10,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// What the frontend of the run executes: at most 64, 256 KiB in all. They are nobody else's, and no other call's: each
-	// call names what it may use. In Call.run there is the one that was called.
+	// Tools that the frontend of the run executes: at most 64, 256 KiB together. They exist for this call alone: each call declares what it may
+	// use. Call.run contains only the one that was called.
 	FrontendTools []*FrontendTool `protobuf:"bytes,11,rep,name=frontend_tools,json=frontendTools,proto3" json:"frontend_tools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -647,9 +647,9 @@ func (x *Run) GetFrontendTools() []*FrontendTool {
 	return nil
 }
 
-// FrontendTool is declared by the caller. A call of it is checked and gated like any other, needs confirmation at least, and
-// then suspends with the action `frontend`; the result of the decision becomes the data of its result. The declaration is
-// part of what makes two requests with one call_id the same.
+// FrontendTool is declared by the caller. A call of it is checked and gated like any other and needs at least confirmation. Then it suspends
+// with the action `frontend`, and the result of the decision becomes the data of its result. Two requests with one call_id are the same only
+// when they have the same declaration.
 type FrontendTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As Descriptor.id, and beginning with `fe_`, as no tool of the daemon does. Required.
@@ -722,7 +722,7 @@ func (x *FrontendTool) GetResponseSchema() string {
 	return ""
 }
 
-// Agent is what the orchestrator runs.
+// Agent describes the agent that the orchestrator runs.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's name for it, at most 128 bytes.
@@ -791,7 +791,7 @@ type OfferedTools struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty is `*`.
 	Allow []string `protobuf:"bytes,1,rep,name=allow,proto3" json:"allow,omitempty"`
-	// Taken away from `allow`.
+	// Removed from `allow`.
 	Exclude       []string `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -987,11 +987,11 @@ type Attempt struct {
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// When the intent was written.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// Absent while it runs and when nobody saw its end.
+	// Absent while it runs, and when its end was not observed.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Not set yet. A result that came when the attempt counted for nothing any more is kept in the journal and never applied.
+	// Not set yet. The journal keeps a result that arrived after the attempt was over; toold never applies it.
 	LateResult *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
-	// Set when the tool started work that goes on elsewhere; the attempt has ended when that has.
+	// Set when the tool started work that continues outside the daemon. The attempt ends when that work ends.
 	Operation     *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1069,12 +1069,12 @@ func (x *Attempt) GetOperation() *Operation {
 	return nil
 }
 
-// Operation is work of a call that goes on outside of the daemon. The call is RUNNING and holds nothing meanwhile.
+// Operation is work of a call that continues outside the daemon. The call is RUNNING and holds no slot meanwhile.
 type Operation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool's name for it.
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// When the call fails if it has not ended.
+	// When the call fails if the work has not ended.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1124,16 +1124,16 @@ func (x *Operation) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// CancelRequest is a stored wish to end a call. It wins over a decision that is not yet committed.
+// CancelRequest is a stored request to end a call. It has precedence over a decision that is not yet committed.
 type CancelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For the record.
 	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Who asked.
+	// The principal that asked.
 	RequestedBy *Principal `protobuf:"bytes,2,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	// By the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// What asked, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, SUPERSEDED, CALLER_GONE, PARENT.
+	// The reason of the request as a code, UPPER_SNAKE_CASE, such as CLIENT, RUN_ENDED, SUPERSEDED, CALLER_GONE, PARENT.
 	Cause         string `protobuf:"bytes,4,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1200,7 +1200,7 @@ func (x *CancelRequest) GetCause() string {
 // Purge says that the content of a call was erased.
 type Purge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who did it.
+	// The principal that erased it.
 	PurgedBy *Principal `protobuf:"bytes,1,opt,name=purged_by,json=purgedBy,proto3" json:"purged_by,omitempty"`
 	// By the store's clock.
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -1259,7 +1259,7 @@ type Call struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id, or the one that toold made.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// Where it stands.
+	// The state of the call.
 	Status CallStatus `protobuf:"varint,2,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
 	// How far the tool got.
 	Executed Executed `protobuf:"varint,3,opt,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
@@ -1274,9 +1274,9 @@ type Call struct {
 	// JSON text in canonical form v1: what is assessed, gated, digested and run. Empty when the requested ones did not parse
 	// or did not validate.
 	EffectiveArguments string `protobuf:"bytes,8,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
-	// Absent when the call never came so far.
+	// Absent when the call ended before it was assessed.
 	Assessment *Assessment `protobuf:"bytes,9,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// Absent when the call never came so far.
+	// Absent when the call ended before it was assessed.
 	Description *Description `protobuf:"bytes,10,opt,name=description,proto3" json:"description,omitempty"`
 	// The open one: in SUSPENDED only.
 	Suspension *Suspension `protobuf:"bytes,11,opt,name=suspension,proto3" json:"suspension,omitempty"`
@@ -1292,13 +1292,13 @@ type Call struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,17,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// Who started it.
+	// The principal that started it.
 	Caller *Principal `protobuf:"bytes,18,opt,name=caller,proto3" json:"caller,omitempty"`
 	// As sent.
 	ModelCallId string `protobuf:"bytes,19,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// Lower-case hex SHA-256 of the descriptor that was pinned on acceptance.
 	ToolDigest string `protobuf:"bytes,20,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// The last answers of all gates, in configured order.
+	// The latest verdict of each gate, in configured order.
 	Verdicts []*Verdict `protobuf:"bytes,21,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
 	// Those that were applied, oldest first.
 	Decisions []*Decision `protobuf:"bytes,22,rep,name=decisions,proto3" json:"decisions,omitempty"`
@@ -1310,21 +1310,21 @@ type Call struct {
 	Durability Durability `protobuf:"varint,25,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
 	// The daemon's epoch in which the event last_sequence was written.
 	Epoch int64 `protobuf:"varint,26,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// As they bind the call.
+	// The timeouts in force.
 	Timeouts *Timeouts `protobuf:"bytes,27,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	// As sent.
 	RetryOf string `protobuf:"bytes,28,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Names of the Rewrite hooks that changed the arguments, in order.
 	RewrittenBy []string `protobuf:"bytes,29,rep,name=rewritten_by,json=rewrittenBy,proto3" json:"rewritten_by,omitempty"`
-	// Absent when nobody asked.
+	// Absent when no end was requested.
 	CancelRequest *CancelRequest `protobuf:"bytes,30,opt,name=cancel_request,json=cancelRequest,proto3" json:"cancel_request,omitempty"`
-	// True when the call goes on without watchers.
+	// True when the call continues without watchers.
 	Detached bool `protobuf:"varint,31,opt,name=detached,proto3" json:"detached,omitempty"`
 	// Paths of fields that were left out because the record has more than 3 MiB, such as requested_arguments: GetCall with
 	// that path as read_mask returns it. Of decisions the larger arguments and results are left out; events hold them.
 	LeftOut []string `protobuf:"bytes,32,rep,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could hold some are empty, its log
-	// has no events, and its result has nothing but status and code.
+	// Set when the content of the call was erased (AdminService.Purge). Then the fields that could contain it are empty, the log
+	// has no events, and the result has only status and code.
 	Purge *Purge `protobuf:"bytes,33,opt,name=purge,proto3" json:"purge,omitempty"`
 	// True while the journal does not have the call yet, whatever else the record says: a crash may forget the call, and the same
 	// call_id then runs it anew. A SYNC call is stored before its first event is published and before its tool starts.
@@ -1619,7 +1619,7 @@ func (x *Call) GetBatchPosition() int32 {
 	return 0
 }
 
-// RunSummary is where a run stands.
+// RunSummary is the state of a run.
 //
 // Numbers 9 to 15 are kept for its thread and its times.
 type RunSummary struct {
@@ -1630,7 +1630,7 @@ type RunSummary struct {
 	State RunState `protobuf:"varint,2,opt,name=state,proto3,enum=toold.v1.RunState" json:"state,omitempty"`
 	// Its calls that are not trimmed yet.
 	Calls *CallCounts `protobuf:"bytes,3,opt,name=calls,proto3" json:"calls,omitempty"`
-	// With BLOCKED: what the gate said.
+	// With BLOCKED: the reason of the gate.
 	BlockedReason string `protobuf:"bytes,4,opt,name=blocked_reason,json=blockedReason,proto3" json:"blocked_reason,omitempty"`
 	// With BLOCKED: the call that was blocked.
 	BlockedCallId string `protobuf:"bytes,5,opt,name=blocked_call_id,json=blockedCallId,proto3" json:"blocked_call_id,omitempty"`

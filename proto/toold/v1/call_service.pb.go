@@ -79,10 +79,10 @@ func (CallOrder) EnumDescriptor() ([]byte, []int) {
 // ExecuteToolRequest starts a call or attaches to it.
 type ExecuteToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required; the same again to attach.
+	// Required; send the same spec again to attach.
 	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that was seen of this call; empty is a new call, or a snapshot and what is new. With a
-	// cursor of a read-only call that a crash made the daemon forget, the call begins again, after `gap` with LOST_TAIL.
+	// Frame.cursor of the last frame that the client received of this call. Empty starts a new call, or attaches with a snapshot. When a crash
+	// lost a read-only call, its cursor starts the call again, and the stream begins with a `gap` of reason LOST_TAIL.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open over suspensions.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
@@ -190,10 +190,9 @@ func (x *ExecuteToolResponse) GetFrame() *Frame {
 // CallToolRequest starts a call or attaches to it.
 type CallToolRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required; the same again to attach.
+	// Required; send the same spec again to attach.
 	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// How long to wait for the end: absent is as long as the gRPC deadline lets it, zero answers as soon as the call is
-	// accepted.
+	// How long to wait for the outcome: absent is until shortly before the gRPC deadline, zero answers when the call is accepted.
 	Wait          *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -243,12 +242,12 @@ func (x *CallToolRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
-// CallToolResponse is the call as it stands.
+// CallToolResponse is the call in its current state.
 type CallToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Terminal, suspended, or on its way.
+	// Terminal, suspended, or not yet either.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// Where WatchCalls and ExecuteTool go on from.
+	// The position from which WatchCalls and ExecuteTool continue.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -301,9 +300,9 @@ func (x *CallToolResponse) GetCursor() string {
 // ExecuteBatchRequest starts a batch or attaches to it.
 type ExecuteBatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required; the same again to attach.
+	// Required; send the same spec again to attach.
 	Spec *BatchSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that was seen of this batch; empty is from the beginning.
+	// Frame.cursor of the last frame that the client received of this batch; empty is from the beginning.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open until the last call has ended.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
@@ -549,14 +548,14 @@ type WatchCallsRequest struct {
 	//	*WatchCallsRequest_Namespace
 	//	*WatchCallsRequest_BatchId
 	Selector isWatchCallsRequest_Selector `protobuf_oneof:"selector"`
-	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, with the oldest that is kept of a batch, run
-	// or thread, and with what is new of a namespace (with the oldest too, unless `follow`).
+	// Frame.cursor of the same selector. Empty begins with a snapshot of a call, and with the oldest stored event of a batch, run or thread. For
+	// a namespace, empty begins with the next event when `follow` is set, else with the oldest stored one.
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// For a call, in place of `cursor`: events with greater sequences, 0 is from the beginning. Excludes `cursor`. Names no
-	// epoch: after a crash a cursor is the safer one.
+	// For a call, in place of `cursor`: events with greater sequences, 0 is from the beginning. Excludes `cursor`. It has no
+	// epoch, so that after a crash only a cursor is safe.
 	AfterSequence *int64 `protobuf:"varint,6,opt,name=after_sequence,json=afterSequence,proto3,oneof" json:"after_sequence,omitempty"`
-	// False: ends with caught_up. True: goes on, a call to its terminal event, a batch to `batch_finished` with no open call,
-	// both over suspensions, the others until the client leaves.
+	// False: the stream ends with caught_up. True: it continues over suspensions, for a call to its terminal event, for a batch to
+	// `batch_finished` without open calls, for the other selectors until the client disconnects.
 	Follow        bool `protobuf:"varint,7,opt,name=follow,proto3" json:"follow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -704,7 +703,7 @@ func (*WatchCallsRequest_Namespace) isWatchCallsRequest_Selector() {}
 
 func (*WatchCallsRequest_BatchId) isWatchCallsRequest_Selector() {}
 
-// WatchCallsResponse is a frame of what is watched.
+// WatchCallsResponse is a frame of the watch.
 type WatchCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always set.
@@ -808,9 +807,9 @@ func (x *GetCallRequest) GetReadMask() *fieldmaskpb.FieldMask {
 // GetCallResponse is the record.
 type GetCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As committed. The newest state in memory for a BEHIND call that runs, and for a call that is not_stored.
+	// As committed. For a BEHIND call that runs, and for a call that is not_stored: the newest state in memory.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// The state that `call` shows; WatchCalls from it misses nothing and repeats nothing.
+	// The position of `call` in the log; WatchCalls from it misses nothing and repeats nothing.
 	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -883,7 +882,7 @@ type ListCallsRequest struct {
 	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Paths into Call; absent is all of it. Lists that leave out arguments and results cost less.
 	ReadMask *fieldmaskpb.FieldMask `protobuf:"bytes,10,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
-	// In which the journal had them first, for read-only calls up to 50 ms after Call.created_at. Unspecified is newest first.
+	// By the time when the journal stored the call, for read-only calls up to 50 ms after Call.created_at. Unspecified is newest first.
 	Order CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
 	// Empty is any.
 	BatchId       string `protobuf:"bytes,14,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
@@ -1008,11 +1007,11 @@ func (x *ListCallsRequest) GetBatchId() string {
 // ListCallsResponse is one page.
 type ListCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most page_size; fewer, even none, do not mean that it was the last page.
+	// At most page_size; a page with fewer, or none, need not be the last one.
 	Calls []*Call `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Calls that are left out because their record is broken; GetCall of them is DATA_LOSS.
+	// Calls that are left out because their record is damaged; GetCall of them is DATA_LOSS.
 	BrokenCallIds []string `protobuf:"bytes,3,rep,name=broken_call_ids,json=brokenCallIds,proto3" json:"broken_call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1133,12 +1132,12 @@ func (x *CancelCallRequest) GetWait() *durationpb.Duration {
 	return nil
 }
 
-// CancelCallResponse is the call as it stands, terminal unless the wait was too short.
+// CancelCallResponse is the call in its current state: terminal unless the wait was too short.
 type CancelCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its cancel_request is set, unless it had ended before.
 	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
-	// What was killed of it and when that was confirmed; absent when nothing was. Its children have their own reports.
+	// The processes of the call that were killed, and when their end was confirmed; absent when there were none. Children have their own reports.
 	Processes     *ProcessReport `protobuf:"bytes,2,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1201,8 +1200,7 @@ type CancelCallsRequest struct {
 	Selector isCancelCallsRequest_Selector `protobuf_oneof:"selector"`
 	// For the record, at most 1 KiB.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The run of the new turn that takes the place of what was before: the calls end with the reason SUPERSEDED, and those
-	// of that run stay.
+	// The run that replaces the selected one. The calls end with the reason SUPERSEDED, and calls of the new run are not cancelled.
 	SupersededByRunId string `protobuf:"bytes,4,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1301,7 +1299,7 @@ type CancelCallsRequest_ThreadId struct {
 }
 
 type CancelCallsRequest_BatchId struct {
-	// The calls of a batch; those that have not begun will not.
+	// The calls of a batch; those that have not begun never begin.
 	BatchId string `protobuf:"bytes,5,opt,name=batch_id,json=batchId,proto3,oneof"`
 }
 
@@ -1311,10 +1309,10 @@ func (*CancelCallsRequest_ThreadId) isCancelCallsRequest_Selector() {}
 
 func (*CancelCallsRequest_BatchId) isCancelCallsRequest_Selector() {}
 
-// CancelCallsResponse names what will end.
+// CancelCallsResponse names the calls that will end.
 type CancelCallsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The calls whose cancel request this request stored; those that had one or had ended are not named.
+	// The calls that this request cancels; not those that had a cancel request already or had ended.
 	CallIds       []string `protobuf:"bytes,1,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1357,10 +1355,10 @@ func (x *CancelCallsResponse) GetCallIds() []string {
 	return nil
 }
 
-// DescribeCallRequest is the call that is not made.
+// DescribeCallRequest contains the call to describe.
 type DescribeCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As for ExecuteTool. call_id is not looked up and may be empty.
+	// As for ExecuteTool. call_id is ignored and may be empty.
 	Spec          *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1403,12 +1401,12 @@ func (x *DescribeCallRequest) GetSpec() *CallSpec {
 	return nil
 }
 
-// DescribeCallResponse is what would happen now.
+// DescribeCallResponse says what the call would do now.
 type DescribeCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True when the tool is there and takes the arguments. Only then the fields from `assessment` on are set.
+	// True when the tool exists and accepts the arguments. Only then the fields from `assessment` on are set.
 	Valid bool `protobuf:"varint,1,opt,name=valid,proto3" json:"valid,omitempty"`
-	// What the call would end with, when it is not valid; INVALID_ARGUMENTS has the violations.
+	// The error that the call would end with, when it is not valid; INVALID_ARGUMENTS has the violations.
 	Error *ToolError `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// JSON text in canonical form v1, after the Rewrite hooks.
 	EffectiveArguments string `protobuf:"bytes,3,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
@@ -1420,11 +1418,11 @@ type DescribeCallResponse struct {
 	Assessment *Assessment `protobuf:"bytes,6,opt,name=assessment,proto3" json:"assessment,omitempty"`
 	// What a person would read.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
-	// What each gate says, in configured order.
+	// The verdict of each gate, in configured order.
 	Verdicts []*Verdict `protobuf:"bytes,8,rep,name=verdicts,proto3" json:"verdicts,omitempty"`
-	// What they say together.
+	// The combination of the verdicts.
 	Outcome VerdictAction `protobuf:"varint,9,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
-	// What would be required and applied.
+	// The isolation that would be required and applied.
 	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1629,7 +1627,7 @@ type EndRunRequest struct {
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// For the record of the calls that are cancelled, at most 1 KiB.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The run of the new turn that takes the place of this one: the calls end with the reason SUPERSEDED.
+	// The run that replaces this one: the calls end with the reason SUPERSEDED.
 	SupersededByRunId string `protobuf:"bytes,3,opt,name=superseded_by_run_id,json=supersededByRunId,proto3" json:"superseded_by_run_id,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1691,7 +1689,7 @@ type EndRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In the state ENDED; calls that are being cancelled may still count as running.
 	Run *RunSummary `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	// The calls whose end this request asked for.
+	// The calls that this request cancels.
 	CancelledCallIds []string `protobuf:"bytes,2,rep,name=cancelled_call_ids,json=cancelledCallIds,proto3" json:"cancelled_call_ids,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1741,7 +1739,7 @@ func (x *EndRunResponse) GetCancelledCallIds() []string {
 	return nil
 }
 
-// Which kept answers to list.
+// ListRulesRequest says which remembered answers to list.
 type ListRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A tool id; empty is any.
@@ -1805,7 +1803,7 @@ func (x *ListRulesRequest) GetPageToken() string {
 	return ""
 }
 
-// The kept answers that hold.
+// ListRulesResponse is one page of the remembered answers in force.
 type ListRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most page_size.
@@ -1860,7 +1858,7 @@ func (x *ListRulesResponse) GetNextPageToken() string {
 	return ""
 }
 
-// The kept answer that ends.
+// RevokeRuleRequest names the remembered answer to end.
 type RevokeRuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -1906,10 +1904,10 @@ func (x *RevokeRuleRequest) GetRuleId() string {
 	return ""
 }
 
-// What became of it.
+// RevokeRuleResponse contains the rule that has ended.
 type RevokeRuleResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As it was.
+	// The rule before its end.
 	Rule          *Rule `protobuf:"bytes,1,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1952,7 +1950,7 @@ func (x *RevokeRuleResponse) GetRule() *Rule {
 	return nil
 }
 
-// The mode of a run or a thread.
+// SetPermissionModeRequest chooses the mode of a run or a thread.
 type SetPermissionModeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
@@ -1962,8 +1960,8 @@ type SetPermissionModeRequest struct {
 	//	*SetPermissionModeRequest_RunId
 	//	*SetPermissionModeRequest_ThreadId
 	Selector isSetPermissionModeRequest_Selector `protobuf_oneof:"selector"`
-	// `default` (the rules alone), `plan` (nothing but what is read-only), `accept_edits`, `bypass`, or a rule set of the
-	// operator's. Required.
+	// `default` (the rules alone), `plan` (only read-only calls), `accept_edits`, `bypass`, or the name of a rule set of the
+	// operator. Required.
 	Mode          string `protobuf:"bytes,3,opt,name=mode,proto3" json:"mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2041,7 +2039,7 @@ type SetPermissionModeRequest_RunId struct {
 }
 
 type SetPermissionModeRequest_ThreadId struct {
-	// The calls of a thread; the mode of a run counts in its place.
+	// The calls of a thread; a mode of the run has precedence.
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3,oneof"`
 }
 
@@ -2049,7 +2047,7 @@ func (*SetPermissionModeRequest_RunId) isSetPermissionModeRequest_Selector() {}
 
 func (*SetPermissionModeRequest_ThreadId) isSetPermissionModeRequest_Selector() {}
 
-// The mode as it stands.
+// SetPermissionModeResponse contains the mode before.
 type SetPermissionModeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// To set it back.
@@ -2095,10 +2093,10 @@ func (x *SetPermissionModeResponse) GetPrevious() string {
 	return ""
 }
 
-// SessionRequest is one message of a client: what it has to ask for at the moment.
+// SessionRequest is one message of a client with one or more items.
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In this order. A client with many calls sends those that are ready together: a message costs more than an item.
+	// The daemon handles them in this order. A client with many calls sends those that are ready together: a message costs more than an item.
 	Items         []*SessionItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2141,11 +2139,11 @@ func (x *SessionRequest) GetItems() []*SessionItem {
 	return nil
 }
 
-// SessionItem begins an item, or leaves one.
+// SessionItem begins an item, or ends one.
 type SessionItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Names the item in this session: 1 to 64 bytes, chosen by the client, used by no other item that is open. It is free again
-	// once the item has ended.
+	// Names the item in this session: 1 to 64 bytes, chosen by the client, unique among the open items. It can be used again
+	// when the item has ended.
 	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
 	// Required. RESOURCE_EXHAUSTED TOO_MANY_ITEMS: 1,024 are open in this session.
 	//
@@ -2290,7 +2288,7 @@ type SessionItem_Batch struct {
 }
 
 type SessionItem_Leave struct {
-	// Ends the item with this correlation id as if its client had gone away. Nothing when there is none: it may have ended.
+	// Ends the item with this correlation id as if its client had disconnected. Without such an item, which may have ended, nothing happens.
 	Leave *LeaveItem `protobuf:"bytes,7,opt,name=leave,proto3,oneof"`
 }
 
@@ -2306,7 +2304,7 @@ func (*SessionItem_Batch) isSessionItem_Item() {}
 
 func (*SessionItem_Leave) isSessionItem_Item() {}
 
-// LeaveItem has nothing to say. The item ends with CANCELLED, unless it came to its own end first.
+// LeaveItem has no fields. The item ends with CANCELLED, unless it has ended before.
 type LeaveItem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2343,10 +2341,10 @@ func (*LeaveItem) Descriptor() ([]byte, []int) {
 	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
-// SessionResponse is one message of the server: what its items have to tell at the moment.
+// SessionResponse is one message of the daemon with the answers of one or more items.
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In this order. Small ones come together, up to about 32 KiB.
+	// In order. The daemon sends small answers together, up to about 32 KiB.
 	Answers       []*SessionAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2389,17 +2387,17 @@ func (x *SessionResponse) GetAnswers() []*SessionAnswer {
 	return nil
 }
 
-// SessionAnswer is about one item.
+// SessionAnswer is an answer to one item.
 type SessionAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The item; empty in a heartbeat, which is of the session.
+	// The item; empty in a heartbeat of the session.
 	CorrelationId string `protobuf:"bytes,1,opt,name=correlation_id,json=correlationId,proto3" json:"correlation_id,omitempty"`
-	// What a stream of its own would carry. An item of which the client took nothing for too long, while others were sent,
-	// ends with `lagged` and the cursor from which WatchCalls goes on.
+	// The frame that a separate stream would have. When the client reads too slowly for an item, the item ends with `lagged` and the cursor
+	// from which WatchCalls continues.
 	Frame *Frame `protobuf:"bytes,2,opt,name=frame,proto3" json:"frame,omitempty"`
 	// The answer to `cancel`.
 	Cancelled *CancelCallResponse `protobuf:"bytes,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
-	// True in the last answer of an item, which may carry a frame or `cancelled` as well.
+	// True in the last answer of an item, which may have a frame or `cancelled` as well.
 	End bool `protobuf:"varint,4,opt,name=end,proto3" json:"end,omitempty"`
 	// Why the item ended, as the method's own status; only with `end`. Absent is OK.
 	Error         *status.Status `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`

@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ContentType is the sort of a Content.
+// ContentType says which fields of a Content are set.
 type ContentType int32
 
 const (
@@ -93,17 +93,17 @@ func (ContentType) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_content_proto_rawDescGZIP(), []int{0}
 }
 
-// Content is one piece of rich output. Its type says which fields are set. All of it may come from outside: treat text
+// Content is one piece of rich output. Its type says which fields are set. All of it is untrusted: show text
 // as text, never as markup or terminal control.
 type Content struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Which of the fields below are set. A client shows a type that it does not know by its `name` and `mime_type`.
+	// A client shows a type that it does not know by its `name` and `mime_type`.
 	Type ContentType `protobuf:"varint,1,opt,name=type,proto3,enum=toold.v1.ContentType" json:"type,omitempty"`
 	// The text of TEXT and UI, the unified diff of DIFF.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// RFC 6838 media type.
 	MimeType string `protobuf:"bytes,3,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
-	// The bytes, at most 64 KiB; bigger ones are an artifact.
+	// The bytes, at most 64 KiB; larger data is an artifact.
 	Data []byte `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
 	// In place of `data`: the name of an artifact of the same call, to be read with ReadArtifact.
 	Artifact string `protobuf:"bytes,5,opt,name=artifact,proto3" json:"artifact,omitempty"`
@@ -194,10 +194,10 @@ func (x *Content) GetName() string {
 	return ""
 }
 
-// Artifact is stored output of a call. It lives as long as its call and the open suspensions of its thread.
+// Artifact is stored output of a call. It is kept as long as its call and the open suspensions of its thread.
 type Artifact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unique in its call, and what ReadArtifact takes. The spool of an output stream has the stream's name.
+	// The name for ReadArtifact, unique in its call. The artifact of an output stream has the name of the stream.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// RFC 6838 media type; empty is unknown.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`

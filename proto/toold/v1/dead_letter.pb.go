@@ -25,7 +25,7 @@ const (
 // DeadLetter is an action that failed for good.
 type DeadLetter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its handler knows a repetition by it.
+	// By this id the handler recognises a repetition.
 	ActionId string `protobuf:"bytes,1,opt,name=action_id,json=actionId,proto3" json:"action_id,omitempty"`
 	// The call that asked for it.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
@@ -33,21 +33,21 @@ type DeadLetter struct {
 	RunId string `protobuf:"bytes,3,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// Of that call; may be empty.
 	ThreadId string `protobuf:"bytes,4,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// Subject of who made the call.
+	// The subject of the caller.
 	Caller string `protobuf:"bytes,5,opt,name=caller,proto3" json:"caller,omitempty"`
-	// Who was to carry it out.
+	// The handler of the action.
 	Handler string `protobuf:"bytes,6,opt,name=handler,proto3" json:"handler,omitempty"`
 	// `AFTER_COMMIT`, `BATCH_END` or `RUN_END`.
 	Phase string `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
 	// JSON text for the handler.
 	Payload string `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
-	// 1 for what a call asked for, one more for what that led to.
+	// 1 for an action of a call, one more for an action that an action asked for.
 	Round int32 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
-	// How often it was tried.
+	// How many times it was tried.
 	Attempts int32 `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
-	// What the last one said.
+	// The error of the last try.
 	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`
-	// When it was asked for.
+	// When the call asked for it.
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -323,7 +323,7 @@ func (x *RetryDeadLetterRequest) GetActionId() string {
 	return ""
 }
 
-// RetryDeadLetterResponse has it as it is tried again.
+// RetryDeadLetterResponse contains the action that is tried again.
 type RetryDeadLetterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always set.

@@ -24,7 +24,7 @@ const (
 // Document is a JSON value with a revision.
 type Document struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How long it lives.
+	// How long it is kept.
 	Scope DocumentScope `protobuf:"varint,1,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
@@ -32,7 +32,7 @@ type Document struct {
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// JSON text.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// From 1, one more with each change; it goes on counting when a deleted document is made again.
+	// From 1, one more with each change; it continues when a deleted document is made again.
 	Revision      int64 `protobuf:"varint,5,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -361,7 +361,7 @@ type PutDocumentRequest struct {
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// JSON text, at most `documents.size` bytes of the configuration.
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// The revision that the document must have, 0 is none yet; absent replaces whatever is there.
+	// The revision that the document must have, 0 is none yet; absent replaces any revision.
 	ExpectedRevision *int64 `protobuf:"varint,5,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -432,7 +432,7 @@ func (x *PutDocumentRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
-// PutDocumentResponse says what it is now.
+// PutDocumentResponse has the new revision.
 type PutDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The new one.
@@ -487,7 +487,7 @@ type DeleteDocumentRequest struct {
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
 	// 1 to 256 bytes.
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
-	// The revision that the document must have; absent deletes whatever is there.
+	// The revision that the document must have; absent deletes any revision.
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -551,10 +551,10 @@ func (x *DeleteDocumentRequest) GetExpectedRevision() int64 {
 	return 0
 }
 
-// DeleteDocumentResponse says whether there was one.
+// DeleteDocumentResponse says whether a document was deleted.
 type DeleteDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False when there was nothing to delete.
+	// False when there was no document.
 	Deleted       bool `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -29,18 +29,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// DocumentService reads and writes what hooks and tools keep: JSON documents of runs, threads and the namespace.
+// DocumentService reads and writes the JSON documents that hooks and tools keep for runs, threads and the namespace.
 //
 // Callers reach the documents of the runs and threads that they began, viewers see all of the namespace, operators change all. The
-// documents of NAMESPACE itself are for viewers and operators. A change here belongs to no call, so no log and no watch tells
-// it; a call that began before goes on seeing what it saw.
+// documents of NAMESPACE itself are for viewers and operators. A change by this service belongs to no call, so that no log and no watch
+// reports it; a call that has begun does not see it.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
 // CallService names, and:
 //
 // NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: there is none, or none that the principal may see. PERMISSION_DENIED,
 // reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the scope
-// cannot be read; it can be put anew.
+// cannot be read; PutDocument replaces it.
 type DocumentServiceClient interface {
 	// One document. Roles: caller, delegate, viewer, operator.
 	//
@@ -54,7 +54,7 @@ type DocumentServiceClient interface {
 	// metadata is the one that it has, 0 when there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has as
 	// many documents as it may have, or as large ones; reason RUN_ENDED. INVALID_ARGUMENT names `value` when it is too large.
 	PutDocument(ctx context.Context, in *PutDocumentRequest, opts ...grpc.CallOption) (*PutDocumentResponse, error)
-	// Removes a document. One that is not there is no error. Roles: caller, delegate, operator.
+	// Removes a document. A document that does not exist is no error. Roles: caller, delegate, operator.
 	//
 	// FAILED_PRECONDITION, reason REVISION_MISMATCH, RUN_ENDED: as PutDocument.
 	DeleteDocument(ctx context.Context, in *DeleteDocumentRequest, opts ...grpc.CallOption) (*DeleteDocumentResponse, error)
@@ -112,18 +112,18 @@ func (c *documentServiceClient) DeleteDocument(ctx context.Context, in *DeleteDo
 // All implementations must embed UnimplementedDocumentServiceServer
 // for forward compatibility.
 //
-// DocumentService reads and writes what hooks and tools keep: JSON documents of runs, threads and the namespace.
+// DocumentService reads and writes the JSON documents that hooks and tools keep for runs, threads and the namespace.
 //
 // Callers reach the documents of the runs and threads that they began, viewers see all of the namespace, operators change all. The
-// documents of NAMESPACE itself are for viewers and operators. A change here belongs to no call, so no log and no watch tells
-// it; a call that began before goes on seeing what it saw.
+// documents of NAMESPACE itself are for viewers and operators. A change by this service belongs to no call, so that no log and no watch
+// reports it; a call that has begun does not see it.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, UNAVAILABLE and INTERNAL, with the details that
 // CallService names, and:
 //
 // NOT_FOUND, reason RUN_NOT_FOUND or THREAD_NOT_FOUND: there is none, or none that the principal may see. PERMISSION_DENIED,
 // reason NAMESPACE_DOCUMENTS, NOT_YOUR_RUN or NOT_YOUR_THREAD. DATA_LOSS, reason DOCUMENT_CORRUPT: a document of the scope
-// cannot be read; it can be put anew.
+// cannot be read; PutDocument replaces it.
 type DocumentServiceServer interface {
 	// One document. Roles: caller, delegate, viewer, operator.
 	//
@@ -137,7 +137,7 @@ type DocumentServiceServer interface {
 	// metadata is the one that it has, 0 when there is no document. FAILED_PRECONDITION, reason SCOPE_FULL: the scope has as
 	// many documents as it may have, or as large ones; reason RUN_ENDED. INVALID_ARGUMENT names `value` when it is too large.
 	PutDocument(context.Context, *PutDocumentRequest) (*PutDocumentResponse, error)
-	// Removes a document. One that is not there is no error. Roles: caller, delegate, operator.
+	// Removes a document. A document that does not exist is no error. Roles: caller, delegate, operator.
 	//
 	// FAILED_PRECONDITION, reason REVISION_MISMATCH, RUN_ENDED: as PutDocument.
 	DeleteDocument(context.Context, *DeleteDocumentRequest) (*DeleteDocumentResponse, error)

@@ -143,9 +143,9 @@ const (
 	StateConflictReason_STATE_CONFLICT_REASON_REVISION StateConflictReason = 1
 	// Another call of the same parallel group set, merged or deleted it first.
 	StateConflictReason_STATE_CONFLICT_REASON_CLAIMED StateConflictReason = 2
-	// An addition to what is no number, or an append to what is no array.
+	// The document is no number (for an addition), or no array (for an append).
 	StateConflictReason_STATE_CONFLICT_REASON_TYPE StateConflictReason = 3
-	// A sum that no number can be written for exactly.
+	// The sum has no exact representation as a JSON number.
 	StateConflictReason_STATE_CONFLICT_REASON_RANGE StateConflictReason = 4
 	// The document would be too large.
 	StateConflictReason_STATE_CONFLICT_REASON_SIZE StateConflictReason = 5
@@ -153,7 +153,7 @@ const (
 	StateConflictReason_STATE_CONFLICT_REASON_ROOM StateConflictReason = 6
 	// The tool may not write documents of the namespace.
 	StateConflictReason_STATE_CONFLICT_REASON_SCOPE StateConflictReason = 7
-	// What is stored cannot be read; it can be set anew.
+	// The stored document cannot be read; it can be set again.
 	StateConflictReason_STATE_CONFLICT_REASON_BROKEN StateConflictReason = 8
 	// The journal did not take the documents of this step.
 	StateConflictReason_STATE_CONFLICT_REASON_JOURNAL StateConflictReason = 9
@@ -221,7 +221,7 @@ const (
 	GapReason_GAP_REASON_UNSPECIFIED GapReason = 0
 	// Retention trimmed the beginning of the log, or all of it was erased.
 	GapReason_GAP_REASON_TRIMMED GapReason = 1
-	// A crash took events of a read-only call that were told but not yet written.
+	// A crash lost events of a read-only call that were published and not yet written.
 	GapReason_GAP_REASON_LOST_TAIL GapReason = 2
 	// The stored row of the events is damaged. Feeds of runs, threads and namespaces continue after it; the watch of the call
 	// itself ends with DATA_LOSS.
@@ -271,14 +271,14 @@ func (GapReason) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
-// ClosingReason is why a stream ends while its calls go on.
+// ClosingReason is why a stream ends while its calls continue.
 type ClosingReason int32
 
 const (
 	ClosingReason_CLOSING_REASON_UNSPECIFIED ClosingReason = 0
 	// The stream's own gRPC deadline is near.
 	ClosingReason_CLOSING_REASON_DEADLINE ClosingReason = 1
-	// The daemon drains; come back to the next one.
+	// The daemon drains; connect to the next one.
 	ClosingReason_CLOSING_REASON_DRAIN ClosingReason = 2
 )
 
@@ -587,12 +587,12 @@ type CallEvent_Output struct {
 }
 
 type CallEvent_Finished struct {
-	// The end. Told only after it is committed, or for a BEHIND call before it is written.
+	// The outcome. Published after the commit, but for a BEHIND call before it is written.
 	Finished *CallFinished `protobuf:"bytes,8,opt,name=finished,proto3,oneof"`
 }
 
 type CallEvent_Suspended struct {
-	// The call waits for a decision. Committed before it is told.
+	// The call waits for a decision. Published after the commit.
 	Suspended *CallSuspended `protobuf:"bytes,9,opt,name=suspended,proto3,oneof"`
 }
 
@@ -627,7 +627,7 @@ type CallEvent_StatusChanged struct {
 }
 
 type CallEvent_CancelRequested struct {
-	// Somebody asked to end the call.
+	// The end of the call was requested.
 	CancelRequested *CancelRequested `protobuf:"bytes,16,opt,name=cancel_requested,json=cancelRequested,proto3,oneof"`
 }
 
@@ -642,7 +642,7 @@ type CallEvent_DocumentChanged struct {
 }
 
 type CallEvent_StateConflict struct {
-	// A document command of the call lost and was dropped; the result stands.
+	// A document command of the call was dropped; the result does not change.
 	StateConflict *StateConflict `protobuf:"bytes,19,opt,name=state_conflict,json=stateConflict,proto3,oneof"`
 }
 
@@ -678,23 +678,23 @@ func (*CallEvent_DocumentChanged) isCallEvent_Event() {}
 
 func (*CallEvent_StateConflict) isCallEvent_Event() {}
 
-// CallAccepted begins a log: enough to show the call in a feed. Arguments are in the record (GetCall, snapshot), not here.
+// CallAccepted is the first event of a log. It has what a feed needs to show the call. Arguments are in the record (GetCall, snapshot), not here.
 type CallAccepted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Empty when the tool was not found.
 	ToolDigest string `protobuf:"bytes,2,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// The class, fixed by now.
+	// Fixed from here on.
 	Durability Durability `protobuf:"varint,3,opt,name=durability,proto3,enum=toold.v1.Durability" json:"durability,omitempty"`
-	// The run, so that a watcher of a thread can tell its runs apart.
+	// The run; a watcher of a thread sees several.
 	RunId string `protobuf:"bytes,4,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The thread.
 	ThreadId string `protobuf:"bytes,5,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// As sent.
 	ModelCallId string `protobuf:"bytes,6,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
-	// What it would do: kind, title and degraded. The rest is in the record, for those who may see it. Absent when the call was
-	// refused or cancelled before it was described.
+	// Only kind, title and degraded. The record has the rest, for principals that may see it. Absent when the call was refused or cancelled
+	// before it was described.
 	Description *Description `protobuf:"bytes,7,opt,name=description,proto3" json:"description,omitempty"`
 	// What it would do to the world; absent with the description.
 	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
@@ -935,11 +935,11 @@ func (x *StatusChanged) GetStatus() CallStatus {
 	return CallStatus_CALL_STATUS_UNSPECIFIED
 }
 
-// GateDecided is what one gate said. BLOCK beats SUSPEND beats SET_RESULT and DENY; of two that are alike the first stands
-// and the other is marked as overruled.
+// GateDecided is the verdict of one gate. BLOCK beats SUSPEND, and SUSPEND beats SET_RESULT and DENY. Of two verdicts of the same rank the
+// first one wins, and the other is marked as overruled.
 type GateDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of one gate.
+	// The verdict.
 	Verdict       *Verdict `protobuf:"bytes,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -982,7 +982,7 @@ func (x *GateDecided) GetVerdict() *Verdict {
 	return nil
 }
 
-// Progress says how far a tool is. Each replaces the one before.
+// Progress says how far a tool is. Each one replaces the one before.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
@@ -1256,10 +1256,10 @@ func (x *Output) GetLength() int64 {
 	return 0
 }
 
-// CallSuspended carries the question.
+// CallSuspended contains the question.
 type CallSuspended struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// With its digest, so that an approver needs nothing else.
+	// With its digest: an approver needs nothing else to decide.
 	Suspension    *Suspension `protobuf:"bytes,1,opt,name=suspension,proto3" json:"suspension,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1302,14 +1302,14 @@ func (x *CallSuspended) GetSuspension() *Suspension {
 	return nil
 }
 
-// VoteRecorded is one of several answers.
+// VoteRecorded says that one of several needed answers was stored.
 type VoteRecorded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The suspension that stays open.
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// The vote.
 	Vote *Vote `protobuf:"bytes,2,opt,name=vote,proto3" json:"vote,omitempty"`
-	// Matching yes so far.
+	// Matching approvals so far.
 	Votes int32 `protobuf:"varint,3,opt,name=votes,proto3" json:"votes,omitempty"`
 	// How many are needed.
 	Needed        int32 `protobuf:"varint,4,opt,name=needed,proto3" json:"needed,omitempty"`
@@ -1375,7 +1375,7 @@ func (x *VoteRecorded) GetNeeded() int32 {
 	return 0
 }
 
-// CallResumed says that a decision was committed; from now on no other one counts.
+// CallResumed says that a decision was committed. Later decisions are refused.
 type CallResumed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// With the fields that the server sets, suspension_id among them. A CANCEL is followed by `finished`.
@@ -1421,10 +1421,10 @@ func (x *CallResumed) GetDecision() *Decision {
 	return nil
 }
 
-// CancelRequested says that the end of the call is asked for and stored. `finished` follows.
+// CancelRequested says that a request to end the call was stored. `finished` follows.
 type CancelRequested struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who, when and why.
+	// The principal, the time and the reason.
 	Request       *CancelRequest `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1467,7 +1467,7 @@ func (x *CancelRequested) GetRequest() *CancelRequest {
 	return nil
 }
 
-// DocumentChanged tells a change, not the value.
+// DocumentChanged reports a change, without the value.
 type DocumentChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The document's scope.
@@ -1540,7 +1540,7 @@ func (x *DocumentChanged) GetRevision() int64 {
 	return 0
 }
 
-// StateConflict tells a document command that was dropped.
+// StateConflict reports a document command that was dropped.
 type StateConflict struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The document's scope.
@@ -1551,7 +1551,7 @@ type StateConflict struct {
 	Key string `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`
 	// The revision that the command expected, 0 is none yet; absent when it lost an exclusive claim instead.
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
-	// The one that it met; 0 is none.
+	// The actual revision; 0 is none.
 	FoundRevision int64 `protobuf:"varint,5,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`
 	// Why it was dropped.
 	Reason        StateConflictReason `protobuf:"varint,6,opt,name=reason,proto3,enum=toold.v1.StateConflictReason" json:"reason,omitempty"`
@@ -1631,7 +1631,7 @@ func (x *StateConflict) GetReason() StateConflictReason {
 	return StateConflictReason_STATE_CONFLICT_REASON_UNSPECIFIED
 }
 
-// CallFinished is the end of a call, not the whole record.
+// CallFinished is the outcome of a call, without the rest of the record.
 type CallFinished struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A terminal one.
@@ -1695,13 +1695,13 @@ func (x *CallFinished) GetResult() *ToolResult {
 	return nil
 }
 
-// Frame is what a stream carries: 1 to 256 events or 256 KiB of them, or one control. Controls have no sequence.
+// Frame is one message of a stream: 1 to 256 events or 256 KiB of them, or one control. Controls have no sequence.
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In order of sequence within a call; between calls there is no order. Empty when `control` is set.
 	Events []*CallEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
-	// Where the watcher stands once it has taken this frame; what a request takes to go on from here. Opaque: ASCII, at most
-	// 256 bytes, bound to what is watched (a call, a batch, a run, a thread or the namespace). Empty in a heartbeat.
+	// The position after this frame; a request with it continues from here. Opaque: ASCII, at most 256 bytes, bound to the selector of the
+	// watch (a call, a batch, a run, a thread or the namespace). Empty in a heartbeat.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Absent when `events` is not empty.
 	//
@@ -1838,12 +1838,12 @@ type isFrame_Control interface {
 }
 
 type Frame_Snapshot struct {
-	// The call as it stands; the events up to its last_sequence are not sent.
+	// The current record; events up to its last_sequence are not sent.
 	Snapshot *Call `protobuf:"bytes,3,opt,name=snapshot,proto3,oneof"`
 }
 
 type Frame_Heartbeat struct {
-	// The stream lives.
+	// The connection is alive.
 	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -1853,22 +1853,22 @@ type Frame_Gap struct {
 }
 
 type Frame_CaughtUp struct {
-	// What was stored when the watch began has been sent.
+	// All events that were stored when the watch began have been sent.
 	CaughtUp *CaughtUp `protobuf:"bytes,6,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
 type Frame_Lagged struct {
-	// Of an item of a session, which ends with it; a stream of its own ends as RESOURCE_EXHAUSTED WATCHER_LAGGED.
+	// Ends an item of a session. A separate stream ends with RESOURCE_EXHAUSTED WATCHER_LAGGED instead.
 	Lagged *Lagged `protobuf:"bytes,7,opt,name=lagged,proto3,oneof"`
 }
 
 type Frame_Closing struct {
-	// The stream ends and the calls go on. Watch again from `cursor`.
+	// The stream ends and the calls continue. Watch again from `cursor`.
 	Closing *Closing `protobuf:"bytes,8,opt,name=closing,proto3,oneof"`
 }
 
 type Frame_BatchFinished struct {
-	// Nothing of the batch can move.
+	// No call of the batch can make progress.
 	BatchFinished *BatchFinished `protobuf:"bytes,10,opt,name=batch_finished,json=batchFinished,proto3,oneof"`
 }
 
@@ -1886,7 +1886,7 @@ func (*Frame_Closing) isFrame_Control() {}
 
 func (*Frame_BatchFinished) isFrame_Control() {}
 
-// Heartbeat comes when nothing else did for a while, so that both sides notice a dead connection.
+// Heartbeat is sent after a while without other frames, so that both sides notice a dead connection.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The daemon's clock.
@@ -1932,8 +1932,8 @@ func (x *Heartbeat) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Gap says that events before the next one are missing. After LOST_TAIL the log goes on at first_kept under a new epoch:
-// what the watcher saw from that sequence on, under the old one, counts for nothing.
+// Gap says that events before the next one are missing. After LOST_TAIL the log continues at first_kept under a new epoch. A watcher discards
+// what it saw of the old epoch from that sequence on.
 type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.
@@ -1942,7 +1942,7 @@ type Gap struct {
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The sequence of the next event that is kept; 0 when a damaged row does not contain it.
 	FirstKept int64 `protobuf:"varint,3,opt,name=first_kept,json=firstKept,proto3" json:"first_kept,omitempty"`
-	// The epoch of what follows.
+	// The epoch of the events that follow.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2006,7 +2006,7 @@ func (x *Gap) GetEpoch() int64 {
 	return 0
 }
 
-// CaughtUp comes once in a watch. Without `follow` it is the last frame.
+// CaughtUp is sent once in a watch. Without `follow` it is the last frame.
 type CaughtUp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2043,7 +2043,7 @@ func (*CaughtUp) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
-// Lagged ends an item of a session whose frames were not taken in time. The call goes on; watch again from the cursor.
+// Lagged ends an item of a session whose client read too slowly. The call continues; watch again from the cursor.
 type Lagged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2080,7 +2080,7 @@ func (*Lagged) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
-// Closing ends a stream in order.
+// Closing is the last frame of a stream that the daemon ends.
 type Closing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.

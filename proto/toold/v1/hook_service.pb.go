@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// DocumentOperation is what a command does to a document.
+// DocumentOperation is the operation of a DocumentCommand.
 type DocumentOperation int32
 
 const (
@@ -86,37 +86,38 @@ func (DocumentOperation) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{0}
 }
 
-// HookInput is the call that a hook is asked about.
+// HookInput describes the call for a hook.
 type HookInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// The effective arguments: JSON text, the very bytes that run. Empty in Filter, which begins before they are read.
+	// The effective arguments: JSON text, exactly the bytes that run. Empty in Filter, which begins before the arguments are parsed.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// The call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// As sent, with on_behalf_of; absent when the call belongs to nothing.
+	// As sent, with on_behalf_of; absent when the call belongs to no run.
 	Run *Run `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
-	// Who started the call.
+	// The principal that started the call.
 	Caller *Principal `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
 	// JSON text as it was sent.
 	RequestedArguments string `protobuf:"bytes,7,opt,name=requested_arguments,json=requestedArguments,proto3" json:"requested_arguments,omitempty"`
-	// What the call would do to the world. Before it is assessed (Rewrite, Filter): what the descriptor says.
+	// The effects of the call. In Rewrite and Filter, which come before the assessment: the effects in the descriptor.
 	Assessment *Assessment `protobuf:"bytes,8,opt,name=assessment,proto3" json:"assessment,omitempty"`
 	// Absent before the call is described.
 	Description *Description `protobuf:"bytes,9,opt,name=description,proto3" json:"description,omitempty"`
 	// Without metadata.
 	Descriptor_ *Descriptor `protobuf:"bytes,10,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
-	// The one that runs or would run next, from 1.
+	// The current attempt, or the next one; from 1.
 	Attempt int32 `protobuf:"varint,11,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Those that the configuration names and that there are.
+	// Those of the configured documents that exist.
 	Documents []*HookDocument `protobuf:"bytes,12,rep,name=documents,proto3" json:"documents,omitempty"`
 	// The name of the hook in the configuration.
 	Hook string `protobuf:"bytes,13,opt,name=hook,proto3" json:"hook,omitempty"`
-	// Of the daemon that asks: counts the daemons that had the store. A daemon asks nothing when it may have lost the store to another one,
-	// but a request may arrive late: a service that acts can refuse an epoch, or an attempt of a call, below the highest that it has seen.
+	// The epoch of the daemon that asks: it grows with each daemon that opens the store. A daemon asks nothing when another one may have taken over
+	// the store, but a request may arrive late. A service with side effects can refuse an epoch, or an attempt of a call, below the highest that
+	// it has seen.
 	Epoch int64 `protobuf:"varint,14,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Equal over the attempts of a call with the same arguments, and new after an edit. Empty in Filter.
 	IdempotencyKey string `protobuf:"bytes,15,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
@@ -332,7 +333,7 @@ func (x *HookDocument) GetRevision() int64 {
 	return 0
 }
 
-// DocumentCommand changes a document when the call commits. One that loses is dropped and told as a state_conflict.
+// DocumentCommand changes a document when the call commits. A command that conflicts is dropped and published as a state_conflict.
 type DocumentCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Must be set.
@@ -417,17 +418,17 @@ func (x *DocumentCommand) GetExpectedRevision() int64 {
 // HookTicket is the question of a gate. It expires to a cancellation.
 type HookTicket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `approval`, `input`, `auth`, or one's own; empty is `approval`.
+	// `approval`, `input`, `auth`, or another name; empty is `approval`.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	// For people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question.
 	Parameters string `protobuf:"bytes,3,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that the answer's result must meet; empty takes no result when the call is replayed.
+	// JSON Schema, as JSON text, for Decision.result; empty accepts no result when the call is replayed.
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// Unspecified is REPLAY_TOOL_CALL.
 	ResumeMode ResumeMode `protobuf:"varint,5,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
-	// Who may answer; absent is the caller and whoever may act for it.
+	// The principals that may answer; absent is the caller, and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
 	// Absent is as configured; at most 30 days.
 	ExpiresIn     *durationpb.Duration `protobuf:"bytes,7,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
@@ -514,10 +515,10 @@ func (x *HookTicket) GetExpiresIn() *durationpb.Duration {
 	return nil
 }
 
-// HookResult is what a hook says of a result.
+// HookResult is a result, or the change of one.
 type HookResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In a gate's answer SUCCESS or ERROR. After and Filter leave it as it is, or unspecified.
+	// In a gate's answer SUCCESS or ERROR. After and Filter leave it unchanged, or unspecified.
 	Status ResultStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ResultStatus" json:"status,omitempty"`
 	// JSON text.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -525,11 +526,11 @@ type HookResult struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// With ERROR.
 	Error *HookError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// Rich output.
+	// Content besides the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
 	// For programs; never for the model.
 	Metadata map[string]string `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// A wish for frontends.
+	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,7,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -618,7 +619,7 @@ func (x *HookResult) GetDisplayPreference() DisplayPreference {
 type HookError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In a gate's answer INVALID_ARGUMENTS, EXECUTION_FAILED, DENIED (unspecified is that), NOT_FOUND, RESOURCE_EXHAUSTED or UPSTREAM.
-	// After and Filter leave it as it is, or unspecified.
+	// After and Filter leave it unchanged, or unspecified.
 	Code ErrorCode `protobuf:"varint,1,opt,name=code,proto3,enum=toold.v1.ErrorCode" json:"code,omitempty"`
 	// UPPER_SNAKE_CASE; of a gate only.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -688,7 +689,7 @@ func (x *HookError) GetFieldViolations() []*FieldViolation {
 	return nil
 }
 
-// RewriteRequest has the call as the hook before left it.
+// RewriteRequest has the call, with the arguments after the hooks before this one.
 type RewriteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -734,10 +735,10 @@ func (x *RewriteRequest) GetInput() *HookInput {
 	return nil
 }
 
-// RewriteResponse has the arguments.
+// RewriteResponse has the new arguments.
 type RewriteResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON text; empty changes nothing. They are validated again.
+	// JSON text; empty changes nothing. toold validates new arguments again.
 	Arguments     string `protobuf:"bytes,1,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -785,8 +786,8 @@ type GateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// The answer to this hook's own question, when it was given for exactly this call with these arguments; else absent. Answers to
-	// other hooks are no consent.
+	// The answer to the question of this hook, when it was given for exactly this call with these arguments; else absent. Answers to other
+	// hooks are never sent.
 	Answer        *Decision `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -836,7 +837,7 @@ func (x *GateRequest) GetAnswer() *Decision {
 	return nil
 }
 
-// GateResponse is a verdict. Without one it is a failure, so that a forgotten one is no yes.
+// GateResponse is a verdict. An answer without one is a failure, so that a missing verdict never allows a call.
 type GateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one.
@@ -949,12 +950,12 @@ type isGateResponse_Verdict interface {
 }
 
 type GateResponse_Allow struct {
-	// The call goes on.
+	// The call may run.
 	Allow *GateAllow `protobuf:"bytes,1,opt,name=allow,proto3,oneof"`
 }
 
 type GateResponse_Deny struct {
-	// This call is refused and the model reads why; the run goes on.
+	// This call is refused, and the model reads why; the run continues.
 	Deny *GateDeny `protobuf:"bytes,2,opt,name=deny,proto3,oneof"`
 }
 
@@ -964,12 +965,12 @@ type GateResponse_Block struct {
 }
 
 type GateResponse_Suspend struct {
-	// Somebody is asked first.
+	// The call is suspended until the question is answered.
 	Suspend *HookTicket `protobuf:"bytes,4,opt,name=suspend,proto3,oneof"`
 }
 
 type GateResponse_SetResult struct {
-	// Stands in the tool's place.
+	// The result of the call; the tool does not run.
 	SetResult *HookResult `protobuf:"bytes,5,opt,name=set_result,json=setResult,proto3,oneof"`
 }
 
@@ -983,7 +984,7 @@ func (*GateResponse_Suspend) isGateResponse_Verdict() {}
 
 func (*GateResponse_SetResult) isGateResponse_Verdict() {}
 
-// GateAllow has nothing against the call.
+// GateAllow allows the call.
 type GateAllow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For the record; may be empty.
@@ -1075,7 +1076,7 @@ func (x *GateDeny) GetReason() string {
 	return ""
 }
 
-// GateBlock ends a run.
+// GateBlock blocks a run.
 type GateBlock struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// For people and the model.
@@ -1121,12 +1122,12 @@ func (x *GateBlock) GetReason() string {
 	return ""
 }
 
-// AdmitRequest asks for a place.
+// AdmitRequest asks to admit an attempt.
 type AdmitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// New for each request; what Release names.
+	// New for each request; Release names it.
 	AdmissionId   string `protobuf:"bytes,2,opt,name=admission_id,json=admissionId,proto3" json:"admission_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1176,7 +1177,7 @@ func (x *AdmitRequest) GetAdmissionId() string {
 	return ""
 }
 
-// AdmitResponse has nothing against the attempt, or refuses it.
+// AdmitResponse admits the attempt, or refuses it.
 type AdmitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent: the attempt may begin.
@@ -1238,7 +1239,7 @@ type AdmitRefusal struct {
 	Message string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	// UPPER_SNAKE_CASE; empty is the name of the hook.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it may be tried again; absent is any time.
+	// The time after which the caller may try again; absent is none.
 	RetryAfter    *durationpb.Duration `protobuf:"bytes,3,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1302,7 +1303,7 @@ type ReleaseRequest struct {
 	AdmissionId string `protobuf:"bytes,1,opt,name=admission_id,json=admissionId,proto3" json:"admission_id,omitempty"`
 	// The call.
 	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// As HookInput.attempt was.
+	// As HookInput.attempt.
 	Attempt int32 `protobuf:"varint,3,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// As HookInput.epoch.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1368,7 +1369,7 @@ func (x *ReleaseRequest) GetEpoch() int64 {
 	return 0
 }
 
-// ReleaseResponse says nothing.
+// ReleaseResponse is empty.
 type ReleaseResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1451,7 +1452,7 @@ func (x *BeforeRequest) GetInput() *HookInput {
 	return nil
 }
 
-// BeforeResponse has what commits with the call.
+// BeforeResponse has changes of documents that commit with the call.
 type BeforeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In order.
@@ -1497,12 +1498,12 @@ func (x *BeforeResponse) GetDocuments() []*DocumentCommand {
 	return nil
 }
 
-// AfterRequest has a call and how it ended.
+// AfterRequest has a call and its outcome.
 type AfterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	Input *HookInput `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
-	// As the hooks before left it.
+	// The outcome after the hooks before this one.
 	Outcome       *CallFinished `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1552,13 +1553,13 @@ func (x *AfterRequest) GetOutcome() *CallFinished {
 	return nil
 }
 
-// AfterResponse changes what is read.
+// AfterResponse changes the result.
 type AfterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Replaces data, message, content, metadata and display preference of the result, and message and violations of its error, all of
 	// them. Absent changes nothing.
 	Result *HookResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
-	// Commit with the call, in order.
+	// Changes of documents, which commit with the call, in order.
 	Documents     []*DocumentCommand `protobuf:"bytes,2,rep,name=documents,proto3" json:"documents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1702,7 +1703,7 @@ type FilterRequest_Event struct {
 }
 
 type FilterRequest_Flush struct {
-	// What was kept back has to be let go: the call has a question and the stream ends.
+	// Asks for the events that the filter holds: the call has a question, and the stream ends.
 	Flush *FilterFlush `protobuf:"bytes,3,opt,name=flush,proto3,oneof"`
 }
 
@@ -1712,7 +1713,7 @@ func (*FilterRequest_Event) isFilterRequest_Step() {}
 
 func (*FilterRequest_Flush) isFilterRequest_Step() {}
 
-// FilterFlush asks for what was kept back.
+// FilterFlush asks for the events that the filter holds.
 type FilterFlush struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1752,8 +1753,8 @@ func (*FilterFlush) Descriptor() ([]byte, []int) {
 // FilterResponse is the answer to one request.
 type FilterResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What is told in the place of the event; none drops it. `finished` comes in the answer to `finished`, as its last event and
-	// nowhere else; of its result the fields of HookResult count that After may change.
+	// The events to publish in place of the event; none drops it. `finished` is allowed only as the last event of the answer to `finished`; of its
+	// result, the fields are used that After may change.
 	Events        []*FilterEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1796,7 +1797,7 @@ func (x *FilterResponse) GetEvents() []*FilterEvent {
 	return nil
 }
 
-// FilterEvent is an event that a filter lets go.
+// FilterEvent is an event to publish.
 type FilterEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one.
@@ -1915,12 +1916,12 @@ type FilterEvent_ActivityDelta struct {
 }
 
 type FilterEvent_Output struct {
-	// Of a stream of which the filter has seen something; offset and length do not count.
+	// Of a stream that the filter has received output of; offset and length are ignored.
 	Output *Output `protobuf:"bytes,4,opt,name=output,proto3,oneof"`
 }
 
 type FilterEvent_Finished struct {
-	// The end, with its result; status and code stay.
+	// The outcome with its result; status and code do not change.
 	Finished *HookResult `protobuf:"bytes,5,opt,name=finished,proto3,oneof"`
 }
 

@@ -32,31 +32,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// HookService is implemented by those who have something to say about calls; toold dials it. A service answers the methods of
-// the kinds that the daemon's configuration names and leaves the others unimplemented.
+// HookService is implemented by users, to check and change calls; toold connects to it. A service implements the methods of the kinds that the
+// daemon's configuration names.
 //
-// An error, no answer within the deadline and an answer that is too large are failures, for which the configuration says what they
-// mean: the call is refused unless it says other. An answer that its kind may not give, fields that this version of the API does
-// not know included, is an error of the protocol and blocks the run.
+// An error, no answer within the deadline and an answer that is too large are failures. By default a failure refuses the call; the
+// configuration may say otherwise. An answer that is not allowed for its kind, or that has fields which this version of the API does not
+// know, is a protocol error and blocks the run.
 type HookServiceClient interface {
-	// Changes arguments, before anything counts. Asked once for each call, and again for arguments that a decision brought.
+	// Changes the arguments before they are assessed. Asked once for each call, and again for arguments in a decision.
 	Rewrite(ctx context.Context, in *RewriteRequest, opts ...grpc.CallOption) (*RewriteResponse, error)
-	// Decides whether a call goes on. It has to be pure: it is asked at any time, again on resume, and by DescribeCall when nothing
-	// is going to run.
+	// Decides whether a call may run. It must be pure: toold asks it at any time, again on resume, and for DescribeCall, which runs nothing.
 	Gate(ctx context.Context, in *GateRequest, opts ...grpc.CallOption) (*GateResponse, error)
-	// Takes a place for one attempt: rates, loops and budgets live here.
+	// Admits one attempt, or refuses it: for rates, loops and budgets.
 	Admit(ctx context.Context, in *AdmitRequest, opts ...grpc.CallOption) (*AdmitResponse, error)
-	// Gives back what Admit took, when the attempt is over. None comes when the daemon was killed: let places end by themselves,
-	// too.
+	// Called when an admitted attempt is over. A daemon that was killed does not call it: let admissions also expire.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Prepares documents for an attempt that was allowed. It cannot refuse.
 	Before(ctx context.Context, in *BeforeRequest, opts ...grpc.CallOption) (*BeforeResponse, error)
-	// Sees how a call ended, at most once, before it is told. It may change what is read, not how the call ended.
+	// Called with the outcome of a call before it is published, at most once. It may change the texts of the result, not the status.
 	After(ctx context.Context, in *AfterRequest, opts ...grpc.CallOption) (*AfterResponse, error)
-	// Sees what a tool shows before it is stored, logged or told: progress, activities, output and the end. One stream for each
-	// call, from its first such event to its end or its next question; the first request says which call, each one after that has
-	// an event, or asks for what was kept back, and has exactly one answer. The call waits for each. When the stream fails nothing
-	// that it did not answer is told: reports of the call are dropped, and its result is hidden.
+	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call, from
+	// its first such event to its outcome or its next question. The first request names the call. Each later request has an event, or asks
+	// for events that the filter still holds, and has exactly one answer; the call waits for it. When the stream fails, events without an
+	// answer are never published: reports of the call are dropped, and its result is hidden.
 	Filter(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[FilterRequest, FilterResponse], error)
 }
 
@@ -145,31 +143,29 @@ type HookService_FilterClient = grpc.BidiStreamingClient[FilterRequest, FilterRe
 // All implementations must embed UnimplementedHookServiceServer
 // for forward compatibility.
 //
-// HookService is implemented by those who have something to say about calls; toold dials it. A service answers the methods of
-// the kinds that the daemon's configuration names and leaves the others unimplemented.
+// HookService is implemented by users, to check and change calls; toold connects to it. A service implements the methods of the kinds that the
+// daemon's configuration names.
 //
-// An error, no answer within the deadline and an answer that is too large are failures, for which the configuration says what they
-// mean: the call is refused unless it says other. An answer that its kind may not give, fields that this version of the API does
-// not know included, is an error of the protocol and blocks the run.
+// An error, no answer within the deadline and an answer that is too large are failures. By default a failure refuses the call; the
+// configuration may say otherwise. An answer that is not allowed for its kind, or that has fields which this version of the API does not
+// know, is a protocol error and blocks the run.
 type HookServiceServer interface {
-	// Changes arguments, before anything counts. Asked once for each call, and again for arguments that a decision brought.
+	// Changes the arguments before they are assessed. Asked once for each call, and again for arguments in a decision.
 	Rewrite(context.Context, *RewriteRequest) (*RewriteResponse, error)
-	// Decides whether a call goes on. It has to be pure: it is asked at any time, again on resume, and by DescribeCall when nothing
-	// is going to run.
+	// Decides whether a call may run. It must be pure: toold asks it at any time, again on resume, and for DescribeCall, which runs nothing.
 	Gate(context.Context, *GateRequest) (*GateResponse, error)
-	// Takes a place for one attempt: rates, loops and budgets live here.
+	// Admits one attempt, or refuses it: for rates, loops and budgets.
 	Admit(context.Context, *AdmitRequest) (*AdmitResponse, error)
-	// Gives back what Admit took, when the attempt is over. None comes when the daemon was killed: let places end by themselves,
-	// too.
+	// Called when an admitted attempt is over. A daemon that was killed does not call it: let admissions also expire.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Prepares documents for an attempt that was allowed. It cannot refuse.
 	Before(context.Context, *BeforeRequest) (*BeforeResponse, error)
-	// Sees how a call ended, at most once, before it is told. It may change what is read, not how the call ended.
+	// Called with the outcome of a call before it is published, at most once. It may change the texts of the result, not the status.
 	After(context.Context, *AfterRequest) (*AfterResponse, error)
-	// Sees what a tool shows before it is stored, logged or told: progress, activities, output and the end. One stream for each
-	// call, from its first such event to its end or its next question; the first request says which call, each one after that has
-	// an event, or asks for what was kept back, and has exactly one answer. The call waits for each. When the stream fails nothing
-	// that it did not answer is told: reports of the call are dropped, and its result is hidden.
+	// Receives progress, activities, output and the outcome before they are stored, logged or published. There is one stream for each call, from
+	// its first such event to its outcome or its next question. The first request names the call. Each later request has an event, or asks
+	// for events that the filter still holds, and has exactly one answer; the call waits for it. When the stream fails, events without an
+	// answer are never published: reports of the call are dropped, and its result is hidden.
 	Filter(grpc.BidiStreamingServer[FilterRequest, FilterResponse]) error
 	mustEmbedUnimplementedHookServiceServer()
 }

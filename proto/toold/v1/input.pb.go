@@ -97,24 +97,24 @@ func (InputSignal) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_input_proto_rawDescGZIP(), []int{0}
 }
 
-// SendInputRequest is what happens at the keyboard of a running call: in this order data, resize, signal, end_of_input.
-// Whatever is left out does not happen; a request with nothing but call_id asks for the position.
+// SendInputRequest is input for a running call. Its parts apply in this order: data, resize, signal, end_of_input. All but call_id are
+// optional; a request with call_id alone asks for the position.
 type SendInputRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// At most 64 KiB. A terminal takes keys as they are, such as 0x03 for Ctrl-C.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
-	// Where data stands in all that is sent to this attempt, from 0: bytes count one each, a signal one. What lies before the
-	// position that the call has reached was sent before and is left out, so that a request may be sent again when its answer
-	// was lost. Absent: behind what was taken, whatever that is; such a request must not be sent again.
+	// The position of data in all input of this attempt, from 0: a byte counts one, and a signal counts one. The daemon skips the part before
+	// the position that the call has reached, so that a client may repeat a request whose answer was lost. Absent: after all input so far;
+	// such a request must not be repeated.
 	Position *int64 `protobuf:"varint,3,opt,name=position,proto3,oneof" json:"position,omitempty"`
 	// The attempt that the input is for, as SendInputResponse.attempt said; 0 is the running one. Positions begin anew with
 	// each attempt.
 	Attempt int32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// Nothing will follow. May be said again.
+	// No more input follows. May be repeated.
 	EndOfInput bool `protobuf:"varint,5,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
-	// The terminal has another size. Ignored by calls without a terminal.
+	// The new size of the terminal. Ignored by calls without a terminal.
 	Resize *TerminalSize `protobuf:"bytes,6,opt,name=resize,proto3" json:"resize,omitempty"`
 	// To the foreground processes of a terminal, else to the process that was started with its group.
 	Signal        *InputSignal `protobuf:"varint,7,opt,name=signal,proto3,enum=toold.v1.InputSignal,oneof" json:"signal,omitempty"`
@@ -259,9 +259,9 @@ func (x *TerminalSize) GetColumns() int32 {
 // SendInputResponse says how far the call's input has come.
 type SendInputResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Behind all that was taken, where the next request goes on.
+	// The end of all input so far, for the next request.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// To name in further requests.
+	// For further requests.
 	Attempt int32 `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// Bytes that the tool has not read yet.
 	Unread        int64 `protobuf:"varint,3,opt,name=unread,proto3" json:"unread,omitempty"`

@@ -21,12 +21,12 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// IsolationLevel is how much must stand around a tool's processes.
+// IsolationLevel is the isolation that a tool's processes need.
 type IsolationLevel int32
 
 const (
 	IsolationLevel_ISOLATION_LEVEL_UNSPECIFIED IsolationLevel = 0
-	// Nothing is required. A statement that every record repeats.
+	// No isolation; every record of a call says so.
 	IsolationLevel_ISOLATION_LEVEL_NONE IsolationLevel = 1
 	// Files, network and processes are isolated.
 	IsolationLevel_ISOLATION_LEVEL_FULL IsolationLevel = 2
@@ -73,16 +73,16 @@ func (IsolationLevel) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_isolation_proto_rawDescGZIP(), []int{0}
 }
 
-// NetworkMode is what a tool's processes may reach.
+// NetworkMode says what a tool's processes may reach.
 type NetworkMode int32
 
 const (
 	NetworkMode_NETWORK_MODE_UNSPECIFIED NetworkMode = 0
 	// Nothing.
 	NetworkMode_NETWORK_MODE_NONE NetworkMode = 1
-	// What the daemon's proxy lets through.
+	// What the daemon's proxy allows.
 	NetworkMode_NETWORK_MODE_PROXY NetworkMode = 2
-	// Whatever the machine reaches.
+	// Everything that the machine reaches.
 	NetworkMode_NETWORK_MODE_OPEN NetworkMode = 3
 )
 
@@ -129,15 +129,15 @@ func (NetworkMode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_isolation_proto_rawDescGZIP(), []int{1}
 }
 
-// Isolation says what a call needed and what it got. A call whose needs are not met does not run: it ends with
-// ERROR_CODE_SANDBOX.
+// Isolation says which isolation a call required and which was applied. A call that cannot get the required isolation does not run and ends
+// with ERROR_CODE_SANDBOX.
 type Isolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the descriptor asks for, after policy; part of the approval digest.
 	Required IsolationLevel `protobuf:"varint,1,opt,name=required,proto3,enum=toold.v1.IsolationLevel" json:"required,omitempty"`
 	// What the descriptor asks for, after policy; part of the approval digest.
 	Network NetworkMode `protobuf:"varint,2,opt,name=network,proto3,enum=toold.v1.NetworkMode" json:"network,omitempty"`
-	// What was applied, or in DescribeCall would be. Empty when no process is started.
+	// The isolation that was applied, or in DescribeCall would be. Empty when no process is started.
 	Facts         []*IsolationFact `protobuf:"bytes,3,rep,name=facts,proto3" json:"facts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -194,17 +194,17 @@ func (x *Isolation) GetFacts() []*IsolationFact {
 	return nil
 }
 
-// IsolationFact is one thing that a canary run has shown to hold, or not to hold, on this machine.
+// IsolationFact is one property of isolation that a canary run has tested on this machine.
 type IsolationFact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// fs_read, fs_write, net, ipc, processes_killed, mem_limit, pids_limit, cpu_limit, disk_limit, separate_kernel. More may
 	// come.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Whether it held.
+	// True when the test found it.
 	Held bool `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
-	// What makes it hold, such as `pid namespace`; empty when nothing does.
+	// The mechanism behind it, such as `pid namespace`; empty when there is none.
 	Mechanism string `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
-	// When it does not hold: why, for an operator.
+	// Why it is missing, for operators.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -35,7 +35,7 @@ const (
 	Role_ROLE_APPROVER Role = 3
 	// Sees and cancels every call of its namespace, and accepts the definitions of its workers.
 	Role_ROLE_OPERATOR Role = 4
-	// Kept for those who will serve tools from outside.
+	// Serves tools from another process (WorkerService).
 	Role_ROLE_WORKER Role = 5
 	// Sees everything of its namespace and changes nothing.
 	Role_ROLE_VIEWER Role = 6
@@ -94,12 +94,12 @@ func (Role) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_principal_proto_rawDescGZIP(), []int{0}
 }
 
-// Principal is who asked, as authentication established it. Nothing of it is ever taken from a request.
+// Principal is the identity behind a request, as authentication established it. No part of it comes from the request itself.
 type Principal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who it is: unique in the namespace, stable over tokens and connections of the same person or program.
+	// The name of the person or program: unique in the namespace, the same over all its tokens and connections.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// What it may do, at the time of the record.
+	// Its roles at the time of the record.
 	Roles []Role `protobuf:"varint,2,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
 	// How the identity was established: `peer` (the user at the other end of the unix socket) or `token`.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`

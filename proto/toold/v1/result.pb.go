@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResultStatus is what the answer of a call is.
+// ResultStatus says whether a result is a success, an error or a question.
 type ResultStatus int32
 
 const (
@@ -83,28 +83,28 @@ type ErrorCode int32
 const (
 	ErrorCode_ERROR_CODE_UNSPECIFIED       ErrorCode = 0
 	ErrorCode_ERROR_CODE_INVALID_ARGUMENTS ErrorCode = 1
-	// The tool, or something that it looked for. A tool that is hidden from the caller is told from an unknown one by nothing.
+	// The tool, or something that it looked for. A hidden tool and an unknown one have the same answer.
 	ErrorCode_ERROR_CODE_NOT_FOUND ErrorCode = 2
-	// By policy or a gate. Reasons NO_ELIGIBLE_APPROVER, UNATTENDED, BLOCKED, HOOK_FAILED and gates' own.
+	// By policy or a gate. Reasons NO_ELIGIBLE_APPROVER, UNATTENDED, BLOCKED, HOOK_FAILED and those of gates.
 	ErrorCode_ERROR_CODE_DENIED ErrorCode = 3
-	// The tool ran and says no; `reason` is its own code.
+	// The tool ran and returned an error; `reason` is its own code.
 	ErrorCode_ERROR_CODE_EXECUTION_FAILED ErrorCode = 4
-	// A bug: of the tool, a hook, or the daemon. The message has an id that is in the daemon's log.
+	// A bug in the tool, a hook or the daemon. The message has an id that is in the daemon's log.
 	ErrorCode_ERROR_CODE_INTERNAL ErrorCode = 5
 	// `reason` names the clock.
 	ErrorCode_ERROR_CODE_TIMEOUT ErrorCode = 6
 	// Reasons DECLINED and SUPERSEDED.
 	ErrorCode_ERROR_CODE_CANCELLED ErrorCode = 7
-	// Nobody answered within time.
+	// The question got no answer in time.
 	ErrorCode_ERROR_CODE_EXPIRED ErrorCode = 8
-	// Stopped by a drain or a crash, or because its caller went away.
+	// Stopped by a drain or a crash, or because its caller disconnected.
 	ErrorCode_ERROR_CODE_INTERRUPTED ErrorCode = 9
-	// Nobody knows whether it ran. toold does not run it again.
+	// It is unknown whether the tool ran. toold does not run it again.
 	ErrorCode_ERROR_CODE_IN_DOUBT ErrorCode = 10
 	// The isolation that it requires is not available; `reason` names the fact.
 	ErrorCode_ERROR_CODE_SANDBOX            ErrorCode = 11
 	ErrorCode_ERROR_CODE_RESOURCE_EXHAUSTED ErrorCode = 12
-	// Something that the tool depends on failed.
+	// A service that the tool depends on failed.
 	ErrorCode_ERROR_CODE_UPSTREAM ErrorCode = 13
 )
 
@@ -171,7 +171,7 @@ func (ErrorCode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_result_proto_rawDescGZIP(), []int{1}
 }
 
-// DisplayPreference is how a frontend should show a result. A wish; nothing depends on it.
+// DisplayPreference is how a frontend should show a result. Frontends may ignore it.
 type DisplayPreference int32
 
 const (
@@ -234,7 +234,7 @@ func (DisplayPreference) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_result_proto_rawDescGZIP(), []int{2}
 }
 
-// ToolResult is the one answer of a call. It never changes once it was told.
+// ToolResult is the one result of a call. It never changes after it was published.
 //
 // The text for the model is the first that is not empty of model_text, message and data. Number 13 is kept for the ticket
 // of a PENDING result.
@@ -242,17 +242,16 @@ type ToolResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SUCCESS or ERROR in a finished call.
 	Status ResultStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.ResultStatus" json:"status,omitempty"`
-	// JSON text for programs; empty is none. Over the output budget (48 KiB unless the tool says other) it keeps head and
-	// tail, `truncated` is set and `artifacts` names the whole.
+	// JSON text for programs; empty is none. When it is larger than the output budget (48 KiB unless the tool has
+	// another one) it has only the beginning and the end, `truncated` is set, and `artifacts` names the whole text.
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// Text that the model reads in place of `data`.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// Set with ERROR only.
 	Error *ToolError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// What a model or a frontend can show beside the text.
+	// Content that a model or a frontend can show with the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
-	// What the model reads, when neither `message` nor `data` is it: always set with ERROR, with every violation on a line of
-	// its own.
+	// The text for the model when it is neither `message` nor `data`: always set with ERROR, with each violation on a separate line.
 	ModelText string `protobuf:"bytes,6,opt,name=model_text,json=modelText,proto3" json:"model_text,omitempty"`
 	// The tool id.
 	ToolName string `protobuf:"bytes,7,opt,name=tool_name,json=toolName,proto3" json:"tool_name,omitempty"`
@@ -264,9 +263,9 @@ type ToolResult struct {
 	Artifacts []*Artifact `protobuf:"bytes,10,rep,name=artifacts,proto3" json:"artifacts,omitempty"`
 	// For programs, from the tool and from hooks; never for the model. `after_failed` is set by a failing required After hook.
 	Metadata map[string]string `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// A wish for frontends.
+	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,12,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// What is known of the processes that the call started; absent when it started none.
+	// How the processes of the call ended; absent when it started none.
 	Processes     *ProcessReport `protobuf:"bytes,14,opt,name=processes,proto3" json:"processes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -404,14 +403,14 @@ type ToolError struct {
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	// With INVALID_ARGUMENTS: every field that was found wrong.
 	FieldViolations []*FieldViolation `protobuf:"bytes,4,rep,name=field_violations,json=fieldViolations,proto3" json:"field_violations,omitempty"`
-	// True when the tool did not come to an end of its own; its document commands were dropped.
+	// True when the tool did not return normally; its document commands were dropped.
 	Aborted bool `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	// True when the same call under a new call_id (CallSpec.retry_of) may succeed.
 	Retryable bool `protobuf:"varint,6,opt,name=retryable,proto3" json:"retryable,omitempty"`
-	// With `retryable`: not before this long after the end; absent is any time.
+	// With `retryable`: the time to wait after the end; absent is none.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,7,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	// For operators, never for a model. A caller without the role operator gets an id in place of the cause of an error inside the
-	// daemon, a hook or a tool; the daemon's log has the cause under that id.
+	// For operators, never for a model. For an error inside the daemon, a hook or a tool, a caller without the
+	// role operator gets an id in place of the cause; the daemon's log has the cause with that id.
 	DeveloperMessage string `protobuf:"bytes,8,opt,name=developer_message,json=developerMessage,proto3" json:"developer_message,omitempty"`
 	// True when the run is blocked: its further calls are refused with RUN_BLOCKED until EndRun.
 	TerminateRun  bool `protobuf:"varint,9,opt,name=terminate_run,json=terminateRun,proto3" json:"terminate_run,omitempty"`
@@ -512,7 +511,7 @@ func (x *ToolError) GetTerminateRun() bool {
 	return false
 }
 
-// FieldViolation is one thing that is wrong with a value.
+// FieldViolation is one fault of a value.
 type FieldViolation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A path into the value, such as `items[2].name`; empty is the value as a whole.
@@ -570,9 +569,9 @@ func (x *FieldViolation) GetDescription() string {
 // ProcessReport says how the processes of a call ended.
 type ProcessReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those that toold killed; ones that ended by themselves are not here.
+	// The processes that toold killed, without those that ended by themselves.
 	Killed []*KilledProcess `protobuf:"bytes,1,rep,name=killed,proto3" json:"killed,omitempty"`
-	// True when a process of the call may still live. `killed` then has it without a time, when its id is known.
+	// True when a process of the call may still run. When its id is known, `killed` has it without a time.
 	KillUnverified bool `protobuf:"varint,2,opt,name=kill_unverified,json=killUnverified,proto3" json:"kill_unverified,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -627,7 +626,7 @@ type KilledProcess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// On the daemon's machine, as the daemon sees it.
 	ProcessId int64 `protobuf:"varint,1,opt,name=process_id,json=processId,proto3" json:"process_id,omitempty"`
-	// When its end was seen; absent when nobody saw it.
+	// When its end was observed; absent when it was not.
 	ConfirmedAt   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=confirmed_at,json=confirmedAt,proto3" json:"confirmed_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

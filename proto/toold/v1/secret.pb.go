@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Secret is what a reference stands for, without its value.
+// Secret describes a configured secret, without its value.
 type Secret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in `secret://name`.
@@ -31,11 +31,11 @@ type Secret struct {
 	Backend string `protobuf:"bytes,2,opt,name=backend,proto3" json:"backend,omitempty"`
 	// The path, the variable, the program.
 	Place string `protobuf:"bytes,3,opt,name=place,proto3" json:"place,omitempty"`
-	// Who gets it; none: nobody.
+	// The uses that get it; without any, none does.
 	Allow []*SecretAllow `protobuf:"bytes,4,rep,name=allow,proto3" json:"allow,omitempty"`
-	// When its value was wanted last; unset: never since the start or the last reload.
+	// When its value was read last; unset: never since the start or the last reload.
 	Read *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=read,proto3" json:"read,omitempty"`
-	// Why it could not be read then; empty: it was.
+	// Why that failed; empty when it did not.
 	Problem       string `protobuf:"bytes,6,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -113,7 +113,7 @@ func (x *Secret) GetProblem() string {
 	return ""
 }
 
-// SecretAllow entitles what all of its lists match.
+// SecretAllow allows the uses that match all of its lists.
 type SecretAllow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Patterns of namespaces; none: every namespace.
@@ -177,10 +177,10 @@ func (x *SecretAllow) GetParameters() []string {
 	return nil
 }
 
-// ListSecretsRequest asks for all.
+// ListSecretsRequest asks for all secrets.
 type ListSecretsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether each is read before the answer, commands included.
+	// True reads each value before the answer, and runs commands for that.
 	Check         bool `protobuf:"varint,1,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -223,7 +223,7 @@ func (x *ListSecretsRequest) GetCheck() bool {
 	return false
 }
 
-// ListSecretsResponse has all.
+// ListSecretsResponse has all secrets.
 type ListSecretsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By name.

@@ -22,16 +22,16 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SourceState is where a source of tools stands.
+// SourceState is the state of a source of tools.
 type SourceState int32
 
 const (
 	SourceState_SOURCE_STATE_UNSPECIFIED SourceState = 0
-	// It is asked for its tools for the first time, or again.
+	// The daemon connects to it, or asks it for its tools.
 	SourceState_SOURCE_STATE_CONNECTING SourceState = 1
 	// Its tools can be called.
 	SourceState_SOURCE_STATE_READY SourceState = 2
-	// It ended or cannot be reached, and is tried again; calls of its tools end with UPSTREAM.
+	// It ended or cannot be reached; the daemon tries again. Calls of its tools end with UPSTREAM.
 	SourceState_SOURCE_STATE_DOWN SourceState = 3
 )
 
@@ -78,30 +78,30 @@ func (SourceState) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_source_proto_rawDescGZIP(), []int{0}
 }
 
-// Source is where tools come from.
+// Source is an origin of tools.
 type Source struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Such as `builtin` or `mcp:memory`.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Where it stands.
+	// The state of the source.
 	State SourceState `protobuf:"varint,2,opt,name=state,proto3,enum=toold.v1.SourceState" json:"state,omitempty"`
-	// Since when it stands there; unset for what comes with the daemon.
+	// When this state began; unset for tools of the daemon itself.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
-	// Tools that it has in the list, those in quarantine included.
+	// How many tools it has, with those in quarantine.
 	Tools int32 `protobuf:"varint,4,opt,name=tools,proto3" json:"tools,omitempty"`
-	// Its program or URL; empty for what comes with the daemon.
+	// Its program or URL; empty for tools of the daemon itself.
 	Address string `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
-	// What it calls itself, with its version; foreign text.
+	// Its own name and version; untrusted text.
 	Server string `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
 	// The version of the protocol that is spoken with it.
 	Protocol string `protobuf:"bytes,7,opt,name=protocol,proto3" json:"protocol,omitempty"`
 	// How far its hints are believed: empty, `hints` or `full`.
 	Trust string `protobuf:"bytes,8,opt,name=trust,proto3" json:"trust,omitempty"`
-	// How often it was connected to, or tried.
+	// How many times the daemon connected to it or tried to.
 	Starts int32 `protobuf:"varint,9,opt,name=starts,proto3" json:"starts,omitempty"`
-	// What went wrong last; foreign text. Empty while it is READY.
+	// The last error; untrusted text. Empty while it is READY.
 	Error string `protobuf:"bytes,10,opt,name=error,proto3" json:"error,omitempty"`
-	// Tools of it that are not taken.
+	// Its tools that the daemon does not offer.
 	Refused       []*RefusedTool `protobuf:"bytes,11,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,12 +214,12 @@ func (x *Source) GetRefused() []*RefusedTool {
 	return nil
 }
 
-// RefusedTool is a tool that a source has and that is not taken.
+// RefusedTool is a tool of a source that the daemon does not offer.
 type RefusedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// As the source calls it; foreign text.
+	// Its name at the source; untrusted text.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Why it is not taken.
+	// Why it is not offered.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -269,7 +269,7 @@ func (x *RefusedTool) GetReason() string {
 	return ""
 }
 
-// ListSourcesRequest asks for all.
+// ListSourcesRequest asks for all sources.
 type ListSourcesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -306,7 +306,7 @@ func (*ListSourcesRequest) Descriptor() ([]byte, []int) {
 	return file_toold_v1_source_proto_rawDescGZIP(), []int{2}
 }
 
-// ListSourcesResponse has all.
+// ListSourcesResponse has all sources.
 type ListSourcesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// By name.

@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResumeMode is what a RESUME decision does. In all modes the gates are asked again.
+// ResumeMode says what a RESUME decision causes. In all modes the gates are asked again.
 type ResumeMode int32
 
 const (
@@ -78,7 +78,7 @@ func (ResumeMode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{0}
 }
 
-// DecisionAction is yes or no.
+// DecisionAction is the answer: yes or no.
 type DecisionAction int32
 
 const (
@@ -129,7 +129,7 @@ func (DecisionAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{1}
 }
 
-// ExpiryAction is what becomes of a suspension that nobody answers in time.
+// ExpiryAction says what happens to a suspension without an answer in time.
 type ExpiryAction int32
 
 const (
@@ -235,13 +235,12 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{3}
 }
 
-// Suspension is one round of waiting and its question. It is in the journal before anybody hears of it. Between its
-// creation and its answer nothing of it changes but its votes.
+// Suspension is one round of waiting and its question. It is stored before it is published. Until it is answered, only its votes change.
 //
 // Numbers 20 to 29 are kept.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by toold, unguessable, new for each round; what ResumeTool takes.
+	// Made by toold, unguessable, new for each round; ResumeTool names it.
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// From 1, counted in the call.
 	Round int32 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`
@@ -252,23 +251,23 @@ type Suspension struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question; empty is none.
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema, as JSON text, that Decision.result must meet. Empty takes no result for an approval and other questions of
-	// gates that replay the call, and any JSON otherwise.
+	// JSON Schema, as JSON text, that Decision.result must meet. Empty: an approval, and any other question of a
+	// gate that replays the call, accepts no result; other questions accept any JSON.
 	ResponseSchema string `protobuf:"bytes,6,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
-	// What will run on a yes.
+	// The call that runs after a RESUME.
 	Pending *PendingCall `protobuf:"bytes,7,opt,name=pending,proto3" json:"pending,omitempty"`
 	// Never unspecified.
 	ResumeMode ResumeMode `protobuf:"varint,8,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
 	// Lower-case hex SHA-256 of what an approver agrees to (docs, canonical form v1). Send it back as
 	// Decision.expected_digest.
 	Digest string `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`
-	// By the store's clock. Never absent: no ticket is for ever.
+	// By the store's clock. Never absent: every ticket expires.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	// Who may answer; absent is the caller and whoever may act for it.
+	// The principals that may answer; absent is the caller, and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,11,opt,name=approvers,proto3" json:"approvers,omitempty"`
-	// What the call would do. Not part of the digest.
+	// The effect of the call. Not part of the digest.
 	Description *Description `protobuf:"bytes,12,opt,name=description,proto3" json:"description,omitempty"`
-	// Who asks: the name of a gate, or `tool`.
+	// The source of the question: the name of a gate, or `tool`.
 	Origin string `protobuf:"bytes,13,opt,name=origin,proto3" json:"origin,omitempty"`
 	// Never unspecified.
 	OnExpiry ExpiryAction `protobuf:"varint,14,opt,name=on_expiry,json=onExpiry,proto3,enum=toold.v1.ExpiryAction" json:"on_expiry,omitempty"`
@@ -280,8 +279,8 @@ type Suspension struct {
 	RememberOptions []*RememberOption `protobuf:"bytes,17,rep,name=remember_options,json=rememberOptions,proto3" json:"remember_options,omitempty"`
 	// Votes that count so far; empty unless approvers.count is above 1.
 	Votes []*Vote `protobuf:"bytes,18,rep,name=votes,proto3" json:"votes,omitempty"`
-	// The version of the policy by which the gate asked, for the record; empty when it has none. The permission gate names its
-	// rules so: the beginning of the SHA-256 of their file.
+	// The version of the policy by which the gate asked, for the record; empty when it has none. For the
+	// permission gate it is the beginning of the SHA-256 of the file of rules.
 	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -457,7 +456,7 @@ type PendingCall struct {
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The tool id.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// The effective arguments: JSON text in canonical form v1, the very bytes that run.
+	// The effective arguments: JSON text in canonical form v1, exactly the bytes that run.
 	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -514,16 +513,16 @@ func (x *PendingCall) GetArguments() string {
 	return ""
 }
 
-// Approvers say who may answer a ticket.
+// Approvers are the principals that may answer a ticket.
 type Approvers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Any of these; empty is ROLE_APPROVER.
 	Roles []Role `protobuf:"varint,1,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
-	// The caller, and the subject on whose behalf it acts, do not count. When nobody else can answer, the call is not
-	// suspended but refused: DENIED, reason NO_ELIGIBLE_APPROVER.
+	// The caller, and the subject on whose behalf it acts, may not answer. When no other principal can, the call is not suspended but ends with
+	// DENIED, reason NO_ELIGIBLE_APPROVER.
 	DistinctFromCaller bool `protobuf:"varint,2,opt,name=distinct_from_caller,json=distinctFromCaller,proto3" json:"distinct_from_caller,omitempty"`
-	// How many different subjects must say the same yes: the same result for the same arguments; 0 and 1 are one. A subject
-	// has one vote, and a new one replaces it. One CANCEL of an eligible subject decides at once.
+	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 are one. A subject has one vote; a later
+	// one replaces it. One CANCEL of an eligible subject decides at once.
 	Count         int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -580,10 +579,10 @@ func (x *Approvers) GetCount() int32 {
 	return 0
 }
 
-// RememberOption is an answer that can be kept for later calls.
+// RememberOption is an answer that can be stored for later calls.
 type RememberOption struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What Decision.remember.option names.
+	// The value for Decision.remember.option.
 	Option string `protobuf:"bytes,1,opt,name=option,proto3" json:"option,omitempty"`
 	// For people: what would be allowed.
 	Title         string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
@@ -635,8 +634,8 @@ func (x *RememberOption) GetTitle() string {
 	return ""
 }
 
-// Remember asks to keep a yes as a rule, which commits with the decision. Refused with INVALID_ARGUMENT by a daemon whose
-// features (GetInfo) do not have `remember`, for tickets that offer no options, and beside a CANCEL or edited arguments.
+// Remember asks to store a RESUME as a rule, which commits with the decision. Refused with INVALID_ARGUMENT by a daemon whose features
+// (GetInfo) do not have `remember`, for tickets without options, and with a CANCEL or edited arguments.
 type Remember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One of the ticket's options.
@@ -710,18 +709,18 @@ type Decision struct {
 	// Must be set.
 	Action DecisionAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.DecisionAction" json:"action,omitempty"`
 	// JSON text that meets the ticket's response_schema; empty is null. A violation is INVALID_ARGUMENT with field
-	// violations under `decision.result`, and the suspension stays open. So is a result for a ticket that takes none: the
-	// action alone is the yes or no.
+	// violations under `decision.result`, and the suspension stays open. The same holds for a result when the ticket accepts none: there the
+	// action alone is the answer.
 	Result string `protobuf:"bytes,3,opt,name=result,proto3" json:"result,omitempty"`
 	// JSON text that replaces the call's arguments; empty keeps them. The edited call is validated, assessed, described and
-	// gated again. Only somebody who meets the ticket's approvers may edit; from others PERMISSION_DENIED.
+	// gated again. Only a principal among the ticket's approvers may edit; others get PERMISSION_DENIED.
 	Arguments string `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// For the record and, on CANCEL, for the model: `Declined: reason`.
 	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
-	// Suspension.digest as the decider saw it. Required when the ticket has approvers; when it is set and does not match,
+	// Suspension.digest, as it was shown to the person who decides. Required when the ticket has approvers; when it is set and does not match,
 	// FAILED_PRECONDITION and the suspension stays open.
 	ExpectedDigest string `protobuf:"bytes,6,opt,name=expected_digest,json=expectedDigest,proto3" json:"expected_digest,omitempty"`
-	// Absent keeps nothing.
+	// Absent stores no rule.
 	Remember *Remember `protobuf:"bytes,7,opt,name=remember,proto3" json:"remember,omitempty"`
 	// Set by the server; ignored in requests.
 	DecidedBy *Principal `protobuf:"bytes,8,opt,name=decided_by,json=decidedBy,proto3" json:"decided_by,omitempty"`
@@ -734,7 +733,7 @@ type Decision struct {
 	SuspensionId string `protobuf:"bytes,11,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// Set by the server; ignored in requests.
 	Round int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
-	// The votes that made it, this one included; empty unless approvers.count is above 1. Set by the server; ignored in
+	// The votes for it, this one included; empty unless approvers.count is above 1. Set by the server; ignored in
 	// requests.
 	Votes         []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -867,17 +866,16 @@ type Vote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The vote's own id, with the rules of Decision.decision_id.
 	DecisionId string `protobuf:"bytes,1,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
-	// What it says.
+	// RESUME or CANCEL.
 	Action DecisionAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.DecisionAction" json:"action,omitempty"`
-	// Whose it is; one for each subject.
+	// The principal that voted; one vote for each subject.
 	Voter *Principal `protobuf:"bytes,3,opt,name=voter,proto3" json:"voter,omitempty"`
 	// By the store's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=time,proto3" json:"time,omitempty"`
-	// True when it is for other arguments than those that were asked about: such a vote voids the earlier ones that are not
-	// for the same.
+	// True when it is for other arguments than those of the ticket. Such a vote makes earlier votes for different arguments void.
 	Edited bool `protobuf:"varint,5,opt,name=edited,proto3" json:"edited,omitempty"`
-	// With `edited`, in a record: the arguments that the vote is for, JSON text in the form in which they were sent. To agree,
-	// send the same as Decision.arguments. Empty in events.
+	// With `edited`, in a record: the arguments of the vote, JSON text as it was sent. To agree, send the same text as Decision.arguments. Empty
+	// in events.
 	Arguments     string `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -955,30 +953,30 @@ func (x *Vote) GetArguments() string {
 	return ""
 }
 
-// Rule is a yes that is kept for later calls. It satisfies a question of the gate that asked, for calls of the same
-// principal and of the same tool: when the tool's digest changes, the rule holds for nothing any more. It never beats a
-// deny, a block, or a rule that always asks.
+// Rule is an approval that is stored for later calls. It answers the questions of the gate that asked, for calls of the same principal and
+// the same tool. When the digest of the tool changes, the rule has no effect any more. It never overrides a deny, a block, or a rule that
+// always asks.
 type Rule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by toold; what RevokeRule takes.
+	// Made by toold; RevokeRule names it.
 	RuleId string `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
 	// The pattern, one of the remember_options of the ticket.
 	Option string `protobuf:"bytes,2,opt,name=option,proto3" json:"option,omitempty"`
-	// For people: what is allowed; may be empty.
+	// For people: what the rule allows; may be empty.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
 	// The tool id.
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The tool's digest when the answer was given.
 	ToolDigest string `protobuf:"bytes,5,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// The subject whose calls it holds for.
+	// The subject whose calls it allows.
 	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
-	// The subject for whom those calls are made; empty is nobody.
+	// The subject on whose behalf the calls are made; empty when there is none.
 	OnBehalfOf string `protobuf:"bytes,7,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
 	// Never unspecified.
 	Scope RememberScope `protobuf:"varint,8,opt,name=scope,proto3,enum=toold.v1.RememberScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,9,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
-	// Who said yes.
+	// The principal that decided.
 	MadeBy *Principal `protobuf:"bytes,10,opt,name=made_by,json=madeBy,proto3" json:"made_by,omitempty"`
 	// By the store's clock.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
@@ -986,7 +984,7 @@ type Rule struct {
 	Until *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=until,proto3" json:"until,omitempty"`
 	// The call that was decided.
 	CallId string `protobuf:"bytes,13,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The decision that it came with.
+	// The decision that asked for it.
 	DecisionId string `protobuf:"bytes,14,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// The name of the gate that asked.
 	Gate          string `protobuf:"bytes,15,opt,name=gate,proto3" json:"gate,omitempty"`

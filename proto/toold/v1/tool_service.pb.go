@@ -21,7 +21,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OnDoubt says what becomes of an attempt whose end nobody saw.
+// OnDoubt says what happens to a call whose attempt ended without being observed.
 type OnDoubt int32
 
 const (
@@ -73,7 +73,7 @@ func (OnDoubt) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{0}
 }
 
-// ExportFormat names whose words a list of tools is in.
+// ExportFormat is the format of an exported list of tools.
 type ExportFormat int32
 
 const (
@@ -153,7 +153,7 @@ type Descriptor struct {
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
 	// JSON Schema as JSON text that the data of a SUCCESS meets; empty promises nothing.
 	ResultSchema string `protobuf:"bytes,6,opt,name=result_schema,json=resultSchema,proto3" json:"result_schema,omitempty"`
-	// What holds while the arguments are unknown.
+	// Its effects for any arguments.
 	Effects *Assessment `protobuf:"bytes,7,opt,name=effects,proto3" json:"effects,omitempty"`
 	// The mildest that a call may be assessed as.
 	Mildest *Assessment `protobuf:"bytes,8,opt,name=mildest,proto3" json:"mildest,omitempty"`
@@ -163,21 +163,21 @@ type Descriptor struct {
 	Version string `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
 	// Lower-case hex SHA-256 of the canonical descriptor, without `metadata` and without the digest.
 	Digest string `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
-	// How a model should use it, told beside tool lists; may be empty.
+	// How a model should use it; exported with lists of tools. May be empty.
 	Guidance string `protobuf:"bytes,12,opt,name=guidance,proto3" json:"guidance,omitempty"`
-	// Ids that name it too.
+	// Other ids for it.
 	Aliases []string `protobuf:"bytes,13,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	// Started and unfinished after a crash, it may run again with the same idempotency key.
+	// True when an attempt that a crash interrupted may run again with the same idempotency key.
 	Idempotent bool `protobuf:"varint,14,opt,name=idempotent,proto3" json:"idempotent,omitempty"`
-	// When it is not idempotent and cannot tell itself.
+	// For a tool that is not idempotent and cannot reconcile.
 	OnDoubt OnDoubt `protobuf:"varint,15,opt,name=on_doubt,json=onDoubt,proto3,enum=toold.v1.OnDoubt" json:"on_doubt,omitempty"`
 	// Absent fields are the daemon's.
 	Timeouts *Timeouts `protobuf:"bytes,16,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
 	// In bytes.
 	MaxArguments int32 `protobuf:"varint,17,opt,name=max_arguments,json=maxArguments,proto3" json:"max_arguments,omitempty"`
-	// In bytes: what a result keeps inline of data and text.
+	// In bytes: how much data and text a result keeps inline.
 	OutputBudget int32 `protobuf:"varint,18,opt,name=output_budget,json=outputBudget,proto3" json:"output_budget,omitempty"`
-	// What must stand around its processes.
+	// The isolation that its processes need.
 	RequiredIsolation IsolationLevel `protobuf:"varint,19,opt,name=required_isolation,json=requiredIsolation,proto3,enum=toold.v1.IsolationLevel" json:"required_isolation,omitempty"`
 	// What its processes may reach.
 	RequiredNetwork NetworkMode `protobuf:"varint,20,opt,name=required_network,json=requiredNetwork,proto3,enum=toold.v1.NetworkMode" json:"required_network,omitempty"`
@@ -398,7 +398,7 @@ type ListToolsRequest struct {
 	// next_page_token of an answer to the same filter and principal; INVALID_ARGUMENT with any other. When tools change in
 	// between, the pages differ in `revision`: begin again for an exact list.
 	PageToken string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// ListToolsResponse.revision that the client has. When it still holds, the answer is only `not_modified`.
+	// ListToolsResponse.revision that the client has. When it is still current, the answer has only `not_modified`.
 	IfRevision    string `protobuf:"bytes,7,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -492,7 +492,7 @@ type ListToolsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// Of the principal's view: it changes when a tool or a rule that hides tools changes. Opaque, compared for equality only.
 	Revision string `protobuf:"bytes,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// True when if_revision still holds.
+	// True when if_revision is still current.
 	NotModified   bool `protobuf:"varint,4,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -573,7 +573,7 @@ type ExportToolsRequest struct {
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of an answer to the same format, filter and principal; INVALID_ARGUMENT with any other.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// ExportToolsResponse.revision that the client has. When it still holds, the answer is only `not_modified`.
+	// ExportToolsResponse.revision that the client has. When it is still current, the answer has only `not_modified`.
 	IfRevision    string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -668,22 +668,21 @@ func (x *ExportToolsRequest) GetIfRevision() string {
 // ExportToolsResponse is one page. The same tools give the same bytes.
 type ExportToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON text of a list: what the provider's request has in its member `tools`.
+	// JSON text of a list, for the member `tools` of the provider's request.
 	Tools string `protobuf:"bytes,1,opt,name=tools,proto3" json:"tools,omitempty"`
-	// What is told about each tool of `tools`, in the same order.
+	// One entry for each tool of `tools`, in the same order.
 	Exported []*ExportedTool `protobuf:"bytes,2,rep,name=exported,proto3" json:"exported,omitempty"`
-	// What models should read beside the list, such as in a system prompt: Markdown with a heading for each tool that says
-	// something. Empty when none does.
+	// Text for models, such as in a system prompt: Markdown with a heading for each tool that has guidance. Empty when none has.
 	Guidance string `protobuf:"bytes,3,opt,name=guidance,proto3" json:"guidance,omitempty"`
-	// Tools that the provider would refuse, and the whole list with them. On the first page.
+	// Tools that are left out because the provider would refuse the whole list with them. On the first page.
 	Omitted []*OmittedTool `protobuf:"bytes,4,rep,name=omitted,proto3" json:"omitted,omitempty"`
-	// About the list as a whole, such as more tools than the provider takes at once. On the first page.
+	// Remarks about the whole list, such as more tools than the provider accepts at once. On the first page.
 	Notes []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,6,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Of the whole export: it changes when one of its bytes does. Opaque, compared for equality only.
+	// Of the whole export: it changes when one of its bytes changes. Opaque, compared for equality only.
 	Revision string `protobuf:"bytes,7,opt,name=revision,proto3" json:"revision,omitempty"`
-	// True when if_revision still holds.
+	// True when if_revision is still current.
 	NotModified   bool `protobuf:"varint,8,opt,name=not_modified,json=notModified,proto3" json:"not_modified,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -775,19 +774,19 @@ func (x *ExportToolsResponse) GetNotModified() bool {
 	return false
 }
 
-// ExportedTool is what is told about one tool of an export.
+// ExportedTool describes one tool of an export.
 type ExportedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the model calls it: the id, unless the provider does not take that. Two tools never share a name.
+	// Its name for the model: the id, unless the provider does not accept the id. Two tools never share a name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Descriptor.id, which calls take.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Descriptor.digest.
 	Digest string `protobuf:"bytes,3,opt,name=digest,proto3" json:"digest,omitempty"`
-	// What was changed so that the provider takes it, each with a JSON Pointer into the arguments; `*` is any item.
+	// Changes of the schema for the provider, each with a JSON Pointer into the arguments; `*` is any item.
 	Notes []string `protobuf:"bytes,4,rep,name=notes,proto3" json:"notes,omitempty"`
-	// JSON Pointers to properties where null stands for a property that is left out, because strict mode requires all of
-	// them. Remove such a member before the call is sent: the tool may refuse null.
+	// JSON Pointers to optional properties: strict mode requires all properties, so that a model sends null for them. Remove a member that is
+	// null before sending the call: the tool may refuse null.
 	NullArguments []string `protobuf:"bytes,5,rep,name=null_arguments,json=nullArguments,proto3" json:"null_arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -962,7 +961,7 @@ func (x *GetToolRequest) GetTool() string {
 // GetToolResponse is the tool.
 type GetToolResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Under its id, also when an alias was asked for.
+	// With its id, also when the request has an alias.
 	Tool *Descriptor `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// As in ListToolsResponse.
 	Revision      string `protobuf:"bytes,2,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1014,7 +1013,7 @@ func (x *GetToolResponse) GetRevision() string {
 	return ""
 }
 
-// WatchToolsRequest says what the client has.
+// WatchToolsRequest names the revision that the client has.
 type WatchToolsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// From any answer of this service; empty is nothing.
@@ -1060,14 +1059,14 @@ func (x *WatchToolsRequest) GetRevision() string {
 	return ""
 }
 
-// WatchToolsResponse is one step from a revision to the next. The first message comes at once.
+// WatchToolsResponse is the change from one revision to the next. The first message is sent at once.
 type WatchToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the view is after this message.
+	// The revision of the view after this message.
 	Revision string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Sorted by id. Empty when nothing changed since the revision that the client has.
 	Changes []*ToolChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
-	// True when `changes` are the whole view: what is not in them is gone.
+	// True when `changes` are the whole view: the client drops all other tools.
 	Reset_        bool `protobuf:"varint,3,opt,name=reset,proto3" json:"reset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1124,7 +1123,7 @@ func (x *WatchToolsResponse) GetReset_() bool {
 	return false
 }
 
-// ToolChange is what became of one tool.
+// ToolChange is the change of one tool.
 type ToolChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Always set.
@@ -1198,12 +1197,12 @@ type isToolChange_Change interface {
 }
 
 type ToolChange_Put struct {
-	// New or in place of the one with the same id.
+	// A new tool, or the new definition of the tool with that id.
 	Put *Descriptor `protobuf:"bytes,1,opt,name=put,proto3,oneof"`
 }
 
 type ToolChange_Removed struct {
-	// The id of a tool that is gone, or hidden from now on.
+	// The id of a tool that was removed or hidden.
 	Removed string `protobuf:"bytes,2,opt,name=removed,proto3,oneof"`
 }
 

@@ -29,8 +29,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ToolService says which tools a principal may call. A tool that is denied to it without condition is not to be found
-// here, by any method, and cannot be told from one that does not exist.
+// ToolService says which tools a principal may call. For a tool that is always denied to it, every method
+// answers as for one that does not exist.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
 // with the details that CallService names.
@@ -106,8 +106,8 @@ type ToolService_WatchToolsClient = grpc.ServerStreamingClient[WatchToolsRespons
 // All implementations must embed UnimplementedToolServiceServer
 // for forward compatibility.
 //
-// ToolService says which tools a principal may call. A tool that is denied to it without condition is not to be found
-// here, by any method, and cannot be told from one that does not exist.
+// ToolService says which tools a principal may call. For a tool that is always denied to it, every method
+// answers as for one that does not exist.
 //
 // Any method may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE and INTERNAL,
 // with the details that CallService names.

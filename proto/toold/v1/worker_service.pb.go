@@ -23,19 +23,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WorkKind is what is asked of a worker.
+// WorkKind says what a worker has to do.
 type WorkKind int32
 
 const (
 	WorkKind_WORK_KIND_UNSPECIFIED WorkKind = 0
-	// Run the tool. Every tool can.
+	// Run the tool. Every tool supports it.
 	WorkKind_WORK_KIND_EXECUTE WorkKind = 1
-	// Say what became of an attempt whose end nobody saw, and change nothing.
+	// Report how an attempt ended whose end was not observed. This must not change anything.
 	WorkKind_WORK_KIND_RECONCILE WorkKind = 2
-	// The question of this call will not be answered. What the worker says does not count.
+	// The question of this call will not be answered. The daemon ignores the result.
 	WorkKind_WORK_KIND_ABANDON WorkKind = 3
-	// Say how far an operation is: the result, when it has ended; the operation, when it goes on and is to be asked for otherwise from now on;
-	// nothing, when it goes on as before.
+	// Report the state of an operation: the result when it has ended; the operation again to change how it is polled; nothing when it continues
+	// as before.
 	WorkKind_WORK_KIND_POLL WorkKind = 4
 )
 
@@ -84,18 +84,18 @@ func (WorkKind) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{0}
 }
 
-// WorkerQuestionKind is what a worker is asked about a call before it runs. What it says comes of the arguments alone, or of what it can read; it changes
-// nothing. The same may be asked again, and of another worker.
+// WorkerQuestionKind is the kind of a question about a call before it runs. An answer depends on the arguments and on state that the worker can
+// read, and changes nothing. The daemon may ask again, and may ask another worker.
 type WorkerQuestionKind int32
 
 const (
 	WorkerQuestionKind_WORKER_QUESTION_KIND_UNSPECIFIED WorkerQuestionKind = 0
-	// Whether the arguments are right, beyond what the schema says: no WorkerAnswer.error. A worker looks again before it runs the call, because nobody may
-	// have been there to be asked.
+	// Checks the arguments beyond the schema; WorkerAnswer.error says what is wrong. A worker checks again before it runs the call, because no worker
+	// may have been connected when the daemon asked.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_VALIDATE WorkerQuestionKind = 1
-	// What the call would do to the world. Not milder than Descriptor.mildest, else it does not count.
+	// Asks for the effects of the call. An answer that is milder than Descriptor.mildest is ignored.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_ASSESS WorkerQuestionKind = 2
-	// What the call would do, for people.
+	// Asks for a description of the call for people.
 	WorkerQuestionKind_WORKER_QUESTION_KIND_DESCRIBE WorkerQuestionKind = 3
 )
 
@@ -142,7 +142,7 @@ func (WorkerQuestionKind) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{1}
 }
 
-// ConnectRequest is what a worker says.
+// ConnectRequest is one message of a worker.
 type ConnectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one.
@@ -266,32 +266,32 @@ type isConnectRequest_Message interface {
 }
 
 type ConnectRequest_Register struct {
-	// The first message, and no other.
+	// The first message, and only the first.
 	Register *WorkerRegister `protobuf:"bytes,1,opt,name=register,proto3,oneof"`
 }
 
 type ConnectRequest_Report struct {
-	// How work goes.
+	// Progress, output and other reports.
 	Report *WorkerReport `protobuf:"bytes,2,opt,name=report,proto3,oneof"`
 }
 
 type ConnectRequest_Done struct {
-	// How work ended.
+	// The end of work.
 	Done *WorkerDone `protobuf:"bytes,3,opt,name=done,proto3,oneof"`
 }
 
 type ConnectRequest_Heartbeat struct {
-	// Nothing but that the worker lives.
+	// Extends the leases.
 	Heartbeat *WorkerHeartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
 }
 
 type ConnectRequest_Drain struct {
-	// No more work, please; what is leased is finished.
+	// Asks for no more work; the worker finishes what it has.
 	Drain *WorkerDrain `protobuf:"bytes,5,opt,name=drain,proto3,oneof"`
 }
 
 type ConnectRequest_Complete struct {
-	// An operation has ended.
+	// The end of an operation.
 	Complete *WorkerComplete `protobuf:"bytes,6,opt,name=complete,proto3,oneof"`
 }
 
@@ -314,7 +314,7 @@ func (*ConnectRequest_Complete) isConnectRequest_Message() {}
 
 func (*ConnectRequest_Answer) isConnectRequest_Message() {}
 
-// ConnectResponse is what a worker is told.
+// ConnectResponse is one message of the daemon.
 type ConnectResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Exactly one.
@@ -468,17 +468,17 @@ type ConnectResponse_Start struct {
 }
 
 type ConnectResponse_Cancel struct {
-	// Work is to stop. The worker still says how it ended.
+	// Asks the worker to stop work. The worker still sends `done`.
 	Cancel *WorkerCancel `protobuf:"bytes,3,opt,name=cancel,proto3,oneof"`
 }
 
 type ConnectResponse_Lost struct {
-	// A lease is not the worker's: it stops, and what it says of it does not count.
+	// The worker does not hold the lease: it stops the work, and further reports of it are ignored.
 	Lost *WorkerLost `protobuf:"bytes,4,opt,name=lost,proto3,oneof"`
 }
 
 type ConnectResponse_Ack struct {
-	// A checkpoint is kept, or the end of work was taken.
+	// A checkpoint or an artifact was stored, or the end of work.
 	Ack *WorkerAck `protobuf:"bytes,5,opt,name=ack,proto3,oneof"`
 }
 
@@ -498,7 +498,7 @@ type ConnectResponse_Input struct {
 }
 
 type ConnectResponse_Question struct {
-	// Something about a call that does not run yet. Only what was offered is asked (WorkerTool.questions).
+	// A question about a call that does not run yet, of a kind in WorkerTool.questions.
 	Question *WorkerQuestion `protobuf:"bytes,9,opt,name=question,proto3,oneof"`
 }
 
@@ -520,26 +520,26 @@ func (*ConnectResponse_Input) isConnectResponse_Message() {}
 
 func (*ConnectResponse_Question) isConnectResponse_Message() {}
 
-// WorkerRegister says who a worker is and what it serves.
+// WorkerRegister describes a worker and the tools that it serves.
 type WorkerRegister struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the tools belong to: `[a-z0-9][a-z0-9._-]{0,63}`. Workers of one pool share their tools and the calls of them. The source
-	// of the tools is `worker:<namespace>/<pool>`. Required.
+	// The pool: `[a-z0-9][a-z0-9._-]{0,63}`. Workers of one pool share their tools and the calls of these. The source of the tools is
+	// `worker:<namespace>/<pool>`. Required.
 	Pool string `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
-	// For people: which of the workers this is, such as a host name.
+	// The name of this worker for people, such as a host name.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// For people.
 	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	// What calls choose workers by: a call whose run has the label `worker.<key>` goes only to workers that have it under `<key>`.
+	// Labels by which calls choose workers: a call whose run has the label `worker.<key>` goes only to workers with the same value for `<key>`.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Work at once; 0 is 16, at most 1,024.
+	// How many calls it runs at once; 0 is 16, at most 1,024.
 	MaxCalls int32 `protobuf:"varint,5,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
 	// At most 256.
 	Tools []*WorkerTool `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
-	// Leases of an earlier connection that the worker still works on.
+	// Leases of an earlier connection whose work still runs.
 	Held []string `protobuf:"bytes,7,rep,name=held,proto3" json:"held,omitempty"`
-	// WorkerRegistered.worker_id of the worker's earlier connection, which ends: it may look alive for as long as a lease. What was leased
-	// over it and is not `held` is taken up as after a crash.
+	// WorkerRegistered.worker_id of the worker's earlier connection. The daemon ends that connection, which otherwise could look alive for
+	// the time of a lease. Calls of its leases that are not in `held` are recovered as after a crash.
 	Previous      string `protobuf:"bytes,8,opt,name=previous,proto3" json:"previous,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -634,14 +634,14 @@ func (x *WorkerRegister) GetPrevious() string {
 // WorkerTool is a tool that a worker serves.
 type WorkerTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its id is required; source and digest are ignored. It may require neither isolation nor secrets: toold gives neither to what
-	// runs elsewhere. Its mildest is what ASSESS may say at most.
+	// Its id is required; source and digest are ignored. It may require neither isolation nor secrets: toold provides neither to
+	// other processes. Its `mildest` bounds the answers to ASSESS.
 	Descriptor_ *Descriptor `protobuf:"bytes,1,opt,name=descriptor,proto3" json:"descriptor,omitempty"`
-	// What else the worker answers for this tool; EXECUTE is understood.
+	// The kinds of work that it supports for this tool, besides EXECUTE.
 	Answers []WorkKind `protobuf:"varint,2,rep,packed,name=answers,proto3,enum=toold.v1.WorkKind" json:"answers,omitempty"`
-	// The documents that its calls are told; at most 32.
+	// The documents that are sent with its calls; at most 32.
 	Documents []*WorkerDocument `protobuf:"bytes,3,rep,name=documents,proto3" json:"documents,omitempty"`
-	// What the worker says of its calls before they run. Kinds that a daemon does not know it does not ask.
+	// The kinds of questions that it answers before its calls run. A daemon ignores kinds that it does not know.
 	Questions     []WorkerQuestionKind `protobuf:"varint,4,rep,packed,name=questions,proto3,enum=toold.v1.WorkerQuestionKind" json:"questions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -763,20 +763,20 @@ func (x *WorkerDocument) GetKey() string {
 // WorkerRegistered is the answer to WorkerRegister.
 type WorkerRegistered struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The daemon's name of this connection, for logs.
+	// The daemon's name for this connection, for logs.
 	WorkerId string `protobuf:"bytes,1,opt,name=worker_id,json=workerId,proto3" json:"worker_id,omitempty"`
 	// How long a worker may be silent. A heartbeat each third of it is enough.
 	Lease *durationpb.Duration `protobuf:"bytes,2,opt,name=lease,proto3" json:"lease,omitempty"`
-	// Tools that are not served and why; the others are.
+	// Tools that are not offered, and why. All others are offered.
 	Refused []*WorkerRefusal `protobuf:"bytes,3,rep,name=refused,proto3" json:"refused,omitempty"`
-	// Those of `held` that still hold.
+	// The leases in `held` that are still valid.
 	Kept []string `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty"`
-	// A running tool may take input (WorkerReport.read_input). An older daemon does not answer that.
+	// True when a running tool may read input (WorkerReport.read_input). An older daemon does not answer that.
 	Input bool `protobuf:"varint,5,opt,name=input,proto3" json:"input,omitempty"`
 	// The store of the daemon. Epochs of different stores do not compare.
 	StoreId string `protobuf:"bytes,6,opt,name=store_id,json=storeId,proto3" json:"store_id,omitempty"`
 	// Counts the starts of daemons on the store. A worker refuses work of an epoch below the highest that it has seen of a store,
-	// because that daemon lost the store to another one. An older daemon sends 0, and its work is taken.
+	// because another daemon has taken over the store. An older daemon sends 0, and workers accept its work.
 	Epoch         int64 `protobuf:"varint,7,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -861,14 +861,17 @@ func (x *WorkerRegistered) GetEpoch() int64 {
 	return 0
 }
 
-// WorkerRefusal is a tool that is not served.
+// WorkerRefusal is a tool that is not offered.
 type WorkerRefusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Descriptor.id.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
-	// UPPER_SNAKE_CASE: INVALID; TAKEN, by another source; OTHER_DEFINITION: workers of the pool serve it with another descriptor, and this
-	// one serves it when they are gone; QUARANTINED: it is not the definition that is trusted, and served when an operator accepts it;
-	// TOO_MANY: workers of the namespace have 4,096 tools.
+	// UPPER_SNAKE_CASE:
+	//   - INVALID: the descriptor has a fault.
+	//   - TAKEN: another source has a tool with this id.
+	//   - OTHER_DEFINITION: other workers of the pool serve it with another descriptor. This one is offered when they are gone.
+	//   - QUARANTINED: the definition is not the trusted one. It is offered when an operator accepts it.
+	//   - TOO_MANY: the workers of the namespace have 4,096 tools.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// For the tool's author.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
@@ -930,14 +933,14 @@ func (x *WorkerRefusal) GetMessage() string {
 // WorkerStart is work under a lease.
 type WorkerStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unguessable; what reports and the end name.
+	// Unguessable; reports and `done` name it.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Never unspecified. A worker that does not know it ends the work without a result.
+	// Never unspecified. A worker that does not know the kind sends `done` without a result.
 	Kind WorkKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkKind" json:"kind,omitempty"`
-	// What it is about.
+	// The call.
 	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
 	// Of the daemon that gives the work, as WorkerRegistered.epoch. A worker that has seen a higher one of the store, or a later attempt of the
-	// call, does not begin the work and answers WorkerDone.not_run.
+	// call, does not begin the work and sends WorkerDone.not_run.
 	Epoch         int64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1012,25 +1015,25 @@ type WorkerCall struct {
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// As sent, with on_behalf_of; absent when the call belongs to nothing.
+	// As sent, with on_behalf_of; absent when the call belongs to no run.
 	Run *Run `protobuf:"bytes,5,opt,name=run,proto3" json:"run,omitempty"`
-	// Who started the call.
+	// The principal that started the call.
 	Caller *Principal `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
 	// As sent.
 	ModelCallId string `protobuf:"bytes,7,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// From 1.
 	Attempt int32 `protobuf:"varint,8,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	// When the attempt is out of time.
+	// When the attempt times out.
 	Deadline *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	// Equal over the attempts of a call with the same arguments, and new after an edit.
 	IdempotencyKey string `protobuf:"bytes,10,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Set when a decision started this attempt.
 	Resume *WorkerResume `protobuf:"bytes,11,opt,name=resume,proto3" json:"resume,omitempty"`
-	// What an earlier attempt saved last.
+	// The last checkpoint of an earlier attempt.
 	Checkpoint []byte `protobuf:"bytes,12,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// Those of WorkerTool.documents that there are.
+	// Those of WorkerTool.documents that exist.
 	Documents []*HookDocument `protobuf:"bytes,13,rep,name=documents,proto3" json:"documents,omitempty"`
-	// Of POLL, and of ABANDON when it is about one: the operation.
+	// With POLL, and with ABANDON of an operation: the operation.
 	OperationId   string `protobuf:"bytes,14,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1164,7 +1167,7 @@ func (x *WorkerCall) GetOperationId() string {
 	return ""
 }
 
-// WorkerResume is the answer that a call has waited for.
+// WorkerResume is the answer to the question of a call.
 type WorkerResume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The round that was decided.
@@ -1175,9 +1178,9 @@ type WorkerResume struct {
 	Round int32 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	// JSON text; may be empty.
 	Result string `protobuf:"bytes,4,opt,name=result,proto3" json:"result,omitempty"`
-	// Who said what.
+	// The decision.
 	Decision *Decision `protobuf:"bytes,5,opt,name=decision,proto3" json:"decision,omitempty"`
-	// Description.basis, as the question showed it.
+	// Description.basis of the question.
 	Basis         string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1255,17 +1258,17 @@ func (x *WorkerResume) GetBasis() string {
 	return ""
 }
 
-// WorkerQuestion asks about a call that does not run yet. It is no work under a lease: it does not count in max_calls, is not cancelled, and not asked
-// again over another connection.
+// WorkerQuestion asks about a call that does not run yet. It has no lease: it does not count in max_calls, is not cancelled, and is not repeated
+// over another connection.
 type WorkerQuestion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Unguessable; what the answer names.
+	// Unguessable; the answer names it.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// Never unspecified. A worker that does not know it answers with an error.
+	// Never unspecified. A worker that does not know the kind answers with an error.
 	Kind WorkerQuestionKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.WorkerQuestionKind" json:"kind,omitempty"`
-	// Of DESCRIBE what is known of the call; of VALIDATE and ASSESS its tool, namespace and arguments alone.
+	// For DESCRIBE all that is known of the call; for VALIDATE and ASSESS only tool, namespace and arguments.
 	Call *WorkerCall `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`
-	// How long the daemon waits. A later answer does not count.
+	// How long the daemon waits. A later answer is ignored.
 	Within        *durationpb.Duration `protobuf:"bytes,4,opt,name=within,proto3" json:"within,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1329,17 +1332,18 @@ func (x *WorkerQuestion) GetWithin() *durationpb.Duration {
 	return nil
 }
 
-// WorkerAnswer answers a WorkerQuestion. Without an answer VALIDATE fails the call, ASSESS counts as Descriptor.effects, and the description is degraded.
+// WorkerAnswer answers a WorkerQuestion. Without an answer VALIDATE fails the call, ASSESS counts as Descriptor.effects, and the
+// description is degraded.
 type WorkerAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The question.
 	QuestionId string `protobuf:"bytes,1,opt,name=question_id,json=questionId,proto3" json:"question_id,omitempty"`
-	// Of VALIDATE what is wrong with the arguments: the call ends with it and did not run; unspecified is INVALID_ARGUMENTS. Of the others:
-	// the worker cannot say.
+	// To VALIDATE: what is wrong with the arguments. The call ends with this error and does not run; an unspecified code is INVALID_ARGUMENTS. To
+	// the others: the worker cannot answer.
 	Error *ToolError `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	// Of ASSESS. What is unspecified has its default.
+	// To ASSESS. Unspecified fields have their defaults.
 	Assessment *Assessment `protobuf:"bytes,3,opt,name=assessment,proto3" json:"assessment,omitempty"`
-	// Of DESCRIBE, at most 64 KiB. What is left out the daemon fills in.
+	// To DESCRIBE, at most 64 KiB. The daemon fills in absent fields.
 	Description   *Description `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1403,7 +1407,7 @@ func (x *WorkerAnswer) GetDescription() *Description {
 	return nil
 }
 
-// WorkerCancel asks for an end.
+// WorkerCancel asks a worker to stop work.
 type WorkerCancel struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
@@ -1467,7 +1471,7 @@ func (x *WorkerCancel) GetMessage() string {
 	return ""
 }
 
-// WorkerLost says that a lease is not the worker's.
+// WorkerLost says that the worker does not hold a lease.
 type WorkerLost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The lease, as the worker named it.
@@ -1513,17 +1517,17 @@ func (x *WorkerLost) GetLeaseId() string {
 	return ""
 }
 
-// WorkerAck says that a checkpoint is in the journal, that an artifact is kept, or that the end of work counts: of EXECUTE, that the journal has the call's outcome. Until then a worker keeps both, to say them again
-// when it has dialled again and still holds the lease.
+// WorkerAck says that a checkpoint or an artifact was stored, or that the end of work was: for EXECUTE, that the journal has the outcome of the
+// call. Until then a worker keeps its report, and repeats it when it has connected again and still holds the lease.
 type WorkerAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// WorkerReport.sequence; 0 is the end of the work.
+	// WorkerReport.sequence; 0 is the end of work.
 	Sequence int64 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// Empty, or why it was not kept.
+	// Empty, or why it was not stored.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Of an artifact: the name under which it is kept; another than was asked for when that was taken.
+	// Of an artifact: its name, which differs from the requested one when that was in use.
 	Artifact      string `protobuf:"bytes,4,opt,name=artifact,proto3" json:"artifact,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1587,7 +1591,7 @@ func (x *WorkerAck) GetArtifact() string {
 	return ""
 }
 
-// WorkerHeartbeat says that somebody lives.
+// WorkerHeartbeat says that the sender is alive.
 type WorkerHeartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1624,7 +1628,7 @@ func (*WorkerHeartbeat) Descriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{15}
 }
 
-// WorkerDrain says that a worker is about to leave.
+// WorkerDrain says that a worker is about to end.
 type WorkerDrain struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1661,7 +1665,7 @@ func (*WorkerDrain) Descriptor() ([]byte, []int) {
 	return file_toold_v1_worker_service_proto_rawDescGZIP(), []int{16}
 }
 
-// WorkerReport is something that a running tool tells. Only EXECUTE reports.
+// WorkerReport is a report of a running tool, for EXECUTE only.
 type WorkerReport struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
@@ -1818,22 +1822,22 @@ type WorkerReport_ActivityDelta struct {
 }
 
 type WorkerReport_Output struct {
-	// More of a stream; offset and length do not count.
+	// More of a stream; offset and length are ignored.
 	Output *Output `protobuf:"bytes,6,opt,name=output,proto3,oneof"`
 }
 
 type WorkerReport_Checkpoint struct {
-	// For the next attempt. What the tool did before it, it must not do again; it is kept when it is acknowledged.
+	// State for the next attempt, which must not repeat what the tool did before. It is stored when it is acknowledged.
 	Checkpoint []byte `protobuf:"bytes,7,opt,name=checkpoint,proto3,oneof"`
 }
 
 type WorkerReport_Artifact struct {
-	// Output that is too big for a result.
+	// Output that is too large for a result.
 	Artifact *WorkerArtifact `protobuf:"bytes,8,opt,name=artifact,proto3,oneof"`
 }
 
 type WorkerReport_ReadInput struct {
-	// The tool takes input (CallService.SendInput), and wants more of it. Of EXECUTE alone.
+	// The tool asks for input (CallService.SendInput).
 	ReadInput *WorkerReadInput `protobuf:"bytes,9,opt,name=read_input,json=readInput,proto3,oneof"`
 }
 
@@ -1851,17 +1855,17 @@ func (*WorkerReport_Artifact) isWorkerReport_Report() {}
 
 func (*WorkerReport_ReadInput) isWorkerReport_Report() {}
 
-// WorkerReadInput asks for what is typed into the call; WorkerInput answers. There is one at a time, and a later one takes its place. A worker
-// that dialled again asks again for what it did not get: nothing is lost or given twice. Until it is asked for, the daemon keeps what is typed, 64 KiB
-// of it, and refuses more.
+// WorkerReadInput asks for the input of the call; WorkerInput answers. One request is open at a time, and a later one replaces it. After it has
+// connected again, a worker asks again from the position that it has reached: no input is lost or sent twice. The daemon buffers 64 KiB of unread
+// input and refuses more.
 type WorkerReadInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Behind all that the tool has got, from 0 at the begin of the attempt. What lies before it is not kept any longer.
+	// The end of the input that the tool has read, from 0 at the beginning of the attempt. The daemon drops the input before it.
 	Position int64 `protobuf:"varint,1,opt,name=position,proto3" json:"position,omitempty"`
-	// At most so many bytes, and never more than 64 KiB at once; answered when something is typed. 0 lets the caller type from now on, and
-	// is answered at once.
+	// The largest answer, never more than 64 KiB; the answer comes when there is input. 0 is answered at once, and only enables input for the
+	// caller.
 	MaxBytes int32 `protobuf:"varint,2,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
-	// The tool takes no more, and who types is told so.
+	// The tool reads no more input; SendInput is refused from now on.
 	Close         bool `protobuf:"varint,3,opt,name=close,proto3" json:"close,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1921,7 +1925,7 @@ func (x *WorkerReadInput) GetClose() bool {
 // WorkerArtifact is a file of the call.
 type WorkerArtifact struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How the call's artifact is called; Content.artifact names it in the result.
+	// The name of the artifact; Content.artifact refers to it in the result.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Its type.
 	MimeType string `protobuf:"bytes,2,opt,name=mime_type,json=mimeType,proto3" json:"mime_type,omitempty"`
@@ -1982,18 +1986,18 @@ func (x *WorkerArtifact) GetData() []byte {
 	return nil
 }
 
-// WorkerInput is what was typed into a call.
+// WorkerInput is input of a call.
 type WorkerInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Where data stands in all that is typed into this attempt: bytes count one each.
+	// The position of data in all input of this attempt, in bytes.
 	Position int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
-	// Empty when nothing was asked for, or nothing follows.
+	// Empty when max_bytes was 0, or at the end.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
-	// Nothing follows data.
+	// No input follows data.
 	EndOfInput bool `protobuf:"varint,4,opt,name=end_of_input,json=endOfInput,proto3" json:"end_of_input,omitempty"`
-	// Empty, or why there is none to read.
+	// Empty, or why the input cannot be read.
 	Error         string `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2064,12 +2068,12 @@ func (x *WorkerInput) GetError() string {
 	return ""
 }
 
-// WorkerOperation is work that goes on elsewhere. The call is RUNNING and holds nothing meanwhile, also over restarts.
+// WorkerOperation is work that continues outside the worker. The call is RUNNING and holds no slot meanwhile, also over restarts.
 type WorkerOperation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The worker's name for it; at most 1,024 bytes. Required.
 	OperationId string `protobuf:"bytes,1,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// When it is asked for (POLL), again and again; absent: never, WorkerComplete ends it. At least 100 ms.
+	// The interval of POLL, at least 100 ms; absent: no POLL, and WorkerComplete ends the operation.
 	PollAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=poll_after,json=pollAfter,proto3" json:"poll_after,omitempty"`
 	// When the call fails; absent is a day, at most 30 days.
 	ExpiresIn     *durationpb.Duration `protobuf:"bytes,3,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
@@ -2128,7 +2132,7 @@ func (x *WorkerOperation) GetExpiresIn() *durationpb.Duration {
 	return nil
 }
 
-// WorkerComplete ends an operation of the worker's pool, whoever started it.
+// WorkerComplete ends an operation of the worker's pool. Any worker of the pool may send it.
 type WorkerComplete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
@@ -2192,16 +2196,17 @@ func (x *WorkerComplete) GetResult() *WorkerResult {
 	return nil
 }
 
-// WorkerCompleted says that the end of an operation counts. Until then a worker keeps it, to say it again when it has dialled again.
+// WorkerCompleted says that the end of an operation was stored. Until then a worker keeps WorkerComplete, and repeats it when it has connected
+// again.
 type WorkerCompleted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The call.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// WorkerOperation.operation_id.
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
-	// Empty, or why it does not count: the pool has no such operation, or it has ended.
+	// Empty, or why it was refused: the pool has no such operation, or it has ended.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// With `error`: the same may be said again later.
+	// With `error`: the worker may repeat it later.
 	Retryable     bool `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2270,10 +2275,10 @@ type WorkerDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// Of EXECUTE the result. Of RECONCILE the attempt's; absent: not known.
+	// For EXECUTE the result. For RECONCILE the result of the attempt; absent when it is not known.
 	Result *WorkerResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
-	// Of RECONCILE: the attempt changed nothing, and the call runs again. Of EXECUTE: the work was not begun, and the call fails so that
-	// it may be tried again.
+	// For RECONCILE: the attempt changed nothing, and the call runs again. For EXECUTE: the work was not begun, and the call fails with an error
+	// that is retryable.
 	NotRun        bool `protobuf:"varint,3,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2330,7 +2335,7 @@ func (x *WorkerDone) GetNotRun() bool {
 	return false
 }
 
-// WorkerResult is what a tool says at its end.
+// WorkerResult is the result of a tool.
 type WorkerResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// SUCCESS, ERROR, or PENDING: a question.
@@ -2339,19 +2344,19 @@ type WorkerResult struct {
 	Data string `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// The text for the model; empty shows `data`.
 	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
-	// With ERROR. When it is `aborted` the tool did not come to its end, and `documents` are dropped.
+	// With ERROR. `aborted` says that the tool did not return normally; `documents` are dropped then.
 	Error *ToolError `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
-	// Rich output.
+	// Content besides the text.
 	Content []*Content `protobuf:"bytes,5,rep,name=content,proto3" json:"content,omitempty"`
 	// For programs; never for the model.
 	Metadata map[string]string `protobuf:"bytes,6,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// A wish for frontends.
+	// A hint for frontends.
 	DisplayPreference DisplayPreference `protobuf:"varint,7,opt,name=display_preference,json=displayPreference,proto3,enum=toold.v1.DisplayPreference" json:"display_preference,omitempty"`
-	// With PENDING, and no operation: the question. Absent is the default one: action `tool:<id>`, and the tool runs again with the answer.
+	// With PENDING and no operation: the question. Absent is a question with the action `tool:<id>`, after which the tool runs again.
 	Ticket *WorkerTicket `protobuf:"bytes,8,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// Commit with the call, in order.
+	// Changes of documents, which commit with the call, in order.
 	Documents []*DocumentCommand `protobuf:"bytes,9,rep,name=documents,proto3" json:"documents,omitempty"`
-	// With PENDING: the work goes on elsewhere.
+	// With PENDING: the work continues outside the worker.
 	Operation     *WorkerOperation `protobuf:"bytes,10,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2460,7 +2465,7 @@ func (x *WorkerResult) GetOperation() *WorkerOperation {
 // WorkerTicket is the question of a tool.
 type WorkerTicket struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `input`, `auth`, or one's own; empty is `tool:<id>`.
+	// `input`, `auth`, or another name; empty is `tool:<id>`.
 	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	// For people.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
@@ -2470,11 +2475,11 @@ type WorkerTicket struct {
 	ResponseSchema string `protobuf:"bytes,4,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// Unspecified is REPLAY_TOOL_CALL.
 	ResumeMode ResumeMode `protobuf:"varint,5,opt,name=resume_mode,json=resumeMode,proto3,enum=toold.v1.ResumeMode" json:"resume_mode,omitempty"`
-	// Who may answer; absent is the caller and whoever may act for it.
+	// The principals that may answer; absent is the caller, and principals that may act for it.
 	Approvers *Approvers `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
 	// Absent is as configured; at most 30 days.
 	ExpiresIn *durationpb.Duration `protobuf:"bytes,7,opt,name=expires_in,json=expiresIn,proto3" json:"expires_in,omitempty"`
-	// JSON text that answers when nobody did in time; empty cancels. Only without approvers.
+	// JSON text that becomes the answer at expiry; empty cancels. Only without approvers.
 	DefaultResult string `protobuf:"bytes,8,opt,name=default_result,json=defaultResult,proto3" json:"default_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

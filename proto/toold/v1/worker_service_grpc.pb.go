@@ -26,20 +26,21 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// WorkerService is for programs that run tools in their own process and in any language. A worker dials in, so that it can
-// stand behind a firewall; nothing dials it.
+// WorkerService is for programs that run tools in their own process, in any language. A worker connects to the daemon and is never connected
+// to, so that it can run behind a firewall.
 type WorkerServiceClient interface {
-	// One worker, for as long as it serves. It begins with `register` and is answered with `registered`. Then it gets work, each
-	// piece under a lease, and tells how that goes and ends. Roles: worker, operator.
+	// The connection of one worker. The worker sends `register` and the daemon answers `registered`. Then the daemon sends work, each
+	// piece under a lease, and the worker reports progress and results. Roles: worker, operator.
 	//
-	// A lease holds while its worker is heard: every message counts, and a worker with nothing to say sends `heartbeat`. One that
-	// loses its connection has the rest of the lease to dial in again and name the leases it `held`, also when the daemon was killed
-	// meanwhile or another one took its store: the call continues then. After that the call is taken up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
-	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
+	// Every message of a worker extends its leases; a worker with nothing to report sends `heartbeat`. A worker that loses its connection can
+	// connect again within the rest of the lease and name the leases that it `held`: then its calls continue, also when the daemon was killed
+	// meanwhile or another daemon took over the store. When a lease has expired, the call is recovered as after a crash: read-only and
+	// idempotent tools run again, the workers of other tools are asked (RECONCILE), and without an answer the call is IN_DOUBT. A report for a
+	// lease that the worker does not hold changes nothing; the daemon answers it with `lost`.
 	//
-	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what
-	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease; WORKER_REPLACED: the worker named this
-	// connection as its `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
+	// The stream ends with UNAVAILABLE when the daemon stops: connect again. A worker that half-closes the stream gives up its leases.
+	// FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease; WORKER_REPLACED: the worker named this connection as its
+	// `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConnectRequest, ConnectResponse], error)
 }
 
@@ -68,20 +69,21 @@ type WorkerService_ConnectClient = grpc.BidiStreamingClient[ConnectRequest, Conn
 // All implementations must embed UnimplementedWorkerServiceServer
 // for forward compatibility.
 //
-// WorkerService is for programs that run tools in their own process and in any language. A worker dials in, so that it can
-// stand behind a firewall; nothing dials it.
+// WorkerService is for programs that run tools in their own process, in any language. A worker connects to the daemon and is never connected
+// to, so that it can run behind a firewall.
 type WorkerServiceServer interface {
-	// One worker, for as long as it serves. It begins with `register` and is answered with `registered`. Then it gets work, each
-	// piece under a lease, and tells how that goes and ends. Roles: worker, operator.
+	// The connection of one worker. The worker sends `register` and the daemon answers `registered`. Then the daemon sends work, each
+	// piece under a lease, and the worker reports progress and results. Roles: worker, operator.
 	//
-	// A lease holds while its worker is heard: every message counts, and a worker with nothing to say sends `heartbeat`. One that
-	// loses its connection has the rest of the lease to dial in again and name the leases it `held`, also when the daemon was killed
-	// meanwhile or another one took its store: the call continues then. After that the call is taken up as after a crash: read-only and idempotent tools run again elsewhere, others are asked (RECONCILE), else the call is IN_DOUBT.
-	// What a worker says of a lease that it does not hold is answered with `lost` and changes nothing.
+	// Every message of a worker extends its leases; a worker with nothing to report sends `heartbeat`. A worker that loses its connection can
+	// connect again within the rest of the lease and name the leases that it `held`: then its calls continue, also when the daemon was killed
+	// meanwhile or another daemon took over the store. When a lease has expired, the call is recovered as after a crash: read-only and
+	// idempotent tools run again, the workers of other tools are asked (RECONCILE), and without an answer the call is IN_DOUBT. A report for a
+	// lease that the worker does not hold changes nothing; the daemon answers it with `lost`.
 	//
-	// The stream ends with UNAVAILABLE when the daemon stops: dial again. A worker that half-closes it has nothing to do with what
-	// it still holds. FAILED_PRECONDITION WORKER_SILENT: nothing was heard for a whole lease; WORKER_REPLACED: the worker named this
-	// connection as its `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
+	// The stream ends with UNAVAILABLE when the daemon stops: connect again. A worker that half-closes the stream gives up its leases.
+	// FAILED_PRECONDITION WORKER_SILENT: the worker sent nothing for a whole lease; WORKER_REPLACED: the worker named this connection as its
+	// `previous` one. RESOURCE_EXHAUSTED TOO_MANY_WORKERS, WORKER_LAGGED. A message has at most 4 MiB.
 	Connect(grpc.BidiStreamingServer[ConnectRequest, ConnectResponse]) error
 	mustEmbedUnimplementedWorkerServiceServer()
 }
