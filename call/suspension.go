@@ -43,6 +43,9 @@ type Pending struct {
 	Arguments string `json:"arguments"`
 }
 
+// AfterGates reports whether a question came up after the gates had allowed the call.
+func (s *Suspension) AfterGates() bool { return s.Origin == OriginTool || s.Origin == OriginDoubt }
+
 // OnExpiry returns what happens when nobody answers: "CANCEL", or "DEFAULT" when the tool named a default answer.
 func (s *Suspension) OnExpiry() string {
 	if s.DefaultResult != "" {

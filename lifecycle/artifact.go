@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -101,7 +102,7 @@ func (e *Engine) OpenArtifact(ctx context.Context, reader *tool.Call, id, name s
 	if err != nil {
 		return nil, err
 	}
-	if c.Namespace != reader.Namespace || !owns(reader.Caller, c) || c.OnBehalfOf != reader.OnBehalfOf || !related(c.Run, reader.Run) {
+	if c.Namespace != reader.Namespace || !view.Owns(reader.Caller, c) || c.OnBehalfOf != reader.OnBehalfOf || !related(c.Run, reader.Run) {
 		return nil, unknown
 	}
 	a, err := e.artifactOf(c, name)

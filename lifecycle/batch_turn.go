@@ -35,7 +35,7 @@ func (l *live) batchState() batch.State {
 			return batch.Elsewhere
 		}
 	case call.Suspended:
-		if asksOfRun(l.c.Open()) {
+		if l.c.Open().AfterGates() {
 			return batch.Halting
 		}
 		return batch.Asking
@@ -64,7 +64,7 @@ func (b *activeBatch) look() *batch.Batch {
 		case c.Status == call.Resuming:
 			round := c.LastRound()
 			s.Declined = round.Decision != nil && round.Decision.Action == tool.Cancel // nil: it was cancelled
-			s.Halted = s.State == batch.Decided && asksOfRun(&round.Suspension)
+			s.Halted = s.State == batch.Decided && round.Suspension.AfterGates()
 		}
 	}
 	for _, m := range b.pending {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -49,7 +50,7 @@ func (e *Engine) WatchBatch(ctx context.Context, p tool.Principal, id, cursor st
 // seeBatch finds a batch that the principal may see.
 func (e *Engine) seeBatch(ctx context.Context, p tool.Principal, id string) (*call.Batch, error) {
 	record, err := e.store.Batch(ctx, call.Key{Namespace: p.Namespace, ID: id})
-	if err == nil && record.Caller != p.Subject && !overlooks(p) {
+	if err == nil && record.Caller != p.Subject && !view.SeesAll(p) {
 		err = store.ErrNotFound
 	}
 	if err != nil {
@@ -112,7 +113,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 		return f, false, nil
 	}
 	for i, c := range done.Calls {
-		done.Calls[i] = shown(w.as, c)
+		done.Calls[i] = view.Call(w.as, c)
 	}
 	w.over = true
 	return call.Frame{BatchFinished: done, Cursor: w.Cursor()}, true, nil

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -34,7 +35,7 @@ func (e *Engine) Cancel(ctx context.Context, p tool.Principal, id, reason string
 	if wait > 0 {
 		l.waitTerminal(ctx, wait)
 	}
-	return shown(p, l.snapshot()), nil
+	return view.Call(p, l.snapshot()), nil
 }
 
 // maxDepth bounds how deep calls may be nested.

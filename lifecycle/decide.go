@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -265,13 +266,13 @@ func (e *Engine) replay(ctx context.Context, p tool.Principal, r *call.ResumeReq
 // mayDecide checks who answers. A ticket without approvers is for whoever may act for the caller.
 func mayDecide(p tool.Principal, c *call.Call, s *call.Suspension) error {
 	if s.Approvers == nil {
-		if owns(p, c) || hasRole(p, "approver") || hasRole(p, "operator") {
+		if view.Owns(p, c) || p.HasRole("approver") || p.HasRole("operator") {
 			return nil
 		}
 		return unknownSuspension(s.ID)
 	}
-	if !slices.ContainsFunc(s.Approvers.Roles, func(role string) bool { return hasRole(p, role) }) {
-		if !visible(p, c) {
+	if !slices.ContainsFunc(s.Approvers.Roles, p.HasRole) {
+		if !view.Sees(p, c) {
 			return unknownSuspension(s.ID)
 		}
 		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -49,8 +50,8 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if a.failed != nil && a.verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.result.Error.Message
 	}
-	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && e.mayReadTicket(p, c, a.verdict.Ticket())) {
-		out.Description = bare(out.Description)
+	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.approvers(a.verdict.Ticket().Approvers))) {
+		out.Description = view.Bare(out.Description)
 	}
 	return out, nil
 }

@@ -74,9 +74,9 @@ func (e *Engine) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 // operators see all, operators change all. Those of a namespace are for viewers and operators alone: callers reach them
 // through tools, which decide what of them they show.
 func (e *Engine) reachDocuments(ctx context.Context, p tool.Principal, scope tool.Scope, id string, change bool) error {
-	sees := hasRole(p, "operator") || hasRole(p, "viewer")
+	sees := p.HasRole("operator") || p.HasRole("viewer")
 	if scope == tool.NamespaceScope {
-		if !sees || change && !hasRole(p, "operator") {
+		if !sees || change && !p.HasRole("operator") {
 			return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
 		}
 		return nil
@@ -92,7 +92,7 @@ func (e *Engine) reachDocuments(ctx context.Context, p tool.Principal, scope too
 	switch mine := owner == p.Subject; {
 	case owner == "" || !mine && !sees:
 		return call.Refuse(call.NotFound, what+"_NOT_FOUND", "no %s %q here", map[string]string{"RUN": "run", "THREAD": "thread"}[what], id)
-	case change && !mine && !hasRole(p, "operator"):
+	case change && !mine && !p.HasRole("operator"):
 		return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+what, "only who began it or an operator may change its documents")
 	case change && what == "RUN" && e.owners.hasEnded(of):
 		return call.Refuse(call.FailedPrecondition, "RUN_ENDED", "run %q has ended, and its documents went with it", id)

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -74,7 +75,7 @@ type feedWatcher struct {
 // with the next event.
 func (e *Engine) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f := store.Feed{Namespace: p.Namespace, Run: run, Thread: thread, Caller: p.Subject}
-	if hasRole(p, "viewer") || hasRole(p, "operator") {
+	if p.HasRole("viewer") || p.HasRole("operator") {
 		f.Caller = ""
 	} else if run == "" && thread == "" {
 		return nil, call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "watching the namespace needs the role viewer or operator")
@@ -204,8 +205,8 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 	} else {
 		w.after, w.part = entry.Position, 0
 	}
-	if asks(events) { // a client that may not see the calls of others gets its own
-		events = shownEvents(w.as, &call.Call{Namespace: w.as.Namespace, Caller: w.as}, events)
+	if view.Asks(events) { // a client that may not see the calls of others gets its own
+		events = view.Events(w.as, &call.Call{Namespace: w.as.Namespace, Caller: w.as}, events)
 	}
 	return call.Frame{Key: entry.Key, Events: events, Cursor: w.Cursor()}, nil
 }

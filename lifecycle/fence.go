@@ -2,13 +2,13 @@ package lifecycle
 
 import (
 	"path"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/limit"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -132,37 +132,9 @@ func (e *Engine) refuseLender(p *tool.Principal, spec *call.Spec) error {
 	return full
 }
 
-// visible reports whether a principal may see a call: its own calls, and with a role that looks at others' the
-// namespace's.
-func visible(p tool.Principal, c *call.Call) bool {
-	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "viewer") || hasRole(p, "operator") || mayAnswer(p, c))
-}
-
-// mayAnswer reports whether a question of the call is, or was, one that an approver may answer.
-func mayAnswer(p tool.Principal, c *call.Call) bool {
-	return hasRole(p, "approver") && slices.ContainsFunc(c.Rounds, func(r call.Round) bool {
-		a := r.Suspension.Approvers
-		return a == nil || slices.ContainsFunc(a.Roles, func(role string) bool { return hasRole(p, role) })
-	})
-}
-
-// owns reports whether a principal may act for the call's caller.
-func owns(p tool.Principal, c *call.Call) bool {
-	return p.Namespace == c.Namespace && p.Subject == c.Caller.Subject && p.Subject != ""
-}
-
 // mayEnd reports whether a principal may cancel a call.
 func mayEnd(p tool.Principal, c *call.Call) bool {
-	return p.Namespace == c.Namespace && (owns(p, c) || hasRole(p, "operator"))
-}
-
-func hasRole(p tool.Principal, role string) bool {
-	for _, r := range p.Roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
+	return view.Owns(p, c) || p.Namespace == c.Namespace && p.HasRole("operator")
 }
 
 func refuseDraining() error {

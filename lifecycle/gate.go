@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -45,7 +46,7 @@ func (p *pipeline) gate(ctx context.Context) conclusion {
 		}
 	}
 	if k := a.verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
-		p.found.description = bare(p.found.description)
+		p.found.description = view.Bare(p.found.description)
 	}
 	switch {
 	case a.verdict.Kind() == hook.KindBlock: // nothing softens a block, another gate's failure neither

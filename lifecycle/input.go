@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -88,7 +89,7 @@ func (e *Engine) SendInput(ctx context.Context, p tool.Principal, id string, in 
 		return call.InputState{}, err
 	}
 	defer l.release()
-	if !owns(p, l.record()) {
+	if !view.Owns(p, l.record()) {
 		return call.InputState{}, call.Refuse(call.PermissionDenied, "NOT_YOUR_CALL", "only its caller may type into call %q", id)
 	}
 	for began := time.Now(); ; {

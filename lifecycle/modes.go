@@ -130,14 +130,14 @@ func (e *Engine) modeOwner(ctx context.Context, p tool.Principal, b belonging) (
 		return "", call.InvalidField("selector", "name a run or a thread")
 	}
 	claimant := ""
-	if hasRole(p, "caller") || hasRole(p, "delegate") {
+	if p.HasRole("caller") || p.HasRole("delegate") {
 		claimant = p.Subject
 	}
 	owner, err := e.ownerOf(ctx, b, claimant)
 	if err != nil {
 		return "", err
 	}
-	if owner == "" || owner != p.Subject && !hasRole(p, "approver") && !hasRole(p, "operator") {
+	if owner == "" || owner != p.Subject && !p.HasRole("approver") && !p.HasRole("operator") {
 		return "", call.Refuse(call.NotFound, what+"_NOT_FOUND", "no %q here", id)
 	}
 	return owner, nil
@@ -152,7 +152,7 @@ func (e *Engine) mayChange(p tool.Principal, from, to string) error {
 	}
 	leaves, known := e.cfg.Modes.MayChoose(from, p)
 	if !known {
-		leaves = hasRole(p, "operator")
+		leaves = p.HasRole("operator")
 	}
 	switch {
 	case !may:

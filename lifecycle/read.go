@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -15,7 +16,7 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 		return nil, err
 	}
 	defer l.release()
-	return shown(p, l.snapshot()), nil
+	return view.Call(p, l.snapshot()), nil
 }
 
 // List returns a page of calls. A principal without a role for others' calls gets its own; approvers get the questions
@@ -23,17 +24,17 @@ func (e *Engine) Get(ctx context.Context, p tool.Principal, id string) (*call.Ca
 func (e *Engine) List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error) {
 	e.settle()
 	q.Namespace = p.Namespace
-	all := hasRole(p, "viewer") || hasRole(p, "operator") || hasRole(p, "approver") && len(q.Statuses) == 1 && q.Statuses[0] == call.Suspended
+	all := p.HasRole("viewer") || p.HasRole("operator") || p.HasRole("approver") && len(q.Statuses) == 1 && q.Statuses[0] == call.Suspended
 	if !all {
 		q.Caller = p.Subject
 	}
 	page, err := e.store.Calls(ctx, q)
-	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !visible(p, c) })
-	if q.Caller != p.Subject && !overlooks(p) {
+	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !view.Sees(p, c) })
+	if q.Caller != p.Subject && !view.SeesAll(p) {
 		page.Corrupt = nil // nobody can tell whether the principal may see them
 	}
 	for i, c := range page.Calls {
-		page.Calls[i] = shown(p, c)
+		page.Calls[i] = view.Call(p, c)
 	}
 	return page, err
 }

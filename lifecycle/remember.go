@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -87,7 +88,7 @@ func mayRemember(c *call.Call, p tool.Principal, s tool.Scope) error {
 			return call.InvalidField("decision.remember.scope", "is %s, and the call belongs to none", s)
 		}
 	case tool.NamespaceScope:
-		if !hasRole(p, "operator") {
+		if !p.HasRole("operator") {
 			return call.Refuse(call.PermissionDenied, "OPERATOR_REQUIRED", "keeping an answer for the whole namespace needs the role operator")
 		}
 	default:
@@ -117,13 +118,7 @@ func policyOf(r *call.Rule) (store.Policy, error) {
 // Rules returns the rules in force that a principal may see, oldest first: its own calls' ones, and all of the namespace
 // with a role that looks at others'. They are shared: read them only.
 func (e *Engine) Rules(p tool.Principal) []*call.Rule {
-	return slices.DeleteFunc(e.policies.all(p.Namespace), func(r *call.Rule) bool { return !seesRule(p, r) })
-}
-
-// seesRule reports whether a principal may see a rule: an approver sees those whose question it could have answered.
-func seesRule(p tool.Principal, r *call.Rule) bool {
-	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || overlooks(p) ||
-		hasRole(p, "approver") && (len(r.Approvers) == 0 || slices.ContainsFunc(r.Approvers, func(role string) bool { return hasRole(p, role) })))
+	return slices.DeleteFunc(e.policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
 }
 
 // askedOf are the roles that a question asks.

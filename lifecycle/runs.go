@@ -44,7 +44,7 @@ func (e *Engine) seeRun(ctx context.Context, p tool.Principal, id string) (owner
 	if err != nil {
 		return "", err
 	}
-	if owner == "" || owner != p.Subject && !hasRole(p, "viewer") && !hasRole(p, "operator") {
+	if owner == "" || owner != p.Subject && !p.HasRole("viewer") && !p.HasRole("operator") {
 		return "", call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", id)
 	}
 	return owner, nil
@@ -62,7 +62,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err != nil {
 		return nil, err
 	}
-	if owner != p.Subject && !hasRole(p, "operator") {
+	if owner != p.Subject && !p.HasRole("operator") {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
 	now := time.Now()

@@ -54,7 +54,7 @@ func (p *pipeline) forOperators(text string) string {
 		p.makeSeen()
 		text = p.scrubText(text)
 	}
-	if hasRole(p.l.peek().Caller, "operator") {
+	if p.l.peek().Caller.HasRole("operator") {
 		return text
 	}
 	id := newID()

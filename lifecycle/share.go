@@ -1,6 +1,9 @@
 package lifecycle
 
-import "github.com/toold-dev/toold/call"
+import (
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
+)
 
 // A sharedFrame holds the newest events of a call, for all watchers at the same position.
 type sharedFrame struct {
@@ -21,7 +24,7 @@ func (w *callWatcher) sharedLocked() *sharedFrame {
 		return s
 	}
 	events := l.tailAfterLocked(w.after)
-	if len(events) == 0 || int64(len(events)) != l.told-w.after || len(fitting(events)) < len(events) || asks(events) {
+	if len(events) == 0 || int64(len(events)) != l.told-w.after || len(fitting(events)) < len(events) || view.Asks(events) {
 		return nil
 	}
 	epoch := l.c.EpochOf(l.told)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -167,7 +168,7 @@ func (e *Engine) acquireVisible(ctx context.Context, p tool.Principal, id string
 	if err != nil {
 		return nil, storeRefusal(err, id)
 	}
-	if !visible(p, l.record()) {
+	if !view.Sees(p, l.record()) {
 		l.release()
 		return nil, unknownCall(id)
 	}
@@ -391,4 +392,24 @@ func (e *Engine) hydrate(key call.Key, events []call.Event) ([]call.Event, error
 		events[i].Output = &filled
 	}
 	return events, nil
+}
+
+// viewer returns the client that watches; c is the watched call.
+func (w *callWatcher) viewer(c *call.Call) tool.Principal {
+	if w.as == nil {
+		return c.Caller
+	}
+	return *w.as
+}
+
+// shown returns a record of the watched call as the client may see it.
+func (w *callWatcher) shown(c *call.Call) *call.Call { return view.Call(w.viewer(c), c) }
+
+// shownEvents returns events of the watched call as the client may see them.
+func (w *callWatcher) shownEvents(events []call.Event) []call.Event {
+	if !view.Asks(events) {
+		return events
+	}
+	c := w.l.record()
+	return view.Events(w.viewer(c), c, events)
 }

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -61,6 +62,9 @@ type Principal struct {
 	Roles     []string `json:"roles,omitempty"`
 	Method    string   `json:"method,omitempty"` // how it was established: peer, token, …
 }
+
+// HasRole reports whether a principal has a role.
+func (p Principal) HasRole(role string) bool { return slices.Contains(p.Roles, role) }
 
 // A ResumeInput is what a suspended call is told when it runs again.
 type ResumeInput struct {
