@@ -24,6 +24,7 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -208,7 +209,7 @@ func (d *daemon) openEngine(context.Context) error {
 	}
 	d.reload.rules, d.reload.descriptions, d.reload.level = text, descriptionsOf(d.cfg), d.cfg.Log.Level
 	d.warnOfDescriptions()
-	policies := lifecycle.NewPolicies(d.store)
+	policies := policy.New(d.store)
 	d.gate = permission.New(permission.Config{
 		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
 	})
@@ -300,7 +301,7 @@ func (d *daemon) openServer(context.Context) error {
 		return err
 	}
 	d.server, err = grpcserver.New(grpcserver.Config{
-		Engine: d.engine, DeadLetters: d.engine.Outbox(),
+		Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(),
 		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
 		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,

@@ -130,7 +130,7 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	must(t, err)
 	_, err = d.engine.Recover(t.Context())
 	must(t, err)
-	d.server, err = grpcserver.New(grpcserver.Config{Engine: d.engine, DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	d.server, err = grpcserver.New(grpcserver.Config{Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
 	must(t, err)
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

@@ -305,7 +305,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 			return err
 		}
 		if len(gone) < trimPage {
-			return errors.Join(d.engine.RefreshPolicies(ctx), d.engine.ForgetRuns(ctx), d.engine.MeasureStorage(ctx))
+			return errors.Join(d.engine.Policies().Load(ctx), d.engine.Owners().DropTrimmed(ctx), d.engine.MeasureStorage(ctx))
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func (e *Engine) admitNew(ctx context.Context, l *live, generated bool, p tool.P
 		err = e.retries(ctx, p, spec)
 	}
 	if err == nil {
-		err = e.claim(ctx, p, &spec.Run, p.Subject)
+		err = e.owners.Claim(ctx, p, &spec.Run, p.Subject)
 	}
 	if err != nil {
 		e.leave()
@@ -155,9 +155,7 @@ func (e *Engine) begin(request context.Context, l *live, p tool.Principal, spec 
 	if pipe.def != nil && pipe.def.Descriptor.Effects.Mutability == tool.ReadOnly {
 		c.Class = call.Behind
 	}
-	if c.Run.ID != "" {
-		l.reopen = e.openRun(c)
-	}
+	l.reopen = e.owners.Reopen(c)
 	base := e.follow(request, c)
 	in := newInput(c, pipe.def)
 	l.c, l.filters = c, calllog.NewFilters(pipe.hooks.Filter, in, e)

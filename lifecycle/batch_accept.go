@@ -161,7 +161,7 @@ func (e *Engine) createBatch(ctx context.Context, b *activeBatch, p tool.Princip
 	if err := e.reserve(b, &spec.Calls[0].Run, e.demandOf(&p, &spec.Calls[0])); err != nil {
 		return err
 	}
-	err := e.claim(ctx, p, &spec.Calls[0].Run, p.Subject)
+	err := e.owners.Claim(ctx, p, &spec.Calls[0].Run, p.Subject)
 	if err == nil {
 		err = e.storeBatch(ctx, b, p, spec, requests)
 	}
@@ -235,15 +235,13 @@ func (e *Engine) storeBatch(ctx context.Context, b *activeBatch, p tool.Principa
 		c.Detached, c.BatchID, c.BatchPosition = true, b.key.ID, i+1
 		e.pin(l, c)
 		l.beside.Store(b.parallel())
-		if i == 0 && c.Run.ID != "" {
-			l.reopen = e.openRun(c)
+		if i == 0 {
+			l.reopen = e.owners.Reopen(c)
 		}
 		changes[i] = l.creation(c)
 	}
 	if err := e.store.CreateBatch(ctx, b.record, changes); err != nil {
-		if r := b.lives[0].reopen; r != nil {
-			e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
-		}
+		e.owners.Unopened(b.lives[0].reopen)
 		if errors.Is(err, store.ErrFatal) {
 			e.fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/limit"
 	"github.com/toold-dev/toold/lifecycle/outbox"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -64,10 +65,10 @@ type Config struct {
 	// Keepers hear of runs that ended and calls that were purged when they are a hook.RunKeeper or hook.CallKeeper: what keeps
 	// something of calls and is no hook.
 	Keepers []any
-	People  People // nil: there is always somebody
-	Modes   Modes  // nil: there are no permission modes
+	People  People       // nil: there is always somebody
+	Modes   policy.Modes // nil: there are no permission modes
 	// Policies are what gates may have been given already; nil makes some.
-	Policies *Policies
+	Policies *policy.Policies
 	Log      *zap.Logger // nil drops
 	// Hide reports whether a tool does not exist for a principal. nil hides nothing.
 	Hide func(tool.Principal, *tool.Descriptor) bool
@@ -125,13 +126,13 @@ type Engine struct {
 	held  custody
 	hold  hold
 
-	policies  *Policies
+	policies  *policy.Service
 	limits    *limit.Limits
 	path      []stage // of a call, and behind the gates of calls that run together
 	groupPath []stage
 	batches   batches
 	workers   workers
-	owners    owners
+	owners    *policy.Owners
 	sweeps    sweeps
 	suspects  suspects
 
@@ -140,7 +141,6 @@ type Engine struct {
 
 	mu       sync.Mutex
 	lives    map[call.Key]*live
-	blocked  map[call.Key]blockedRun // by (namespace, run id)
 	draining bool
 	stopping bool          // the drain period is over
 	active   int           // pipeline runs under way
@@ -194,11 +194,9 @@ func New(cfg Config) (*Engine, error) {
 	id := cfg.Store.Identity()
 	e := &Engine{
 		cfg: cfg, store: cfg.Store, spool: cfg.Store.Spool(), log: cfg.Log, epoch: id.Epoch,
-		policies: cfg.Policies,
-		limits:   limit.New(cfg.Config),
-		path:     newPath(), groupPath: newGroupPath(),
+		limits: limit.New(cfg.Config),
+		path:   newPath(), groupPath: newGroupPath(),
 		lives:   map[call.Key]*live{},
-		blocked: map[call.Key]blockedRun{},
 		purging: make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		over:    make(chan struct{}),
@@ -209,6 +207,8 @@ func New(cfg Config) (*Engine, error) {
 	e.hooks.Store(hooks)
 	e.held.on.Store(id.Moved)
 	e.hold.begin(cfg.Store)
+	e.owners = policy.NewOwners(cfg.Store, cfg.Policies, e.claimed)
+	e.policies = policy.NewService(policy.Config{Policies: cfg.Policies, Owners: e.owners, Modes: cfg.Modes, Log: cfg.Log, Refused: e.refused})
 	e.operations = outbox.NewOperations(cfg.Log, cfg.Store.Now, e.pollOperation)
 	e.outbox = outbox.New(outbox.Config{
 		Store: cfg.Store, Log: cfg.Log, Limits: cfg.Documents.limits(), Fatal: e.fatal, Refusal: storeRefusal, Own: e.Own, FailPoint: cfg.FailPoint,
@@ -220,6 +220,24 @@ func New(cfg Config) (*Engine, error) {
 		},
 	})
 	return e, nil
+}
+
+// Policies returns what lists and changes policies for principals.
+func (e *Engine) Policies() *policy.Service { return e.policies }
+
+// Owners returns who began the runs and threads of the store.
+func (e *Engine) Owners() *policy.Owners { return e.owners }
+
+// claimed visits the runs and threads that active calls may have begun; the journal may not know these calls yet.
+func (e *Engine) claimed(visit func(policy.RunOrThread)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for key, l := range e.lives {
+		if l.claims != (claims{}) {
+			visit(policy.Run(key.Namespace, l.claims.run))
+			visit(policy.Thread(key.Namespace, l.claims.thread))
+		}
+	}
 }
 
 // Operations returns the schedule of operations.
@@ -238,7 +256,7 @@ func (c *Config) fill() {
 	c.OutputQuota = or(c.OutputQuota, 256<<20)
 	c.MaxArguments = or(c.MaxArguments, 1<<20)
 	if c.Policies == nil {
-		c.Policies = NewPolicies(c.Store)
+		c.Policies = policy.New(c.Store)
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -281,6 +299,14 @@ func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage
 // It reads every record.
 func (e *Engine) MeasureStorage(ctx context.Context) error {
 	return e.limits.Storage.Measure(ctx, e.store, e.spool)
+}
+
+// refused returns what a client learns of an error of the store. A fatal one stops the daemon.
+func (e *Engine) refused(err error, id string) error {
+	if errors.Is(err, store.ErrFatal) {
+		e.fatal(err)
+	}
+	return storeRefusal(err, id)
 }
 
 // fatal stops everything: nobody knows what is on the disk.

@@ -213,7 +213,7 @@ func (e *Engine) checked(l *live, c *call.Call, round *call.Round, p tool.Princi
 	if a.tally, err = count(c.LastRound(), &a.decision); err != nil {
 		return a, err
 	}
-	a.rule, err = e.ruleOf(c, a.to, p, &a.decision)
+	a.rule, err = e.cfg.Policies.Remember(c, a.to, p, &a.decision)
 	return a, err
 }
 

@@ -17,7 +17,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if err := e.checkDeclared(&spec); err != nil {
 		return nil, err
 	}
-	if err := e.claim(ctx, p, &spec.Run, ""); err != nil {
+	if err := e.owners.Claim(ctx, p, &spec.Run, ""); err != nil {
 		return nil, err
 	}
 	c := &call.Call{

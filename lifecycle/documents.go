@@ -147,7 +147,7 @@ func (p *pipeline) storedActions(asked []tool.Action) []store.Action {
 		return nil
 	}
 	c := p.l.peek()
-	ended := c.Run.ID != "" && p.l.e.owners.hasEnded(belonging{namespace: c.Namespace, run: c.Run.ID})
+	ended := p.l.e.owners.HasEnded(c.Namespace, c.Run.ID)
 	return p.l.e.outbox.Actions(store.Action{
 		Namespace: c.Namespace, CallID: c.ID, Run: c.Run.ID, Thread: c.Run.Thread, Batch: c.BatchID, Caller: c.Caller.Subject, Round: 1,
 	}, asked, ended)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -47,11 +49,8 @@ func (e *Engine) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 	told, err := e.store.Amend(ctx, &store.Amendment{
 		Namespace: p.Namespace, Documents: []store.DocumentChange{{ScopeID: scopeID, Command: c}}, Limits: e.cfg.Documents.limits(),
 	})
-	if errors.Is(err, store.ErrFatal) {
-		e.fatal(err)
-	}
 	if err != nil {
-		return 0, storeRefusal(err, c.Key)
+		return 0, e.refused(err, c.Key)
 	}
 	n := &told[0]
 	switch n.Conflict {
@@ -74,27 +73,23 @@ func (e *Engine) ChangeDocument(ctx context.Context, p tool.Principal, scopeID s
 // operators see all, operators change all. Those of a namespace are for viewers and operators alone: callers reach them
 // through tools, which decide what of them they show.
 func (e *Engine) reachDocuments(ctx context.Context, p tool.Principal, scope tool.Scope, id string, change bool) error {
-	sees := p.HasRole("operator") || p.HasRole("viewer")
 	if scope == tool.NamespaceScope {
-		if !sees || change && !p.HasRole("operator") {
+		if !view.SeesAll(p) || change && !p.HasRole("operator") {
 			return call.Refuse(call.PermissionDenied, "NAMESPACE_DOCUMENTS", "documents of the namespace are seen by viewers and operators and changed by operators")
 		}
 		return nil
 	}
-	what, of := "RUN", belonging{namespace: p.Namespace, run: id}
+	of, what := policy.Run(p.Namespace, id), "RUN"
 	if scope == tool.ThreadScope {
-		what, of = "THREAD", belonging{namespace: p.Namespace, thread: id}
+		of, what = policy.Thread(p.Namespace, id), "THREAD"
 	}
-	owner, err := e.ownerOf(ctx, of, "")
-	if err != nil {
+	owner, err := e.owners.See(ctx, p, of)
+	switch {
+	case err != nil:
 		return err
-	}
-	switch mine := owner == p.Subject; {
-	case owner == "" || !mine && !sees:
-		return call.Refuse(call.NotFound, what+"_NOT_FOUND", "no %s %q here", map[string]string{"RUN": "run", "THREAD": "thread"}[what], id)
-	case change && !mine && !p.HasRole("operator"):
+	case change && owner != p.Subject && !p.HasRole("operator"):
 		return call.Refuse(call.PermissionDenied, "NOT_YOUR_"+what, "only who began it or an operator may change its documents")
-	case change && what == "RUN" && e.owners.hasEnded(of):
+	case change && what == "RUN" && e.owners.HasEnded(p.Namespace, id):
 		return call.Refuse(call.FailedPrecondition, "RUN_ENDED", "run %q has ended, and its documents went with it", id)
 	}
 	return nil

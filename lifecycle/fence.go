@@ -67,9 +67,9 @@ func checkID(field, id string, least int) error {
 // room refuses new calls for which the daemon has no capacity; n of them may wait at the same time. An admitted call counts as a
 // pipeline run from here on, because a drain could end before it starts and leave the call without a journal: the caller starts it, or leaves.
 func (e *Engine) room(l *live, run *tool.Run, d limit.Demand, n int) error {
+	blocked := e.owners.Blocked(l.key.Namespace, run.ID)
 	e.mu.Lock()
 	draining, failed := e.draining, e.failed
-	_, blocked := e.blocked[call.Key{Namespace: l.key.Namespace, ID: run.ID}]
 	e.active++
 	l.claims = claims{run.ID, run.Thread}
 	e.mu.Unlock()
@@ -86,7 +86,7 @@ func (e *Engine) refusal(run, namespace string, d limit.Demand, n int, draining,
 		return storeRefusal(failed, "")
 	case draining:
 		return refuseDraining()
-	case run != "" && blocked:
+	case blocked:
 		return call.Refuse(call.FailedPrecondition, "RUN_BLOCKED", "run %q is blocked by a gate; EndRun ends it, and a later call opens it anew", run)
 	case e.cfg.Full():
 		return storeRefusal(store.ErrFull, "")

@@ -67,6 +67,9 @@ type live struct {
 	attempt  *attempt                // of the running pass, when its tool was started
 }
 
+// claims are the run and the thread that a call may be the first of.
+type claims struct{ run, thread string }
+
 // A call keeps about so much of its log in memory; older events are read back from the journal.
 const (
 	tailEvents = 512
@@ -355,10 +358,10 @@ func (l *live) commitOnce(s step) error {
 	defer func() { tell(err == nil) }()
 	err = l.submit(change)
 	if err == nil && s.rule != nil {
-		l.e.policies.putRule(s.rule)
+		l.e.cfg.Policies.PutRule(s.rule)
 	}
 	if err == nil && s.run != nil {
-		l.e.noteRun(s.run) // before the end is told: the next call may come at once
+		l.e.owners.Note(s.run) // before the end is told: the next call may come at once
 	}
 
 	l.mu.Lock()

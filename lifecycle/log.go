@@ -256,9 +256,7 @@ func (l *live) lose(err error) {
 	l.lost = err
 	l.wakeLocked()
 	if !l.stored {
-		if r := l.reopen; r != nil { // nobody has opened it then
-			l.e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
-		}
+		l.e.owners.Unopened(l.reopen)
 		l.e.forget(l)
 	}
 }

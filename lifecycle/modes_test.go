@@ -26,10 +26,11 @@ func withModes(c *lifecycle.Config) {
 func TestSetMode(t *testing.T) {
 	albert := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
 	inBubble(t, []tool.Tool{echo("t", mutating)}, withModes, func(t *testing.T, w *world) {
+		w.again()
 		w.do(spec("t", ""))
 		set := func(p tool.Principal, run, thread, mode, previous, reason string) {
 			t.Helper()
-			got, err := w.e.SetMode(t.Context(), p, run, thread, mode)
+			got, err := w.e.Policies().SetMode(t.Context(), p, run, thread, mode)
 			if reason != "" {
 				kind := map[string]call.RefusalKind{"MODE_NOT_ALLOWED": call.PermissionDenied, "INVALID_FIELD": call.InvalidArgument}[reason]
 				if kind == "" {
@@ -42,7 +43,7 @@ func TestSetMode(t *testing.T) {
 		}
 		holds := func(run, thread, wantRun, wantThread string) {
 			t.Helper()
-			if ofRun, ofThread := w.e.Policies().Modes("ns", run, thread); ofRun != wantRun || ofThread != wantThread {
+			if ofRun, ofThread := w.cfg.Policies.Modes("ns", run, thread); ofRun != wantRun || ofThread != wantThread {
 				t.Errorf("modes %q and %q, want %q and %q", ofRun, ofThread, wantRun, wantThread)
 			}
 		}
@@ -52,7 +53,7 @@ func TestSetMode(t *testing.T) {
 			holds("run-1", "thread-1", "plan", "edits")
 			holds("run-2", "thread-2", "", "")
 			holds("", "", "", "")
-			w.crash()
+			w.again()
 		}
 		set(alice, "run-1", "", "edits", "", "MODE_NOT_ALLOWED")
 		set(alice, "", "thread-1", "default", "", "MODE_NOT_ALLOWED") // a caller does not leave what it could not choose
@@ -75,7 +76,7 @@ func TestSetMode(t *testing.T) {
 		}
 		holds("run-1", "thread-1", "", "edits")
 		set(bob, "", "thread-1", "default", "edits", "")
-		w.crash()
+		w.again()
 		holds("run-1", "thread-1", "", "")
 	})
 }
@@ -85,10 +86,10 @@ func TestModeBeforeTheFirstCall(t *testing.T) {
 	both := tool.Principal{Namespace: "ns", Subject: "alice", Roles: []string{"caller", "approver"}}
 	albert := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
 	inBubble(t, []tool.Tool{echo("t", mutating)}, withModes, func(t *testing.T, w *world) {
-		if _, err := w.e.SetMode(t.Context(), both, "run-1", "", "edits"); err != nil {
+		if _, err := w.e.Policies().SetMode(t.Context(), both, "run-1", "", "edits"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.e.SetMode(t.Context(), both, "", "thread-1", "edits"); err != nil {
+		if _, err := w.e.Policies().SetMode(t.Context(), both, "", "thread-1", "edits"); err != nil {
 			t.Fatal(err)
 		}
 		w.crash()

@@ -77,7 +77,7 @@ func TestRunOfACallThatIsNotStored(t *testing.T) {
 		first := w.start(spec("t", ""), call.ExecuteOptions{})
 		defer first.Close()
 		for i := range 1<<16 + 1 {
-			_, err := w.e.SetMode(t.Context(), mallory, "m"+strconv.Itoa(i), "", "any")
+			_, err := w.e.Policies().SetMode(t.Context(), mallory, "m"+strconv.Itoa(i), "", "any")
 			wantRefusal(t, err, call.PermissionDenied, "MODE_NOT_ALLOWED")
 		}
 		for reason, run := range map[string]tool.Run{"NOT_YOUR_RUN": {ID: "run-1"}, "NOT_YOUR_THREAD": {Thread: "thread-1"}} {

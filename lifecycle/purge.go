@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -69,12 +70,10 @@ func (e *Engine) purgeRefusal(err error, id string) error {
 	switch {
 	case errors.As(err, &refusal):
 		return err
-	case errors.Is(err, store.ErrFatal):
-		e.fatal(err)
 	case errors.Is(err, store.ErrFull):
 		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; purge again when there is space, what was not erased yet is still there")
 	}
-	return storeRefusal(err, id)
+	return e.refused(err, id)
 }
 
 // purgeable finds the calls that are meant, or why they cannot be purged.
@@ -83,21 +82,13 @@ func (e *Engine) purgeable(ctx context.Context, p tool.Principal, which call.Pur
 	switch {
 	case which.Run != "":
 		found.runs = []string{which.Run}
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, run: which.Run}, "")
-		if err == nil && owner == "" {
-			err = call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", which.Run)
-		}
-		if err != nil {
+		if _, err := e.owners.Find(ctx, policy.Run(p.Namespace, which.Run)); err != nil {
 			return nil, err
 		}
 		return found, e.purgeableOf(ctx, found, call.Query{Namespace: p.Namespace, Run: which.Run}, nil)
 	case which.Thread != "":
 		found.threads = []string{which.Thread}
-		owner, err := e.ownerOf(ctx, belonging{namespace: p.Namespace, thread: which.Thread}, "")
-		if err == nil && owner == "" {
-			err = call.Refuse(call.NotFound, "THREAD_NOT_FOUND", "no thread %q here", which.Thread)
-		}
-		if err != nil {
+		if _, err := e.owners.Find(ctx, policy.Thread(p.Namespace, which.Thread)); err != nil {
 			return nil, err
 		}
 		runs := map[string]bool{}
@@ -214,7 +205,7 @@ func (l *live) purged(left *call.Call) {
 
 // shred erases what is kept beside the calls, and the bytes of all.
 func (e *Engine) shred(ctx context.Context, namespace string, found *purging) error {
-	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: policyRule}
+	s := store.Shredding{Namespace: namespace, Runs: found.runs, Threads: found.threads, PolicyKind: policy.KindRule}
 	for _, key := range found.keys {
 		s.Calls = append(s.Calls, key.ID)
 	}
@@ -224,5 +215,5 @@ func (e *Engine) shred(ctx context.Context, namespace string, found *purging) er
 	if err := e.store.Shred(ctx, s); err != nil {
 		return fmt.Errorf("shred: %w", err)
 	}
-	return e.RefreshPolicies(ctx)
+	return e.policies.Load(ctx)
 }

@@ -197,7 +197,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	if found := filesWith(t, d.dir(), secret); len(found) > 0 {
 		t.Errorf("still there: %q", found)
 	}
-	if rules := w.e.Rules(carol); len(rules) != 0 {
+	if rules := w.e.Policies().Rules(carol); len(rules) != 0 {
 		t.Errorf("remembered: %+v", rules)
 	}
 	list, controls := events(t, watcher) // of somebody who watched meanwhile

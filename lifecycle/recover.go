@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -23,21 +22,17 @@ type Recovered struct {
 // done again. It looks at the attempt, not at the status: what may have run is not run again unless that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
-	if err := e.policies.load(ctx, e.log); err != nil {
+	if err := e.policies.Load(ctx); err != nil {
 		return found, err
 	}
 	if err := e.limits.Questions.Load(ctx, e.store); err != nil {
 		return found, err
 	}
-	err := e.store.BlockedRuns(ctx, func(r store.Run) error {
-		e.noteRun(&r)
-		return nil
-	})
-	if err != nil {
+	if err := e.owners.LoadBlocked(ctx); err != nil {
 		return found, err
 	}
 	var keys, running []call.Key
-	err = e.store.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
+	err := e.store.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
 		if err != nil {
 			found.Corrupt++
 			e.log.Error("call not recovered: its row is damaged", zap.String("call_id", key.ID), zap.Error(err))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -26,7 +26,7 @@ func keeper(w **world, ticket tool.Ticket) gate {
 		if in.Answer() != nil {
 			return hook.Allow(), nil
 		}
-		kept := (*w).cfg.Policies.InForce(&lifecycle.RuleQuery{
+		kept := (*w).cfg.Policies.Rules(&policy.Query{
 			Gate: "ask", Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf,
 			Run: in.Run.ID, Thread: in.Run.Thread, Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
 		})
@@ -52,7 +52,7 @@ func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *te
 func (w *world) again() {
 	w.t.Helper()
 	w.kill()
-	w.cfg.Policies = lifecycle.NewPolicies(w.store)
+	w.cfg.Policies = policy.New(w.store)
 	w.open()
 	synctest.Wait()
 }
@@ -129,7 +129,7 @@ func TestRuleRecord(t *testing.T) {
 			t.Errorf("the decision is stored with %+v", got)
 		}
 		w.answer(approvesAll, c, d) // a repeat makes no second rule
-		rules := w.e.Rules(carol)
+		rules := w.e.Policies().Rules(carol)
 		if len(rules) != 1 {
 			t.Fatalf("rules %+v", rules)
 		}
@@ -141,7 +141,7 @@ func TestRuleRecord(t *testing.T) {
 		}
 		other := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
 		for p, sees := range map[*tool.Principal]bool{&alice: true, &bob: true, &other: false, &eve: false} {
-			if got := len(w.e.Rules(*p)) == 1; got != sees {
+			if got := len(w.e.Policies().Rules(*p)) == 1; got != sees {
 				t.Errorf("%s sees the rule: %t", p.Subject, got)
 			}
 		}
@@ -155,7 +155,7 @@ func TestRuleRecord(t *testing.T) {
 		probe := &probe{}
 		w.tools.put(probe.toolAs(tool.Descriptor{ID: "t", Description: "changed"}))
 		w.wantAsked(spec("t", ""), true)
-		if in := w.cfg.Policies.InForce(&lifecycle.RuleQuery{Gate: "another", Namespace: "ns", Principal: "alice", Tool: "t", ToolDigest: c.ToolDigest}); in != nil {
+		if in := w.cfg.Policies.Rules(&policy.Query{Gate: "another", Namespace: "ns", Principal: "alice", Tool: "t", ToolDigest: c.ToolDigest}); in != nil {
 			t.Errorf("another gate finds %+v", in)
 		}
 	})
@@ -184,7 +184,7 @@ func TestRememberRefused(t *testing.T) {
 		w.refuse(bob, nowhere, keep("any", tool.RunScope), call.InvalidArgument, "INVALID_FIELD")
 		w.refuse(bob, nowhere, keep("any", tool.ThreadScope), call.InvalidArgument, "INVALID_FIELD")
 		w.refuse(alice, c, keep("any", tool.RunScope), call.PermissionDenied, "NOT_AN_APPROVER")
-		if rules := w.e.Rules(carol); len(rules) != 0 {
+		if rules := w.e.Policies().Rules(carol); len(rules) != 0 {
 			t.Errorf("rules %+v", rules)
 		}
 		d := keep("any", tool.RunScope)
@@ -236,20 +236,20 @@ func TestRevokeRule(t *testing.T) {
 		keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 			w.answer(bob, w.do(spec("t", "")), keep("any", tool.RunScope))
 			w.answer(bob, w.do(elsewhere("run-2", "")), keep("any", tool.RunScope))
-			rules := w.e.Rules(carol)
+			rules := w.e.Policies().Rules(carol)
 			id := rules[slices.IndexFunc(rules, func(r *call.Rule) bool { return r.ScopeID == "run-1" })].ID
 			for _, no := range []tool.Principal{stranger, eve} {
-				_, err := w.e.RevokeRule(t.Context(), no, id)
+				_, err := w.e.Policies().RevokeRule(t.Context(), no, id)
 				wantRefusal(t, err, call.NotFound, "RULE_NOT_FOUND")
 			}
 			waiting := w.do(elsewhere("run-3", ""))
-			if r, err := w.e.RevokeRule(t.Context(), p, id); err != nil || r.Revoked == nil || r.Revoked.By.Subject != p.Subject {
+			if r, err := w.e.Policies().RevokeRule(t.Context(), p, id); err != nil || r.Revoked == nil || r.Revoked.By.Subject != p.Subject {
 				t.Fatalf("revoked %+v, %v", r, err)
 			}
 			for range 2 {
 				w.wantAsked(spec("t", ""), true)
 				w.wantAsked(elsewhere("run-2", ""), false)
-				_, err := w.e.RevokeRule(t.Context(), p, id)
+				_, err := w.e.Policies().RevokeRule(t.Context(), p, id)
 				wantRefusal(t, err, call.NotFound, "RULE_NOT_FOUND")
 				w.again()
 			}
@@ -320,7 +320,7 @@ func TestT103RememberVoidsNothing(t *testing.T) {
 				t.Fatalf("waiting call %d is %s after its approval", i, now.Status)
 			}
 			if i == 50 {
-				if _, err := w.e.RevokeRule(t.Context(), bob, w.e.Rules(bob)[0].ID); err != nil {
+				if _, err := w.e.Policies().RevokeRule(t.Context(), bob, w.e.Policies().Rules(bob)[0].ID); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -3,11 +3,11 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -15,7 +15,7 @@ import (
 // Run returns where a run stands. A run that no call has named is not found.
 func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	e.settle()
-	if _, err := e.seeRun(ctx, p, id); err != nil {
+	if _, err := e.owners.See(ctx, p, policy.Run(p.Namespace, id)); err != nil {
 		return nil, err
 	}
 	counts, err := e.store.RunCounts(ctx, p.Namespace, id)
@@ -23,7 +23,7 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*call.Ru
 		return nil, err
 	}
 	info := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts}
-	info.Mode, _ = e.policies.Modes(p.Namespace, id, "")
+	info.Mode, _ = e.cfg.Policies.Modes(p.Namespace, id, "")
 	if counts[call.Suspended] > 0 {
 		info.State = call.RunWaiting
 	}
@@ -38,18 +38,6 @@ func (e *Engine) Run(ctx context.Context, p tool.Principal, id string) (*call.Ru
 	return info, nil
 }
 
-// seeRun refuses a run that nobody began or that the principal may not see, and returns who began it.
-func (e *Engine) seeRun(ctx context.Context, p tool.Principal, id string) (owner string, err error) {
-	owner, err = e.ownerOf(ctx, belonging{namespace: p.Namespace, run: id}, "")
-	if err != nil {
-		return "", err
-	}
-	if owner == "" || owner != p.Subject && !p.HasRole("viewer") && !p.HasRole("operator") {
-		return "", call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", id)
-	}
-	return owner, nil
-}
-
 // EndRun cancels what still runs or waits in a run, waits for that, removes its documents, and lifts its block: a later call opens it
 // anew. It returns the ids of the calls that it cancelled. With supersededBy another run, that of the new turn, takes its
 // place.
@@ -58,7 +46,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		return nil, errSelfSuperseded
 	}
 	e.settle()
-	owner, err := e.seeRun(ctx, p, id)
+	owner, err := e.owners.See(ctx, p, policy.Run(p.Namespace, id))
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +70,11 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 		return ids, storeRefusal(err, id)
 	}
 	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: call.RunEnded, Reason: reason, Changed: now}
-	err = e.store.EndRun(ctx, ended)
-	if errors.Is(err, store.ErrFatal) {
-		e.fatal(err)
+	if err := e.store.EndRun(ctx, ended); err != nil {
+		return ids, e.refused(err, id)
 	}
-	if err != nil {
-		return ids, storeRefusal(err, id)
-	}
-	e.noteRun(&ended)
-	e.policies.dropRun(p.Namespace, id)
+	e.owners.Note(&ended)
+	e.cfg.Policies.DropRun(p.Namespace, id)
 	for _, k := range append(keepers[hook.RunKeeper](&e.hooks.Load().Set), beside[hook.RunKeeper](e.cfg.Keepers)...) {
 		k.EndRun(p.Namespace, id)
 	}
@@ -113,55 +97,3 @@ func (e *Engine) awaitEnds(ctx context.Context, namespace, run string) {
 
 // endingTime is what a call may take to its end beyond the grace period of its tool.
 const endingTime = 2 * time.Second
-
-// noteRun remembers what the journal knows of a run that was blocked or ended: for the fence, and for the call that opens
-// it anew.
-func (e *Engine) noteRun(r *store.Run) {
-	key := call.Key{Namespace: r.Namespace, ID: r.ID}
-	e.mu.Lock()
-	if r.State == call.RunBlocked {
-		e.blocked[key] = blockedRun{r.Owner, r.Changed.UnixNano()}
-	} else {
-		delete(e.blocked, key)
-	}
-	e.mu.Unlock()
-	if r.State == call.RunEnded {
-		e.owners.ended(belonging{namespace: r.Namespace, run: r.ID})
-	}
-}
-
-// blockedRun is what memory has of a run that is blocked.
-type blockedRun struct {
-	owner string
-	since int64 // Unix nanoseconds: a run that was blocked anew is another one
-}
-
-// ForgetRuns forgets the blocked runs that the journal has trimmed.
-func (e *Engine) ForgetRuns(ctx context.Context) error {
-	e.mu.Lock()
-	gone := maps.Clone(e.blocked)
-	e.mu.Unlock()
-	err := e.store.BlockedRuns(ctx, func(r store.Run) error {
-		delete(gone, call.Key{Namespace: r.Namespace, ID: r.ID})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for key, run := range gone {
-		if e.blocked[key] == run {
-			delete(e.blocked, key)
-		}
-	}
-	return nil
-}
-
-// openRun notes that a run goes on, and returns what has to be stored when it had ended.
-func (e *Engine) openRun(c *call.Call) *store.Run {
-	if !e.owners.reopen(belonging{namespace: c.Namespace, run: c.Run.ID}) {
-		return nil
-	}
-	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
-}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -192,7 +193,7 @@ func (p *pipeline) suspension(out *suspended) (*call.Suspension, error) {
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.origin,
 		Action: or(t.Action, actionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
-		RememberOptions: p.rememberOptions(&t, out.origin),
+		RememberOptions: policy.Options(&t, p.in.Assessment, out.origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.effective.Text()},
 		Description:     p.in.Description, Created: now,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),

@@ -149,7 +149,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 			if _, err := w.store.Trim(t.Context(), now, tombstones, now, 100); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.e.ForgetRuns(t.Context()); err != nil {
+			if err := w.e.Owners().DropTrimmed(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			s := spec("t", "")

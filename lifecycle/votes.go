@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -80,7 +81,7 @@ func (l *live) storeAnswer(a *considered, sent *tool.Decision) error {
 	d, s, t := a.decision, a.to, a.tally
 	var kept []store.Policy
 	if a.rule != nil {
-		p, err := policyOf(a.rule)
+		p, err := policy.Stored(a.rule)
 		if err != nil {
 			return err
 		}

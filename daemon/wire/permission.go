@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
 )
@@ -10,12 +10,12 @@ import (
 const PermissionGate = "permission"
 
 // Remembered shows an engine's kept answers to the permission gate.
-func Remembered(p *lifecycle.Policies) permission.Remembered { return remembered{p} }
+func Remembered(p *policy.Policies) permission.Remembered { return remembered{p} }
 
-type remembered struct{ policies *lifecycle.Policies }
+type remembered struct{ policies *policy.Policies }
 
 func (r remembered) Remembered(q permission.Query) []permission.RememberedRule {
-	found := r.policies.InForce(&lifecycle.RuleQuery{
+	found := r.policies.Rules(&policy.Query{
 		Gate: PermissionGate, Namespace: q.Namespace, Principal: q.Principal, OnBehalfOf: q.OnBehalfOf, Run: q.Run, Thread: q.Thread,
 		Tool: q.Tool, ToolDigest: q.ToolDigest,
 	})
@@ -30,7 +30,7 @@ func (r remembered) Remembered(q permission.Query) []permission.RememberedRule {
 }
 
 // Modes says who may choose which permission mode, by the rules that a gate has in force.
-func Modes(g *permission.Gate) lifecycle.Modes { return modes{g} }
+func Modes(g *permission.Gate) policy.Modes { return modes{g} }
 
 type modes struct{ gate *permission.Gate }
 

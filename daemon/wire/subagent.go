@@ -8,6 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/registry/export"
 	"github.com/toold-dev/toold/tool"
@@ -171,7 +172,7 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 
 // Above returns the modes that hold for a subagent's call because of where the subagent was asked. A run or thread of somebody else,
 // whom anybody may name, says nothing.
-func Above(p *lifecycle.Policies) func(in *hook.Input) []string {
+func Above(p *policy.Policies) func(in *hook.Input) []string {
 	return func(in *hook.Input) (modes []string) {
 		if in.Run.Origin != subagent.Origin {
 			return nil

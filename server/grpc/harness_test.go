@@ -30,6 +30,7 @@ import (
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/plugins/permission"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/registry"
@@ -117,7 +118,7 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))
 	must(t, err)
-	policies := lifecycle.NewPolicies(w.store)
+	policies := policy.New(w.store)
 	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: wire.Remembered(policies), Modes: policies})
 	auth, err := access.NewAuth(append(userTokens(), o.tokens...), o.peers)
 	must(t, err)
@@ -130,7 +131,7 @@ func newWorld(t testing.TB, o options) *world {
 	_, err = w.engine.Recover(context.Background())
 	must(t, err)
 	cfg := grpcserver.Config{
-		Engine: w.engine, DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Engine: wire.Engine(w.engine), DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
 		Admin: w.admin, Auth: auth, Log: o.log,
 	}
 	if o.config != nil {

@@ -65,7 +65,7 @@ func rows() []row {
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts: only what conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // of OpenTelemetry's exporter
-		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle", "plugins/...", "registry/...", "server/grpc", "store", "tool", "tools/..."}},
+		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/grpc", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
 		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},

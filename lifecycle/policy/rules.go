@@ -1,10 +1,9 @@
-package lifecycle
+package policy
 
 import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"slices"
 	"time"
 
@@ -24,11 +23,10 @@ const (
 	maxOption    = 1 << 10 // bytes
 )
 
-// rememberOptions returns what a yes to a ticket may be kept for. A question that is about more than one person's word, or about
+// Options returns what an approval of a ticket may be remembered for. A question that needs more than one person, or that is about
 // what cannot be undone, offers nothing, whatever the gate says.
-func (p *pipeline) rememberOptions(t *tool.Ticket, origin string) []tool.RememberOption {
-	e := p.in.Assessment.Normal()
-	a := t.Approvers
+func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.RememberOption {
+	e, a := assessed.Normal(), t.Approvers
 	if origin == call.OriginTool || a == nil || a.DistinctFromCaller || a.Count > 1 || e.Tier == tool.Escalate || e.Safety == tool.SafetyDestructive ||
 		t.ResumeMode != "" && t.ResumeMode != tool.ReplayToolCall {
 		return nil
@@ -42,8 +40,9 @@ func (p *pipeline) rememberOptions(t *tool.Ticket, origin string) []tool.Remembe
 	return options
 }
 
-// ruleOf returns the rule that a decision asks to keep; nil when it asks for none. The decision gets the rule's end.
-func (e *Engine) ruleOf(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (*call.Rule, error) {
+// Remember returns the rule that a decision asks to keep; nil when it asks for none. The decision gets the time at which the rule
+// expires.
+func (in *Policies) Remember(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (*call.Rule, error) {
 	m := d.Remember
 	if m == nil {
 		return nil, nil
@@ -67,7 +66,7 @@ func (e *Engine) ruleOf(c *call.Call, s *call.Suspension, p tool.Principal, d *t
 	if err != nil {
 		return nil, err
 	}
-	if len(e.policies.all(c.Namespace)) >= maxRules {
+	if len(in.all(c.Namespace)) >= maxRules {
 		return nil, call.Refuse(call.ResourceExhausted, "RULES_FULL", "%d answers are kept here already; RevokeRule makes room", maxRules)
 	}
 	kept := *m
@@ -80,7 +79,7 @@ func (e *Engine) ruleOf(c *call.Call, s *call.Suspension, p tool.Principal, d *t
 	}, nil
 }
 
-// mayRemember refuses scopes that the call does not have, and the one that is an operator's.
+// mayRemember refuses scopes that the call does not have. The scope of the whole namespace needs an operator.
 func mayRemember(c *call.Call, p tool.Principal, s tool.Scope) error {
 	switch s {
 	case tool.RunScope, tool.ThreadScope:
@@ -109,19 +108,18 @@ func rememberedUntil(wish, now time.Time) (time.Time, error) {
 	return wish, nil
 }
 
-// policyOf is a rule as it is stored.
-func policyOf(r *call.Rule) (store.Policy, error) {
+// Stored returns a rule as the journal keeps it.
+func Stored(r *call.Rule) (store.Policy, error) {
 	b, err := json.Marshal(r)
-	return store.Policy{Namespace: r.Namespace, Kind: policyRule, Key: r.ID, Scope: r.Scope, ScopeID: r.ScopeID, Expires: r.Until, Value: b}, err
+	return store.Policy{Namespace: r.Namespace, Kind: KindRule, Key: r.ID, Scope: r.Scope, ScopeID: r.ScopeID, Expires: r.Until, Value: b}, err
 }
 
-// Rules returns the rules in force that a principal may see, oldest first: its own calls' ones, and all of the namespace
-// with a role that looks at others'. They are shared: read them only.
-func (e *Engine) Rules(p tool.Principal) []*call.Rule {
-	return slices.DeleteFunc(e.policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
+// Rules returns the rules in force that a principal may see, oldest first. The rules are shared: do not change them.
+func (s *Service) Rules(p tool.Principal) []*call.Rule {
+	return slices.DeleteFunc(s.cfg.Policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
 }
 
-// askedOf are the roles that a question asks.
+// askedOf returns the roles that a question asks.
 func askedOf(s *call.Suspension) []string {
 	if s.Approvers == nil {
 		return nil
@@ -129,36 +127,25 @@ func askedOf(s *call.Suspension) []string {
 	return s.Approvers.Roles
 }
 
-// RevokeRule ends a rule. When it returns, no gate will find it any more.
-func (e *Engine) RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error) {
-	e.policies.setting.Lock()
-	defer e.policies.setting.Unlock()
-	i := slices.IndexFunc(e.Rules(p), func(r *call.Rule) bool { return r.ID == id })
+// RevokeRule ends a rule. When it returns, no gate finds the rule any more.
+func (s *Service) RevokeRule(ctx context.Context, p tool.Principal, id string) (*call.Rule, error) {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	seen := s.Rules(p)
+	i := slices.IndexFunc(seen, func(r *call.Rule) bool { return r.ID == id })
 	if i < 0 {
 		return nil, call.Refuse(call.NotFound, "RULE_NOT_FOUND", "no rule %q is in force here; ListRules lists them", id)
 	}
-	rule := *e.Rules(p)[i]
-	rule.Revoked = &call.Revocation{By: p, Time: e.store.Now()}
-	stored, err := policyOf(&rule)
+	rule := *seen[i]
+	rule.Revoked = &call.Revocation{By: p, Time: s.cfg.Policies.store.Now()}
+	stored, err := Stored(&rule)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.putPolicy(ctx, stored); err != nil {
+	if err := s.put(ctx, stored); err != nil {
 		return nil, err
 	}
-	e.policies.dropRule(&rule)
-	e.log.Info("rule revoked", zap.String("rule_id", id), zap.String("tool", rule.Tool), zap.String("by", p.Subject))
+	s.cfg.Policies.dropRule(&rule)
+	s.cfg.Log.Info("rule revoked", zap.String("rule_id", id), zap.String("tool", rule.Tool), zap.String("by", p.Subject))
 	return &rule, nil
-}
-
-// putPolicy stores what belongs to no call.
-func (e *Engine) putPolicy(ctx context.Context, policy store.Policy) error {
-	err := e.store.PutPolicy(context.WithoutCancel(ctx), policy)
-	if errors.Is(err, store.ErrFatal) {
-		e.fatal(err)
-	}
-	if err != nil {
-		return storeRefusal(err, policy.Key)
-	}
-	return nil
 }

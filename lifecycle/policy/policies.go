@@ -1,4 +1,4 @@
-package lifecycle
+package policy
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -19,36 +20,42 @@ import (
 
 // The kinds of policies in the journal.
 const (
-	policyRule = "rule"
-	policyMode = "mode"
+	KindRule = "rule"
+	KindMode = "mode"
 )
 
-// Policies are the remembered rules and the permission modes in force, in memory: gates ask them about calls. They are
-// filled when the engine recovers and follow each commit. Their methods may be called from many goroutines; those that
-// gates call take no lock and read no store.
+// A Store keeps policies. Its clock never runs backwards: a rule that has expired stays so.
+type Store interface {
+	Now() time.Time
+	// Policies calls visit with every policy, all namespaces. A broken one is given with its error.
+	Policies(ctx context.Context, visit func(store.Policy, error) error) error
+	// PutPolicy stores or removes a policy that belongs to no call, durably.
+	PutPolicy(ctx context.Context, p store.Policy) error
+}
+
+// Policies are the remembered rules and the permission modes in force, in memory. [Service.Load] fills them, and they follow each
+// commit. Their methods may be called from many goroutines. Those that gates call take no lock and read no store.
 type Policies struct {
-	store store.Store
+	store Store
 
-	setting sync.Mutex // held while a policy is set or removed, over the commit
-
-	mu    sync.Mutex                                // held while what follows is replaced
-	rules atomic.Pointer[map[toolName][]*call.Rule] // each map is never changed
-	modes atomic.Pointer[map[belonging]*chosenMode] // each map is never changed
+	mu    sync.Mutex                                  // held while what follows is replaced
+	rules atomic.Pointer[map[toolName][]*call.Rule]   // each map is never changed
+	modes atomic.Pointer[map[RunOrThread]*chosenMode] // each map is never changed
 }
 
 // toolName is a tool in a namespace.
 type toolName struct{ namespace, tool string }
 
-// NewPolicies returns the policies of a store, empty until the engine on it has recovered.
-func NewPolicies(s store.Store) *Policies {
+// New returns the policies of a store, empty until they are loaded.
+func New(s Store) *Policies {
 	p := &Policies{store: s}
 	p.rules.Store(&map[toolName][]*call.Rule{})
-	p.modes.Store(&map[belonging]*chosenMode{})
+	p.modes.Store(&map[RunOrThread]*chosenMode{})
 	return p
 }
 
-// A RuleQuery says whose rules may serve a call.
-type RuleQuery struct {
+// A Query selects the rules that may serve a call.
+type Query struct {
 	Gate                  string
 	Namespace             string
 	Principal, OnBehalfOf string
@@ -56,14 +63,13 @@ type RuleQuery struct {
 	Tool, ToolDigest      string
 }
 
-// InForce returns the rules that hold for a call, but for their options, which the gate has to compare. They are shared:
-// read them only.
-func (p *Policies) InForce(q *RuleQuery) []*call.Rule {
+// Rules returns the rules that hold for a call. The gate compares their options. The rules are shared: do not change them.
+func (p *Policies) Rules(q *Query) []*call.Rule {
 	of := (*p.rules.Load())[toolName{q.Namespace, q.Tool}]
 	if len(of) == 0 {
 		return nil
 	}
-	now := p.store.Now() // its clock never runs backwards: what has ended stays so
+	now := p.store.Now()
 	var found []*call.Rule
 	for _, r := range of {
 		if r.Gate == q.Gate && r.ToolDigest == q.ToolDigest && r.Principal == q.Principal && r.OnBehalfOf == q.OnBehalfOf &&
@@ -84,7 +90,7 @@ func scopeOf(s tool.Scope, run, thread string) string {
 	return ""
 }
 
-// all returns the rules of a namespace that have not ended, oldest first.
+// all returns the rules of a namespace that have not expired, oldest first.
 func (p *Policies) all(namespace string) []*call.Rule {
 	now := p.store.Now()
 	var found []*call.Rule
@@ -102,8 +108,8 @@ func (p *Policies) all(namespace string) []*call.Rule {
 	return found
 }
 
-// putRule puts a rule that is in the journal in force. What has ended goes on the way.
-func (p *Policies) putRule(rule *call.Rule) {
+// PutRule puts a rule that is in the journal in force. It drops expired rules of the same tool.
+func (p *Policies) PutRule(rule *call.Rule) {
 	now := p.store.Now()
 	p.changeRules(rule.Namespace, rule.Tool, func(of []*call.Rule) []*call.Rule {
 		of = slices.DeleteFunc(of, func(r *call.Rule) bool { return r.ID == rule.ID || !now.Before(r.Until) })
@@ -129,8 +135,8 @@ func (p *Policies) changeRules(namespace, id string, change func([]*call.Rule) [
 	p.rules.Store(&next)
 }
 
-// dropRun takes what was set for a run out of force; the journal has dropped it.
-func (p *Policies) dropRun(namespace, run string) {
+// DropRun takes the policies of a run out of force that the journal has dropped.
+func (p *Policies) DropRun(namespace, run string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rules := map[toolName][]*call.Rule{}
@@ -144,38 +150,30 @@ func (p *Policies) dropRun(namespace, run string) {
 	}
 	p.rules.Store(&rules)
 	modes := maps.Clone(*p.modes.Load())
-	delete(modes, belonging{namespace: namespace, run: run})
+	delete(modes, Run(namespace, run))
 	p.modes.Store(&modes)
 }
 
-// Policies returns the rules and modes in force.
-func (e *Engine) Policies() *Policies { return e.policies }
-
-// RefreshPolicies takes out of force what the journal has forgotten: call it after a trim.
-func (e *Engine) RefreshPolicies(ctx context.Context) error { return e.policies.load(ctx, e.log) }
-
-// load reads what the journal has, in place of what is in memory. A policy that cannot be read is told and left out: the
-// question that it answered is asked again.
+// load replaces what is in memory by what the journal has. It logs a policy that it cannot read and leaves it out: the question that
+// the policy answered is asked again.
 func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
-	p.setting.Lock()
-	defer p.setting.Unlock()
-	p.mu.Lock() // what commits meanwhile is put in force after this
+	p.mu.Lock() // policies that are committed meanwhile are put in force after this
 	defer p.mu.Unlock()
-	rules, modes := map[toolName][]*call.Rule{}, map[belonging]*chosenMode{}
+	rules, modes := map[toolName][]*call.Rule{}, map[RunOrThread]*chosenMode{}
 	now := p.store.Now()
 	err := p.store.Policies(ctx, func(stored store.Policy, err error) error {
 		var rule call.Rule
 		var mode chosenMode
 		switch {
 		case err != nil:
-		case stored.Kind == policyRule:
+		case stored.Kind == KindRule:
 			if err = json.Unmarshal(stored.Value, &rule); err == nil && rule.Revoked == nil && now.Before(rule.Until) {
 				name := toolName{rule.Namespace, rule.Tool}
 				rules[name] = append(rules[name], &rule)
 			}
-		case stored.Kind == policyMode:
+		case stored.Kind == KindMode:
 			if err = json.Unmarshal(stored.Value, &mode); err == nil {
-				modes[mode.belonging()] = &mode
+				modes[mode.of()] = &mode
 			}
 		}
 		if err != nil {

@@ -1,0 +1,15 @@
+package wire
+
+import (
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/server/grpc"
+)
+
+// Engine returns what the server asks of an engine and of its parts.
+func Engine(e *lifecycle.Engine) grpcserver.Engine {
+	return struct {
+		*lifecycle.Engine
+		*policy.Service
+	}{e, e.Policies()}
+}

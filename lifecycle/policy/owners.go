@@ -1,0 +1,276 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/view"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
+)
+
+// knownOwners bounds how many runs and threads are remembered; the journal knows the rest.
+const knownOwners = 1 << 16
+
+// A RunOrThread names a run or a thread of a namespace; the other id is empty.
+type RunOrThread struct{ Namespace, Run, Thread string }
+
+// Run names a run.
+func Run(namespace, id string) RunOrThread { return RunOrThread{Namespace: namespace, Run: id} }
+
+// Thread names a thread.
+func Thread(namespace, id string) RunOrThread { return RunOrThread{Namespace: namespace, Thread: id} }
+
+// unknown is the one answer for a run or thread that nobody began and for one that the principal may not see.
+func (b RunOrThread) unknown() error {
+	if b.Run != "" {
+		return call.Refuse(call.NotFound, "RUN_NOT_FOUND", "no run %q here", b.Run)
+	}
+	return call.Refuse(call.NotFound, "THREAD_NOT_FOUND", "no thread %q here", b.Thread)
+}
+
+// RunStore is what the journal knows of runs.
+type RunStore interface {
+	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	Run(ctx context.Context, namespace, id string) (*store.Run, error)
+	// BlockedRuns calls visit with each run that is blocked.
+	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
+}
+
+// Owners knows who began a run or a thread: the caller of its first call. The documents, the block and the end of a run belong to
+// that caller alone, so no other caller may add calls to it. Owners also knows which runs are blocked.
+type Owners struct {
+	store    RunStore
+	policies *Policies
+	claimed  func(visit func(RunOrThread))
+
+	mu      sync.Mutex
+	of      map[RunOrThread]owned
+	kept    int // of them when the others were forgotten
+	blocked map[RunOrThread]blockedRun
+}
+
+// owned is who began a run or thread, and whether the run has ended since.
+type owned struct {
+	subject string
+	ended   bool
+}
+
+// blockedRun is what memory has of a run that is blocked.
+type blockedRun struct {
+	owner string
+	since int64 // Unix nanoseconds: a run that was blocked again is another one
+}
+
+// NewOwners returns the owners of a store's runs. claimed visits the runs and threads that active calls may have begun: the journal may
+// not know these calls yet. Owners calls it with its lock held.
+func NewOwners(s RunStore, p *Policies, claimed func(visit func(RunOrThread))) *Owners {
+	return &Owners{store: s, policies: p, claimed: claimed, of: map[RunOrThread]owned{}, blocked: map[RunOrThread]blockedRun{}}
+}
+
+// Claim refuses a call that names another caller's run or thread. The claimant owns from then on those that nobody began; ""
+// claims nothing.
+func (o *Owners) Claim(ctx context.Context, p tool.Principal, r *tool.Run, claimant string) error {
+	for _, b := range [...]RunOrThread{Run(p.Namespace, r.ID), Thread(p.Namespace, r.Thread)} {
+		if b.Run == "" && b.Thread == "" {
+			continue
+		}
+		owner, err := o.Owner(ctx, b, claimant)
+		switch {
+		case err != nil:
+			return err
+		case owner == p.Subject || owner == "":
+		case b.Run != "":
+			return call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "run %q belongs to another caller; use a run_id of your own", b.Run)
+		default:
+			return call.Refuse(call.PermissionDenied, "NOT_YOUR_THREAD", "thread %q belongs to another caller; use a thread_id of your own", b.Thread)
+		}
+	}
+	return nil
+}
+
+// Find returns who began a run or thread. It refuses one that nobody began.
+func (o *Owners) Find(ctx context.Context, b RunOrThread) (owner string, err error) {
+	if owner, err = o.Owner(ctx, b, ""); err == nil && owner == "" {
+		err = b.unknown()
+	}
+	return owner, err
+}
+
+// See is Find for a principal: it refuses what the principal may not see in the same way.
+func (o *Owners) See(ctx context.Context, p tool.Principal, b RunOrThread) (owner string, err error) {
+	if owner, err = o.Find(ctx, b); err == nil && owner != p.Subject && !view.SeesAll(p) {
+		err = b.unknown()
+	}
+	return owner, err
+}
+
+// Owner returns who began a run or thread. When nobody has, it is the claimant from now on; "" claims nothing.
+func (o *Owners) Owner(ctx context.Context, b RunOrThread, claimant string) (string, error) {
+	o.mu.Lock()
+	known, ok := o.of[b]
+	o.mu.Unlock()
+	if ok {
+		return known.subject, nil
+	}
+	found, err := o.read(ctx, b)
+	if err != nil {
+		return "", err
+	}
+	if found.subject == "" {
+		found.subject = claimant
+	}
+	if found.subject == "" {
+		return "", nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if known, ok := o.of[b]; ok { // another request was faster
+		return known.subject, nil
+	}
+	if len(o.of) >= max(knownOwners, 2*o.kept) {
+		o.forgetLocked()
+	}
+	o.of[b] = found
+	return found.subject, nil
+}
+
+// forgetLocked forgets owners that the journal knows. It keeps what active calls claim: the journal may not know these calls yet, and
+// the next caller would own their runs.
+func (o *Owners) forgetLocked() {
+	kept := map[RunOrThread]owned{}
+	o.claimed(func(b RunOrThread) {
+		if known, ok := o.of[b]; ok {
+			kept[b] = known
+		}
+	})
+	o.of, o.kept = kept, len(kept)
+}
+
+// read asks the journal. The oldest call of a run or thread names its owner. Without calls, the owner of a blocked run is stored with
+// the block, and that of a mode with the mode.
+func (o *Owners) read(ctx context.Context, b RunOrThread) (owned, error) {
+	page, err := o.store.Calls(ctx, call.Query{Namespace: b.Namespace, Run: b.Run, Thread: b.Thread, OldestFirst: true, Limit: 1})
+	if err != nil {
+		return owned{}, err
+	}
+	if len(page.Calls) == 0 {
+		o.mu.Lock()
+		subject := o.blocked[b].owner
+		o.mu.Unlock()
+		if m := o.policies.mode(b); subject == "" && m != nil {
+			subject = m.Owner
+		}
+		return owned{subject: subject}, nil
+	}
+	found := owned{subject: page.Calls[0].Caller.Subject}
+	if b.Run != "" {
+		run, err := o.store.Run(ctx, b.Namespace, b.Run)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return owned{}, err
+		}
+		found.ended = err == nil && run.State == call.RunEnded
+	}
+	return found, nil
+}
+
+// Note remembers a state of a run that the journal has.
+func (o *Owners) Note(r *store.Run) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := Run(r.Namespace, r.ID)
+	if r.State == call.RunBlocked {
+		o.blocked[b] = blockedRun{r.Owner, r.Changed.UnixNano()}
+	} else {
+		delete(o.blocked, b)
+	}
+	if r.State == call.RunEnded {
+		o.endLocked(b)
+	}
+}
+
+// LoadBlocked reads the blocked runs from the journal.
+func (o *Owners) LoadBlocked(ctx context.Context) error {
+	return o.store.BlockedRuns(ctx, func(r store.Run) error {
+		o.Note(&r)
+		return nil
+	})
+}
+
+// DropTrimmed forgets the blocked runs that the journal has trimmed.
+func (o *Owners) DropTrimmed(ctx context.Context) error {
+	o.mu.Lock()
+	gone := maps.Clone(o.blocked)
+	o.mu.Unlock()
+	err := o.store.BlockedRuns(ctx, func(r store.Run) error {
+		delete(gone, Run(r.Namespace, r.ID))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for b, run := range gone {
+		if o.blocked[b] == run {
+			delete(o.blocked, b)
+		}
+	}
+	return nil
+}
+
+// Blocked reports whether a run is blocked.
+func (o *Owners) Blocked(namespace, run string) bool {
+	if run == "" {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, blocked := o.blocked[Run(namespace, run)]
+	return blocked
+}
+
+// HasEnded reports whether a run is known to have ended.
+func (o *Owners) HasEnded(namespace, run string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.of[Run(namespace, run)].ended
+}
+
+// Reopen opens the run of a call that had ended, once. It returns the state to store with the call; nil when the run had not ended.
+func (o *Owners) Reopen(c *call.Call) *store.Run {
+	if c.Run.ID == "" {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	b := Run(c.Namespace, c.Run.ID)
+	known := o.of[b]
+	if !known.ended {
+		return nil
+	}
+	known.ended = false
+	o.of[b] = known
+	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
+}
+
+// Unopened takes back what Reopen did, because the call was not stored; nil does nothing.
+func (o *Owners) Unopened(r *store.Run) {
+	if r == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.endLocked(Run(r.Namespace, r.ID))
+}
+
+// endLocked notes that a run has ended. Of a run that is not remembered the journal knows it.
+func (o *Owners) endLocked(b RunOrThread) {
+	if known, ok := o.of[b]; ok {
+		known.ended = true
+		o.of[b] = known
+	}
+}
